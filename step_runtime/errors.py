@@ -1,0 +1,111 @@
+"""What can go wrong, and how it is told.
+
+    StepError
+    ├── TaskError            a task file is wrong: names the file, the place in it, what was expected
+    │   └── TaskCodeError    a snippet of the task (function, `global`, reference) failed when it ran
+    └── RuleError            a primitive's precondition does not hold
+        └── RunError         the same, found only when the program ran on data
+
+A candidate program that is wrong is never an exception to the caller of `verify`: it becomes
+`Diagnostic`s, which read alike for people and for an LM that repairs its own program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Stage = Literal["parse", "type", "affine", "limits", "shape", "run", "value"]
+STAGES: tuple[Stage, ...] = ("parse", "type", "affine", "limits", "shape", "run", "value")
+
+
+class StepError(Exception):
+    """Root of this package's exceptions."""
+
+
+class TaskError(StepError):
+    """A task file that cannot be used; the message names the file, the place in it and what was expected."""
+
+
+class TaskCodeError(TaskError):
+    """Code of the task's author failed or returned something other than what the task declares."""
+
+
+class RuleError(StepError):
+    """A primitive's precondition that does not hold.
+
+    Attributes: `code` (a short stable name such as `zip-shape`), `message`, `details` (both sides of the
+    rule, one string each) and `hint`.
+    """
+
+    def __init__(self, code: str, message: str, details: Iterable[str] = (), hint: str | None = None) -> None:
+        self.code = code
+        self.message = message
+        self.details = tuple(details)
+        self.hint = hint
+        lines = [f"{code}: {message}", *self.details]
+        super().__init__("\n  ".join([*lines, f"hint: {hint}"] if hint else lines))
+
+
+class RunError(RuleError):
+    """A rule that only the data can break, such as a `Merge` whose stream runs short."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of program text; lines and columns count from 1, and the end column is exclusive."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding about a program, at the stage that found it.
+
+    `details` are the lines that show both sides of the rule; `hint` says what would likely mend it.
+    """
+
+    stage: Stage
+    code: str
+    message: str
+    span: Span | None = None
+    details: tuple[str, ...] = ()
+    hint: str | None = None
+
+    @classmethod
+    def of(cls, stage: Stage, error: RuleError, span: Span | None) -> Diagnostic:
+        """The diagnostic of a rule broken at `span`."""
+        return cls(stage, error.code, error.message, span, error.details, error.hint)
+
+    def moved(self, lines: int, columns: int = 0) -> Diagnostic:
+        """The same finding in a text that was shifted by so many lines and columns."""
+        if self.span is None:
+            return self
+        s = self.span
+        return replace(self, span=Span(s.line + lines, s.column + columns, s.end_line + lines, s.end_column + columns))
+
+    def render(self, text: str, name: str = "program") -> str:
+        """The finding as `name:line:column: code: message`, the source line with carets, details and hint."""
+        where = f"{name}:{self.span.line}:{self.span.column}" if self.span else name
+        lines = [f"{where}: {self.code}: {self.message}", *_source_with_carets(text, self.span)]
+        lines += [f"  {detail}" for detail in self.details]
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+def _source_with_carets(text: str, span: Span | None) -> list[str]:
+    source = text.splitlines()
+    if span is None or not 1 <= span.line <= len(source):
+        return []
+    line = source[span.line - 1].rstrip()
+    end = span.end_column if span.end_line == span.line else len(line) + 1
+    start = min(span.column, len(line) + 1)
+    # Tabs stay tabs under the source line, so that the carets stand where the source does.
+    pad = "".join("\t" if char == "\t" else " " for char in line[: start - 1])
+    indent = len(line) - len(line.lstrip())
+    return [f"  {line[indent:]}", f"  {pad[indent:]}{'^' * max(1, min(end, len(line) + 1) - start)}"]

@@ -1,0 +1,159 @@
+"""Dims, stream types, and the one conversion between stream order and torch order.
+
+A dim is a sympy expression over the task's symbols, kept in one canonical form so that `==` decides
+equality (`M*1 == M`, `M*N == N*M`). A symbol never equals an int, whatever its size. Streams list their
+dims innermost first; torch lists them outermost first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import sympy
+
+from step_runtime.errors import RuleError
+
+if TYPE_CHECKING:
+    from step_runtime.types import DType
+
+Dim: TypeAlias = sympy.Expr
+Sizes: TypeAlias = Mapping[str, int]
+
+
+SYMBOLS = ("M", "N", "K", "D", "E")
+"""The symbols that every task has."""
+
+DEFAULT_SIZES: tuple[dict[str, int], ...] = (
+    {"M": 5, "N": 7, "K": 9, "D": 16},
+    {"M": 6, "N": 4, "K": 10, "D": 8},
+)
+"""The sets of sizes to verify at where a task names none; E has none."""
+
+
+def as_dim(value: Any) -> Dim:
+    """The canonical dim of an int or a sympy expression.
+
+    Raises:
+        RuleError: `value` is neither.
+    """
+    if isinstance(value, sympy.Symbol | sympy.Integer):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return sympy.Integer(value)
+    if isinstance(value, sympy.Expr):
+        return _canonical(value)
+    raise RuleError("dim", f"expected a dim (a symbol, an int or an expression of them), found {value!r}")
+
+
+@lru_cache(maxsize=4096)
+def _canonical(expression: Dim) -> Dim:
+    # Python's own `M // 2` on symbols gives a floor; here division is exact, and held to it at every set of sizes.
+    exact = expression.replace(sympy.floor, lambda quotient: quotient)
+    return sympy.cancel(sympy.expand(exact))
+
+
+def as_shape(dims: Iterable[Any]) -> tuple[Dim, ...]:
+    """The canonical dims of a list, in its order."""
+    return tuple(as_dim(dim) for dim in dims)
+
+
+def format_dim(dim: Dim) -> str:
+    """A dim as a program writes it, such as `M*N` or `D//2`."""
+    if isinstance(dim, sympy.Symbol | sympy.Integer):
+        return str(dim)
+    return _format_expression(dim)
+
+
+@lru_cache(maxsize=4096)
+def _format_expression(dim: Dim) -> str:
+    numerator, denominator = sympy.fraction(sympy.together(dim))
+    top = str(sympy.factor(numerator) if isinstance(numerator, sympy.Add) else numerator)
+    if denominator == 1:
+        return str(numerator)
+    top = f"({top})" if isinstance(numerator, sympy.Add) else top
+    bottom = str(denominator) if isinstance(denominator, sympy.Symbol | sympy.Integer) else f"({denominator})"
+    return f"{top}//{bottom}"
+
+
+def format_shape(dims: Sequence[Dim]) -> str:
+    """Dims in stream order, such as `[K, N, M]`."""
+    return f"[{', '.join(format_dim(dim) for dim in dims)}]"
+
+
+def evaluate(dim: Dim, sizes: Sizes) -> int:
+    """The dim's size in elements.
+
+    Raises:
+        KeyError: a symbol of `dim` has no size.
+        RuleError: the value is no positive int (a division that leaves a rest, a difference below one).
+    """
+    value = _value(dim, sizes)
+    # A routed dim may be empty: an expert that got no token is no mistake of the program.
+    least = 0 if isinstance(dim, sympy.Symbol | sympy.Mul) else 1
+    if value.denominator != 1 or value < least:
+        where = ", ".join(f"{s.name}={sizes[s.name]}" for s in sorted(dim.free_symbols, key=str))
+        raise RuleError(
+            "dim-value",
+            f"dim {format_dim(dim)} must be a positive int at every set of sizes",
+            [f"it is {value} where {where}" if where else f"it is {value}"],
+        )
+    return int(value)
+
+
+def _value(dim: Dim, sizes: Sizes) -> Fraction:
+    if isinstance(dim, sympy.Symbol):
+        return Fraction(sizes[dim.name])
+    if isinstance(dim, sympy.Rational):
+        return Fraction(int(dim.p), int(dim.q))
+    parts = [_value(arg, sizes) for arg in dim.args]
+    if isinstance(dim, sympy.Add):
+        return sum(parts, Fraction(0))
+    if isinstance(dim, sympy.Pow):
+        return Fraction(parts[0] ** parts[1])
+    product = Fraction(1)
+    for part in parts:
+        product *= part
+    return product
+
+
+def try_evaluate(dim: Dim, sizes: Sizes) -> int | None:
+    """As `evaluate`, or None where a symbol has no size (yet), such as a routed dim before the run."""
+    if any(symbol.name not in sizes for symbol in dim.free_symbols):
+        return None
+    return evaluate(dim, sizes)
+
+
+def check_positive(dim: Dim, sizes: Sizes, what: str) -> None:
+    """Refuses a configured dim that is not a positive int at the sizes known.
+
+    Raises:
+        RuleError: it is not.
+    """
+    value = try_evaluate(dim, sizes)
+    if value is not None and value < 1:
+        raise RuleError("dim-value", f"{what} must be 1 or more, found {format_dim(dim)} = {value}")
+
+
+def torch_shape(shape: Sequence[Dim], sizes: Sizes) -> tuple[int, ...]:
+    """Sizes of stream dims in torch order: outermost first."""
+    return tuple(evaluate(dim, sizes) for dim in reversed(shape))
+
+
+@dataclass(frozen=True)
+class StreamType:
+    """What is known of a stream before it runs: element type, and dims innermost first."""
+
+    dtype: DType
+    shape: tuple[Dim, ...]
+
+    @property
+    def rank(self) -> int:
+        """The highest stop-token level inside the stream: one less than its number of dims."""
+        return len(self.shape) - 1
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {format_shape(self.shape)}"

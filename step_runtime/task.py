@@ -1,0 +1,233 @@
+"""The structural IR: a task as its author writes it (paper, Section 4.4, Figures 15 and 18).
+
+A task names an operator's inputs, the functions that the hardware offers, and its outputs as PyTorch code.
+YAML goes in through `load_task` and `loads_task` and comes out of `dump_task`; `load(dump(task)) == task`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import sympy
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
+
+from step_runtime import task_yaml
+from step_runtime.errors import TaskError
+from step_runtime.shapes import DEFAULT_SIZES, SYMBOLS, Dim, StreamType
+from step_runtime.task_checks import Location, problems
+from step_runtime.types import DType, parse_dim, parse_dtype
+
+DTypeText: TypeAlias = str | list[str]
+DimText: TypeAlias = str | int
+
+
+def _number(value: Any) -> float:
+    """An initial value; YAML has no plain `-inf`, so that it comes as text."""
+    if isinstance(value, bool) or not (isinstance(value, int | float) or value in ("-inf", "inf")):
+        raise ValueError("expected a number, -inf or inf")
+    return value if isinstance(value, int) else float(value)
+
+
+InitValue: TypeAlias = Annotated[int | float, BeforeValidator(_number)]
+
+
+def _one_or_many(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, frozen=True)
+
+
+class TensorSpec(_Strict):
+    """An input stream or a parameter; `dims` innermost first. `min` and `max` bound a Multihot's ones."""
+
+    name: str
+    dtype: DTypeText
+    dims: list[DimText]
+    data_gen: Literal["torch.rand", "torch.randn", "torch.ones", "binary"] | None = None
+    min: int | None = None
+    max: int | None = None
+
+
+class FnSpec(_Strict):
+    """A function offered to programs as `func_name`; `init` makes it a stateful one (paper, Figure 16)."""
+
+    name: str
+    apply: str
+    init: list[InitValue] | None = None
+    input_dtype: DTypeText
+    output_dtype: DTypeText
+    func_name: str
+
+
+class OutputSpec(_Strict):
+    """An output and its reference: one PyTorch snippet per tuple component, whose last line is the value."""
+
+    name: str
+    dtype: DTypeText
+    dims: list[DimText]
+    data_transform: Annotated[list[str], BeforeValidator(_one_or_many)]
+
+
+class Task(_Strict):
+    """An operator to implement, with the functions to implement it from; see the module."""
+
+    test_name: str | int | None = None
+    global_: str | None = Field(default=None, alias="global")
+    inputs: list[TensorSpec] = Field(min_length=1)
+    parameters: list[TensorSpec] = Field(default_factory=list)
+    fns: list[FnSpec] = Field(default_factory=list)
+    outputs: list[OutputSpec] = Field(min_length=1)
+    impl: str | None = None
+    sizes: dict[str, int | list[int]] = Field(default_factory=dict)
+    _name: str = PrivateAttr("task")
+
+    @property
+    def name(self) -> str:
+        """The name that reports use: the file's path below the task folder, or its stem elsewhere."""
+        return self._name
+
+    def named(self, name: str) -> Task:
+        """A copy under another name."""
+        copy = self.model_copy()
+        copy._name = name
+        return copy
+
+    def without_impl(self) -> Task:
+        """The task alone: what a proposer may see."""
+        return self.model_copy(update={"impl": None})
+
+    def symbols(self) -> dict[str, Dim]:
+        """Every symbol that dims may use: the default five and those that `sizes` declares."""
+        return {name: sympy.Symbol(name) for name in (*SYMBOLS, *(k for k in self.sizes if k not in SYMBOLS))}
+
+    def stream_type(self, spec: TensorSpec | OutputSpec) -> StreamType:
+        """Element type and dims of an input, parameter or output."""
+        symbols = self.symbols()
+        return StreamType(parse_dtype(spec.dtype, symbols), tuple(parse_dim(dim, symbols) for dim in spec.dims))
+
+    def fn_types(self, spec: FnSpec) -> tuple[DType, DType]:
+        """Input and output type of a function."""
+        symbols = self.symbols()
+        return parse_dtype(spec.input_dtype, symbols), parse_dtype(spec.output_dtype, symbols)
+
+    def size_sets(self) -> list[dict[str, int]]:
+        """The sets of sizes to verify at, before `global` has its say: lists are zipped, single values hold in all."""
+        lengths = [len(value) for value in self.sizes.values() if isinstance(value, list)]
+        count = max(lengths, default=len(DEFAULT_SIZES))
+        sets = []
+        for index in range(count):
+            own = {name: value[index] if isinstance(value, list) else value for name, value in self.sizes.items()}
+            sets.append(DEFAULT_SIZES[index % len(DEFAULT_SIZES)] | own)
+        return sets
+
+    def __eq__(self, other: object) -> bool:
+        """Equality of content; the name does not count."""
+        return isinstance(other, Task) and self.model_dump() == other.model_dump()
+
+    def __hash__(self) -> int:
+        """Agrees with equality."""
+        return hash(dump_task(self))
+
+
+_MODELS: dict[str, type[BaseModel]] = {
+    "inputs": TensorSpec,
+    "parameters": TensorSpec,
+    "fns": FnSpec,
+    "outputs": OutputSpec,
+}
+
+
+def load_task(path: str | Path, name: str | None = None) -> Task:
+    """Reads a task file.
+
+    Without `name` a file below a folder `tasks` is named by its path there (`gemm/1`), another by its stem.
+    The task's code is run once at each set of sizes, so that a file that cannot work is refused here.
+
+    Raises:
+        TaskError: the file cannot be read, or is no valid task.
+
+    Warns:
+        UserWarning: a reference output does not depend on the inputs.
+    """
+    from step_runtime.instance import check_reference
+
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise TaskError(f"{path}: cannot read the task file: {reason}") from None
+    task = loads_task(text, name or task_name(path), source=str(path))
+    check_reference(task, source=str(path))
+    return task
+
+
+def task_name(path: Path) -> str:
+    """The name of the task in a file: its path below the nearest folder `tasks` or `tasks-…`, else its stem."""
+    parts = path.absolute().with_suffix("").parts
+    for index in range(len(parts) - 2, -1, -1):
+        if parts[index] == "tasks" or parts[index].startswith("tasks-"):
+            return "/".join(parts[index + 1 :])
+    return path.stem
+
+
+def loads_task(text: str, name: str = "task", *, source: str | None = None) -> Task:
+    """Reads a task from YAML text, without running any of its code; `source` names the text in errors.
+
+    Raises:
+        TaskError: the text is no valid task; the message names source, line, place and what was expected.
+    """
+    source = source or name
+    node, content = task_yaml.load(text, source)
+    return task_of(content, name, lambda loc: f"{source}:{task_yaml.line_of(node, loc)}")
+
+
+def task_of(content: Any, name: str, where: Any) -> Task:
+    """Validates what a YAML text held; `where(location)` names a place in it.
+
+    Raises:
+        TaskError: it is no valid task.
+    """
+    if not isinstance(content, Mapping):
+        raise TaskError(f"{where(())}: expected a mapping with the keys {', '.join(_keys(Task))}")
+    try:
+        task = Task.model_validate(dict(content))
+        found = list(problems(task))
+    except ValidationError as error:
+        found = [(_visible(item["loc"]), _told(item)) for item in error.errors()]
+    if found:
+        lines = [f"{where(loc)}: {task_yaml.format_location(loc)}: {message}" for loc, message in found]
+        raise TaskError("\n".join(dict.fromkeys(lines)))
+    return task.named(str(task.test_name) if name == "task" and task.test_name is not None else name)
+
+
+def dump_task(task: Task) -> str:
+    """The task as YAML: keys in the order of the IR, code in literal blocks, dims in flow lists."""
+    return task_yaml.dump(task.model_dump(by_alias=True, exclude_defaults=True))
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _visible(loc: Location) -> Location:
+    """A Pydantic location without the names of union members, which a task file does not have."""
+    return tuple(part for part in loc if isinstance(part, int) or not (set("[(") & set(part) or part in _TYPES))
+
+
+_TYPES = ("str", "int", "float")
+
+
+def _told(item: Any) -> str:
+    loc = item["loc"]
+    if item["type"] == "extra_forbidden":
+        model = _MODELS.get(str(loc[0]), Task) if len(loc) > 1 else Task
+        return f"unknown key; expected one of {', '.join(_keys(model))}"
+    if item["type"] == "missing":
+        return "this key is missing"
+    message = item["msg"].removeprefix("Value error, ")
+    return f"{message[0].lower()}{message[1:]}, found {item['input']!r}"

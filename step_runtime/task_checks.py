@@ -1,0 +1,141 @@
+"""What a task file must hold beyond the types of its fields; every finding comes with its place."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from step_runtime.errors import RuleError
+from step_runtime.shapes import DEFAULT_SIZES, Dim
+from step_runtime.types import DType, Multihot, components_of, parse_dim, parse_dtype
+
+if TYPE_CHECKING:
+    from step_runtime.task import DTypeText, FnSpec, OutputSpec, Task, TensorSpec
+
+Location: TypeAlias = tuple[str | int, ...]
+Problem: TypeAlias = tuple[Location, str]
+
+
+def problems(task: Task) -> Iterator[Problem]:
+    """Every finding: its place in the file, and what was expected there."""
+    yield from _sizes(task)
+    symbols = _sized(task)
+    for key, specs in (("inputs", task.inputs), ("parameters", task.parameters)):
+        for index, spec in enumerate(specs):
+            yield from _tensor((key, index), spec, symbols)
+            yield from _data((key, index), spec, symbols)
+    for index, output in enumerate(task.outputs):
+        yield from _tensor(("outputs", index), output, symbols)
+        yield from _reference(("outputs", index), output, symbols)
+    for index, fn in enumerate(task.fns):
+        yield from _function(("fns", index), fn, symbols)
+    yield from _duplicates(task)
+    if task.global_ is not None:
+        yield from _syntax(("global",), task.global_)
+
+
+def _sized(task: Task) -> dict[str, Dim]:
+    """The symbols that have a size, or that `global` may give one."""
+    sized = {*DEFAULT_SIZES[0], *task.sizes}
+    try:
+        tree = ast.parse(textwrap.dedent(task.global_ or ""))
+    except (SyntaxError, ValueError):
+        return task.symbols()
+    sized |= {node.id.removesuffix("_value") for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return {name: symbol for name, symbol in task.symbols().items() if name in sized}
+
+
+def _sizes(task: Task) -> Iterator[Problem]:
+    lengths = {name: len(value) for name, value in task.sizes.items() if isinstance(value, list)}
+    for name, value in task.sizes.items():
+        if not name.isidentifier():
+            yield ("sizes", name), "expected a symbol's name"
+        if value == [] or any(size < 1 for size in (value if isinstance(value, list) else [value])):
+            yield ("sizes", name), f"expected sizes of 1 or more, found {value}"
+    if len(set(lengths.values())) > 1:
+        yield ("sizes",), f"lists must be of one length, as they are zipped; found {lengths}"
+    if 1 in lengths.values():
+        yield ("sizes",), "a list gives one size per set, two or more; write a single number for all sets"
+
+
+def _tensor(loc: Location, spec: TensorSpec | OutputSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
+    if not spec.name.isidentifier():
+        yield (*loc, "name"), f"expected a Python name, found {spec.name!r}"
+    if not spec.dims:
+        yield (*loc, "dims"), "expected at least one dim"
+    for index, dim in enumerate(spec.dims):
+        try:
+            parse_dim(dim, symbols)
+        except (ValueError, RuleError) as error:
+            yield (*loc, "dims", index), str(error)
+    problem = _dtype_problem(spec.dtype, symbols)
+    if problem is not None:
+        yield (*loc, "dtype"), problem
+
+
+def _data(loc: Location, spec: TensorSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
+    if _dtype_problem(spec.dtype, symbols) is not None:
+        return
+    if not isinstance(parse_dtype(spec.dtype, symbols), Multihot):
+        if spec.data_gen is None:
+            yield (*loc, "data_gen"), "this key is missing; expected torch.rand, torch.randn, torch.ones or binary"
+        if spec.min is not None or spec.max is not None:
+            yield loc, "min and max are for Multihot inputs"
+    elif spec.min is not None and spec.max is not None and not 0 <= spec.min <= spec.max:
+        yield (*loc, "min"), f"expected 0 <= min <= max, found min {spec.min} and max {spec.max}"
+
+
+def _reference(loc: Location, spec: OutputSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
+    if _dtype_problem(spec.dtype, symbols) is None:
+        count = len(components_of(parse_dtype(spec.dtype, symbols)))
+        if len(spec.data_transform) != count:
+            found = f"expected {count} snippets, one per component, found {len(spec.data_transform)}"
+            yield (*loc, "data_transform"), found
+    for index, snippet in enumerate(spec.data_transform):
+        yield from _syntax((*loc, "data_transform", index), snippet, value=True)
+
+
+def _function(loc: Location, fn: FnSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
+    if not fn.func_name.isidentifier():
+        yield (*loc, "func_name"), f"expected a Python name, found {fn.func_name!r}"
+    for key, text in (("input_dtype", fn.input_dtype), ("output_dtype", fn.output_dtype)):
+        problem = _dtype_problem(text, symbols)
+        if problem is not None:
+            yield (*loc, key), problem
+        elif key == "output_dtype" and fn.init is not None:
+            state: DType = parse_dtype(text, symbols)
+            count = len(components_of(state))
+            if len(fn.init) != count:
+                yield (*loc, "init"), f"expected {count} values, one per component of {state}, found {len(fn.init)}"
+    yield from _syntax((*loc, "apply"), fn.apply)
+
+
+def _dtype_problem(source: DTypeText, symbols: Mapping[str, Dim]) -> str | None:
+    try:
+        parse_dtype(source, symbols)
+    except (ValueError, RuleError) as error:
+        return str(error)
+    return None
+
+
+def _duplicates(task: Task) -> Iterator[Problem]:
+    seen: dict[str, str] = dict.fromkeys(task.symbols(), "a dim") | {"step": "the language", "torch": "PyTorch"}
+    for key, field in (("inputs", "name"), ("parameters", "name"), ("fns", "func_name"), ("outputs", "name")):
+        for index, spec in enumerate(getattr(task, key)):
+            name = getattr(spec, field)
+            if name in seen:
+                yield (key, index, field), f"duplicate name {name!r}: it is already {seen[name]}"
+            seen[name] = f"the {field} of {key}[{index}]"
+
+
+def _syntax(loc: Location, code: str, *, value: bool = False) -> Iterator[Problem]:
+    try:
+        body = ast.parse(textwrap.dedent(code)).body
+    except (SyntaxError, ValueError) as error:
+        line = f" in its line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        yield loc, f"expected Python code: {error.args[0] if error.args else error}{line}"
+        return
+    if value and not (body and isinstance(body[-1], ast.Expr | ast.Assign)):
+        yield loc, "expected code whose last line is the reference's value"
