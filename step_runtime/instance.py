@@ -1,0 +1,254 @@
+"""A task at one set of sizes: its functions with code, its inputs with data, its reference outputs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import sympy
+import torch
+from torch import Tensor
+
+from step_runtime import snippets
+from step_runtime.batching import Data, element_layout
+from step_runtime.errors import RuleError, TaskCodeError, TaskError
+from step_runtime.functions import DeclaredFn, Fn
+from step_runtime.scope import Scope, make_scope
+from step_runtime.shapes import evaluate, format_dim, torch_shape
+from step_runtime.task import FnSpec, OutputSpec, Task, TensorSpec
+from step_runtime.types import Multihot, components_of, layout
+
+_DRAWS = 5
+"""Inputs that a reference is tried on: a choice among few outcomes may come out alike twice."""
+
+
+class TaskFn(DeclaredFn):
+    """A task's function with its author's code."""
+
+    def __init__(self, task: Task, spec: FnSpec, namespace: snippets.Namespace, *, widen: bool) -> None:
+        super().__init__(spec.func_name, spec.name, task.fn_types(spec), stateful=spec.init is not None)
+        self._init = spec.init or []
+        self._namespace = namespace
+        parameters = ("state", "input") if self.stateful else ("input",)
+        code = snippets.compile_function(spec.apply, parameters, spec.func_name, widen=widen)
+        self._code: Callable[..., Sequence[Tensor]] = snippets.bind_function(code, spec.func_name, namespace)
+
+    def apply(self, *args: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The author's code on one element."""
+        return self._code(*args)
+
+    def getInit(self) -> Sequence[Tensor]:
+        """Each component filled with its declared initial value."""
+        sizes = {symbol.name: size for symbol, size in self._namespace["ctx"].items()}
+        parts = zip(components_of(self.output), self._init, strict=True)
+        return [torch.full(element_layout(element, sizes), float(value)) for element, value in parts]
+
+
+class TaskInstance:
+    """A task at one set of sizes, computing in one floating type.
+
+    Raises:
+        TaskError: a dim has no size, or is no positive int at these sizes.
+        TaskCodeError: the task's `global` failed.
+    """
+
+    def __init__(self, task: Task, sizes: Mapping[str, int], *, dtype: torch.dtype = torch.float64) -> None:
+        self.task = task
+        self.dtype = dtype
+        self._widen = dtype == torch.float64
+        self._namespace = self._base_namespace(sizes)
+        self.fns: dict[str, Fn] = {}
+        for spec in task.fns:
+            self.fns[spec.func_name] = TaskFn(task, spec, self._namespace, widen=self._widen)
+        self._namespace.update(self.fns)
+        self._run_global(sizes)
+        self.sizes = self._settled_sizes(sizes)
+        self._check_dims()
+
+    def _base_namespace(self, sizes: Mapping[str, int]) -> snippets.Namespace:
+        import step_runtime
+
+        symbols = self.task.symbols()
+        return {
+            "torch": torch,
+            "step": step_runtime,
+            "Symbol": sympy.Symbol,
+            "input_data": {},
+            "ctx": {symbols[name]: size for name, size in sizes.items()},
+            **symbols,
+            **{f"{name}_value": size for name, size in sizes.items()},
+        }
+
+    def _run_global(self, sizes: Mapping[str, int]) -> None:
+        if self.task.global_ is None:
+            return
+        code = snippets.compile_block(self.task.global_, f"{self.task.name}: global", widen=self._widen)
+        with author_code(f"{self.task.name}: global", self.dtype):
+            snippets.run(code, self._namespace)
+
+    def _settled_sizes(self, before: Mapping[str, int]) -> dict[str, int]:
+        """What `global` made of the sizes: `ctx` wins over a name such as `E_value`, which wins over defaults."""
+        ctx = self._namespace["ctx"]
+        settled: dict[str, int] = {}
+        for name, symbol in self.task.symbols().items():
+            bound, named = ctx.get(symbol), self._namespace.get(f"{name}_value")
+            value = bound if bound != before.get(name) or named is None else named
+            if value is not None:
+                if not isinstance(value, int) or value < 1:
+                    expected = f"expected {name} to be an int of 1 or more, found {value!r}"
+                    raise TaskError(f"{self.task.name}: global: {expected}")
+                settled[name] = ctx[symbol] = self._namespace[f"{name}_value"] = value
+        return settled
+
+    def _check_dims(self) -> None:
+        task = self.task
+        specs: list[TensorSpec | OutputSpec] = [*task.inputs, *task.parameters, *task.outputs]
+        shapes = [(spec.name, (*t.shape, *_layout_dims(t.dtype))) for spec in specs for t in [task.stream_type(spec)]]
+        shapes += [(f.func_name, _layout_dims(t)) for f in task.fns for t in task.fn_types(f)]
+        for name, dims in shapes:
+            for dim in dims:
+                try:
+                    evaluate(dim, self.sizes)
+                except KeyError as error:
+                    raise TaskError(
+                        f"{task.name}: {name}: dim {error.args[0]} has no size; "
+                        f"expected one in `sizes` (sizes: {{{error.args[0]}: 3}}) or in `global`"
+                    ) from None
+                except RuleError as error:
+                    raise TaskError(f"{task.name}: {name}: {error}") from None
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The names that programs may use here."""
+        lists: dict[str, tuple[Fn, ...]] = {}
+        for name, value in self._namespace.items():
+            if isinstance(value, list | tuple) and value and all(isinstance(item, Fn) for item in value):
+                lists[name] = tuple(value)
+        return make_scope(self.task, self.fns, self.sizes, lists)
+
+    def draw(self, seed: int) -> dict[str, Data]:
+        """Random data for every input, and for the parameters, which the snippets then see.
+
+        Tensors have torch shape `reversed(dims) + layout`. The same seed gives the same data.
+        """
+        generator = torch.Generator().manual_seed(seed)
+        data = {spec.name: self._tensors(spec, generator) for spec in (*self.task.inputs, *self.task.parameters)}
+        seen: dict[str, Any] = self._namespace["input_data"]
+        seen.clear()
+        # Clones: a snippet that writes into its input must not reach the streams.
+        seen.update({name: parts[0].clone() for name, parts in data.items()})
+        return {spec.name: data[spec.name] for spec in self.task.inputs}
+
+    def _tensors(self, spec: TensorSpec, generator: torch.Generator) -> Data:
+        stream = self.task.stream_type(spec)
+        outer = torch_shape(stream.shape, self.sizes)
+        return tuple(
+            self._multihots((*outer, *element_layout(element, self.sizes)), spec, generator)
+            if isinstance(element, Multihot)
+            else self._numbers((*outer, *element_layout(element, self.sizes)), spec.data_gen, generator)
+            for element in components_of(stream.dtype)
+        )
+
+    def _numbers(self, shape: tuple[int, ...], kind: str | None, generator: torch.Generator) -> Tensor:
+        if kind == "torch.ones":
+            return torch.ones(shape, dtype=self.dtype)
+        if kind == "torch.randn":
+            return torch.randn(shape, dtype=self.dtype, generator=generator)
+        uniform = torch.rand(shape, dtype=self.dtype, generator=generator)
+        return (uniform < 0.5).to(self.dtype) if kind == "binary" else uniform
+
+    def _multihots(self, shape: tuple[int, ...], spec: TensorSpec, generator: torch.Generator) -> Tensor:
+        """Between `min` and `max` ones in random places of each element."""
+        length = shape[-1]
+        least, most = min(spec.min or 0, length), min(length if spec.max is None else spec.max, length)
+        ones = torch.randint(least, most + 1, shape[:-1], generator=generator)
+        places = torch.rand(shape, dtype=self.dtype, generator=generator).argsort(-1).argsort(-1)
+        return (places < ones.unsqueeze(-1)).to(self.dtype)
+
+    def reference(self) -> list[Data]:
+        """The reference outputs for the data drawn last, one tuple of tensors per output.
+
+        Raises:
+            TaskCodeError: a snippet failed, or its value is no tensor of the declared shape.
+        """
+        namespace = dict(self._namespace)
+        namespace["input_data"] = {name: value.clone() for name, value in self._namespace["input_data"].items()}
+        outputs = []
+        for spec in self.task.outputs:
+            stream = self.task.stream_type(spec)
+            outer = torch_shape(stream.shape, self.sizes)
+            parts = []
+            for index, element in enumerate(components_of(stream.dtype)):
+                who = f"{self.task.name}: data_transform {index} of output {spec.name}"
+                code = snippets.compile_value(spec.data_transform[index], who, "_value", widen=self._widen)
+                with author_code(who, self.dtype):
+                    snippets.run(code, namespace)
+                expected = (*outer, *element_layout(element, self.sizes))
+                parts.append(self._reference_tensor(namespace.pop("_value"), expected, who))
+            outputs.append(tuple(parts))
+        return outputs
+
+    def _reference_tensor(self, value: object, expected: tuple[int, ...], who: str) -> Tensor:
+        if not isinstance(value, Tensor):
+            raise TaskCodeError(f"{who}: expected a tensor, found {type(value).__name__}")
+        if tuple(value.shape) != expected:
+            found = tuple(value.shape)
+            raise TaskCodeError(f"{who}: the reference has shape {found}; the declared dims give {expected}")
+        return value.detach().to(self.dtype)
+
+
+def _layout_dims(dtype: Any) -> tuple[Any, ...]:
+    return tuple(dim for element in components_of(dtype) for dim in layout(element))
+
+
+@contextmanager
+def author_code(who: str, dtype: torch.dtype) -> Iterator[None]:
+    """Runs an author's code with `dtype` as torch's default; names the snippet where it fails.
+
+    Raises:
+        TaskCodeError: the code raised.
+    """
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(0)
+            yield
+    except TaskError:
+        raise
+    except Exception as error:
+        raise TaskCodeError(f"{who}: raised {type(error).__name__}: {error}") from error
+    finally:
+        torch.set_default_dtype(before)
+
+
+def instances(task: Task, *, dtype: torch.dtype = torch.float64) -> list[TaskInstance]:
+    """The task at each of its sets of sizes."""
+    return [TaskInstance(task, sizes, dtype=dtype) for sizes in task.size_sets()]
+
+
+def check_reference(task: Task, source: str) -> None:
+    """Runs the task's own code once at each set of sizes.
+
+    Raises:
+        TaskError: a dim has no size, or the code fails or gives another shape than declared.
+
+    Warns:
+        UserWarning: an output is the same for other inputs.
+    """
+    task = task.named(source)
+    for instance in instances(task):
+        drawn = []
+        for seed in range(_DRAWS):
+            instance.draw(seed)
+            drawn.append(instance.reference())
+        for spec, *values in zip(task.outputs, *drawn, strict=True):
+            if all(torch.equal(a, b) for other in values[1:] for a, b in zip(values[0], other, strict=True)):
+                sizes = ", ".join(f"{format_dim(sympy.Symbol(k))}={v}" for k, v in instance.sizes.items())
+                warnings.warn(
+                    f"{source}: output {spec.name} does not depend on the inputs at {sizes}: any constant would pass",
+                    stacklevel=3,
+                )

@@ -1,0 +1,159 @@
+"""Primitives that compute: Map, Zip, Accum, Scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar
+
+import torch
+
+from step_runtime.batching import Data
+from step_runtime.errors import RuleError
+from step_runtime.functions import Fn
+from step_runtime.primitives.base import Frame, Operand, Primitive, Rules, check_input, function, whole
+from step_runtime.shapes import StreamType
+from step_runtime.types import STuple
+
+
+def zip_types(left: StreamType, right: StreamType) -> StreamType:
+    """The type of two streams paired element by element; tuples are flat.
+
+    Raises:
+        RuleError: the shapes differ.
+    """
+    if left.shape != right.shape:
+        hint = "Zip pairs elements one to one; make both shapes equal first"
+        if left.shape[1:] == right.shape or right.shape[1:] == left.shape:
+            hint += ", e.g. with step.RepeatRef().apply((smaller, larger))"
+        details = [f"left: {left}; right: {right}"]
+        raise RuleError("zip-shape", "the two streams differ in shape", details, hint)
+    return StreamType(STuple((left.dtype, right.dtype)), left.shape)
+
+
+@dataclass(frozen=True)
+class Zip(Primitive):
+    """Pairs two streams of one shape element by element (left components first)."""
+
+    arity: ClassVar[int] = 2
+
+    def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
+        """The flat tuple of both element types, at the shape of both."""
+        return (zip_types(*inputs),)
+
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+        """The components of both, side by side."""
+        return (inputs[0].data + inputs[1].data,)
+
+
+@dataclass(frozen=True)
+class Map(Primitive):
+    """Applies `fn` to each element; a tuple of streams is zipped first, left to right."""
+
+    fn: Fn
+
+    def __post_init__(self) -> None:
+        """Holds `fn` to a function without state."""
+        function(self.fn, "Map", stateful=False)
+
+    def operands(self, argument: Any, is_stream: Callable[[Any], bool]) -> tuple[Any, ...]:
+        """One stream, or a tuple of streams to be zipped."""
+        if isinstance(argument, list | tuple) and len(argument) > 1 and all(map(is_stream, argument)):
+            return tuple(argument)
+        return super().operands(argument, is_stream)
+
+    def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
+        """`fn`'s output type, at the same shape."""
+        zipped = inputs[0]
+        for other in inputs[1:]:
+            zipped = zip_types(zipped, other)
+        check_input(self.fn, zipped.dtype, "Map")
+        return (StreamType(self.fn.output, zipped.shape),)
+
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+        """`fn` over all elements as one batch."""
+        dims = len(inputs[0].type.shape)
+        data = tuple(part for operand in inputs for part in operand.data)
+        outer = data[0].shape[:dims]
+        flat = tuple(part.reshape(prod(outer), *part.shape[dims:]) for part in data)
+        result = frame.applier.map(self.fn, flat, frame.sizes)
+        return (tuple(part.reshape(*outer, *part.shape[1:]) for part in result),)
+
+
+@dataclass(frozen=True)
+class _Fold(Primitive):
+    """What Accum and Scan share: `fn` folds the `b` inner dims from its initial state, innermost fastest."""
+
+    fn: Fn
+    b: int
+
+    def __post_init__(self) -> None:
+        """Holds `fn` to a function with state and `b` to an int."""
+        function(self.fn, self.name, stateful=True)
+        object.__setattr__(self, "b", whole(self.b, self.name, "b"))
+
+    def _check(self, stream: StreamType) -> None:
+        if not 0 < self.b <= stream.rank:
+            hint = "b counts the inner dims to fold, and the outermost dim stays"
+            if stream.rank == 0 or self.b == stream.rank + 1:
+                hint += (
+                    f"; Promote(b={stream.rank + 1}) adds an outermost 1 that may stay, "
+                    "and Flatten removes it afterwards where an inner dim is left"
+                )
+            raise RuleError(
+                f"{self.name.lower()}-rank",
+                f"{self.name} needs 0 < b <= rank",
+                [f"b = {self.b}; the stream {stream} has rank {stream.rank}"],
+                hint,
+            )
+        check_input(self.fn, stream.dtype, self.name)
+
+    def _folds(self, inputs: Sequence[Operand]) -> tuple[tuple[int, ...], int, int, Data]:
+        """Stream dims in torch order, number of folds, steps in each, and data as `(folds, steps, *layout)`."""
+        dims = len(inputs[0].type.shape)
+        shape = tuple(inputs[0].data[0].shape[:dims])
+        folds, steps = prod(shape[: dims - self.b]), prod(shape[dims - self.b :])
+        return shape, folds, steps, tuple(part.reshape(folds, steps, *part.shape[dims:]) for part in inputs[0].data)
+
+
+@dataclass(frozen=True)
+class Accum(_Fold):
+    """Folds the `b` inner dims to one result per outer element (paper, Figures 14 and 21)."""
+
+    def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
+        """`fn`'s output type, without the `b` inner dims."""
+        self._check(inputs[0])
+        return (StreamType(self.fn.output, inputs[0].shape[self.b :]),)
+
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+        """The last state of every fold; all folds advance together, step by step."""
+        shape, folds, steps, data = self._folds(inputs)
+        state = frame.applier.initial(self.fn, folds, frame.sizes)
+        for step in range(steps):
+            state = frame.applier.step(self.fn, state, tuple(part[:, step] for part in data), frame.sizes)
+        outer = shape[: len(shape) - self.b]
+        return (tuple(part.reshape(*outer, *part.shape[1:]) for part in state),)
+
+
+@dataclass(frozen=True)
+class Scan(_Fold):
+    """As Accum, but emits the state after every element, so the shape stays."""
+
+    def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
+        """`fn`'s output type, at the same shape."""
+        self._check(inputs[0])
+        return (StreamType(self.fn.output, inputs[0].shape),)
+
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+        """Every state of every fold; all folds advance together, step by step."""
+        shape, folds, steps, data = self._folds(inputs)
+        state = frame.applier.initial(self.fn, folds, frame.sizes)
+        if not steps:
+            return (tuple(part.new_zeros((*shape, *part.shape[1:])) for part in state),)
+        states = []
+        for step in range(steps):
+            state = frame.applier.step(self.fn, state, tuple(part[:, step] for part in data), frame.sizes)
+            states.append(state)
+        columns = (torch.stack(column, dim=1) for column in zip(*states, strict=True))
+        return (tuple(part.reshape(*shape, *part.shape[2:]) for part in columns),)

@@ -1,0 +1,261 @@
+"""Primitives that only reshape: Promote, Flatten, Reshape, Repeat, RepeatRef, Bufferize, Streamify, Copy, Identity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import sympy
+
+from step_runtime.batching import Data
+from step_runtime.errors import RuleError, RunError
+from step_runtime.primitives.base import Frame, Operand, Primitive, Rules, dim_list, whole
+from step_runtime.shapes import Dim, Sizes, StreamType, as_dim, check_positive, evaluate, format_dim, try_evaluate
+from step_runtime.types import Buffer, STuple
+
+
+@dataclass(frozen=True)
+class Promote(Primitive):
+    """Inserts a dim of 1 at index `b`, where `0 <= b <= rank + 1`."""
+
+    b: int
+
+    def __post_init__(self) -> None:
+        """Holds `b` to an int."""
+        object.__setattr__(self, "b", whole(self.b, self.name, "b"))
+
+    def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
+        """The same type with a 1 at index `b`."""
+        stream = inputs[0]
+        if not 0 <= self.b <= stream.rank + 1:
+            raise RuleError(
+                "promote-rank",
+                "Promote needs 0 <= b <= rank + 1",
+                [f"b = {self.b}; the stream {stream} has rank {stream.rank}"],
+                hint=f"b is the index of the new 1, counted from the innermost dim: 0 to {stream.rank + 1}",
+            )
+        shape = (*stream.shape[: self.b], sympy.Integer(1), *stream.shape[self.b :])
+        return (StreamType(stream.dtype, shape),)
+
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+        """A view."""
+        axis = len(inputs[0].type.shape) - self.b
+        return (tuple(part.unsqueeze(axis) for part in inputs[0].data),)
+
+
+@dataclass(frozen=True)
+class Flatten(Primitive):
+    """Merges each dim in `L` (consecutive indices within `1..rank`) into its inner neighbour."""
+
+    L: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        """Holds `L` to consecutive ints."""
+        dims = dim_list(self.L, self.name)
+        object.__setattr__(self, "L", dims)
+        if not dims or dims != tuple(range(dims[0], dims[0] + len(dims))):
+            raise RuleError("config", f"Flatten: L must be consecutive dim indices such as [1, 2], found {list(dims)}")
+
+    def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
+        """The same type; dims `min(L) - 1` to `max(L)` become their product at index `min(L) - 1`."""
+        stream = inputs[0]
+        first, last = self.L[0], self.L[-1]
+        if first < 1 or last > stream.rank:
+            raise RuleError(
+                "flatten-rank",
+                "Flatten takes dim indices from 1 to the rank",
+                [f"L = {list(self.L)}; the stream {stream} has rank {stream.rank}"],
+                hint="dim i is merged into dim i - 1; dim 0 is the innermost",
+            )
+        merged: Dim = sympy.Integer(1)
+        for dim in stream.shape[first - 1 : last + 1]:
+            merged = as_dim(merged * dim)
+        return (StreamType(stream.dtype, (*stream.shape[: first - 1], merged, *stream.shape[last + 1 :])),)
+
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+        """A reshape; row-major order is stream order."""
+        rank = inputs[0].type.rank
+        start, end = rank - self.L[-1], rank - self.L[0] + 1
+        return (tuple(part.flatten(start, end) for part in inputs[0].data),)
+
+
+@dataclass(frozen=True)
+class Reshape(Primitive):
+    """Splits each dim in `L` (indices of the input) into `[S, dim/S]`; `S` must divide it."""
+
+    L: tuple[int, ...]
+    S: Dim
+
+    def __post_init__(self) -> None:
+        """Holds `L` to distinct ints and `S` to a dim."""
+        dims = dim_list(self.L, self.name)
+        object.__setattr__(self, "L", dims)
+        object.__setattr__(self, "S", as_dim(self.S))
+        if not dims or len(set(dims)) != len(dims):
+            raise RuleError("config", f"Reshape: L must be distinct dim indices, found {list(dims)}")
+
+    def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
+        """The same type; the rank grows by `len(L)`."""
+        stream = inputs[0]
+        if min(self.L) < 0 or max(self.L) > stream.rank:
+            raise RuleError(
+                "reshape-rank",
+                "Reshape takes dim indices from 0 to the rank",
+                [f"L = {list(self.L)}; the stream {stream} has rank {stream.rank}"],
+            )
+        check_positive(self.S, rules.sizes, "Reshape: S")
+        shape: list[Dim] = []
+        for index, dim in enumerate(stream.shape):
+            shape += [self.S, self._quotient(dim, rules.sizes)] if index in self.L else [dim]
+        return (StreamType(stream.dtype, tuple(shape)),)
+
+    def _quotient(self, dim: Dim, sizes: Sizes) -> Dim:
+        size, parts = try_evaluate(dim, sizes), try_evaluate(self.S, sizes)
+        if size is not None and parts is not None and size % parts:
+            raise RuleError(
+                "reshape-divides",
+                "Reshape needs S to divide the dim at every set of sizes",
+                [f"S: {format_dim(self.S)} = {parts}; dim: {format_dim(dim)} = {size}"],
+            )
+        return as_dim(dim / self.S)
+
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+        """A reshape; a dim that only the data decides is held to the rule here."""
+        stream, data = inputs[0]
+        parts = evaluate(self.S, frame.sizes)
+        shape: list[int] = []
+        for axis, size in enumerate(data[0].shape[: stream.rank + 1]):
+            split = stream.rank - axis in self.L
+            if split and size % parts:
+                raise RunError("reshape-divides", f"Reshape: S = {parts} does not divide the dim, which has {size}")
+            shape += [size // parts, parts] if split else [size]
+        return (tuple(part.reshape(*shape, *part.shape[stream.rank + 1 :]) for part in data),)
+
+
+@dataclass(frozen=True)
+class Repeat(Primitive):
+    """Emits each element `n` times: a new innermost dim. `RepeatLast` is another name for it."""
+
+    n: Dim
+
+    def __post_init__(self) -> None:
+        """Holds `n` to a dim."""
+        object.__setattr__(self, "n", as_dim(self.n))
+
+    def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
+        """The same type, with `n` as the new innermost dim."""
+        check_positive(self.n, rules.sizes, "Repeat: n")
+        return (StreamType(inputs[0].dtype, (self.n, *inputs[0].shape)),)
+
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+        """A view."""
+        return (_repeated(inputs[0], evaluate(self.n, frame.sizes)),)
+
+
+def _repeated(operand: Operand, times: int) -> Data:
+    axis = len(operand.type.shape)
+    return tuple(part.unsqueeze(axis).expand(*part.shape[:axis], times, *part.shape[axis:]) for part in operand.data)
+
+
+@dataclass(frozen=True)
+class RepeatRef(Primitive):
+    """Emits each element of the first stream as often as the second's innermost dim says; consumes both."""
+
+    arity: ClassVar[int] = 2
+
+    def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
+        """The data's type at the reference's shape."""
+        data, reference = inputs
+        if reference.shape[1:] != data.shape:
+            raise RuleError(
+                "repeatref-shape",
+                "RepeatRef needs the reference's shape without its innermost dim to equal the data's shape",
+                [f"data: {data}; reference: {reference}"],
+                hint="the order is (data, reference): the reference has one more inner dim than the data",
+            )
+        return (StreamType(data.dtype, reference.shape),)
+
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+        """A view."""
+        reference = inputs[1]
+        return (_repeated(inputs[0], reference.data[0].shape[reference.type.rank]),)
+
+
+@dataclass(frozen=True)
+class Bufferize(Primitive):
+    """Gathers the `a` inner dims of each outer element into one Buffer; `0 < a <= rank`."""
+
+    a: int
+
+    def __post_init__(self) -> None:
+        """Holds `a` to an int."""
+        object.__setattr__(self, "a", whole(self.a, self.name, "a"))
+
+    def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
+        """A Buffer of the `a` inner dims; of a Buffer, one with those dims added outside."""
+        stream = inputs[0]
+        if not 0 < self.a <= stream.rank:
+            raise RuleError(
+                "bufferize-rank",
+                "Bufferize needs 0 < a <= rank",
+                [f"a = {self.a}; the stream {stream} has rank {stream.rank}"],
+                hint=f"the outermost dim stays; Promote(b={stream.rank + 1}) first adds an outermost 1 that may",
+            )
+        if isinstance(stream.dtype, STuple):
+            raise RuleError("bufferize-tuple", "Bufferize takes no tuples", [f"the stream holds {stream.dtype}"])
+        return (StreamType(Buffer(stream.dtype, stream.shape[: self.a]), stream.shape[self.a :]),)
+
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+        """The same tensor: a buffer's layout continues its stream's dims."""
+        return (inputs[0].data,)
+
+
+@dataclass(frozen=True)
+class Streamify(Primitive):
+    """Turns a Buffer's dims into stream dims: the inverse of Bufferize."""
+
+    def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
+        """The Buffer's element, with the buffer's dims as the inner dims."""
+        stream = inputs[0]
+        if not isinstance(stream.dtype, Buffer):
+            raise RuleError(
+                "streamify-dtype",
+                "Streamify takes a stream of Buffers",
+                [f"the stream holds {stream.dtype}"],
+            )
+        return (StreamType(stream.dtype.elem, stream.dtype.dims + stream.shape),)
+
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+        """The same tensor."""
+        return (inputs[0].data,)
+
+
+@dataclass(frozen=True)
+class Copy(Primitive):
+    """Two streams from one, as every stream may be consumed only once."""
+
+    def output_count(self, sizes: Sizes) -> int | None:
+        """Two."""
+        return 2
+
+    def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
+        """The same type, twice."""
+        return (inputs[0], inputs[0])
+
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+        """The same tensors, which no primitive writes into."""
+        return (inputs[0].data, inputs[0].data)
+
+
+@dataclass(frozen=True)
+class Identity(Primitive):
+    """The same stream."""
+
+    def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
+        """The same type."""
+        return (inputs[0],)
+
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+        """The same tensors."""
+        return (inputs[0].data,)

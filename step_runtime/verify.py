@@ -1,0 +1,203 @@
+"""The reward: whether a program implements its task (paper, Section 4.3).
+
+Two verifiers: the affine rule on the graph, and the simulated outputs against the task's PyTorch reference,
+at every set of sizes and seed, in float64 on both sides.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from step_runtime.batching import Applier, Data
+from step_runtime.check import Types, check_affine, check_outputs, infer_types
+from step_runtime.errors import STAGES, Diagnostic, RuleError, Stage
+from step_runtime.instance import TaskInstance, instances
+from step_runtime.limits import Limits, check_bytes
+from step_runtime.parser import Source, evaluate, read
+from step_runtime.program import Program
+from step_runtime.simulate import NodeError, simulate
+from step_runtime.task import Task
+
+SEEDS = (0, 1)
+_TORCH = threading.RLock()
+"""Held while an author's code runs, as torch's default dtype and random state belong to the process."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What verification found.
+
+    `stage` is None for a program that passes, else the first stage that fails; `diagnostics` are all those
+    of parse, type and affine, or the first of a later stage; `seconds` is the wall time spent.
+    """
+
+    passed: bool
+    stage: Stage | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    seconds: float = field(default=0.0, compare=False)
+
+    def render(self, text: str, name: str = "program") -> str:
+        """The verdict for people and LMs alike."""
+        if self.passed:
+            return f"{name}: passed"
+        return "\n".join(diagnostic.render(text, name) for diagnostic in self.diagnostics)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    program: Program
+    types: Types
+
+
+class Verifier:
+    """Verifies programs against one task, whose code is compiled and whose references are computed once.
+
+    Safe to call from several threads, which take turns.
+
+    Args:
+        seeds: one random input each, at every set of sizes.
+        dtype: the floating type both sides compute in.
+
+    Raises:
+        TaskError: the task cannot be used.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        seeds: Sequence[int] = SEEDS,
+        limits: Limits | None = None,
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        self.task = task
+        self.limits = limits or Limits()
+        self._seeds = tuple(seeds)
+        self._dtype = dtype
+        with _TORCH:
+            self._instances = instances(task, dtype=dtype)
+        self._references: dict[tuple[int, int], list[Data]] = {}
+        self._applier = Applier(dtype)
+
+    def verify(self, text: str) -> Verdict:
+        """The verdict on a program text; never raises for a bad program.
+
+        Raises:
+            TaskError: the task's reference code failed.
+        """
+        start = time.perf_counter()
+        found = self._found(text)
+        seconds = time.perf_counter() - start
+        if not found:
+            return Verdict(True, seconds=seconds)
+        stage = min((diagnostic.stage for diagnostic in found), key=STAGES.index)
+        return Verdict(False, stage, tuple(found), seconds)
+
+    def _found(self, text: str) -> list[Diagnostic]:
+        source = read(text, self.limits)
+        checked = []
+        for instance in self._instances:
+            result = self._check(source, instance)
+            if isinstance(result, list):
+                return result
+            checked.append(result)
+        with _TORCH:
+            for index, (instance, one) in enumerate(zip(self._instances, checked, strict=True)):
+                for seed in self._seeds:
+                    found = self._run(index, instance, one, seed)
+                    if found is not None:
+                        return [found]
+        return []
+
+    def _check(self, source: Source, instance: TaskInstance) -> _Checked | list[Diagnostic]:
+        """All that is known without running, at one set of sizes."""
+        scope = instance.scope
+        program, found = evaluate(source, scope, self.limits)
+        types, typed = infer_types(program, scope)
+        found = [*found, *typed, *check_affine(program)]
+        if not found:
+            itemsize = self._dtype.itemsize
+            found = check_bytes(program, types, scope.sizes, self.limits, itemsize)
+        found = found or check_outputs(program, types, scope)
+        return found or _Checked(program, types)
+
+    def _run(self, index: int, instance: TaskInstance, checked: _Checked, seed: int) -> Diagnostic | None:
+        inputs = instance.draw(seed)
+        if (index, seed) not in self._references:
+            self._references[index, seed] = instance.reference()
+        reference = self._references[index, seed]
+        where = f"at {_sizes(instance)}, seed {seed}"
+        self._applier.deadline = time.monotonic() + self.limits.seconds
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(self._dtype)
+        try:
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                results = simulate(checked.program, checked.types, inputs, instance.sizes, self._applier)
+        except NodeError as error:
+            return _run_failure(error, where)
+        finally:
+            torch.set_default_dtype(before)
+        return self._compare(results, reference, checked.program, where)
+
+    def _compare(self, results: list[Data], reference: list[Data], program: Program, where: str) -> Diagnostic | None:
+        for spec, result, expected in zip(self.task.outputs, results, reference, strict=True):
+            for index, (a, b) in enumerate(zip(result, expected, strict=True)):
+                message = _difference(a, b)
+                if message is not None:
+                    part = f" (component {index})" if len(expected) > 1 else ""
+                    told = f"output {spec.name}{part} {message}"
+                    return Diagnostic("value", "value", told, program.result_span, (where,))
+        return None
+
+
+def verify(
+    task: Task, impl: str | None = None, *, seeds: Sequence[int] = SEEDS, limits: Limits | None = None
+) -> Verdict:
+    """The verdict on `impl`, or on the task's own `impl` where none is given; never raises for a bad program.
+
+    To judge many programs of one task, make one `Verifier`.
+
+    Raises:
+        TaskError: the task cannot be used, or there is no program.
+        ValueError: neither `impl` nor the task holds a program.
+    """
+    text = impl if impl is not None else task.impl
+    if text is None:
+        raise ValueError(f"task {task.name} has no impl; give the program to verify")
+    return Verifier(task, seeds=seeds, limits=limits).verify(text)
+
+
+def _sizes(instance: TaskInstance) -> str:
+    return ", ".join(f"{name}={size}" for name, size in instance.sizes.items())
+
+
+def _run_failure(error: NodeError, where: str) -> Diagnostic:
+    cause = error.cause
+    if isinstance(cause, RuleError):
+        return Diagnostic("run", cause.code, cause.message, error.span, (*cause.details, where), cause.hint)
+    hint = "this is the task's own code, not the program"
+    return Diagnostic("run", "task-function", str(cause), error.span, (where,), hint)
+
+
+def _difference(result: torch.Tensor, reference: torch.Tensor) -> str | None:
+    """How a result differs from its reference, or None where it does not."""
+    if result.shape != reference.shape:
+        return f"has shape {tuple(result.shape)}, expected {tuple(reference.shape)}"
+    try:
+        torch.testing.assert_close(result, reference, equal_nan=True)
+    except AssertionError:
+        pass
+    else:
+        return None
+    bad = ~torch.isclose(result, reference, rtol=1e-7, atol=1e-7, equal_nan=True)
+    odd = int((~torch.isfinite(result) & torch.isfinite(reference)).sum())
+    place = tuple(int(i) for i in bad.nonzero()[0]) if bad.any() else ()
+    first = f"first at {list(place)}: {float(result[place]):.6g}, expected {float(reference[place]):.6g}"
+    extra = f", {odd} of them NaN or infinite" if odd else ""
+    return f"differs from the reference in {int(bad.sum())} of {bad.numel()} numbers{extra}; {first}"
