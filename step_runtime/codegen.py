@@ -1,0 +1,285 @@
+"""Task and program to a self-contained pytest script (paper, Section 4.2 and Figure 19).
+
+The script needs only this package: it runs the program eagerly, as plain Python, at every set of sizes and
+seed, and passes or fails as the verifier does. Only a text that the parser takes is written out as code; any
+other is quoted, with the parser's findings as the reason of the failure.
+"""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from step_runtime.instance import instances
+from step_runtime.parser import evaluate, read
+from step_runtime.shapes import Dim, format_dim
+from step_runtime.snippets import widened
+from step_runtime.task import FnSpec, OutputSpec, Task, TensorSpec
+from step_runtime.types import Buffer, DType, Element, Multihot, STuple, components_of
+from step_runtime.verify import SEEDS
+
+_INDENT = "    "
+
+
+def generate_test(task: Task, program: str, *, seeds: Sequence[int] = SEEDS, dtype: str = "float64") -> str:
+    """The script's text.
+
+    `program` may have `def body` or a code fence around it; `seeds` draw one random input each, at every set
+    of sizes; `dtype` is torch's name of the floating type to compute in. Snippets are widened for float64.
+
+    Raises:
+        TaskError: the task cannot be used.
+    """
+    bound = instances(task)
+    source = read(program)
+    found = evaluate(source, bound[0].scope)[1]
+    parsing = [diagnostic for diagnostic in found if diagnostic.stage == "parse" or diagnostic.span is None]
+    if parsing:
+        reasons = "\n".join(diagnostic.render(program, task.name) for diagnostic in parsing)
+        return _rejected(task, program, reasons)
+    writer = _Writer(task, widen=dtype == "float64")
+    parameters = [p.arg for p in source.parameters] if source.parameters is not None else [s.name for s in task.inputs]
+    body = [f"def body({', '.join(parameters)}):", *_indented(_statements(program, source.statements))]
+    sizes = [instance.sizes for instance in bound]
+    lines = [
+        f'"""Unit test of {task.name}: a program in STeP against its PyTorch reference."""',
+        "",
+        "import pytest",
+        "import torch",
+        "from sympy import Symbol",
+        "",
+        "import step_runtime as step",
+        "",
+        *(f'{name} = Symbol("{name}")' for name in sizes[0]),
+        "SIZES = [",
+        *(f"{_INDENT}{_dict({f'{name}_value': size for name, size in one.items()})}," for one in sizes),
+        "]",
+        f"SEEDS = {list(seeds)}",
+        "",
+        "",
+        *writer.case(list(sizes[0]), body, dtype),
+        "",
+        "",
+        *_TESTS,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_TESTS = """\
+@pytest.fixture(params=SIZES, ids=str)
+def sizes(request):
+    return request.param
+
+
+@pytest.fixture(params=SEEDS, ids="seed={}".format)
+def case(request, sizes):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(DTYPE)
+    torch.manual_seed(request.param)
+    yield make_case(**sizes)
+    torch.set_default_dtype(before)
+
+
+def run(case):
+    prepare, body, _, _ = case
+    result = body(*prepare())
+    return list(result) if isinstance(result, (list, tuple)) else [result]
+
+
+def test_affine(case):
+    with step.affine():
+        run(case)
+
+
+def test_shape(case):
+    _, _, outputs, _ = case
+    results = run(case)
+    assert len(results) == len(outputs)
+    for result, (name, dtype, shape) in zip(results, outputs):
+        assert result.dtype == dtype, f"{name}: element type {result.dtype}, expected {dtype}"
+        assert result.shape == shape, f"{name}: shape {result.shape}, expected {shape}"
+
+
+def test_data(case):
+    _, _, _, reference = case
+    for result, expected in zip(run(case), reference(), strict=True):
+        for data, value in zip(result.data, expected, strict=True):
+            torch.testing.assert_close(data.to(DTYPE), value.to(DTYPE), equal_nan=True)""".splitlines()
+
+
+class _Writer:
+    """Writes the parts of one task's script."""
+
+    def __init__(self, task: Task, *, widen: bool) -> None:
+        self._task = task
+        self._widen = widen
+
+    def case(self, symbols: Sequence[str], body: Sequence[str], dtype: str) -> list[str]:
+        """`make_case`: everything that depends on the sizes."""
+        task = self._task
+        inner = [
+            f"ctx = {{{', '.join(f'{name}: {name}_value' for name in symbols)}}}",
+            *(["", *self._code(task.global_)] if task.global_ else []),
+            "",
+            "input_data = {",
+            *(f"{_INDENT}{spec.name!r}: {self._tensor(spec)}," for spec in (*task.inputs, *task.parameters)),
+            "}",
+            *(line for fn in task.fns for line in ["", *self._function(fn)]),
+            "",
+            *self._prepare(),
+            "",
+            *body,
+            "",
+            *self._outputs(),
+            "",
+            *self._reference(),
+            "",
+            "return prepare, body, outputs, reference",
+        ]
+        values = ", ".join(f"{name}_value" for name in symbols)
+        return [f"DTYPE = torch.{dtype}", "", "", f"def make_case({values}):", *_indented(inner)]
+
+    def _code(self, source: str) -> list[str]:
+        """An author's snippet as it stands, unless a narrower float type in it must be widened."""
+        plain = textwrap.dedent(source).strip("\n")
+        if self._widen:
+            tree = ast.parse(plain)
+            before = ast.dump(tree)
+            wide = widened(tree)
+            if ast.dump(wide) != before:
+                plain = ast.unparse(wide)
+        return plain.splitlines()
+
+    def _tensor(self, spec: TensorSpec) -> str:
+        stream = self._task.stream_type(spec)
+        element = components_of(stream.dtype)[0]
+        dims = [*reversed(stream.shape), *_layout(element)]
+        shape = ", ".join(_size(dim) for dim in dims)
+        if isinstance(element, Multihot):
+            length = _size(element.length)
+            least, most = spec.min or 0, length if spec.max is None else f"min({spec.max}, {length})"
+            outer = ", ".join(_size(dim) for dim in dims[:-1])
+            ones = f"torch.randint({least}, {most} + 1, ({outer},)).unsqueeze(-1)"
+            return f"(torch.rand({shape}).argsort(-1).argsort(-1) < {ones}).to(DTYPE)"
+        if spec.data_gen == "binary":
+            return f"(torch.rand({shape}) < 0.5).to(DTYPE)"
+        return f"{spec.data_gen}({shape})"
+
+    def _function(self, fn: FnSpec) -> Iterator[str]:
+        input_dtype, output_dtype = self._task.fn_types(fn)
+        name = f"{fn.name}_{fn.func_name}" if self._shared(fn.name) else fn.name
+        yield f"class {name}(step.Fn):"
+        if fn.init is not None:
+            parts = zip(fn.init, components_of(output_dtype), strict=True)
+            states = ", ".join(_filled(value, element) for value, element in parts)
+            yield from _indented(["def getInit(self):", f"{_INDENT}return [{states}]", ""])
+        parameters = "self, state, input" if fn.init is not None else "self, input"
+        yield from _indented([f"def apply({parameters}):", *_indented(self._code(fn.apply))])
+        yield ""
+        yield f'{fn.func_name} = {name}("{fn.name}", {_dtype(input_dtype)}, {_dtype(output_dtype)})'
+
+    def _shared(self, name: str) -> bool:
+        return sum(fn.name == name for fn in self._task.fns) > 1
+
+    def _prepare(self) -> Iterator[str]:
+        yield "def prepare():"
+        for spec in self._task.inputs:
+            stream = self._task.stream_type(spec)
+            shape = ", ".join(format_dim(dim) for dim in stream.shape)
+            yield from _indented([
+                f'{spec.name} = step.Stream("{spec.name}", {_dtype(stream.dtype)}, {stream.rank}, [{shape}])',
+                f"{spec.name}.ctx = ctx",
+                f"{spec.name}.data = [input_data[{spec.name!r}].clone()]",
+            ])  # fmt: skip
+        yield f"{_INDENT}return {', '.join(spec.name for spec in self._task.inputs)},"
+
+    def _outputs(self) -> Iterator[str]:
+        yield "outputs = ["
+        for spec in self._task.outputs:
+            stream = self._task.stream_type(spec)
+            shape = ", ".join(format_dim(dim) for dim in stream.shape)
+            yield f'{_INDENT}("{spec.name}", {_dtype(stream.dtype)}, [{shape}]),'
+        yield "]"
+
+    def _reference(self) -> Iterator[str]:
+        yield "def reference():"
+        for spec in self._task.outputs:
+            yield from _indented(self._snippets(spec))
+        values = (
+            f"[{', '.join(f'{spec.name}_data_{i}' for i in range(len(spec.data_transform)))}]"
+            for spec in self._task.outputs
+        )
+        yield f"{_INDENT}return [{', '.join(values)}]"
+
+    def _snippets(self, spec: OutputSpec) -> Iterator[str]:
+        for index, snippet in enumerate(spec.data_transform):
+            lines = self._code(snippet)
+            last = ast.parse("\n".join(lines)).body[-1].lineno - 1
+            yield from lines[:last]
+            yield f"{spec.name}_data_{index} = {lines[last]}"
+            yield from lines[last + 1 :]
+
+
+def _statements(program: str, statements: Sequence[ast.stmt]) -> list[str]:
+    """The program's own lines, comments included, from its first statement to its last."""
+    lines = program.replace("\r\n", "\n").replace("\u00a0", " ").split("\n")
+    first = min(s.lineno for s in statements)
+    last = max(s.end_lineno or s.lineno for s in statements)
+    return textwrap.dedent("\n".join(lines[first - 1 : last])).split("\n")
+
+
+def _rejected(task: Task, program: str, reasons: str) -> str:
+    return "\n".join([
+        f'"""Unit test of {task.name}, for a program that is none in STeP."""',
+        "",
+        "import pytest",
+        "",
+        f"PROGRAM = {program!r}",
+        f"REASONS = {reasons!r}",
+        "",
+        "",
+        "def test_parse():",
+        f"{_INDENT}pytest.fail(REASONS)",
+        "",
+    ])  # fmt: skip
+
+
+def _indented(lines: Sequence[str] | Iterator[str]) -> list[str]:
+    return [f"{_INDENT}{line}" if line else line for line in lines]
+
+
+def _dict(content: dict[str, int]) -> str:
+    return "{" + ", ".join(f'"{key}": {value}' for key, value in content.items()) + "}"
+
+
+def _size(dim: Dim) -> str:
+    """A dim's size as an expression of the script, such as `M_value * N_value`."""
+    tree = ast.parse(format_dim(dim), mode="eval")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            node.id = f"{node.id}_value"
+    return ast.unparse(tree)
+
+
+def _layout(element: Element) -> list[Dim]:
+    if isinstance(element, Buffer):
+        return [*reversed(element.dims), *_layout(element.elem)]
+    return [element.length] if isinstance(element, Multihot) else []
+
+
+def _filled(value: float, element: Element) -> str:
+    shape = ", ".join(_size(dim) for dim in _layout(element))
+    number = f'float("{value}")' if value in (float("inf"), float("-inf")) else f"{float(value)}"
+    return f"torch.full(({shape},), {number})" if shape else f"torch.tensor({number})"
+
+
+def _dtype(dtype: DType) -> str:
+    """An element type as Python code."""
+    if isinstance(dtype, STuple):
+        return f"step.STuple(({', '.join(map(_dtype, dtype.components))}))"
+    if isinstance(dtype, Buffer):
+        return f"step.Buffer({_dtype(dtype.elem)}, [{', '.join(format_dim(dim) for dim in dtype.dims)}])"
+    if isinstance(dtype, Multihot):
+        return f'step.Multihot("{dtype.name}", {format_dim(dtype.length)})'
+    return f'step.Scalar("{dtype.name}")'
