@@ -50,18 +50,18 @@ def check_affine(program: Program) -> list[Diagnostic]:
         if len(nodes) < 2:
             continue
         name = program.name(stream)
-        lines = ", ".join(str(node.span.line) for node in nodes if node.span)
+        lines = ", ".join(dict.fromkeys(str(node.span.line) for node in nodes if node.span))
         simple = name if name.isidentifier() else "E0"
         names = ", ".join(f"{simple}_{index}" for index in range(2))
-        copies = "a Copy" if len(nodes) == 2 else f"{len(nodes) - 1} Copies in a chain"
+        copies = "a Copy gives" if len(nodes) == 2 else f"{len(nodes) - 1} Copies in a chain give"
         found.append(
             Diagnostic(
                 "affine",
                 "affine",
                 f"stream {name} is consumed {len(nodes)} times; a stream may be consumed once",
                 nodes[1].span,
-                (f"it is consumed in lines {lines}",) if lines else (),
-                f"{copies} gives each use a stream of its own: {names} = step.Copy().apply({name})",
+                (f"it is consumed in {'lines' if ',' in lines else 'line'} {lines}",) if lines else (),
+                f"{copies} each use a stream of its own: {names} = step.Copy().apply({simple})",
             )
         )
     return found
@@ -72,9 +72,10 @@ def check_outputs(program: Program, types: Types, scope: Scope) -> list[Diagnost
     declared = scope.outputs
     results = [types[stream] for stream in program.results]
     if len(results) != len(declared):
-        wanted = "; ".join(map(str, declared))
+        wanted = (f"the task's outputs: {'; '.join(map(str, declared))}",)
         message = f"the program returns {len(results)} streams; the task has {len(declared)} outputs"
-        return [Diagnostic("shape", "output-count", message, program.result_span, (f"the task's outputs: {wanted}",))]
+        advice = "return them as one tuple, in the order of the task's outputs"
+        return [Diagnostic("shape", "output-count", message, program.result_span, wanted, advice)]
     found = []
     for index, (result, output) in enumerate(zip(results, declared, strict=True)):
         if result is None or result == output:

@@ -12,6 +12,7 @@ A candidate program that is wrong is never an exception to the caller of `verify
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -99,7 +100,8 @@ class Diagnostic:
 
 
 def _source_with_carets(text: str, span: Span | None) -> list[str]:
-    source = text.splitlines()
+    # Python's grammar ends lines at these alone; str.splitlines knows more.
+    source = re.split(r"\r\n|\r|\n", text)
     if span is None or not 1 <= span.line <= len(source):
         return []
     line = source[span.line - 1].rstrip()

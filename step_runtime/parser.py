@@ -7,15 +7,22 @@ evaluator walks the tree and knows only the forms that the language has (`step_r
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+import re
+import threading
+import warnings
+from dataclasses import dataclass, replace
 
 from step_runtime.errors import Diagnostic, Span
 from step_runtime.evaluator import Evaluator
+from step_runtime.findings import Findings
 from step_runtime.limits import Limits
 from step_runtime.program import Program
 from step_runtime.scope import Scope
 
 _FENCE = "```"
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_PARSING = threading.Lock()
+"""Held while warnings are off, as they belong to the process."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +30,10 @@ class Source:
     """A program's syntax tree, or why there is none.
 
     `statements` are the program's own, freed of a `def body` around them, whose parameters are in
-    `parameters`. Columns of the tree count in a text indented by `indent` less.
+    `parameters`. `lines` are what the tree was read from: the text's, each indented by `indent` less.
     """
 
-    text: str
+    lines: tuple[str, ...] = ()
     statements: tuple[ast.stmt, ...] = ()
     parameters: tuple[ast.arg, ...] | None = None
     indent: int = 0
@@ -37,21 +44,30 @@ def read(text: str, limits: Limits | None = None) -> Source:
     """The syntax tree of a program text: statements, with a `def body` or a code fence around them or not."""
     limits = limits or Limits()
     if len(text) > limits.characters:
-        message = f"the program has {len(text):,} characters; the limit is {limits.characters:,}"
-        return Source(text, diagnostics=(Diagnostic("limits", "length", message),))
-    plain, indent = _plain(text)
+        return _refused("length", f"the program has {len(text):,} characters; the limit is {limits.characters:,}")
+    lines, indent = _plain(text)
     try:
-        tree = ast.parse(plain)
+        tree = _tree("\n".join(lines))
     except SyntaxError as error:
-        return Source(text, diagnostics=(_syntax_error(error, indent),))
+        return Source(diagnostics=(_syntax_error(error, indent),))
     except (ValueError, MemoryError, RecursionError) as error:
         message = f"the program is no Python syntax: {str(error) or 'it nests too deep'}"
-        return Source(text, diagnostics=(Diagnostic("parse", "syntax", message),))
+        return Source(diagnostics=(Diagnostic("parse", "syntax", message),))
     depth = _depth(tree)
     if depth > limits.depth:
-        message = f"the program's syntax nests {depth} deep; the limit is {limits.depth}"
-        return Source(text, diagnostics=(Diagnostic("limits", "depth", message),))
-    return _unwrapped(text, tree, indent)
+        return _refused("depth", f"the program's syntax nests {depth} deep; the limit is {limits.depth}")
+    return _unwrapped(Source(lines, tuple(tree.body), indent=indent))
+
+
+def _refused(code: str, message: str) -> Source:
+    return Source(diagnostics=(Diagnostic("limits", code, message),))
+
+
+def _tree(text: str) -> ast.Module:
+    # A "\d" in a comment string is nobody's concern.
+    with _PARSING, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
 
 
 def parse(text: str, scope: Scope, limits: Limits | None = None) -> tuple[Program, list[Diagnostic]]:
@@ -66,34 +82,37 @@ def evaluate(source: Source, scope: Scope, limits: Limits | None = None) -> tupl
     """As `parse`, for a text that was read before."""
     if source.diagnostics:
         return Program(tuple(scope.inputs), (), ()), list(source.diagnostics)
-    evaluator = Evaluator(scope, limits or Limits(), source.text.splitlines(), source.indent)
+    evaluator = Evaluator(scope, limits or Limits(), Findings(source.lines, source.indent))
     return evaluator.run(source.statements, source.parameters)
 
 
-def _plain(text: str) -> tuple[str, int]:
-    """The text without fences and common indentation, every line where it was; and that indentation."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ").split("\n")
+def _plain(text: str) -> tuple[tuple[str, ...], int]:
+    """The lines without fences and common indentation, each where it was; and that indentation."""
+    lines = _LINE_END.split(text.removeprefix("\ufeff").replace("\u00a0", " "))
     filled = [number for number, line in enumerate(lines) if line.strip()]
     if len(filled) > 1 and lines[filled[0]].lstrip().startswith(_FENCE) and lines[filled[-1]].strip() == _FENCE:
         lines[filled[0]] = lines[filled[-1]] = ""
         filled = filled[1:-1]
     code = [lines[number] for number in filled if not lines[number].lstrip().startswith("#")]
     indent = min((len(line) - len(line.lstrip()) for line in code), default=0)
-    if indent:
-        lines = [line[indent:] if not line[:indent].strip() else line.lstrip() for line in lines]
-    return "\n".join(lines), indent
+    return tuple(line.lstrip() if line[:indent].strip() else line[indent:] for line in lines), indent
 
 
 def _syntax_error(error: SyntaxError, indent: int) -> Diagnostic:
-    line, column = error.lineno or 1, (error.offset or 1) + indent
-    end_line, end = error.end_lineno or line, (error.end_offset or 0) + indent
-    span = Span(line, column, end_line, max(end, column + 1))
-    hint = None
-    if "indent" in error.msg:
-        hint = "statements of one block start in one column"
-    elif "was never closed" in error.msg or "EOF" in error.msg:
-        hint = "the program seems to be cut off; close every bracket and string"
-    return Diagnostic("parse", "syntax", error.msg, span, hint=hint)
+    line, column = error.lineno or 1, max(error.offset or 1, 1) + indent
+    end = error.end_lineno or 0, (error.end_offset or 0) + indent
+    span = Span(line, column, *max(end, (line, column + 1)))
+    return Diagnostic("parse", "syntax", error.msg, span, hint=_syntax_hint(error.msg))
+
+
+def _syntax_hint(message: str) -> str:
+    if "indent" in message:
+        return "statements of one block start in one column, with the same spaces or tabs"
+    if "was never closed" in message or "EOF" in message or "unterminated" in message:
+        return "close every bracket and string; the program may be cut off"
+    if "positional argument follows keyword" in message:
+        return "streams go into apply: step.NAME(config).apply(stream)"
+    return "write the program alone, without prose: names bound to step.NAME(config).apply(stream), and a return"
 
 
 def _depth(tree: ast.AST) -> int:
@@ -105,16 +124,15 @@ def _depth(tree: ast.AST) -> int:
     return deepest
 
 
-def _unwrapped(text: str, tree: ast.Module, indent: int) -> Source:
-    code = [s for s in tree.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
-    if len(code) == 1 and isinstance(code[0], ast.FunctionDef) and code[0].name == "body":
-        body = code[0]
-        args = body.args
-        if body.decorator_list or args.posonlyargs or args.vararg or args.kwonlyargs or args.kwarg or args.defaults:
-            span = Span(body.lineno, body.col_offset + 1 + indent, body.lineno, body.col_offset + 9 + indent)
-            message = "`def body` takes the inputs as plain parameters, without decorators, defaults or stars"
-            return Source(text, diagnostics=(Diagnostic("parse", "body", message, span),))
-        return Source(text, tuple(body.body), tuple(args.args), indent)
-    return Source(text, tuple(tree.body), None, indent)
-
-
+def _unwrapped(source: Source) -> Source:
+    """The source freed of a `def body` around its statements."""
+    code = [s for s in source.statements if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    if len(code) != 1 or not isinstance(code[0], ast.FunctionDef) or code[0].name != "body":
+        return source
+    body, args = code[0], code[0].args
+    if body.decorator_list or args.posonlyargs or args.vararg or args.kwonlyargs or args.kwarg or args.defaults:
+        findings = Findings(source.lines, source.indent)
+        message = "`def body` takes the inputs as plain parameters, without decorators, defaults or stars"
+        findings.report("body", message, body, "write def body(E0, E1):")
+        return replace(source, diagnostics=tuple(findings.diagnostics))
+    return replace(source, statements=tuple(body.body), parameters=tuple(args.args))

@@ -36,10 +36,9 @@ class Program:
     result_span: Span | None = field(default=None, compare=False)
 
     def name(self, stream: StreamId) -> str:
-        """What the text calls a stream."""
-        if stream < len(self.inputs):
-            return self.inputs[stream]
-        return self.names.get(stream, f"stream {stream}")
+        """What the text calls a stream; a `def body` may call the inputs otherwise than the task does."""
+        own = self.inputs[stream] if stream < len(self.inputs) else f"stream {stream}"
+        return self.names.get(stream, own)
 
     def consumers(self) -> dict[StreamId, list[Node]]:
         """The nodes that consume each stream, once for each use; streams that none consumes are absent."""

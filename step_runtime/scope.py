@@ -58,12 +58,12 @@ def static_scope(task: Task, set_index: int = 0) -> Scope:
 def make_scope(
     task: Task, fns: Mapping[str, Fn], sizes: Mapping[str, int], lists: Mapping[str, tuple[Fn, ...]]
 ) -> Scope:
-    """The scope of a task with these functions, sizes and lists."""
+    """The scope of a task with these functions, sizes and lists; a symbol without a size is no dim in it."""
     return Scope(
         inputs={spec.name: task.stream_type(spec) for spec in task.inputs},
         outputs=tuple(task.stream_type(spec) for spec in task.outputs),
         fns=fns,
-        dims=task.symbols(),
+        dims={name: symbol for name, symbol in task.symbols().items() if name in sizes},
         sizes=sizes,
         lists=lists,
     )

@@ -7,10 +7,12 @@ dims innermost first; torch lists them outermost first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sympy
@@ -34,19 +36,54 @@ DEFAULT_SIZES: tuple[dict[str, int], ...] = (
 """The sets of sizes to verify at where a task names none; E has none."""
 
 
+_MAX_TERMS = 64
+_MAX_DEGREE = 32
+_MAX_INT = 2**63
+
+
 def as_dim(value: Any) -> Dim:
     """The canonical dim of an int or a sympy expression.
 
     Raises:
-        RuleError: `value` is neither.
+        RuleError: `value` is neither, or is an expression too large to compute with.
     """
-    if isinstance(value, sympy.Symbol | sympy.Integer):
+    if isinstance(value, sympy.Symbol):
         return value
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int | sympy.Integer) and not isinstance(value, bool):
+        if abs(value) > _MAX_INT:
+            raise RuleError("dim-size", "a dim must be less than 2**63")
         return sympy.Integer(value)
     if isinstance(value, sympy.Expr):
+        _extent(value)
         return _canonical(value)
     raise RuleError("dim", f"expected a dim (a symbol, an int or an expression of them), found {value!r}")
+
+
+def _extent(expression: Dim) -> tuple[int, int]:
+    """Bounds on the terms and the degree that the expression has once expanded.
+
+    Raises:
+        RuleError: they are past what a program has any use for, and what sympy does quickly.
+    """
+    terms, degree = 1, 0
+    if isinstance(expression, sympy.Symbol):
+        degree = 1
+    elif isinstance(expression, sympy.Rational):
+        as_dim(expression.p if abs(expression.p) > expression.q else expression.q)
+    elif isinstance(expression, sympy.Pow):
+        power = abs(int(expression.exp)) if expression.exp.is_Integer else _MAX_DEGREE + 1
+        terms, degree = _extent(expression.base)
+        terms, degree = terms ** min(power, _MAX_DEGREE), degree * power
+    else:
+        extents = [_extent(arg) for arg in expression.args]
+        if isinstance(expression, sympy.Mul):
+            terms, degree = prod(t for t, _ in extents), sum(d for _, d in extents)
+        else:
+            terms, degree = sum(t for t, _ in extents), max(d for _, d in extents)
+    if terms > _MAX_TERMS or degree > _MAX_DEGREE:
+        limits = f"the limits are {_MAX_TERMS} terms and degree {_MAX_DEGREE}"
+        raise RuleError("dim-size", f"the dim is too large an expression; {limits}")
+    return terms, degree
 
 
 @lru_cache(maxsize=4096)
@@ -71,12 +108,22 @@ def format_dim(dim: Dim) -> str:
 @lru_cache(maxsize=4096)
 def _format_expression(dim: Dim) -> str:
     numerator, denominator = sympy.fraction(sympy.together(dim))
-    top = str(sympy.factor(numerator) if isinstance(numerator, sympy.Add) else numerator)
     if denominator == 1:
-        return str(numerator)
-    top = f"({top})" if isinstance(numerator, sympy.Add) else top
-    bottom = str(denominator) if isinstance(denominator, sympy.Symbol | sympy.Integer) else f"({denominator})"
-    return f"{top}//{bottom}"
+        return _format_polynomial(numerator)
+    return f"{_format_factor(numerator)}//{_format_factor(denominator)}"
+
+
+def _format_factor(dim: Dim) -> str:
+    text = _format_polynomial(dim)
+    return text if isinstance(dim, sympy.Symbol | sympy.Integer) else f"({text})"
+
+
+def _format_polynomial(dim: Dim) -> str:
+    """A sum of products, powers written out and negative terms last, as programs have neither `**` nor `-M`."""
+    terms = sympy.expand(dim).as_ordered_terms()
+    first, *rest = sorted(terms, key=lambda term: term.could_extract_minus_sign())
+    text = str(first) + "".join(f" - {-term}" if term.could_extract_minus_sign() else f" + {term}" for term in rest)
+    return re.sub(r"(\w+)\*\*(\d+)", lambda power: "*".join([power[1]] * int(power[2])), text)
 
 
 def format_shape(dims: Sequence[Dim]) -> str:

@@ -59,14 +59,20 @@ def compile_block(source: str, name: str, *, widen: bool) -> CodeType:
 
 
 def compile_value(source: str, name: str, result: str, *, widen: bool) -> CodeType:
-    """Code of statements that binds the value of the last one to `result`."""
+    """Code of statements that binds the value of the last one to `result`.
+
+    Raises:
+        ValueError: the last statement has no value.
+    """
     module = ast.parse(textwrap.dedent(source))
-    last = module.body[-1]
+    last = module.body[-1] if module.body else None
     target = ast.Name(result, ast.Store())
     if isinstance(last, ast.Expr):
         module.body[-1] = ast.copy_location(ast.Assign([target], last.value), last)
     elif isinstance(last, ast.Assign):
         last.targets.append(target)
+    else:
+        raise ValueError("the last line is no value")
     return _compiled(module, name, widen=widen)
 
 

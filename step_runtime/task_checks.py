@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from step_runtime.errors import RuleError
 from step_runtime.shapes import DEFAULT_SIZES, Dim
+from step_runtime.snippets import compile_block, compile_function, compile_value
 from step_runtime.types import DType, Multihot, components_of, parse_dim, parse_dtype
 
 if TYPE_CHECKING:
@@ -131,11 +132,14 @@ def _duplicates(task: Task) -> Iterator[Problem]:
 
 
 def _syntax(loc: Location, code: str, *, value: bool = False) -> Iterator[Problem]:
+    """Python code that compiles: a function's body, or statements; of a reference the last one is the value."""
     try:
-        body = ast.parse(textwrap.dedent(code)).body
+        if loc[-1] == "apply":
+            compile_function(code, ("state", "input"), "apply", widen=False)
+        elif value:
+            compile_value(code, "data_transform", "value", widen=False)
+        else:
+            compile_block(code, "global", widen=False)
     except (SyntaxError, ValueError) as error:
         line = f" in its line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         yield loc, f"expected Python code: {error.args[0] if error.args else error}{line}"
-        return
-    if value and not (body and isinstance(body[-1], ast.Expr | ast.Assign)):
-        yield loc, "expected code whose last line is the reference's value"

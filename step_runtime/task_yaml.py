@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -47,24 +47,26 @@ def _check_nodes(node: yaml.Node | None, source: str, sizes: dict[int, int], pat
         raise TaskError(f"{source}:{node.start_mark.line + 1}: an alias inside its own anchor")
     if id(node) not in sizes:
         path.append(id(node))
-        children = [child for pair in node.value for child in pair] if isinstance(node, yaml.MappingNode) else node.value
+        children = node.value
+        if isinstance(node, yaml.MappingNode):
+            _check_keys(node, source)
+            children = [child for pair in node.value for child in pair]
         sizes[id(node)] = 1 + sum(_check_nodes(child, source, sizes, path) for child in children)
         path.pop()
         if sizes[id(node)] > MAX_NODES:
             raise TaskError(f"{source}: more than {MAX_NODES} values; a file may not have so many")
-        if isinstance(node, yaml.MappingNode):
-            _check_keys(node, source)
     return sizes[id(node)]
 
 
 def _check_keys(node: yaml.MappingNode, source: str) -> None:
-    seen: dict[Hashable, int] = {}
+    seen: dict[str, int] = {}
     for key, _ in node.value:
         line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise TaskError(f"{source}:{line}: expected a name as key, found a {key.id}")
         if key.value in seen:
-            raise TaskError(f"{source}:{line}: duplicate key {key.value!r}; it stands in line {seen[key.value]} already")
-        if isinstance(key.value, str):
-            seen[key.value] = line
+            raise TaskError(f"{source}:{line}: duplicate key {key.value!r}; line {seen[key.value]} has it already")
+        seen[key.value] = line
 
 
 def line_of(node: yaml.Node | None, location: tuple[str | int, ...]) -> int:
@@ -125,8 +127,10 @@ def dump(content: Any) -> str:
 def _styled(value: Any, key: str = "") -> Any:
     if isinstance(value, Mapping):
         return {k: _Flow(v) if key == "sizes" and isinstance(v, list) else _styled(v, str(k)) for k, v in value.items()}
+    if isinstance(value, float) and math.isinf(value):
+        return str(value)  # `-inf`, as task files write it; YAML's own form is `-.inf`
     if isinstance(value, list | tuple):
-        return _Flow(value) if key in _FLOW_KEYS else [_styled(item, key) for item in value]
+        return _Flow(_styled(item, "") for item in value) if key in _FLOW_KEYS else [_styled(item, key) for item in value]
     if isinstance(value, str) and key in _CODE_KEYS:
         return _Code(value)
     return value

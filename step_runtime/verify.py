@@ -197,7 +197,7 @@ def _difference(result: torch.Tensor, reference: torch.Tensor) -> str | None:
         return None
     bad = ~torch.isclose(result, reference, rtol=1e-7, atol=1e-7, equal_nan=True)
     odd = int((~torch.isfinite(result) & torch.isfinite(reference)).sum())
-    place = tuple(int(i) for i in bad.nonzero()[0]) if bad.any() else ()
+    place = tuple(int(i) for i in (bad if bad.any() else result != reference).nonzero()[0])
     first = f"first at {list(place)}: {float(result[place]):.6g}, expected {float(reference[place]):.6g}"
     extra = f", {odd} of them NaN or infinite" if odd else ""
     return f"differs from the reference in {int(bad.sum())} of {bad.numel()} numbers{extra}; {first}"

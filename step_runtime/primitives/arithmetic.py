@@ -96,11 +96,8 @@ class _Fold(Primitive):
     def _check(self, stream: StreamType) -> None:
         if not 0 < self.b <= stream.rank:
             hint = "b counts the inner dims to fold, and the outermost dim stays"
-            if stream.rank == 0 or self.b == stream.rank + 1:
-                hint += (
-                    f"; Promote(b={stream.rank + 1}) adds an outermost 1 that may stay, "
-                    "and Flatten removes it afterwards where an inner dim is left"
-                )
+            if self.b == stream.rank + 1:
+                hint = f"to fold all dims, Promote(b={self.b}) first: it adds an outermost 1, which stays"
             raise RuleError(
                 f"{self.name.lower()}-rank",
                 f"{self.name} needs 0 < b <= rank",

@@ -99,6 +99,7 @@ class Merge(Primitive):
                     "merge-streams",
                     "Merge needs streams of one element type and the same dims but for the outermost",
                     [f"stream 0: {first}; stream {number}: {other}"],
+                    hint="map every routed stream by a function of the same output type",
                 )
         check_input(self.fn, first.dtype, "Merge")
         return (StreamType(self.fn.output, first.shape[:-1] + index.shape),)
@@ -139,7 +140,10 @@ def _check_count(number: int, chosen: int, held: int) -> None:
 def _check_index(index: StreamType, count: int, who: str, sizes: Sizes) -> None:
     if not isinstance(index.dtype, Multihot):
         raise RuleError(
-            "index-dtype", f"{who}: the index must be a stream of Multihots", [f"the index stream is {index}"]
+            "index-dtype",
+            f"{who}: the index must be a stream of Multihots",
+            [f"the index stream is {index}"],
+            hint="the index comes last; a function of the task may make Multihots of it",
         )
     length = try_evaluate(index.dtype.length, sizes)
     if length is not None and length != count:
@@ -147,6 +151,7 @@ def _check_index(index: StreamType, count: int, who: str, sizes: Sizes) -> None:
             "index-length",
             f"{who} must equal the length of the index's Multihot",
             [f"{count} streams; the index stream holds {index.dtype}, {length} bits"],
+            hint=f"there is one stream to each bit: {length}",
         )
 
 

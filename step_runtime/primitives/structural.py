@@ -103,6 +103,7 @@ class Reshape(Primitive):
                 "reshape-rank",
                 "Reshape takes dim indices from 0 to the rank",
                 [f"L = {list(self.L)}; the stream {stream} has rank {stream.rank}"],
+                hint="dim 0 is the innermost",
             )
         check_positive(self.S, rules.sizes, "Reshape: S")
         shape: list[Dim] = []
@@ -117,6 +118,7 @@ class Reshape(Primitive):
                 "reshape-divides",
                 "Reshape needs S to divide the dim at every set of sizes",
                 [f"S: {format_dim(self.S)} = {parts}; dim: {format_dim(dim)} = {size}"],
+                hint="split by a factor that the dim has at every set of sizes",
             )
         return as_dim(dim / self.S)
 
@@ -203,7 +205,9 @@ class Bufferize(Primitive):
                 hint=f"the outermost dim stays; Promote(b={stream.rank + 1}) first adds an outermost 1 that may",
             )
         if isinstance(stream.dtype, STuple):
-            raise RuleError("bufferize-tuple", "Bufferize takes no tuples", [f"the stream holds {stream.dtype}"])
+            hint = "Bufferize the components before they are zipped, or Map a function that takes one out"
+            details = [f"the stream holds {stream.dtype}"]
+            raise RuleError("bufferize-tuple", "Bufferize takes no tuples", details, hint)
         return (StreamType(Buffer(stream.dtype, stream.shape[: self.a]), stream.shape[self.a :]),)
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
@@ -223,6 +227,7 @@ class Streamify(Primitive):
                 "streamify-dtype",
                 "Streamify takes a stream of Buffers",
                 [f"the stream holds {stream.dtype}"],
+                hint="its elements are in the stream already; leave Streamify out",
             )
         return (StreamType(stream.dtype.elem, stream.dtype.dims + stream.shape),)
 
