@@ -1,0 +1,44 @@
+"""Optimizers for any `dspy.Module`: adaptive self-improvement learning (paper, Section 3), and none at all.
+
+Nothing here knows the domain: metric, grouping of answers and their length are handed in. To read it in
+order: `adaptive` (the algorithm), `run` (an iteration), `sampling` (a sample), `metering` (a request);
+`selection` and `filtering` are the algorithm's two functions, `experience` its record, `observer` how to
+listen.
+"""
+
+from __future__ import annotations
+
+from optimizers.adaptive import AdaptiveFewShot
+from optimizers.attempt import Attempt
+from optimizers.budget import Budget
+from optimizers.domain import Domain
+from optimizers.errors import MetricError, OptimizerError, UnknownOptimizerError
+from optimizers.experience import Entry, Experience, IterationResult, LevelScore, TaskCount
+from optimizers.ledger import TokenCount
+from optimizers.observer import BaseObserver, IterationStarted, Observer, RunStarted
+from optimizers.pass_at_k import pass_at_k
+from optimizers.sampling import Sampling
+from optimizers.single_pass import SinglePass
+
+__all__ = [
+    "AdaptiveFewShot",
+    "Attempt",
+    "BaseObserver",
+    "Budget",
+    "Domain",
+    "Entry",
+    "Experience",
+    "IterationResult",
+    "IterationStarted",
+    "LevelScore",
+    "MetricError",
+    "Observer",
+    "OptimizerError",
+    "RunStarted",
+    "Sampling",
+    "SinglePass",
+    "TaskCount",
+    "TokenCount",
+    "UnknownOptimizerError",
+    "pass_at_k",
+]

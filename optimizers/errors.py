@@ -1,0 +1,22 @@
+"""What can go wrong in a run that is nobody's answer to a task.
+
+OptimizerError
+├── MetricError             the metric raised, or returned what is no score
+└── UnknownOptimizerError   no optimizer has that name
+
+An LM that cannot be used at all surfaces as DSPy's own `LMError`; a failed sample is data, an `Attempt`.
+"""
+
+from __future__ import annotations
+
+
+class OptimizerError(Exception):
+    """Base of this package's errors."""
+
+
+class MetricError(OptimizerError):
+    """The metric failed on a prediction: a broken machine, which must not pass for a wrong answer."""
+
+
+class UnknownOptimizerError(OptimizerError, ValueError):
+    """No optimizer has the name asked for."""

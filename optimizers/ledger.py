@@ -1,0 +1,113 @@
+"""What LM calls cost, per named predictor.
+
+Invariants: every call is counted once, whatever became of its answer; tokens paid for and tokens of answers
+that came out of DSPy's cache never share a column; counts only grow; adding is safe from several threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCount:
+    """Tokens and calls of one predictor; a value that adds up.
+
+    Attributes:
+        calls: Requests made: answered, failed, retried and answered by the cache.
+        failed: Of `calls`, those that the LM did not answer.
+        cache_hits: Of `calls`, those that DSPy's response cache answered.
+        prompt: Input tokens of the calls that reached the LM.
+        completion: Output tokens of the calls that reached the LM.
+        cached_prompt: Input tokens of the answers that came out of the response cache; they cost nothing.
+        cached_completion: Output tokens of the same.
+        provider_cached: Of `prompt`, tokens that the provider read from its own prompt cache, for less.
+        usd: Dollars, over the calls whose price is known.
+        unpriced: Answered calls whose price is not known.
+    """
+
+    calls: int = 0
+    failed: int = 0
+    cache_hits: int = 0
+    prompt: int = 0
+    completion: int = 0
+    cached_prompt: int = 0
+    cached_completion: int = 0
+    provider_cached: int = 0
+    usd: float = 0.0
+    unpriced: int = 0
+
+    @property
+    def cached(self) -> int:
+        """Tokens, in and out, of the answers that came out of the response cache."""
+        return self.cached_prompt + self.cached_completion
+
+    @property
+    def total(self) -> int:
+        """Tokens paid for, in and out."""
+        return self.prompt + self.completion
+
+    @property
+    def input(self) -> int:
+        """Input tokens read for the answers, whether an LM or the cache gave them."""
+        return self.prompt + self.cached_prompt
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars, or None if not one call had a known price."""
+        return None if self.unpriced and not self.usd else self.usd
+
+    def __add__(self, other: TokenCount) -> TokenCount:
+        return TokenCount(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+    def to_dict(self) -> dict[str, int | float]:
+        """The columns that are not zero."""
+        return {name: value for name in self.__slots__ if (value := getattr(self, name))}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TokenCount:
+        """The count that `to_dict` wrote."""
+        return cls(**data)
+
+    @classmethod
+    def sum(cls, counts: Iterable[TokenCount]) -> TokenCount:
+        """All of `counts` in one."""
+        total = cls()
+        for count in counts:
+            total += count
+        return total
+
+
+class Ledger:
+    """Counts per predictor name, of one sample or of a whole run."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, TokenCount] = {}
+        self._lock = threading.Lock()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
+        return self  # a module that deep-copies its LM still spends from the one purse
+
+    def add(self, name: str, count: TokenCount) -> None:
+        """Books `count` on predictor `name`."""
+        with self._lock:
+            self._counts[name] = self._counts.get(name, TokenCount()) + count
+
+    def merge(self, counts: Mapping[str, TokenCount]) -> None:
+        """Books the counts of another ledger."""
+        for name, count in counts.items():
+            self.add(name, count)
+
+    @property
+    def counts(self) -> dict[str, TokenCount]:
+        """The counts so far, by predictor name; names sorted."""
+        with self._lock:
+            return dict(sorted(self._counts.items()))
+
+    @property
+    def total(self) -> TokenCount:
+        """All predictors together."""
+        return TokenCount.sum(self.counts.values())

@@ -1,0 +1,72 @@
+"""A pool of threads for jobs that mostly wait.
+
+Invariants: every job runs in its own copy of the context in which the pool was made, so `dspy.context` holds
+in it; no job begins after `stop`; a job that began is delivered, in order of completion, unless its time ran
+out; no more than `threads` jobs have begun and not been taken in, so whoever iterates can stop in time;
+threads are daemons, so a request that hangs cannot keep the interpreter from leaving.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+J = TypeVar("J")
+R = TypeVar("R")
+_LEFT: Any = object()
+
+
+class Pool(Generic[J, R]):
+    """Iterating over it delivers the results of `work` over `jobs`; what `work` raises is raised there."""
+
+    def __init__(self, work: Callable[[J], R], jobs: Iterable[J], threads: int) -> None:
+        self._work, self._jobs = work, iter(jobs)
+        self._context = contextvars.copy_context()
+        self._outcomes: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+        self._lock, self._stopped = threading.Lock(), False
+        self._permits, self._threads = threading.Semaphore(threads), threads
+        self._serving, self._deadline = threads, float("inf")
+        for number in range(threads):
+            threading.Thread(target=self._serve, name=f"sample-{number}", daemon=True).start()
+
+    def stop(self, patience: float = float("inf")) -> None:
+        """Lets no further job begin; those that run have `patience` seconds left to be delivered."""
+        self._stopped = True
+        self._deadline = time.monotonic() + patience
+        self._permits.release(self._threads)
+
+    def __iter__(self) -> Iterator[R]:
+        while self._serving:
+            try:
+                result, error = self._outcomes.get(timeout=self._remaining())
+            except queue.Empty:
+                return
+            if result is _LEFT:
+                self._serving -= 1
+                self._permits.release()
+            elif error is not None:
+                self.stop()
+                raise error
+            else:
+                yield result
+                self._permits.release()
+
+    def _remaining(self) -> float | None:
+        return None if self._deadline == float("inf") else max(0.0, self._deadline - time.monotonic())
+
+    def _next(self) -> Any:
+        self._permits.acquire()
+        with self._lock:
+            return _LEFT if self._stopped else next(self._jobs, _LEFT)
+
+    def _serve(self) -> None:
+        while (job := self._next()) is not _LEFT:
+            try:
+                self._outcomes.put((self._context.copy().run(self._work, job), None))
+            except BaseException as error:  # delivered to, and raised in, the thread that iterates
+                self._outcomes.put((None, error))
+        self._outcomes.put((_LEFT, None))

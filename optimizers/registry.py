@@ -1,0 +1,31 @@
+"""Optimizers by the names the command line knows them by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from dspy.teleprompt import Teleprompter
+
+from optimizers.adaptive import AdaptiveFewShot
+from optimizers.errors import UnknownOptimizerError
+from optimizers.single_pass import SinglePass
+
+OPTIMIZERS: Mapping[str, type[Teleprompter]] = MappingProxyType(
+    {
+        "adaptive": AdaptiveFewShot,
+        "none": SinglePass,
+    }
+)
+
+
+def get(name: str) -> type[Teleprompter]:
+    """The optimizer called `name`.
+
+    Raises:
+        UnknownOptimizerError: There is none; the message lists those there are.
+    """
+    if name not in OPTIMIZERS:
+        known = ", ".join(sorted(OPTIMIZERS))
+        raise UnknownOptimizerError(f"there is no optimizer {name!r}; there are {known}")
+    return OPTIMIZERS[name]

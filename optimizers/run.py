@@ -1,0 +1,336 @@
+"""One run: its state, and the iterations by which it grows.
+
+Invariants: a task leaves the unsolved ones in the iteration that gives it an entry, and never comes back;
+entries are in task order; attempts are in the order of their jobs, whatever the threads did; all that was
+sampled is in the record, however the run ends.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import dspy
+
+from optimizers.attempt import Attempt
+from optimizers.budget import Budget
+from optimizers.demonstrations import fitting, set_demos
+from optimizers.domain import Domain
+from optimizers.experience import Entry, Experience, IterationResult, LevelScore, TaskCount
+from optimizers.filtering import choose_answer
+from optimizers.ledger import Ledger, TokenCount
+from optimizers.observer import IterationStarted, Observer, RunStarted
+from optimizers.pass_at_k import pass_at_k
+from optimizers.pool import Pool
+from optimizers.sampling import FATAL, Job, Outcome, Sampler, Task, derive_seed
+from optimizers.selection import iteration_label
+
+Samples = Pool[Job, Outcome]
+
+# Seconds that samples in flight are given when a person interrupts.
+PATIENCE = 5.0
+
+
+class Stop(Exception):
+    """Ends a run early: why, in the words of `Experience.stopped`, and the LM's error if that was it."""
+
+    def __init__(self, stopped: str, message: str, cause: Exception | None = None) -> None:
+        super().__init__(message)
+        self.stopped, self.message, self.cause = stopped, message, cause
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What an iteration tries: the demonstrations d_j, hardest first, their level j, and the cycle."""
+
+    demos: Sequence[Entry] = ()
+    level: int = -1
+    cycle: int = 0
+
+
+@dataclass
+class Run:
+    """The state of one run.
+
+    Attributes:
+        program: The working copy whose demonstrations are set.
+        names: Of the predictors that get them.
+        sampler: Draws and judges.
+        domain, budget, granularity, observers: As the optimizer was given them.
+        tasks: All tasks, by key, in the order of the training set.
+        entries: D, by key.
+    """
+
+    program: dspy.Module
+    names: Sequence[str]
+    sampler: Sampler
+    domain: Domain
+    budget: Budget
+    granularity: int
+    observers: Sequence[Observer]
+    tasks: Mapping[str, Task]
+    entries: dict[str, Entry]
+    iterations: list[IterationResult] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+    validation: list[LevelScore] = field(default_factory=list)
+    ledger: Ledger = field(default_factory=Ledger)
+    spent: dict[str, TokenCount] = field(default_factory=dict)
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def unsolved(self) -> list[Task]:
+        """The tasks without an entry, in task order."""
+        return [task for key, task in self.tasks.items() if key not in self.entries]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the run was asked to do."""
+        sampling, budget = asdict(self.sampler.sampling), asdict(self.budget)
+        others = {"granularity": self.granularity, "threshold": self.domain.threshold}
+        return {**sampling, **others, "budget": budget}
+
+    def tell(self, event: str, payload: Any) -> None:
+        """Tells every observer."""
+        for observer in self.observers:
+            getattr(observer, event)(payload)
+
+    def start(self) -> None:
+        """Announces the run."""
+        solved = tuple(key for key in self.tasks if key in self.entries)
+        self.tell("run_started", RunStarted(tuple(self.tasks), solved, self.settings))
+
+    def iterate(self, step: Step) -> bool:
+        """One iteration over all unsolved tasks (Algorithm 1, lines 6 to 17); whether it solved any.
+
+        Raises:
+            Stop: A budget is reached, the LM fails, or a person interrupts; what was sampled until then is in
+                the record, and what it solved is solved.
+        """
+        self._check_budget()
+        start, index, tasks = time.monotonic(), len(self.iterations), self.unsolved
+        kept, left_out = self._fit(step.demos, tasks)
+        set_demos(self.program, self.names, kept)
+        label = iteration_label(step.level, step.cycle, self.granularity)
+        attempts, stop = self._sample(self._announce(index, label, step.cycle, kept, left_out, tasks), tasks)
+        self.attempts += attempts
+        counts, solved = self._learn(index, tasks, attempts)
+        result = IterationResult(
+            index=index, label=label, cycle=step.cycle, level=step.level,
+            demos=_keys(kept), left_out=_keys(left_out), tasks=tuple(task.key for task in tasks),
+            counts=counts, solved=solved, solved_total=len(self.tasks) - len(self.unsolved),
+            pass_at_1=self._pass_at(1), pass_at_8=self._pass_at(8), pass_at_n=self._pass_at(None),
+            tokens=_merged(attempts), tokens_prompt_per_task=self._prompt_per_task(),
+            samples=len(attempts), failures=sum(not attempt.scored for attempt in attempts),
+            seconds=time.monotonic() - start,
+            seconds_sampling=sum(attempt.seconds for attempt in attempts),
+            seconds_verifying=sum(attempt.metric_seconds for attempt in attempts),
+            complete=stop is None,
+        )  # fmt: skip
+        self.iterations.append(result)
+        self.tell("iteration_finished", result)
+        if stop is not None:
+            raise stop
+        return bool(solved)
+
+    def validate(self, levels: Sequence[Sequence[Entry]], tasks: Sequence[Task]) -> int:
+        """The level whose demonstrations solve the validation tasks best; of equals, the hardest."""
+        cycle = 1 + max((result.cycle for result in self.iterations), default=0)
+        for level, demos in enumerate(levels):
+            if level and len(demos) == len(levels[level - 1]):
+                continue  # the same demonstrations again would only be measured twice
+            kept, left_out = self._fit(demos, tasks)
+            set_demos(self.program, self.names, kept)
+            label = iteration_label(level, cycle, self.granularity)
+            event = self._announce(-1 - level, label, cycle, kept, left_out, tasks)
+            attempts, stop = self._sample(event, tasks)
+            self.attempts += attempts
+            if stop is not None:
+                raise stop
+            best = [_best(_by_temperature(task, attempts, self.sampler)) for task in tasks]
+            score = sum(count.successes / count.samples for count in best if count.samples) / len(tasks)
+            self.validation.append(LevelScore(level, label, _keys(kept), score))
+        return max(self.validation, key=lambda tried: (tried.score, -tried.level)).level
+
+    def finish(self, stopped: str, message: str, demos: Sequence[Entry]) -> Experience:
+        """The record of the run, which is announced."""
+        experience = Experience(
+            tasks=tuple(self.tasks),
+            entries=tuple(self.entries.values()),
+            iterations=tuple(self.iterations),
+            attempts=tuple(self.attempts),
+            stopped=stopped,
+            message=message,
+            demos=_keys(demos),
+            validation=tuple(self.validation),
+            tokens=self.ledger.counts,
+            seconds=time.monotonic() - self.started,
+            settings=self.settings,
+        )
+        self.tell("run_finished", experience)
+        return experience
+
+    def fit(self, demos: Sequence[Entry]) -> Sequence[Entry]:
+        """Those of `demos` that fit the context window with any task of the run."""
+        return self._fit(demos, list(self.tasks.values()))[0]
+
+    def _fit(self, demos: Sequence[Entry], tasks: Sequence[Task]) -> tuple[Sequence[Entry], Sequence[Entry]]:
+        """The demonstrations that fit the context window, and those that do not, easiest first."""
+        if self.budget.context is None or not demos:
+            return demos, ()
+        examples = [task.example for task in tasks]
+        count = fitting(self.program, self.names, demos, examples, self.budget.context)
+        return demos[:count], demos[count:][::-1]
+
+    def _announce(
+        self,
+        index: int,
+        label: str,
+        cycle: int,
+        kept: Sequence[Entry],
+        left_out: Sequence[Entry],
+        tasks: Sequence[Task],
+    ) -> IterationStarted:
+        sampling = self.sampler.sampling
+        total = len(tasks) * len(sampling.temperatures) * sampling.num_samples
+        keys = tuple(task.key for task in tasks)
+        event = IterationStarted(index, label, cycle, _keys(kept), _keys(left_out), keys, total, self.program)
+        self.tell("iteration_started", event)
+        return event
+
+    def _sample(self, event: IterationStarted, tasks: Sequence[Task]) -> tuple[list[Attempt], Stop | None]:
+        """An iteration's samples, in the order of their jobs; and why it had to end early, if it had to."""
+        jobs = self.sampler.jobs(event.index, tasks)
+        threads = min(self.sampler.sampling.threads, event.total_samples)
+        pool: Samples = Pool(self.sampler.worker(self.program), jobs, threads)
+        attempts: list[Attempt] = []
+        stop: Stop | None = None
+        try:
+            stop = self._gather(pool, event, attempts)
+        except KeyboardInterrupt:
+            stop = Stop("interrupted", f"interrupted in iteration {event.label}")
+            with suppress(KeyboardInterrupt):  # a second time: what is in hand will do
+                pool.stop(PATIENCE)
+                self._gather(pool, event, attempts)
+        finally:
+            pool.stop()
+        order = {temperature: place for place, temperature in enumerate(self.sampler.sampling.temperatures)}
+        attempts.sort(key=lambda a: (a.task, order[a.temperature], a.sample))
+        return attempts, stop
+
+    def _gather(self, pool: Samples, event: IterationStarted, attempts: list[Attempt]) -> Stop | None:
+        """Takes in what the pool delivers, until it is empty; stops it when the run must end."""
+        stop: Stop | None = None
+        failed = 0
+        for outcome in pool:
+            attempt = outcome.attempt
+            attempts.append(attempt)
+            self.ledger.merge(attempt.tokens)
+            self.tell("sample_done", attempt)
+            failed += not attempt.scored
+            if stop is None and (stop := self._reason(outcome, failed, len(attempts), event.total_samples)):
+                pool.stop()
+        return stop
+
+    def _reason(self, outcome: Outcome, failed: int, done: int, total: int) -> Stop | None:
+        """Why the run must end after this outcome, if it must."""
+        failure = outcome.failure
+        if isinstance(failure, FATAL):
+            return Stop("failed", f"the LM cannot be used: {type(failure).__name__}: {failure}", failure)
+        if failure is not None and self.budget.too_many_failures(failed, done, total):
+            last = f"{type(failure).__name__}: {failure}"
+            return Stop("failed", f"{failed} of {done} samples got no answer, the last: {last}", failure)
+        if done < total and (reached := self._reached()):
+            return Stop("budget", f"budget reached: {reached}")
+        return None
+
+    def _reached(self) -> str | None:
+        return self.budget.reached(self.ledger.total, time.monotonic() - self.started)
+
+    def _check_budget(self) -> None:
+        reached = self._reached()
+        if self.budget.iterations is not None and len(self.iterations) >= self.budget.iterations:
+            reached = f"{len(self.iterations)} iterations of {self.budget.iterations}"
+        if reached:
+            raise Stop("budget", f"budget reached: {reached}")
+
+    def _learn(
+        self, index: int, tasks: Sequence[Task], attempts: Sequence[Attempt]
+    ) -> tuple[tuple[TaskCount, ...], tuple[str, ...]]:
+        """Books tokens on tasks and grows D by sigma; how each task fared, and which were solved."""
+        counts: list[TaskCount] = []
+        earned: dict[str, Entry] = {}
+        for task in tasks:
+            own = [attempt for attempt in attempts if attempt.task == task.index]
+            tokens = TokenCount.sum(count for attempt in own for count in attempt.tokens.values())
+            self.spent[task.key] = self.spent.get(task.key, TokenCount()) + tokens
+            counts += (fared := _by_temperature(task, own, self.sampler))
+            if correct := [attempt for attempt in own if attempt.passed]:
+                earned[task.key] = self._entry(index, task, correct, _best(fared))
+        self.entries = in_task_order({**self.entries, **earned}, self.tasks)
+        return tuple(counts), tuple(earned)
+
+    def _entry(self, index: int, task: Task, correct: Sequence[Attempt], best: TaskCount) -> Entry:
+        rng = random.Random(derive_seed("sigma", self.sampler.sampling.seed, index, task.key))
+        key, length = _of_outputs(self.domain.grouping_key), _of_outputs(self.domain.length)
+        answer = choose_answer(correct, key, length, rng)
+        return Entry(
+            task_key=task.key,
+            inputs=dict(task.example.inputs().items()),
+            outputs=answer.outputs,
+            successes=best.successes,
+            samples=best.samples,
+            temperature=best.temperature,
+            iteration=index,
+            answer_temperature=answer.temperature,
+            answer_sample=answer.sample,
+            tokens=self.spent[task.key],
+        )
+
+    def _pass_at(self, k: int | None) -> float:
+        """pass@k over all tasks (paper, Equation 1), unsolved ones counting 0; pass@n if k is None."""
+        solved = [self.entries[key] for key in self.tasks if key in self.entries]
+        chances = [pass_at_k(e.samples, e.successes, min(k or e.samples, e.samples)) for e in solved]
+        return sum(chances) / len(self.tasks)
+
+    def _prompt_per_task(self) -> float:
+        return sum(count.input for count in self.spent.values()) / len(self.tasks)
+
+
+def _of_outputs(function: Callable[[Mapping[str, Any]], Any]) -> Callable[[Attempt], Any]:
+    return lambda attempt: function(attempt.outputs)
+
+
+def _keys(entries: Iterable[Entry]) -> tuple[str, ...]:
+    return tuple(entry.task_key for entry in entries)
+
+
+def _merged(attempts: Iterable[Attempt]) -> dict[str, TokenCount]:
+    ledger = Ledger()
+    for attempt in attempts:
+        ledger.merge(attempt.tokens)
+    return ledger.counts
+
+
+def _by_temperature(task: Task, attempts: Iterable[Attempt], sampler: Sampler) -> list[TaskCount]:
+    """How one task fared at every temperature; unscored attempts count in neither number."""
+    scored = [attempt for attempt in attempts if attempt.task == task.index and attempt.scored]
+    counts = []
+    for temperature in sampler.sampling.temperatures:
+        drawn = [attempt.passed for attempt in scored if attempt.temperature == temperature]
+        counts.append(TaskCount(task.key, temperature, sum(drawn), len(drawn)))
+    return counts
+
+
+def _best(counts: Sequence[TaskCount]) -> TaskCount:
+    """The count with the highest rate; the first of equals."""
+    return max(counts, key=lambda count: count.successes / count.samples if count.samples else -1.0)
+
+
+def in_task_order(entries: Mapping[str, Entry], tasks: Mapping[str, Task]) -> dict[str, Entry]:
+    """Entries of an earlier run's other tasks first, as they came, then this run's in task order."""
+    prior = {key: entry for key, entry in entries.items() if key not in tasks}
+    return prior | {key: entries[key] for key in tasks if key in entries}

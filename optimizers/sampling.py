@@ -1,0 +1,187 @@
+"""Drawing samples: the jobs of an iteration, and what one job does.
+
+Invariants: what a job asks of the LM depends on the run's seed and on the job alone, not on threads or
+timing; answers that cannot be parsed are wrong answers, LMs that do not answer are no answers, and a metric
+that fails is neither: it ends the run; the program is only read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import dspy
+from dspy.utils.exceptions import (
+    AdapterParseError,
+    LMAuthError,
+    LMBillingError,
+    LMConfigurationError,
+    LMUnsupportedModelError,
+)
+
+from optimizers.attempt import Attempt
+from optimizers.errors import MetricError
+from optimizers.ledger import Ledger
+from optimizers.metering import metered, own_lms, predictor_names, rebind
+
+__all__ = ["FATAL", "Attempt", "Job", "Outcome", "Sampler", "Sampling", "Task", "derive_seed"]
+
+Metric = Callable[..., Any]
+
+# After these, asking again is of no use to any sample.
+FATAL = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How samples are drawn.
+
+    Attributes:
+        num_samples: Samples per task and temperature.
+        temperatures: Sampling temperatures.
+        threads: Requests in flight at a time.
+        seed: Decides, together with a sample's place in the run, the seed that the LM is handed.
+
+    Raises:
+        ValueError: There is nothing to draw, or a temperature is negative or given twice.
+    """
+
+    num_samples: int = 64
+    temperatures: tuple[float, ...] = (0.4, 0.7, 1.0)
+    threads: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.num_samples < 1 or self.threads < 1:
+            raise ValueError("num_samples and threads are at least 1")
+        if not self.temperatures or min(self.temperatures) < 0:
+            raise ValueError(f"temperatures are one or more numbers from 0 up, not {self.temperatures}")
+        if len(set(self.temperatures)) < len(self.temperatures):
+            raise ValueError(f"a temperature is given twice: {self.temperatures}")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One example to solve: its place in its set, its name, and the example itself."""
+
+    index: int
+    key: str
+    example: dspy.Example = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One sample to draw, `seed` being what the LM is handed."""
+
+    iteration: int
+    task: Task
+    temperature: float
+    sample: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a job: the attempt, and the exception that left it without an answer, if one did."""
+
+    attempt: Attempt
+    failure: Exception | None = None
+
+
+def derive_seed(*parts: Any) -> int:
+    """A seed in [0, 2**31), the range that every provider takes, by hashing the parts' JSON."""
+    digest = hashlib.sha256(json.dumps(parts).encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+class Sampler:
+    """Draws samples of programs and has them judged.
+
+    Args:
+        metric: `metric(example, prediction)`, returning a bool, a float, or a prediction with a `score` and
+            whatever else is worth recording. Called in several threads at once.
+        sampling: How many samples, at which temperatures.
+        threshold: The score from which on an answer is right.
+    """
+
+    def __init__(self, metric: Metric, sampling: Sampling, threshold: float = 1.0) -> None:
+        self.metric, self.sampling, self.threshold = metric, sampling, threshold
+
+    def jobs(self, iteration: int, tasks: Sequence[Task]) -> Iterator[Job]:
+        """An iteration's jobs, sample by sample over all tasks, so that one cut short treats all alike."""
+        for sample in range(self.sampling.num_samples):
+            for task in tasks:
+                for temperature in self.sampling.temperatures:
+                    seed = derive_seed(self.sampling.seed, iteration, task.key, temperature, sample)
+                    yield Job(iteration, task, temperature, sample, seed)
+
+    def worker(self, program: dspy.Module) -> Callable[[Job], Outcome]:
+        """The function that does a job with `program`; safe to call from several threads."""
+        names, rebound = predictor_names(program), own_lms(program)
+
+        def work(job: Job) -> Outcome:
+            ledger = Ledger()
+            config = _lm_config(job)
+
+            def meter(lm: Any) -> Any:
+                return metered(lm, ledger, twin_names, **config)
+
+            twin, twin_names = program, names
+            if rebound:
+                twin_names = {}  # filled once the twin exists, whose LMs hold it already
+                twin = rebind(program, meter)
+                twin_names.update(predictor_names(twin))
+            lm = dspy.settings.lm
+            with dspy.context(lm=lm if lm is None else meter(lm), trace=[]):
+                outcome, prediction = self._ask(twin, job)
+            outcome = replace(outcome, attempt=replace(outcome.attempt, tokens=ledger.counts))
+            return outcome if prediction is None else self._judge(outcome, job, prediction)
+
+        return work
+
+    def _ask(self, program: dspy.Module, job: Job) -> tuple[Outcome, Any]:
+        """Runs the program; the prediction is None where there is none to judge."""
+        task, start = job.task, time.perf_counter()
+        place = (job.iteration, task.index, task.key, job.temperature, job.sample, job.seed)
+        try:
+            prediction = program(**dict(task.example.inputs().items()))
+            outputs = dict(prediction.items())
+        except AdapterParseError as error:
+            seconds, text = time.perf_counter() - start, str(error.lm_response)
+            attempt = Attempt(*place, text=text, score=0.0, seconds=seconds, error="AdapterParseError")
+            return Outcome(attempt), None
+        except Exception as error:  # data; too many of them end the run, with the last as the reason
+            seconds, text = time.perf_counter() - start, f"{type(error).__name__}: {error}"
+            return Outcome(Attempt(*place, seconds=seconds, error=text), error), None
+        return Outcome(Attempt(*place, outputs=outputs, seconds=time.perf_counter() - start)), prediction
+
+    def _judge(self, outcome: Outcome, job: Job, prediction: Any) -> Outcome:
+        start = time.perf_counter()
+        try:
+            score, feedback = _read_verdict(self.metric(job.task.example, prediction))
+        except Exception as error:
+            place = f"task {job.task.key}, temperature {job.temperature}, sample {job.sample}"
+            raise MetricError(f"the metric failed on {place}: {type(error).__name__}: {error}") from error
+        seconds = time.perf_counter() - start
+        verdict: Mapping[str, Any] = {"score": score, "feedback": feedback, "metric_seconds": seconds}
+        return Outcome(replace(outcome.attempt, passed=score >= self.threshold, **verdict))
+
+
+def _lm_config(job: Job) -> dict[str, Any]:
+    """What a sample's LM is set to; the rollout id keeps equal prompts apart in the response cache."""
+    config: dict[str, Any] = {"temperature": job.temperature, "seed": job.seed}
+    if job.temperature > 0:  # at 0, DSPy takes no rollout id
+        config["rollout_id"] = derive_seed("rollout", job.seed, job.iteration, job.task.key, job.sample)
+    return config
+
+
+def _read_verdict(verdict: Any) -> tuple[float, dict[str, Any]]:
+    """The score, and what else a metric returned along with it."""
+    if not hasattr(verdict, "items"):
+        return float(verdict), {}
+    feedback = dict(verdict.items())
+    return float(feedback.pop("score")), feedback

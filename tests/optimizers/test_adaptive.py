@@ -1,0 +1,204 @@
+"""Algorithm 1, on a scripted agent whose success rates are known.
+
+Invariants held here: the demonstrations of every iteration are d_j of β over what is known by then; a
+solution restarts the cycle from the hardest level; repeats are kept; the run ends when nothing is left, when
+d_j = D solves nothing, or when D stays empty; entries carry the figures of the iteration that earned them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+import pytest
+
+from optimizers import AdaptiveFewShot, Domain, Experience, SinglePass, pass_at_k
+from tests.optimizers.scripted import ScriptedEngine, Solver, by_task, is_right, learn, story, tasks
+
+UNAIDED = {"a": 1, "b": 2, "c": 3}
+
+
+def unaided(task: str, demos: tuple[str, ...], visit: int) -> int:
+    return UNAIDED.get(task, 0)
+
+
+def test_levels_are_tried_hardest_first_and_the_run_ends_with_all_of_d():
+    compiled = learn("abcx", unaided)
+    assert story(compiled) == ["None: - -> abc", "H_1: a -> -", "HM_1: ab -> -", "HME_1: abc -> -"]
+    assert compiled.experience.stopped == "exhausted"
+    assert compiled.experience.unsolved == ("x",)
+
+
+def test_a_solution_restarts_the_cycle_from_the_hardest_level():
+    def script(task: str, demos: tuple[str, ...], visit: int) -> int:
+        if task == "x":
+            return 4 if demos == ("a", "b") else 0
+        return 1 if task == "y" and "x" in demos else unaided(task, demos, visit)
+
+    compiled = learn("abcxy", script)
+    assert story(compiled) == [
+        "None: - -> abc",
+        "H_1: a -> -",
+        "HM_1: ab -> x",  # D = a 1/4, b 2/4, c 3/4, x 4/4: runs of 2, 1, 1
+        "H_2: ab -> -",
+        "HM_2: abc -> -",
+        "HME_2: abcx -> y",
+    ]
+    assert compiled.experience.stopped == "solved"
+
+
+def test_the_same_demonstrations_are_tried_again_when_levels_repeat_them():
+    rates = {"a": 2, "b": 2, "c": 2, "d": 9}
+
+    def script(task: str, demos: tuple[str, ...], visit: int) -> int:
+        if task in rates:
+            return rates[task]
+        return 1 if demos == ("a", "b", "c") and visit == 1 else 0  # the second time only
+
+    compiled = learn("abcdx", script, n=16)
+    assert story(compiled) == ["None: - -> abcd", "H_1: abc -> -", "HM_1: abc -> x"]
+
+
+def test_ties_stand_in_task_order_whatever_iteration_solved_them():
+    def script(task: str, demos: tuple[str, ...], visit: int) -> int:
+        return {"c": 2, "d": 2}.get(task, 2 if task in "a" and demos else 0)
+
+    compiled = learn("abcd", script, granularity=1)
+    assert story(compiled) == ["None: - -> cd", "1_1: cd -> a", "1_2: acd -> -"]
+
+
+def test_fewer_entries_than_levels_make_fewer_levels():
+    compiled = learn("ax", unaided)
+    assert story(compiled) == ["None: - -> a", "H_1: a -> -"]
+
+
+def test_without_a_success_the_run_ends_after_the_first_iteration():
+    compiled = learn("xy", unaided)
+    assert story(compiled) == ["None: - -> -"]
+    assert (compiled.experience.stopped, compiled.experience.entries) == ("exhausted", ())
+    assert compiled.solve.demos == []
+
+
+def test_everything_solved_at_once_ends_the_run_at_once():
+    compiled = learn("abc", unaided)
+    assert story(compiled) == ["None: - -> abc"]
+    assert compiled.experience.stopped == "solved"
+    assert [demo.task for demo in compiled.solve.demos] == ["a"]
+
+
+def test_one_task_is_enough():
+    assert story(learn("a", unaided)) == ["None: - -> a"]
+
+
+def test_other_granularities_number_their_levels():
+    assert story(learn("abcx", unaided, granularity=2))[1:] == ["1_1: ab -> -", "12_1: abc -> -"]
+
+
+def test_a_solved_task_is_not_sampled_again():
+    engine = ScriptedEngine(unaided, 4)
+    learn("ax", unaided, engine=engine)
+    assert engine.calls == 4 + 4 + 4
+
+
+def test_a_task_has_the_rate_of_its_best_temperature_and_the_first_of_equals():
+    class Warm(ScriptedEngine):
+        def complete(self, request: Any) -> Any:
+            self.script = lambda task, demos, visit: {0.4: 1, 0.7: 3, 1.0: 3}[request.config.temperature]
+            return super().complete(request)
+
+    compiled = learn("a", unaided, engine=Warm(unaided, 4), temperatures=(0.4, 0.7, 1.0), threads=1)
+    (entry,) = compiled.experience.entries
+    assert (entry.successes, entry.samples, entry.temperature, entry.rate) == (3, 4, 0.7, 0.75)
+    assert [(c.temperature, c.successes) for c in compiled.experience.iterations[0].counts] == [
+        (0.4, 1), (0.7, 3), (1.0, 3)
+    ]  # fmt: skip
+
+
+def test_figures_keep_what_the_solving_iteration_found_and_count_unsolved_tasks_as_nothing():
+    compiled = learn("abcx", unaided)
+    first, *_, last = compiled.experience.iterations
+    assert first.pass_at_1 == last.pass_at_1 == pytest.approx((1 + 2 + 3) / 4 / 4)
+    assert first.pass_at_n == last.pass_at_n == 3 / 4
+    assert first.pass_at_8 == pytest.approx(3 / 4)  # of the four samples there are
+    full = learn("ax", lambda task, demos, visit: 3 if task == "a" else 0, n=16).experience.iterations[0]
+    assert full.pass_at_8 == pytest.approx(pass_at_k(16, 3, 8) / 2)
+
+
+def test_a_task_stops_taking_prompt_tokens_once_solved():
+    compiled = learn("ax", unaided)
+    record = compiled.experience
+    spent = dict.fromkeys("ax", 0)
+    for result in record.iterations:
+        for attempt in (a for a in record.attempts if a.iteration == result.index):
+            spent[attempt.task_key] += sum(count.prompt for count in attempt.tokens.values())
+        assert result.tokens_prompt_per_task == sum(spent.values()) / 2
+    assert record.entries[0].tokens.prompt == spent["a"]
+
+
+def test_an_earlier_experience_starts_the_run_with_a_cycle_and_its_tasks_are_done():
+    earlier = Experience.from_dict(learn("ab", unaided).experience.to_dict())
+    engine = ScriptedEngine(lambda task, demos, visit: 4 if demos else 0, 4)
+    compiled = learn("bxy", unaided, engine=engine, compiling={"experience": earlier})
+    assert story(compiled) == ["H_1: a -> xy"]
+    assert [entry.task_key for entry in compiled.experience.entries] == ["a", "b", "x", "y"]
+    assert compiled.experience.solved == ("b", "x", "y")
+    assert engine.calls == 8
+
+
+def test_an_earlier_experience_that_solves_every_task_leaves_nothing_to_do():
+    compiled = learn("ab", unaided, compiling={"experience": learn("ab", unaided).experience})
+    assert (story(compiled), compiled.experience.stopped) == ([], "solved")
+    assert [demo.task for demo in compiled.solve.demos] == ["a"]
+
+
+def test_a_validation_set_chooses_the_level_and_the_hardest_of_equals():
+    def script(task: str, demos: tuple[str, ...], visit: int) -> int:
+        return {"ab": 3, "abc": 3}.get("".join(demos), 1) if task == "v" else unaided(task, demos, visit)
+
+    compiled = learn("abc", script, compiling={"valset": tasks("v")})
+    assert [demo.task for demo in compiled.solve.demos] == ["a", "b"]
+    assert [(s.label, s.score) for s in compiled.experience.validation] == [
+        ("H_1", 0.25), ("HM_1", 0.75), ("HME_1", 0.75)
+    ]  # fmt: skip
+    assert compiled.experience.demos == ("a", "b")
+    assert {a.task_key for a in compiled.experience.attempts if a.iteration < 0} == {"v"}
+
+
+def test_the_chosen_answer_is_the_shortest_of_those_that_differ():
+    def say(request: Any, task: str, right: bool) -> str:
+        text = "long\nlong" if request.config.temperature == 0.4 else "x  y" if right else "x y"
+        return f"[[ ## answer ## ]]\n{text}\n\n[[ ## completed ## ]]"
+
+    compiled = learn(
+        "a",
+        unaided,
+        engine=ScriptedEngine(lambda *_: 2, 4, say),
+        temperatures=(0.4, 0.7),
+        metric=lambda example, prediction: True,
+    )
+    (entry,) = compiled.experience.entries
+    assert entry.outputs["answer"].split() == ["x", "y"]
+    assert (entry.answer_temperature, entry.temperature) == (0.7, 0.4)
+
+
+def test_none_samples_once_without_demonstrations_and_learns_nothing():
+    compiled = learn("abcx", unaided, optimizer=SinglePass)
+    assert story(compiled) == ["None: - -> abc"]
+    assert (compiled.solve.demos, compiled.experience.stopped) == ([], "exhausted")
+    assert len(compiled.experience.entries) == 3
+
+
+def test_one_optimizer_compiles_again_with_nothing_left_over():
+    optimizer = AdaptiveFewShot(is_right, 4, temperatures=(0.7,), domain=Domain(task_key=by_task))
+    stories = []
+    for _ in range(2):
+        with dspy.context(lm=dspy.LM("scripted", engine=ScriptedEngine(unaided, 4), cache=False)):
+            stories.append(story(optimizer.compile(Solver(), trainset=tasks("abx"))))
+    assert stories[0] == stories[1] == ["None: - -> ab", "H_1: a -> -", "HM_1: ab -> -"]
+
+
+def test_it_is_called_as_the_interface_says():
+    with dspy.context(lm=dspy.LM("scripted", engine=ScriptedEngine(unaided, 64), cache=False)):
+        optimizer = AdaptiveFewShot(metric=is_right, num_samples=64, granularity=3, temperatures=(0.7,))
+        compiled = optimizer.compile(Solver(), trainset=tasks("a"))
+    assert compiled.experience.entries[0].rate == 1 / 64
