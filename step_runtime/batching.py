@@ -73,12 +73,11 @@ class Applier:
 
     def _probe(self, fn: Fn, args: tuple[Data, ...], batch: int, sizes: Sizes) -> Data:
         few = min(batch, _PROBED)
-        # Clones, as a function that writes into its input would spoil a stream that others share.
-        args = tuple(tuple(part.clone() for part in arg) for arg in args)
         some = tuple(tuple(part[:few] for part in arg) for arg in args)
         exact = self._one_by_one(fn, some, few, sizes)
         try:
-            result = self._batched(fn, args, sizes)
+            # Clones, as a function that writes into its input would spoil a stream that others share.
+            result = self._batched(fn, tuple(tuple(part.clone() for part in arg) for arg in args), sizes)
             same = all(torch.allclose(r[:few], e, equal_nan=True) for r, e in zip(result, exact, strict=True))
         except Exception:
             # Whatever vmap does not take, element by element decides: a real failure shows there.

@@ -10,6 +10,7 @@ import ast
 import re
 import threading
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from step_runtime.errors import Diagnostic, Span
@@ -49,7 +50,7 @@ def read(text: str, limits: Limits | None = None) -> Source:
     try:
         tree = _tree("\n".join(lines))
     except SyntaxError as error:
-        return Source(diagnostics=(_syntax_error(error, indent),))
+        return Source(diagnostics=(_syntax_error(error, lines, indent),))
     except (ValueError, MemoryError, RecursionError) as error:
         message = f"the program is no Python syntax: {str(error) or 'it nests too deep'}"
         return Source(diagnostics=(Diagnostic("parse", "syntax", message),))
@@ -98,8 +99,10 @@ def _plain(text: str) -> tuple[tuple[str, ...], int]:
     return tuple(line.lstrip() if line[:indent].strip() else line[indent:] for line in lines), indent
 
 
-def _syntax_error(error: SyntaxError, indent: int) -> Diagnostic:
-    line, column = error.lineno or 1, max(error.offset or 1, 1) + indent
+def _syntax_error(error: SyntaxError, lines: Sequence[str], indent: int) -> Diagnostic:
+    line = error.lineno or 1
+    text = lines[line - 1] if line <= len(lines) else ""
+    column = max(error.offset or 1, 1 + len(text) - len(text.lstrip())) + indent
     end = error.end_lineno or 0, (error.end_offset or 0) + indent
     span = Span(line, column, *max(end, (line, column + 1)))
     return Diagnostic("parse", "syntax", error.msg, span, hint=_syntax_hint(error.msg))

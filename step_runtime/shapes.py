@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import prod
+from math import ceil, prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sympy
@@ -140,7 +140,7 @@ def evaluate(dim: Dim, sizes: Sizes) -> int:
     """
     value = _value(dim, sizes)
     # A routed dim may be empty: an expert that got no token is no mistake of the program.
-    least = 0 if isinstance(dim, sympy.Symbol | sympy.Mul) else 1
+    least = 0 if any(is_routed(symbol) for symbol in dim.free_symbols) else 1
     if value.denominator != 1 or value < least:
         where = ", ".join(f"{s.name}={sizes[s.name]}" for s in sorted(dim.free_symbols, key=str))
         raise RuleError(
@@ -165,6 +165,25 @@ def _value(dim: Dim, sizes: Sizes) -> Fraction:
     for part in parts:
         product *= part
     return product
+
+
+def upper_bound(dim: Dim, bounds: Sizes) -> int:
+    """The most that a dim can be, where `bounds` has the most for every symbol.
+
+    Raises:
+        KeyError: a symbol of `dim` has no bound.
+    """
+    return ceil(_value(dim, bounds))
+
+
+def routed_dim(number: int) -> Dim:
+    """A dim that only the data decides. The dot keeps it apart from every symbol a task can declare."""
+    return sympy.Symbol(f"routed.{number}")
+
+
+def is_routed(symbol: sympy.Symbol) -> bool:
+    """Whether a symbol came from `routed_dim`."""
+    return "." in symbol.name
 
 
 def try_evaluate(dim: Dim, sizes: Sizes) -> int | None:

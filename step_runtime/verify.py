@@ -17,7 +17,7 @@ from step_runtime.batching import Applier, Data
 from step_runtime.check import Types, check_affine, check_outputs, infer_types
 from step_runtime.errors import STAGES, Diagnostic, RuleError, Stage
 from step_runtime.instance import TaskInstance, instances
-from step_runtime.limits import Limits, check_bytes
+from step_runtime.limits import Limits, check_size
 from step_runtime.parser import Source, evaluate, read
 from step_runtime.program import Program
 from step_runtime.simulate import NodeError, simulate
@@ -122,7 +122,7 @@ class Verifier:
         found = [*found, *typed, *check_affine(program)]
         if not found:
             itemsize = self._dtype.itemsize
-            found = check_bytes(program, types, scope.sizes, self.limits, itemsize)
+            found = check_size(program, types, scope.sizes, self.limits, itemsize)
         found = found or check_outputs(program, types, scope)
         return found or _Checked(program, types)
 

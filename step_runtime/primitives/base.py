@@ -13,7 +13,7 @@ import sympy
 from step_runtime.batching import Applier, Data
 from step_runtime.errors import RuleError
 from step_runtime.functions import Fn
-from step_runtime.shapes import Dim, Sizes, StreamType
+from step_runtime.shapes import Dim, Sizes, StreamType, routed_dim
 from step_runtime.stream import Stream, consume
 
 
@@ -32,8 +32,8 @@ class Rules:
     counter: Iterator[int] = field(default_factory=itertools.count)
 
     def fresh_dim(self) -> Dim:
-        """A dim that equals no other. The dot keeps it apart from every symbol a task can declare."""
-        return sympy.Symbol(f"routed.{next(self.counter)}")
+        """A routed dim that equals no other."""
+        return routed_dim(next(self.counter))
 
 
 @dataclass

@@ -117,12 +117,13 @@ class Merge(Primitive):
         ]
         for number, stream in enumerate(streams):
             chosen = bits[:, number]
-            _check_count(number, int(chosen.sum()), stream.data[0].shape[0])
-            flat = tuple(part.reshape(-1, *part.shape[1 + inner_dims :]) for part in stream.data)
+            slices = int(chosen.sum())
+            _check_count(number, slices, stream.data[0].shape[0])
+            flat = tuple(part.reshape(slices * width, *part.shape[1 + inner_dims :]) for part in stream.data)
             old = tuple(part[chosen].flatten(0, 1) for part in state)
             new = frame.applier.step(self.fn, old, flat, frame.sizes)
             for part, update in zip(state, new, strict=True):
-                part[chosen] = update.reshape(-1, width, *update.shape[1:])
+                part[chosen] = update.reshape(slices, width, *update.shape[1:])
         outer = index.data[0].shape[:-1]
         return (tuple(part.reshape(*outer, *inner, *part.shape[2:]) for part in state),)
 
@@ -158,4 +159,4 @@ def _check_index(index: StreamType, count: int, who: str, sizes: Sizes) -> None:
 def _bits(index: Operand) -> torch.Tensor:
     """The index as `(elements, streams)` booleans, in stream order."""
     bits = index.data[0]
-    return bits.reshape(-1, bits.shape[-1]) != 0
+    return bits.flatten(0, -2) != 0
