@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from step_runtime.primitives import Copy, Rules
 from step_runtime.program import Node, Program, StreamId
 from step_runtime.scope import Scope
 from step_runtime.shapes import StreamType, format_shape
+from step_runtime.types import Buffer
 
 Types = list[StreamType | None]
 """The type of every stream by number; None where an error before it leaves it unknown."""
@@ -28,19 +30,11 @@ def infer_types(program: Program, scope: Scope) -> tuple[Types, list[Diagnostic]
             try:
                 results = node.op.infer(known, rules)
             except RuleError as error:
-                found.append(_named(Diagnostic.of("type", error, node.span), program, node, known))
+                if len(known) > 1:
+                    error = error.about(zip(map(program.name, node.inputs), known, strict=True))
+                found.append(Diagnostic.of("type", error, node.span))
         types.extend(results)
     return types, found
-
-
-def _named(finding: Diagnostic, program: Program, node: Node, types: Sequence[StreamType]) -> Diagnostic:
-    """Two-sided rules tell both streams by their names in the text."""
-    if len(node.inputs) < 2:
-        return finding
-    streams = "; ".join(f"{program.name(s)}: {t}" for s, t in zip(node.inputs, types, strict=True))
-    sides = ("left: ", "data: ", "stream 0: ", "the index stream is")
-    details = tuple(streams if detail.startswith(sides) else detail for detail in finding.details)
-    return replace(finding, details=details if streams in details else (*details, streams))
 
 
 def check_affine(program: Program) -> list[Diagnostic]:
@@ -51,8 +45,8 @@ def check_affine(program: Program) -> list[Diagnostic]:
             continue
         name = program.name(stream)
         lines = ", ".join(dict.fromkeys(str(node.span.line) for node in nodes if node.span))
-        simple = name if name.isidentifier() else "E0"
-        names = ", ".join(f"{simple}_{index}" for index in range(2))
+        shown = name if re.fullmatch(r"\w+(\[\d+\])*", name) else "E0"
+        copy = f"{shown}_0, {shown}_1" if shown.isidentifier() else "E0_0, E0_1"
         copies = "a Copy gives" if len(nodes) == 2 else f"{len(nodes) - 1} Copies in a chain give"
         found.append(
             Diagnostic(
@@ -61,7 +55,7 @@ def check_affine(program: Program) -> list[Diagnostic]:
                 f"stream {name} is consumed {len(nodes)} times; a stream may be consumed once",
                 nodes[1].span,
                 (f"it is consumed in {'lines' if ',' in lines else 'line'} {lines}",) if lines else (),
-                f"{copies} each use a stream of its own: {names} = step.Copy().apply({simple})",
+                f"{copies} each use a stream of its own: {copy} = step.Copy().apply({shown})",
             )
         )
     return found
@@ -94,6 +88,10 @@ def _output_hint(result: StreamType, output: StreamType, declared: Sequence[Stre
         return "the outputs may be in the wrong order"
     if result.dtype == output.dtype and sorted(map(str, result.shape)) == sorted(map(str, output.shape)):
         return f"the dims are right but their order is not: {format_shape(output.shape)} is innermost first"
+    if isinstance(result.dtype, Buffer) and result.dtype.elem == output.dtype:
+        return "Streamify() turns a Buffer's dims into stream dims"
+    if isinstance(output.dtype, Buffer) and output.dtype.elem == result.dtype:
+        return "Bufferize(a=k) turns the k innermost stream dims into a Buffer"
     extra = [dim for dim in result.shape if dim == 1]
     if result.dtype == output.dtype and len(result.shape) - len(output.shape) == len(extra) > 0:
         return "Flatten merges a leftover dim of 1 into its inner neighbour"

@@ -48,6 +48,11 @@ class RuleError(StepError):
         lines = [f"{code}: {message}", *self.details]
         super().__init__("\n  ".join([*lines, f"hint: {hint}"] if hint else lines))
 
+    def about(self, streams: Iterable[tuple[str, object]]) -> RuleError:
+        """The same error with the streams concerned, by name and type, as one more detail."""
+        told = "; ".join(f"{name}: {stream}" for name, stream in streams)
+        return type(self)(self.code, self.message, (*self.details, told), self.hint)
+
 
 class RunError(RuleError):
     """A rule that only the data can break, such as a `Merge` whose stream runs short."""

@@ -147,6 +147,7 @@ def evaluate(dim: Dim, sizes: Sizes) -> int:
             "dim-value",
             f"dim {format_dim(dim)} must be a positive int at every set of sizes",
             [f"it is {value} where {where}" if where else f"it is {value}"],
+            hint="sizes start at 1, and // must leave no rest",
         )
     return int(value)
 
@@ -201,7 +202,9 @@ def check_positive(dim: Dim, sizes: Sizes, what: str) -> None:
     """
     value = try_evaluate(dim, sizes)
     if value is not None and value < 1:
-        raise RuleError("dim-value", f"{what} must be 1 or more, found {format_dim(dim)} = {value}")
+        raise RuleError(
+            "dim-value", f"{what} must be 1 or more, found {format_dim(dim)} = {value}", hint="sizes start at 1"
+        )
 
 
 def torch_shape(shape: Sequence[Dim], sizes: Sizes) -> tuple[int, ...]:

@@ -27,8 +27,7 @@ def zip_types(left: StreamType, right: StreamType) -> StreamType:
         hint = "Zip pairs elements one to one; make both shapes equal first"
         if left.shape[1:] == right.shape or right.shape[1:] == left.shape:
             hint += ", e.g. with step.RepeatRef().apply((smaller, larger))"
-        details = [f"left: {left}; right: {right}"]
-        raise RuleError("zip-shape", "the two streams differ in shape", details, hint)
+        raise RuleError("zip-shape", "the two streams differ in shape", hint=hint)
     return StreamType(STuple((left.dtype, right.dtype)), left.shape)
 
 

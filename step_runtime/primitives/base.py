@@ -115,10 +115,11 @@ class Primitive(ABC):
         consume(streams)
         sizes = {symbol.name: size for stream in streams for symbol, size in stream.ctx.items()}
         types = [stream.type for stream in streams]
-        results = [
-            Stream(name, result.dtype, result.rank, result.shape)
-            for result in self.infer(types, Rules(sizes, _EAGER_DIMS))
-        ]
+        try:
+            inferred = self.infer(types, Rules(sizes, _EAGER_DIMS))
+        except RuleError as error:
+            raise error.about((stream.name, stream.type) for stream in streams) from None
+        results = [Stream(name, result.dtype, result.rank, result.shape) for result in inferred]
         data = [stream.data for stream in streams if stream.data is not None]
         if len(data) == len(streams):
             operands = [Operand(t, tuple(d)) for t, d in zip(types, data, strict=True)]
@@ -147,7 +148,8 @@ def whole(value: Any, who: str, key: str) -> int:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise RuleError("config", f"{who}: {key} must be an int, found {_shown(value)}")
+    hint = f"{key} counts stream dims, e.g. {key}=1"
+    raise RuleError("config", f"{who}: {key} must be an int, found {_shown(value)}", hint=hint)
 
 
 def dim_list(value: Any, who: str) -> tuple[int, ...]:

@@ -50,7 +50,6 @@ class Partition(Primitive):
             raise RuleError(
                 "partition-shape",
                 "Partition needs the index's shape to equal the outer dims of the data's shape",
-                [f"data: {data}; index: {index}"],
                 hint="the order is (data, index); Bufferize the data's inner dims until the outer ones fit",
             )
         return tuple(StreamType(data.dtype, (*data.shape[:inner], rules.fresh_dim())) for _ in range(count))
@@ -98,7 +97,7 @@ class Merge(Primitive):
                 raise RuleError(
                     "merge-streams",
                     "Merge needs streams of one element type and the same dims but for the outermost",
-                    [f"stream 0: {first}; stream {number}: {other}"],
+                    [f"stream {number} of the list differs from stream 0"],
                     hint="map every routed stream by a function of the same output type",
                 )
         check_input(self.fn, first.dtype, "Merge")
@@ -143,7 +142,6 @@ def _check_index(index: StreamType, count: int, who: str, sizes: Sizes) -> None:
         raise RuleError(
             "index-dtype",
             f"{who}: the index must be a stream of Multihots",
-            [f"the index stream is {index}"],
             hint="the index comes last; a function of the task may make Multihots of it",
         )
     length = try_evaluate(index.dtype.length, sizes)
@@ -151,7 +149,7 @@ def _check_index(index: StreamType, count: int, who: str, sizes: Sizes) -> None:
         raise RuleError(
             "index-length",
             f"{who} must equal the length of the index's Multihot",
-            [f"{count} streams; the index stream holds {index.dtype}, {length} bits"],
+            [f"{count} streams; {index.dtype} has {length} bits"],
             hint=f"there is one stream to each bit: {length}",
         )
 

@@ -173,7 +173,6 @@ class RepeatRef(Primitive):
             raise RuleError(
                 "repeatref-shape",
                 "RepeatRef needs the reference's shape without its innermost dim to equal the data's shape",
-                [f"data: {data}; reference: {reference}"],
                 hint="the order is (data, reference): the reference has one more inner dim than the data",
             )
         return (StreamType(data.dtype, reference.shape),)
