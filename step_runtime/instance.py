@@ -94,9 +94,9 @@ class TaskInstance:
         ctx = self._namespace["ctx"]
         settled: dict[str, int] = {}
         for name, symbol in self.task.symbols().items():
-            bound, named = ctx.get(symbol), self._namespace.get(f"{name}_value")
-            value = bound if bound != before.get(name) or named is None else named
-            if value is not None:
+            bound = ctx.get(symbol)
+            value = self._namespace.get(f"{name}_value", bound) if bound == before.get(name) else bound
+            if symbol in ctx or f"{name}_value" in self._namespace:
                 if not isinstance(value, int) or value < 1:
                     expected = f"expected {name} to be an int of 1 or more, found {value!r}"
                     raise TaskError(f"{self.task.name}: global: {expected}")
@@ -163,7 +163,9 @@ class TaskInstance:
     def _multihots(self, shape: tuple[int, ...], spec: TensorSpec, generator: torch.Generator) -> Tensor:
         """Between `min` and `max` ones in random places of each element."""
         length = shape[-1]
-        least, most = min(spec.min or 0, length), min(length if spec.max is None else spec.max, length)
+        least, most = spec.min or 0, min(length if spec.max is None else spec.max, length)
+        if least > most:
+            raise TaskError(f"{self.task.name}: {spec.name}: min {least} is more than the {most} bits that may be set")
         ones = torch.randint(least, most + 1, shape[:-1], generator=generator)
         places = torch.rand(shape, dtype=self.dtype, generator=generator).argsort(-1).argsort(-1)
         return (places < ones.unsqueeze(-1)).to(self.dtype)

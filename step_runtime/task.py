@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import sympy
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StrictInt,
+    ValidationError,
+    model_validator,
+)
 
 from step_runtime import task_yaml
 from step_runtime.errors import TaskError
@@ -20,12 +29,13 @@ from step_runtime.task_checks import Location, problems
 from step_runtime.types import DType, parse_dim, parse_dtype
 
 DTypeText: TypeAlias = str | list[str]
-DimText: TypeAlias = str | int
+DimText: TypeAlias = str | StrictInt
 
 
 def _number(value: Any) -> float:
     """An initial value; YAML has no plain `-inf`, so that it comes as text."""
-    if isinstance(value, bool) or not (isinstance(value, int | float) or value in ("-inf", "inf")):
+    known = isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    if not known and value not in ("-inf", "inf"):
         raise ValueError("expected a number, -inf or inf")
     return value if isinstance(value, int) else float(value)
 
@@ -48,8 +58,8 @@ class TensorSpec(_Strict):
     dtype: DTypeText
     dims: list[DimText]
     data_gen: Literal["torch.rand", "torch.randn", "torch.ones", "binary"] | None = None
-    min: int | None = None
-    max: int | None = None
+    min: StrictInt | None = None
+    max: StrictInt | None = None
 
 
 class FnSpec(_Strict):
@@ -82,8 +92,17 @@ class Task(_Strict):
     fns: list[FnSpec] = Field(default_factory=list)
     outputs: list[OutputSpec] = Field(min_length=1)
     impl: str | None = None
-    sizes: dict[str, int | list[int]] = Field(default_factory=dict)
+    sizes: dict[str, StrictInt | list[StrictInt]] = Field(default_factory=dict)
     _name: str = PrivateAttr("task")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty_keys(cls, content: Any) -> Any:
+        """A key with nothing after its colon is as good as absent, and so is a blank `impl` to be filled in."""
+        if not isinstance(content, Mapping):
+            return content
+        blank = [key for key, value in content.items() if value is None or (key == "impl" and not str(value).strip())]
+        return {key: value for key, value in content.items() if key not in blank}
 
     @property
     def name(self) -> str:
@@ -200,6 +219,8 @@ def task_of(content: Any, name: str, where: Any) -> Task:
     except ValidationError as error:
         found = [(_visible(item["loc"]), _told(item)) for item in error.errors()]
     if found:
+        order = [str(key) for key in content]
+        found.sort(key=lambda problem: order.index(str(problem[0][0])) if problem[0] and problem[0][0] in order else -1)
         lines = [f"{where(loc)}: {task_yaml.format_location(loc)}: {message}" for loc, message in found]
         raise TaskError("\n".join(dict.fromkeys(lines)))
     return task.named(str(task.test_name) if name == "task" and task.test_name is not None else name)

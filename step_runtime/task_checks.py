@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
@@ -48,10 +49,14 @@ def _sized(task: Task) -> dict[str, Dim]:
     return {name: symbol for name, symbol in task.symbols().items() if name in sized}
 
 
+def _is_name(text: str) -> bool:
+    return text.isidentifier() and not keyword.iskeyword(text)
+
+
 def _sizes(task: Task) -> Iterator[Problem]:
     lengths = {name: len(value) for name, value in task.sizes.items() if isinstance(value, list)}
     for name, value in task.sizes.items():
-        if not name.isidentifier():
+        if not _is_name(name):
             yield ("sizes", name), "expected a symbol's name"
         if value == [] or any(size < 1 for size in (value if isinstance(value, list) else [value])):
             yield ("sizes", name), f"expected sizes of 1 or more, found {value}"
@@ -62,7 +67,7 @@ def _sizes(task: Task) -> Iterator[Problem]:
 
 
 def _tensor(loc: Location, spec: TensorSpec | OutputSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
-    if not spec.name.isidentifier():
+    if not _is_name(spec.name):
         yield (*loc, "name"), f"expected a Python name, found {spec.name!r}"
     if not spec.dims:
         yield (*loc, "dims"), "expected at least one dim"
@@ -99,7 +104,7 @@ def _reference(loc: Location, spec: OutputSpec, symbols: Mapping[str, Dim]) -> I
 
 
 def _function(loc: Location, fn: FnSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
-    if not fn.func_name.isidentifier():
+    if not _is_name(fn.func_name):
         yield (*loc, "func_name"), f"expected a Python name, found {fn.func_name!r}"
     for key, text in (("input_dtype", fn.input_dtype), ("output_dtype", fn.output_dtype)):
         problem = _dtype_problem(text, symbols)

@@ -10,9 +10,10 @@ import yaml
 
 from step_runtime.errors import TaskError
 
-MAX_CHARACTERS = 1_000_000
-MAX_NODES = 50_000
+MAX_CHARACTERS = 200_000
+MAX_NODES = 20_000
 MAX_ALIASES = 100
+MAX_DEPTH = 50
 _FLOW_KEYS = {"dims", "dtype", "input_dtype", "output_dtype", "init"}
 _CODE_KEYS = {"global", "apply", "data_transform", "impl", "desc", "input_impl", "output_impl", "explanation"}
 
@@ -24,20 +25,36 @@ def load(text: str, source: str) -> tuple[yaml.Node | None, Any]:
         TaskError: it is no YAML, repeats a key, or is larger than the bounds, aliases expanded.
     """
     if len(text) > MAX_CHARACTERS:
-        raise TaskError(f"{source}: {len(text)} characters; a file may have {MAX_CHARACTERS}")
+        raise TaskError(f"{source}: {len(text):,} characters; the limit is {MAX_CHARACTERS:,}")
     try:
-        aliases = sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader))
-        if aliases > MAX_ALIASES:
-            raise TaskError(f"{source}: {aliases} aliases; a file may have {MAX_ALIASES}")
-        node = yaml.compose(text, yaml.SafeLoader)
-        _check_nodes(node, source, {}, [])
-        return node, yaml.safe_load(text)
+        _check_events(text, source)
+        loader = yaml.SafeLoader(text)
+        try:
+            node = loader.get_single_node()
+            _check_nodes(node, source, {}, [])
+            return node, None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
         raise TaskError(f"{place}: expected YAML: {getattr(error, 'problem', None) or error}") from None
     except (ValueError, RecursionError) as error:
         raise TaskError(f"{source}: expected YAML: {error}") from None
+
+
+def _check_events(text: str, source: str) -> None:
+    """Holds a text to the bounds before anything is built from it."""
+    depth = aliases = values = 0
+    for event in yaml.parse(text, yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        aliases += isinstance(event, yaml.AliasEvent)
+        values += isinstance(event, yaml.NodeEvent)
+        bounds = ((depth, MAX_DEPTH, "levels"), (aliases, MAX_ALIASES, "aliases"), (values, MAX_NODES, "values"))
+        for figure, limit, what in bounds:
+            if figure > limit:
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                raise TaskError(f"{source}:{line}: {figure:,} {what} up to here; the limit is {limit:,}")
 
 
 def _check_nodes(node: yaml.Node | None, source: str, sizes: dict[int, int], path: list[int]) -> int:
@@ -55,7 +72,7 @@ def _check_nodes(node: yaml.Node | None, source: str, sizes: dict[int, int], pat
         sizes[id(node)] = 1 + sum(_check_nodes(child, source, sizes, path) for child in children)
         path.pop()
         if sizes[id(node)] > MAX_NODES:
-            raise TaskError(f"{source}: more than {MAX_NODES} values; a file may not have so many")
+            raise TaskError(f"{source}: more than {MAX_NODES:,} values once its aliases are expanded")
     return sizes[id(node)]
 
 

@@ -119,7 +119,7 @@ class Primitive(ABC):
             inferred = self.infer(types, Rules(sizes, _EAGER_DIMS))
         except RuleError as error:
             raise error.about((stream.name, stream.type) for stream in streams) from None
-        results = [Stream(name, result.dtype, result.rank, result.shape) for result in inferred]
+        results = [Stream(name or f"the {self.name}'s", result.dtype, result.rank, result.shape) for result in inferred]
         data = [stream.data for stream in streams if stream.data is not None]
         if len(data) == len(streams):
             operands = [Operand(t, tuple(d)) for t, d in zip(types, data, strict=True)]
