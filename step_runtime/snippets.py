@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-_NARROW_NAMES = {"float", "float16", "float32", "half", "bfloat16"}
+_NARROW = {"float", "float16", "float32", "half", "bfloat16"}
 _NARROW_METHODS = {"float", "half", "bfloat16"}
 _NARROW_TENSORS = {"FloatTensor", "HalfTensor", "BFloat16Tensor"}
 
@@ -24,18 +24,21 @@ class _Widen(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
-        if isinstance(node.value, ast.Name) and node.value.id == "torch":
-            if node.attr in _NARROW_NAMES:
-                node.attr = "float64"
-            elif node.attr in _NARROW_TENSORS:
-                node.attr = "DoubleTensor"
+        if isinstance(node.value, ast.Name) and node.attr in _NARROW:
+            node.attr = "float64"
+        elif node.attr in _NARROW_TENSORS:
+            node.attr = "DoubleTensor"
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        method = node.func
-        if isinstance(method, ast.Attribute) and method.attr in _NARROW_METHODS and not node.args:
-            method.attr = "double"
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _NARROW_METHODS:
+            node.func.attr = "double"
+        return self.generic_visit(node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
+        for alias in node.names:
+            if node.module == "torch" and alias.name in _NARROW:
+                alias.name, alias.asname = "float64", alias.asname or alias.name
         return node
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:

@@ -1,0 +1,136 @@
+"""From `--lm` to a `dspy.LM`, found usable before anything is sampled."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import LMUnavailable, UsageError
+
+if TYPE_CHECKING:
+    import dspy
+
+EMBEDDED = "embedded"
+PROBE_SECONDS = 30.0
+PROBE_TOKENS = 16
+
+
+def make_lm(
+    model: str,
+    api_base: str | None = None,
+    *,
+    temperature: float | None = None,
+    max_tokens: int = 1024,
+    num_retries: int = 3,
+    cache: bool | None = None,
+    probed: bool = True,
+) -> dspy.LM:
+    """The LM that a string names.
+
+    Args:
+        model: `embedded`, or any DSPy/LiteLLM model string, whose key is read from the environment.
+        api_base: the address of an OpenAI-compatible server.
+        temperature: None for the provider's default; optimizers set their own for each sample.
+        max_tokens: of an answer.
+        num_retries: how often a request is repeated that fails for a passing reason.
+        cache: whether answers are kept on disk; None: only those that cost something, so not the embedded LM's.
+        probed: whether to ask once, so that a wrong key, model or address shows at once; never for the embedded LM.
+
+    Raises:
+        LMUnavailable: the LM can't be used.
+        UsageError: an address is given for the embedded LM, which has none.
+    """
+    # LiteLLM, which some providers are reached by, else looks prices up on the network when it is imported.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    from dspy.utils.exceptions import LMError
+
+    settings: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "num_retries": num_retries}
+    if model.partition("/")[0] == EMBEDDED:
+        if api_base is not None:
+            raise UsageError("--api-base: the embedded LM has no address; name another with --lm")
+        return _embedded(settings | {"cache": bool(cache)})
+    settings |= {"cache": cache is not False} | ({"api_base": api_base} if api_base else {})
+    try:
+        lm = _remote(model, settings)
+        if probed:
+            probe(lm)
+    except LMError as error:
+        raise LMUnavailable(f"{model}: {_reason(error, model, api_base)}") from None
+    except (TypeError, ValueError) as error:
+        raise LMUnavailable(f"{model}: {error}") from None
+    return lm
+
+
+def probe(lm: dspy.LM) -> None:
+    """Asks for a word, with the settings that samples are drawn with.
+
+    Raises:
+        LMError: the LM can't be used.
+    """
+    from dspy.utils.exceptions import LMRateLimitError
+
+    try:
+        # The key, the model and the address are right where requests are merely too many at the moment.
+        _ask(lm)
+    except LMRateLimitError:
+        return
+
+
+def _ask(lm: dspy.LM) -> None:
+    twin = lm.copy(cache=False, num_retries=1, temperature=1.0)
+    twin("Reply with the word: ready", max_tokens=PROBE_TOKENS, timeout=PROBE_SECONDS, seed=0)
+
+
+def _embedded(settings: dict[str, Any]) -> dspy.LM:
+    import dspy
+
+    from pipeline.embedded.engine import VERSION, EmbeddedEngine
+
+    # DSPy's cache does not know engines apart, but it does models.
+    return dspy.LM(f"{EMBEDDED}/{VERSION}", engine=EmbeddedEngine(), **settings)
+
+
+def _remote(model: str, settings: dict[str, Any]) -> dspy.LM:
+    import dspy
+    from dspy.utils.exceptions import LMConfigurationError
+
+    try:
+        return dspy.LM(model, **settings)
+    except LMConfigurationError:
+        # Models that reason take no small bound, as their thoughts count as tokens too, and one temperature only.
+        return dspy.LM(model, **settings | {"max_tokens": None, "temperature": None})
+
+
+def _reason(error: Exception, model: str, api_base: str | None) -> str:
+    """One line on why an LM can't be used, and what to do about it."""
+    from dspy.utils import exceptions as e
+
+    text = re.sub(r"^\[[^\]]*\]\s*", "", str(error))
+    told = text.partition("\n")[0].strip() or type(error).__name__
+    keys = list(dict.fromkeys(re.findall(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b", text)))
+    where = api_base or "the provider"
+    if isinstance(error, e.LMNotConfiguredError) and keys:
+        any_value = " (any value, if the server asks for none)" if api_base else ""
+        return f"no API key; set {' or '.join(keys)} in the environment{any_value}"
+    if "LLM Provider NOT provided" in text:
+        return "no such provider; expected PROVIDER/MODEL, such as openai/gpt-4o, or embedded"
+    kinds = {
+        e.LMNotConfiguredError: "it is not configured",
+        e.LMAuthError: f"{where} refuses the key",
+        e.LMBillingError: f"{where} refuses for want of credit",
+        e.LMUnsupportedModelError: f"{where} has no such model",
+        e.LMTransportError: f"no answer from {where}",
+        e.LMTimeoutError: f"no answer from {where}",
+    }
+    kind = next((kind for cls, kind in kinds.items() if isinstance(error, cls)), "it can't be used")
+    missing = _missing_keys(model) if isinstance(error, e.LMProviderError) else []
+    hint = f" ({' and '.join(missing)} not set)" if missing else ""
+    return f"{kind}: {told}{hint}"
+
+
+def _missing_keys(model: str) -> list[str]:
+    """The environment variables with keys that LiteLLM reads for a model and does not find."""
+    import litellm
+
+    return [name for name in litellm.validate_environment(model)["missing_keys"] if "KEY" in name]

@@ -1,0 +1,220 @@
+"""A compiled program as one readable JSON file: what the agent is told, what it is shown, and where it comes from.
+
+A program behaves as when it was compiled: its instructions and demonstrations are in the file, whatever has become of
+`data/prompts` since. It works with any LM. Loading runs no code of the file's, and checks all that it says.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pipeline.errors import UsageError
+from pipeline.paths import shown
+
+if TYPE_CHECKING:
+    import dspy
+
+    from pipeline.agent import Agent
+    from step_runtime.scope import Scope
+    from step_runtime.task import Task
+
+Lines = list[str]
+"""A text of several lines, which JSON would write on one."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SavedDemonstration(_Strict):
+    """A solved example: the task as YAML, and the other fields of the predictor's signature."""
+
+    name: str
+    task: Lines
+    fields: dict[str, Lines]
+
+
+class SavedPredictor(_Strict):
+    """What one predictor is told and shown; `prompt` tells the instructions from others (`signatures.digest`)."""
+
+    prompt: str
+    demonstrations: list[SavedDemonstration]
+    instructions: Lines
+
+
+class SavedProgram(_Strict):
+    """The file's content; `lm` is the model that the program was compiled with."""
+
+    format: Literal["adaptive-step"] = "adaptive-step"
+    version: Literal[1] = 1
+    lm: str | None
+    guardian: Literal["gated", "paper", "compiler", "none"]
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    predictors: dict[str, SavedPredictor]
+
+
+def save_program(program: Agent, path: str | Path, metadata: Mapping[str, Any] | None = None) -> None:
+    """Writes a program, replacing an earlier file at once or not at all.
+
+    Args:
+        program: an agent.
+        path: of the JSON file; its folder must exist.
+        metadata: whatever is worth knowing of how it was made; JSON.
+    """
+    import dspy
+
+    lms = [predictor.lm or dspy.settings.lm for predictor in program.predictors()]
+    saved = SavedProgram(
+        lm=next((lm.model for lm in lms if lm is not None), None),
+        guardian=program.guardian.mode,
+        metadata=dict(metadata or {}),
+        predictors={name: _saved(predictor) for name, predictor in program.named_predictors()},
+    )
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(json.dumps(saved.model_dump(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+def read_program(path: str | Path) -> SavedProgram:
+    """What a program's file says, its demonstrations unchecked.
+
+    Raises:
+        UsageError: the file can't be read, or is no compiled program of this version.
+    """
+    path = Path(path)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{shown(path)}: cannot read the program: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{shown(path)}: expected a compiled program in JSON: {error}") from None
+    if not isinstance(content, dict) or content.get("format") != "adaptive-step":
+        raise UsageError(f'{shown(path)}: expected a compiled program, with "format": "adaptive-step"')
+    if content.get("version") != 1:
+        raise UsageError(f"{shown(path)}: the file is of version {content.get('version')}; this code reads version 1")
+    try:
+        return SavedProgram.model_validate(content)
+    except ValidationError as error:
+        told = (f"{'.'.join(map(str, item['loc']))}: {item['msg'].lower()}" for item in error.errors())
+        raise UsageError("\n".join(f"{shown(path)}: {line}" for line in told)) from None
+
+
+def load_program(path: str | Path, lm: dspy.LM | str | None = None) -> Agent:
+    """The program in a file: `load_program("compiled.json")(task=load_task("task.yaml")).impl`.
+
+    Args:
+        path: of the JSON file.
+        lm: an LM or a model string; None for the one that DSPy is configured to, or else the one that the program was
+            compiled with.
+
+    Raises:
+        UsageError: the file can't be read, is no compiled program, or has a demonstration that is wrong.
+        LMUnavailable: a model string names an LM that can't be used.
+    """
+    import dspy
+
+    from pipeline.agent import Agent
+    from pipeline.lm import make_lm
+
+    saved = read_program(path)
+    prompts = {
+        f"{name.partition('.')[0]}_prompt": "\n".join(predictor.instructions)
+        for name, predictor in saved.predictors.items()
+    }
+    expected = ["proposer.predict", *(["guardian.predict"] if saved.guardian in ("gated", "paper") else [])]
+    if sorted(saved.predictors) != sorted(expected):
+        found = ", ".join(saved.predictors) or "none"
+        raise UsageError(f"{shown(Path(path))}: predictors: expected {' and '.join(expected)}, found {found}")
+    agent = Agent(saved.guardian, **{"guardian_prompt": "", **prompts})
+    for name, predictor in agent.named_predictors():
+        demonstrations = enumerate(saved.predictors[name].demonstrations)
+        where = f"{shown(Path(path))}: predictors.{name}.demonstrations"
+        predictor.demos = [_loaded(demo, f"{where}[{index}]", predictor.signature) for index, demo in demonstrations]
+    if lm is None and dspy.settings.lm is None and saved.lm is not None:
+        lm = saved.lm
+    if lm is not None:
+        agent.set_lm(make_lm(lm, probed=False) if isinstance(lm, str) else lm)
+    return agent
+
+
+def _saved(predictor: dspy.Predict) -> SavedPredictor:
+    from signatures import digest
+
+    signature = predictor.signature
+    return SavedPredictor(
+        prompt=digest(signature.instructions),
+        demonstrations=[_saved_demonstration(demo, list(signature.fields)) for demo in predictor.demos],
+        instructions=signature.instructions.split("\n"),
+    )
+
+
+def _saved_demonstration(demo: Mapping[str, Any], names: list[str]) -> SavedDemonstration:
+    from step_runtime.task import Task, dump_task
+
+    task = demo["task"]
+    if not isinstance(task, Task):
+        # Kept as JSON, as by DSPy's own `load`.
+        task = Task.model_validate(task)
+    fields = {name: str(demo[name]).split("\n") for name in names if name != "task" and name in demo}
+    return SavedDemonstration(name=task.name, task=dump_task(task.without_impl()).split("\n"), fields=fields)
+
+
+def _loaded(saved: SavedDemonstration, where: str, signature: type[dspy.Signature]) -> dspy.Example:
+    """A demonstration whose task is valid, and whose programs parse and are well-typed.
+
+    Raises:
+        UsageError: they are not.
+    """
+    import dspy
+
+    from step_runtime.errors import TaskError
+    from step_runtime.task import loads_task
+
+    if {"task", *saved.fields} != set(signature.fields):
+        wanted = ", ".join(name for name in signature.fields if name != "task")
+        raise UsageError(f"{where}: fields: expected {wanted}, found {', '.join(saved.fields) or 'none'}")
+    try:
+        task = loads_task("\n".join(saved.task), saved.name, source=f"{where}.task")
+    except TaskError as error:
+        raise UsageError(str(error)) from None
+    texts = {name: "\n".join(lines) for name, lines in saved.fields.items()}
+    for name, text in texts.items():
+        problems = list(_problems(task, text, f"{where}.fields.{name}"))
+        if problems:
+            raise UsageError("\n".join(problems))
+    return dspy.Example(task=task, **texts)
+
+
+def _problems(task: Task, text: str, where: str) -> Iterator[str]:
+    from step_runtime.check import infer_types
+    from step_runtime.parser import parse
+    from step_runtime.scope import static_scope
+
+    scope = static_scope(task)
+    if not _tells_all(task, scope, text):
+        return
+    program, findings = parse(text, scope)
+    for finding in findings or infer_types(program, scope)[1]:
+        yield finding.render(text, where)
+
+
+def _tells_all(task: Task, scope: Scope, text: str) -> bool:
+    """Whether the task's text alone tells what a program's names and sizes are.
+
+    What `global` computes only running it would tell, and no code of a file is run to load it.
+    """
+    nodes = list(ast.walk(ast.parse(textwrap.dedent(task.global_ or ""))))
+    bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    sized = {name.removesuffix("_value") for name in bound if name.endswith("_value")}
+    sized |= {node.slice.id for node in nodes if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name)}
+    known = {*scope.inputs, *scope.fns, *scope.lists, *(f"{name}_value" for name in scope.sizes)}
+    return sized <= scope.sizes.keys() and not (bound - known) & set(re.findall(r"\w+", text))

@@ -1,0 +1,81 @@
+"""Between signatures and chat messages: values go out as YAML, programs come in however they are wrapped.
+
+A request is a system message (the instructions, then the fields and how they are marked), a pair of messages for each
+demonstration, and the inputs. All but the demonstrations and the inputs is the same in every request of a predictor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import dspy
+from dspy.utils.callback import BaseCallback
+from pydantic import BaseModel
+
+from signatures.extract import ANSWERS, extract_program, sections
+from signatures.memo import by_identity
+from step_runtime import task_yaml
+from step_runtime.task import Task, dump_task
+
+
+@by_identity
+def render_task(task: Task) -> str:
+    """A task as prompts show it: YAML, without its solution."""
+    return dump_task(task.without_impl()).rstrip()
+
+
+class YAMLAdapter(dspy.ChatAdapter):
+    """Writes structured inputs as YAML, and finds the program in any answer that holds one.
+
+    An answer without a program is not asked for again: its text becomes the program, for the verifier to refuse.
+    Signatures that ask for no program are parsed as `dspy.ChatAdapter` does.
+    """
+
+    def __init__(self, callbacks: list[BaseCallback] | None = None) -> None:
+        super().__init__(callbacks=callbacks, use_json_adapter_fallback=False)
+
+    def format_system_message(self, signature: type[dspy.Signature]) -> str:
+        """The instructions as they are, then the fields."""
+        fields = self.format_field_description(signature)
+        return f"{signature.instructions}\n\n{fields}\n{self.format_field_structure(signature)}"
+
+    def format_user_message_content(
+        self,
+        signature: type[dspy.Signature],
+        inputs: dict[str, Any],
+        prefix: str = "",
+        suffix: str = "",
+        main_request: bool = False,
+    ) -> str:
+        """The inputs below their markers; those of a demonstration too."""
+        fields = signature.input_fields
+        rendered = {name: _as_yaml(inputs[name], fields[name].annotation) for name in fields if name in inputs}
+        text: str = super().format_user_message_content(signature, rendered, prefix, suffix, main_request)
+        return text
+
+    def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
+        """The answer's fields.
+
+        Raises:
+            AdapterParseError: the signature asks for no program, and a field is missing or of another type.
+        """
+        programs = [name for name in signature.output_fields if name in ANSWERS]
+        if not programs:
+            parsed: dict[str, Any] = super().parse(signature, completion)
+            return parsed
+        found = sections(completion)
+        others = {name: found.get(name, "") for name in signature.output_fields}
+        return others | {name: extract_program(completion) for name in programs}
+
+
+def _as_yaml(value: Any, declared: Any) -> Any:
+    """Structured values as YAML; text, and what else DSPy knows how to write, as it is."""
+    if declared is Task and isinstance(value, Mapping):
+        # Demonstrations that were kept as JSON.
+        value = Task.model_validate(value)
+    if isinstance(value, Task):
+        return render_task(value)
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json", by_alias=True)
+    return task_yaml.dump(value).rstrip() if isinstance(value, dict) else value

@@ -1,0 +1,143 @@
+"""The base prompts of both agents (paper, Section 4.1): data in YAML, checked when read, composed into instructions.
+
+What an agent is told is the same text in every request, as providers cache what requests begin with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import textwrap
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from step_runtime import task_yaml
+from step_runtime.errors import TaskError
+from step_runtime.task import Task, task_of
+
+Location = tuple[str | int, ...]
+P = TypeVar("P", bound="BasePrompt")
+
+
+class PromptError(ValueError):
+    """A base prompt's file cannot be used; the message names the file, the line, the place and what was expected."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Solved(Task):
+    """A task with its program."""
+
+    impl: str
+
+
+class Correction(Task):
+    """A task with a program before and after the guardian, and why (paper, Figure 20)."""
+
+    input_impl: str
+    output_impl: str
+    explanation: str
+
+
+class Reference(_Strict):
+    """What one primitive does, or one pattern of usage, with solved examples (paper, Figures 14 and 17)."""
+
+    name: str
+    desc: str
+    examples: list[Solved]
+
+
+class BasePrompt(_Strict, ABC):
+    """What an agent is told in every request, whatever the task."""
+
+    desc: str
+
+    @abstractmethod
+    def located_examples(self) -> Iterator[tuple[Location, Task]]:
+        """Every example with its place in the file."""
+
+
+class ProposerPrompt(BasePrompt):
+    """The language, its primitives, and patterns of their usage."""
+
+    syntax: str
+    primitives: list[Reference]
+    patterns: list[Reference]
+
+    def located_examples(self) -> Iterator[tuple[Location, Solved]]:
+        """Every example with its place in the file."""
+        for key, references in (("primitives", self.primitives), ("patterns", self.patterns)):
+            for index, reference in enumerate(references):
+                for number, example in enumerate(reference.examples):
+                    yield (key, index, "examples", number), example
+
+
+class GuardianPrompt(BasePrompt):
+    """The affine rule, and programs before and after correction."""
+
+    examples: list[Correction]
+
+    def located_examples(self) -> Iterator[tuple[Location, Correction]]:
+        """Every example with its place in the file."""
+        for number, example in enumerate(self.examples):
+            yield ("examples", number), example
+
+
+def load_prompt(model: type[P], path: Path) -> P:
+    """Reads the base prompt of an agent: `model` says whose.
+
+    Raises:
+        PromptError: the file cannot be read, or is no such prompt.
+    """
+    try:
+        node, content = task_yaml.load(path.read_text(encoding="utf-8"), str(path))
+        prompt = model.model_validate(content)
+        for location, example in prompt.located_examples():
+            # The types of an example's fields hold by now; this checks dtypes, dims, code and names.
+            plain = example.model_dump(by_alias=True, exclude_defaults=True, include=set(Task.model_fields))
+            task_of(plain, path.stem, _places(path, node, location))
+    except ValidationError as error:
+        raise PromptError("\n".join(_told(item, _places(path, node, item["loc"])) for item in error.errors())) from None
+    except TaskError as error:
+        raise PromptError(str(error)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise PromptError(f"{path}: cannot read the prompt: {reason}") from None
+    return prompt
+
+
+def compose(prompt: BasePrompt) -> str:
+    """The instructions that a prompt gives: YAML, in the order of the file, without its comments."""
+    content = prompt.model_dump(by_alias=True, exclude_defaults=True)
+    return "\n".join(_section(key, value) for key, value in content.items()).rstrip()
+
+
+def digest(instructions: str) -> str:
+    """A short digest that tells one prompt from another."""
+    return hashlib.sha256(instructions.encode()).hexdigest()[:16]
+
+
+def _section(key: str, value: Any) -> str:
+    if isinstance(value, str):
+        return f"{key}: |\n{textwrap.indent(value.rstrip(), '  ')}\n"
+    return task_yaml.dump({key: value})
+
+
+def _places(path: Path, node: yaml.Node | None, prefix: Location) -> Callable[[Location], str]:
+    """Names a place below `prefix`, for messages."""
+
+    def place(location: Location) -> str:
+        return f"{path}:{task_yaml.line_of(node, (*prefix, *location))}: {task_yaml.format_location(prefix)}"
+
+    return place
+
+
+def _told(item: Any, place: Callable[[Location], str]) -> str:
+    message = {"missing": "this key is missing", "extra_forbidden": "unknown key"}.get(item["type"], item["msg"])
+    return f"{place(())}: {message[0].lower()}{message[1:]}"

@@ -1,0 +1,153 @@
+"""The metric holds these:
+
+- right is 1 and wrong is 0, with the stage and the reason in the words of the person's and LM's one error style;
+- a program is run once, whatever its names, comments and layout, and from however many threads it comes;
+- what is said of a program points into its own text;
+- a task that fails is an exception, never a wrong answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import dspy
+import pytest
+
+from pipeline.metric import Metric, Reward, process_pool
+from step_runtime.errors import TaskError
+from tests.signatures.scripted import BROKEN, ILL_TYPED, REUSING, RIGHT, WRONG, task
+
+EXAMPLE = dspy.Example(task=task()).with_inputs("task")
+
+
+class Counting(ThreadPoolExecutor):
+    """Counts what is verified."""
+
+    count = 0
+
+    def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.count += 1
+        return super().submit(*args, **kwargs)
+
+
+@pytest.fixture
+def executor() -> Iterator[Counting]:
+    with Counting(1) as executor:
+        yield executor
+
+
+@pytest.fixture
+def metric(executor: Counting) -> Metric:
+    return Metric(executor)
+
+
+def judge(metric: Metric, impl: str, example: dspy.Example = EXAMPLE) -> Reward:
+    return metric(example, dspy.Prediction(impl=impl))
+
+
+@pytest.mark.parametrize(
+    ("impl", "stage", "codes"),
+    [(RIGHT, None, []), (WRONG, "value", ["value"]), (REUSING, "affine", ["affine"]), (BROKEN, "parse", ["syntax"])],
+)
+def test_a_program_is_right_or_wrong(metric: Metric, impl: str, stage: str | None, codes: list[str]) -> None:
+    """Score, truth, stage and codes agree."""
+    reward = judge(metric, impl)
+    assert (reward.score, bool(reward), reward.stage, reward.codes) == (
+        float(stage is None),
+        stage is None,
+        stage,
+        codes,
+    )
+    assert (reward.feedback == "") == (stage is None)
+    assert reward.seconds > 0
+
+
+def test_the_reason_is_told_in_the_one_error_style(metric: Metric) -> None:
+    """Task, line, column, code, the source line with carets, a hint."""
+    feedback = judge(metric, REUSING).feedback
+    assert feedback.startswith("square/0:1:")
+    assert "affine" in feedback
+    assert "^" in feedback
+    assert "hint: " in feedback
+
+
+def test_isomorphic_programs_are_run_once(metric: Metric, executor: Counting) -> None:
+    """Names, comments and layout make no other program; neither does being drawn again."""
+    renamed = RIGHT.replace("E1", "left").replace("E2", "right") + "\n# done"
+    rewards = [
+        judge(metric, impl) for impl in (RIGHT, renamed, RIGHT, f"def body(x):\n  {RIGHT}".replace("\n", "\n  "))
+    ]
+    assert [reward.score for reward in rewards[:3]] == [1.0] * 3
+    assert [reward.seconds == 0.0 for reward in rewards[:3]] == [False, True, True]
+    assert executor.count <= 2
+
+
+def test_a_wrong_result_is_found_once_too(metric: Metric, executor: Counting) -> None:
+    """What needed a run is shared by isomorphic programs."""
+    first, second = judge(metric, WRONG), judge(metric, WRONG.replace("E4", "rest"))
+    assert first.feedback == second.feedback
+    assert executor.count == 1
+
+
+def test_feedback_points_into_the_program_s_own_text(metric: Metric) -> None:
+    """Though another program of the same structure was judged before."""
+    judge(metric, ILL_TYPED)
+    feedback = judge(metric, "# squares\n" + ILL_TYPED.replace("E1", "squared")).feedback
+    assert feedback.startswith("square/0:2:")
+    assert "squared = step.Map" in feedback
+
+
+def test_the_same_program_is_another_for_another_task(metric: Metric, executor: Counting) -> None:
+    """Verdicts are kept by the task's content, and told under its name."""
+    other = task("square/1").model_copy(update={"sizes": {"M": [3, 4]}}).named("square/1")
+    assert judge(metric, WRONG).feedback.startswith("square/0:")
+    assert judge(metric, WRONG, dspy.Example(task=other)).feedback.startswith("square/1:")
+    assert executor.count == 2
+
+
+def test_one_program_from_many_threads_is_verified_once(metric: Metric, executor: Counting) -> None:
+    """Whoever comes second waits for the verdict of the first."""
+    start, rewards = threading.Barrier(8), []
+
+    def work() -> None:
+        start.wait()
+        rewards.append(judge(metric, RIGHT))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert executor.count == 1
+    assert [reward.score for reward in rewards] == [1.0] * 8
+    assert sum(reward.seconds > 0 for reward in rewards) == 1
+
+
+def test_a_broken_task_is_no_wrong_answer(metric: Metric) -> None:
+    """Its author hears of it."""
+    fails = task().model_copy(update={"global_": "raise ValueError('on purpose')"})
+    for _ in range(2):
+        with pytest.raises(TaskError, match="on purpose"):
+            judge(metric, RIGHT, dspy.Example(task=fails))
+
+
+def test_dspy_takes_it_as_a_metric() -> None:
+    """`dspy.Evaluate` sums it up, and optimizers may hand over a trace and a predictor's name."""
+    metric = Metric()
+    program = dspy.Module()
+    program.forward = lambda task: dspy.Prediction(impl=RIGHT if task.name == "square/0" else WRONG)
+    examples = [EXAMPLE, dspy.Example(task=task("square/1")).with_inputs("task")]
+    with dspy.context(lm=None):
+        evaluate = dspy.Evaluate(devset=examples, metric=metric, num_threads=1, display_progress=False)
+        assert evaluate(program).score == 50.0
+    assert metric(EXAMPLE, dspy.Prediction(impl=RIGHT), None, "proposer.predict", []).score == 1.0
+
+
+def test_worker_processes_judge_alike() -> None:
+    """The verdict is the same in another process, and comes back whole."""
+    with process_pool(1) as pool:
+        pooled, local = judge(Metric(pool), REUSING), judge(Metric(), REUSING)
+    assert (pooled.score, pooled.stage, pooled.feedback) == (local.score, local.stage, local.feedback)

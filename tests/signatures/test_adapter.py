@@ -1,0 +1,140 @@
+"""The adapter holds these:
+
+- tasks reach an LM as YAML, never with their solution, in demonstrations as in requests;
+- all that is constant in a predictor's requests comes first, to the byte;
+- an answer is read in one go: no second request is made because of its form.
+"""
+
+from __future__ import annotations
+
+import dspy
+import pytest
+from dspy.utils.exceptions import AdapterParseError
+from pydantic import BaseModel
+
+from signatures.adapter import YAMLAdapter, render_task
+from signatures.guard import Guard
+from signatures.memo import by_identity
+from signatures.propose import Propose
+from step_runtime.task import Task, dump_task, loads_task
+from tests.signatures.scripted import RIGHT, scripted, task
+
+ADAPTER = YAMLAdapter()
+SECRET = "return E0  # the oracle's"
+
+
+def messages(*demos: dspy.Example, of: Task | None = None) -> list[dict[str, str]]:
+    signature = Propose.with_instructions("desc: |\n  Write.\n\nprimitives:\n  - name: Map")
+    found: list[dict[str, str]] = ADAPTER.format(signature, list(demos), {"task": of or task()})
+    return found
+
+
+def test_a_request_is_instructions_demonstrations_task() -> None:
+    """The layout that every LM sees, the embedded one too."""
+    system, asked, answered, request = messages(dspy.Example(task=task(), impl=RIGHT))
+    assert system["content"].startswith(
+        "desc: |\n  Write.\n\nprimitives:\n  - name: Map\n\nYour input fields are:\n1. `task`"
+    )
+    assert system["content"].endswith("[[ ## task ## ]]\n{task}\n\n[[ ## impl ## ]]\n{impl}\n\n[[ ## completed ## ]]")
+    assert asked["content"] == f"[[ ## task ## ]]\n{dump_task(task()).rstrip()}"
+    assert answered["content"] == f"[[ ## impl ## ]]\n{RIGHT}\n\n[[ ## completed ## ]]\n"
+    assert request["content"].startswith(f"{asked['content']}\n\nRespond with")
+    assert [message["role"] for message in (system, asked, answered, request)] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+    ]
+
+
+def test_the_task_in_a_request_reads_back() -> None:
+    """What an LM is shown is a task file."""
+    shown = messages()[-1]["content"].split("\n\nRespond")[0].removeprefix("[[ ## task ## ]]\n")
+    assert loads_task(shown + "\n") == task()
+
+
+def test_no_solution_is_shown() -> None:
+    """Neither the request's nor that of a demonstration's task."""
+    solved = task(impl=SECRET)
+    assert "oracle" not in str(messages(dspy.Example(task=solved, impl=RIGHT), of=solved))
+    assert "oracle" not in render_task(solved)
+
+
+def test_what_is_constant_comes_first() -> None:
+    """Requests that differ in the task share all before it, whatever else was asked between."""
+    demo = dspy.Example(task=task(), impl=RIGHT)
+    other = task().model_copy(update={"sizes": {"M": 3}})
+    first, second = messages(demo), messages(demo, of=other)
+    assert first[:-1] == second[:-1]
+    assert first[-1] != second[-1]
+    assert messages()[0] == first[0]
+
+
+def test_a_demonstration_that_was_kept_as_json_looks_the_same() -> None:
+    """Experience that was read from a file teaches as well."""
+    kept = task().model_dump(mode="json")
+    assert messages(dspy.Example(task=kept, impl=RIGHT)) == messages(dspy.Example(task=task(), impl=RIGHT))
+
+
+def test_other_structured_inputs_are_yaml_too() -> None:
+    """Models and mappings of other signatures are written alike; text stays text."""
+
+    class Point(BaseModel):
+        x: int
+        names: list[str]
+
+    class Plot(dspy.Signature):
+        point: Point = dspy.InputField()
+        options: dict[str, int] = dspy.InputField()
+        title: str = dspy.InputField()
+        size: int = dspy.OutputField()
+
+    inputs = {"point": Point(x=1, names=["a"]), "options": {"dpi": 2}, "title": "a: b"}
+    text = ADAPTER.format_user_message_content(Plot, inputs)
+    assert "[[ ## point ## ]]\nx: 1\nnames:\n  - a\n\n[[ ## options ## ]]\ndpi: 2\n\n[[ ## title ## ]]\na: b" in text
+    assert ADAPTER.parse(Plot, "[[ ## size ## ]]\n3\n") == {"size": 3}
+    with pytest.raises(AdapterParseError):
+        ADAPTER.parse(Plot, "three")
+
+
+@pytest.mark.parametrize("answer", [RIGHT, f"```\n{RIGHT}\n```", f"[[ ## impl ## ]]\n{RIGHT}\n\n[[ ## completed ## ]]"])
+def test_an_answer_needs_no_markers(answer: str) -> None:
+    """An answer with a program parses, whatever its form."""
+    assert ADAPTER.parse(Propose, answer) == {"impl": RIGHT}
+    assert ADAPTER.parse(Guard, answer) == {"output_impl": RIGHT}
+
+
+def test_an_answer_without_a_program_keeps_its_text() -> None:
+    """The verifier's parser refuses it, with the text on record."""
+    assert ADAPTER.parse(Propose, "I can't.") == {"impl": "I can't."}
+
+
+def test_reasoning_beside_the_program_is_read_too() -> None:
+    """A signature may ask for more than the program; what is not given is empty."""
+    signature = Propose.prepend("reasoning", dspy.OutputField(), str)
+    answer = f"[[ ## reasoning ## ]]\nSquares.\n\n[[ ## impl ## ]]\n{RIGHT}"
+    assert ADAPTER.parse(signature, answer) == {"reasoning": "Squares.", "impl": RIGHT}
+    assert ADAPTER.parse(signature, RIGHT) == {"reasoning": "", "impl": RIGHT}
+
+
+@pytest.mark.parametrize("answer", ["I can't.", ""])
+def test_an_answer_is_asked_for_once(answer: str) -> None:
+    """DSPy would ask again, for JSON."""
+    lm, engine = scripted(answer)
+    with dspy.context(lm=lm, adapter=ADAPTER):
+        try:
+            dspy.Predict(Propose)(task=task())
+        except AdapterParseError:
+            assert not answer
+    assert len(engine.requests) == 1
+
+
+def test_a_function_is_called_once_an_object() -> None:
+    """Equal objects are not the same one."""
+    calls: list[object] = []
+    remembered = by_identity(calls.append)
+    one, equal = task(), task()
+    for value in (one, equal, one):
+        remembered(value)
+    assert len(calls) == 2
+    assert calls[0] is one
