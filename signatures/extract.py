@@ -11,11 +11,12 @@ is inside of it, or the text as it was where it finds no program inside. They ar
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import textwrap
 from collections.abc import Iterable
+
+from step_runtime.syntax import parse_python
 
 ANSWERS = ("impl", "output_impl")
 """The fields that hold a program as an answer."""
@@ -265,7 +266,7 @@ def _without_prose(lines: list[str]) -> list[str]:
 
 def _parses(lines: list[str]) -> bool:
     try:
-        ast.parse(textwrap.dedent("\n".join(lines)))
+        parse_python(textwrap.dedent("\n".join(lines)))
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
     return True

@@ -15,6 +15,7 @@ from step_runtime.instance import instances
 from step_runtime.parser import evaluate, read
 from step_runtime.shapes import Dim, format_dim
 from step_runtime.snippets import widened
+from step_runtime.syntax import parse_expression, parse_python
 from step_runtime.task import FnSpec, OutputSpec, Task, TensorSpec
 from step_runtime.types import Buffer, DType, Element, Multihot, STuple, components_of
 from step_runtime.verify import SEEDS
@@ -144,7 +145,7 @@ class _Writer:
         """An author's snippet as it stands, unless a narrower float type in it must be widened."""
         plain = textwrap.dedent(source).strip("\n")
         if self._widen:
-            tree = ast.parse(plain)
+            tree = parse_python(plain)
             before = ast.dump(tree)
             wide = widened(tree)
             if ast.dump(wide) != before:
@@ -215,7 +216,7 @@ class _Writer:
     def _snippets(self, spec: OutputSpec) -> Iterator[str]:
         for index, snippet in enumerate(spec.data_transform):
             lines = self._code(snippet)
-            last = ast.parse("\n".join(lines)).body[-1].lineno - 1
+            last = parse_python("\n".join(lines)).body[-1].lineno - 1
             yield from lines[:last]
             yield f"{spec.name}_data_{index} = {lines[last]}"
             yield from lines[last + 1 :]
@@ -255,7 +256,7 @@ def _dict(content: dict[str, int]) -> str:
 
 def _size(dim: Dim) -> str:
     """A dim's size as an expression of the script, such as `M_value * N_value`."""
-    tree = ast.parse(format_dim(dim), mode="eval")
+    tree = parse_expression(format_dim(dim))
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             node.id = f"{node.id}_value"

@@ -32,7 +32,7 @@ from step_runtime.values import (
     kind,
 )
 
-DIM_STEPS = 300
+DIM_STEPS = 500
 """What arithmetic on dims costs: it takes milliseconds, where other steps take microseconds."""
 
 MOST_DIMS = 100

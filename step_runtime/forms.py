@@ -62,6 +62,8 @@ RETURN = "return a stream, or a flat tuple or list of streams in the order of th
 
 def statement(node: ast.stmt) -> Told:
     """For a statement outside of the language."""
+    if isinstance(node, ast.FunctionDef) and node.name == "body":
+        return "`def body(…)` does not stand alone", "leave out everything around it, imports and calls too"
     if not isinstance(node, ast.Expr):
         return _STATEMENTS.get(type(node), (f"{type(node).__name__.lower()} is not part of the language", _ONLY))
     if not isinstance(node.value, ast.Call):
@@ -127,6 +129,8 @@ def _suggestion(name: str, known: Mapping[str, Any]) -> str:
         close = _closest(name.removeprefix("fn_"), [key.removeprefix("fn_") for key in functions])
         guess = next((f"did you mean {key}? " for key in functions if close and key.endswith(close)), "")
         return f"{guess}the task's functions are {', '.join(functions)}" if functions else "the task has no functions"
+    if name.swapcase() in known:
+        return f"did you mean {name.swapcase()}?"
     # Short names are all alike: E is no better a guess for E5 than E4 is.
     close = _closest(name, [key for key in known if len(key) > 3])
     return f"did you mean {close}?" if close else f"the streams here are {', '.join(streams[-20:])}"

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-import threading
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -19,11 +17,10 @@ from step_runtime.findings import Findings
 from step_runtime.limits import Limits
 from step_runtime.program import Program
 from step_runtime.scope import Scope
+from step_runtime.syntax import parse_python
 
 _FENCE = "```"
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_PARSING = threading.Lock()
-"""Held while warnings are off, as they belong to the process."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ def read(text: str, limits: Limits | None = None) -> Source:
         return _refused("length", f"the program has {len(text):,} characters; the limit is {limits.characters:,}")
     lines, indent = _plain(text)
     try:
-        tree = _tree("\n".join(lines))
+        tree = parse_python("\n".join(lines))
     except SyntaxError as error:
         return Source(diagnostics=(_syntax_error(error, lines, indent),))
     except (ValueError, MemoryError, RecursionError) as error:
@@ -62,13 +59,6 @@ def read(text: str, limits: Limits | None = None) -> Source:
 
 def _refused(code: str, message: str) -> Source:
     return Source(diagnostics=(Diagnostic("limits", code, message),))
-
-
-def _tree(text: str) -> ast.Module:
-    # A "\d" in a comment string is nobody's concern.
-    with _PARSING, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(text)
 
 
 def parse(text: str, scope: Scope, limits: Limits | None = None) -> tuple[Program, list[Diagnostic]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from step_runtime.functions import DeclaredFn, Fn
 from step_runtime.shapes import Dim, StreamType
+from step_runtime.syntax import parse_python
 from step_runtime.task import Task
 
 
@@ -37,7 +38,7 @@ def static_scope(task: Task, set_index: int = 0) -> Scope:
     fns = {spec.func_name: declared(task, index) for index, spec in enumerate(task.fns)}
     sizes = dict(task.size_sets()[set_index])
     lists: dict[str, tuple[Fn, ...]] = {}
-    for statement in ast.parse(textwrap.dedent(task.global_ or "")).body:
+    for statement in parse_python(textwrap.dedent(task.global_ or "")).body:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int(size))) if name.endswith(
                 "_value"

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from step_runtime.syntax import compile_python, parse_python
+
 _NARROW = {"float", "float16", "float32", "half", "bfloat16"}
 _NARROW_METHODS = {"float", "half", "bfloat16"}
 _NARROW_TENSORS = {"FloatTensor", "HalfTensor", "BFloat16Tensor"}
@@ -49,16 +51,16 @@ class _Widen(ast.NodeTransformer):
 
 def compile_function(body: str, parameters: tuple[str, ...], name: str, *, widen: bool) -> CodeType:
     """Code that binds `name` to a function with these parameters and this body."""
-    module = ast.parse(f"def {name}({', '.join(parameters)}): pass")
+    module = parse_python(f"def {name}({', '.join(parameters)}): pass")
     definition = module.body[0]
     if isinstance(definition, ast.FunctionDef):
-        definition.body = ast.parse(textwrap.dedent(body)).body or definition.body
+        definition.body = parse_python(textwrap.dedent(body)).body or definition.body
     return _compiled(module, name, widen=widen)
 
 
 def compile_block(source: str, name: str, *, widen: bool) -> CodeType:
     """Code of statements, run for what they bind."""
-    return _compiled(ast.parse(textwrap.dedent(source)), name, widen=widen)
+    return _compiled(parse_python(textwrap.dedent(source)), name, widen=widen)
 
 
 def compile_value(source: str, name: str, result: str, *, widen: bool) -> CodeType:
@@ -67,7 +69,7 @@ def compile_value(source: str, name: str, result: str, *, widen: bool) -> CodeTy
     Raises:
         ValueError: the last statement has no value.
     """
-    module = ast.parse(textwrap.dedent(source))
+    module = parse_python(textwrap.dedent(source))
     last = module.body[-1] if module.body else None
     target = ast.Name(result, ast.Store())
     if isinstance(last, ast.Expr):
@@ -88,7 +90,7 @@ def widened(module: ast.Module) -> ast.Module:
 def _compiled(module: ast.Module, name: str, *, widen: bool) -> CodeType:
     if widen:
         module = widened(module)
-    return compile(ast.fix_missing_locations(module), f"<{name}>", "exec")
+    return compile_python(ast.fix_missing_locations(module), f"<{name}>")
 
 
 def run(code: CodeType, namespace: Namespace) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from step_runtime.errors import RuleError
 from step_runtime.shapes import DEFAULT_SIZES, Dim
 from step_runtime.snippets import compile_block, compile_function, compile_value
+from step_runtime.syntax import parse_python
 from step_runtime.types import DType, Multihot, components_of, parse_dim, parse_dtype
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _sized(task: Task) -> dict[str, Dim]:
     """The symbols that have a size, or that `global` may give one."""
     sized = {*DEFAULT_SIZES[0], *task.sizes}
     try:
-        tree = ast.parse(textwrap.dedent(task.global_ or ""))
+        tree = parse_python(textwrap.dedent(task.global_ or ""))
     except (SyntaxError, ValueError):
         return task.symbols()
     sized |= {node.id.removesuffix("_value") for node in ast.walk(tree) if isinstance(node, ast.Name)}

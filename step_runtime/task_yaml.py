@@ -148,7 +148,9 @@ def _styled(value: Any, key: str = "") -> Any:
     if isinstance(value, float) and math.isinf(value):
         return str(value)  # `-inf`, as task files write it; YAML's own form is `-.inf`
     if isinstance(value, list | tuple):
-        return _Flow(_styled(item, "") for item in value) if key in _FLOW_KEYS else [_styled(item, key) for item in value]
+        flow = key in _FLOW_KEYS
+        items = [_styled(item, "" if flow else key) for item in value]
+        return _Flow(items) if flow else items
     if isinstance(value, str) and key in _CODE_KEYS:
         return _Code(value)
     return value

@@ -11,12 +11,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import sympy
 
 from step_runtime.errors import RuleError
 from step_runtime.shapes import Dim, as_dim, as_shape, format_dim, format_shape
+from step_runtime.syntax import parse_expression
 
 _TEXT_OF = {"float": "fp32"}
 _NAME_OF = {text: name for name, text in _TEXT_OF.items()}
@@ -120,6 +122,10 @@ def layout(element: Element) -> tuple[Dim, ...]:
     return (*reversed(element.dims), *layout(element.elem))
 
 
+_expression = lru_cache(maxsize=1024)(parse_expression)
+"""A task's few dtypes and dims are read over and over."""
+
+
 def parse_dtype(source: str | Sequence[Any], symbols: Mapping[str, Dim]) -> DType:
     """Reads an element type as task files write it: a string, or a list of strings for a tuple.
 
@@ -128,7 +134,7 @@ def parse_dtype(source: str | Sequence[Any], symbols: Mapping[str, Dim]) -> DTyp
     """
     if isinstance(source, str):
         try:
-            tree = ast.parse(source.strip(), mode="eval").body
+            tree = _expression(source.strip())
         except SyntaxError:
             raise ValueError(_expected(source)) from None
         return _dtype_of(tree, symbols, source)
@@ -162,7 +168,7 @@ def parse_dim(source: str | int, symbols: Mapping[str, Dim]) -> Dim:
         ValueError: the text is no dim, or names a symbol that `symbols` lacks.
     """
     try:
-        return _dim_of(ast.parse(str(source).strip(), mode="eval").body, symbols, str(source))
+        return _dim_of(_expression(str(source).strip()), symbols, str(source))
     except SyntaxError:
         raise ValueError(f"expected a dim such as 4, M or M*N, found {source!r}") from None
 

@@ -1,0 +1,45 @@
+"""Python's own grammar, as everything here reads text with it: from one thread at a time, and without warnings."""
+
+from __future__ import annotations
+
+import ast
+import threading
+import warnings
+from types import CodeType
+
+_LOCK = threading.RLock()
+"""CPython 3.11 counts the depth of a syntax tree for the whole process, and so do warnings filters."""
+
+
+def parse_python(text: str) -> ast.Module:
+    """The syntax tree of statements.
+
+    Raises:
+        SyntaxError, ValueError, MemoryError, RecursionError: the text is no Python, or nests too deep.
+    """
+    with _LOCK, warnings.catch_warnings():
+        # A "\d" in somebody's string is nobody's concern.
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
+def parse_expression(text: str) -> ast.expr:
+    """The syntax tree of one expression.
+
+    Raises:
+        SyntaxError, ValueError, MemoryError, RecursionError: the text is none, or nests too deep.
+    """
+    with _LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text, mode="eval").body
+
+
+def compile_python(module: ast.Module, name: str) -> CodeType:
+    """The code of statements, called `name` in tracebacks.
+
+    Raises:
+        SyntaxError, ValueError: they parse, and are no program all the same, such as a `break` outside of a loop.
+    """
+    with _LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return compile(module, name, "exec")

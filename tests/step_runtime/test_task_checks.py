@@ -1,0 +1,246 @@
+"""What a task file must hold, and how a file that does not is told.
+
+Invariant: a file that cannot work is refused with file, line, place in the file and what was expected.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from step_runtime import StepError, Task, TaskError, load_task, loads_task
+from tests.step_runtime.samples import GENERAL, MINIMAL, edited
+
+REFUSED = {
+    "unknown dtype": (edited("dtype: fp32", "dtype: fp23"), "3: inputs[0].dtype: ", "fp23"),
+    "unknown dtype of a function": (
+        edited("input_dtype: fp32", "input_dtype: Buffer(fp32)"),
+        "11: fns[0].input_dtype: ",
+        "Buffer(fp32, [dims])",
+    ),
+    "unknown symbol": (edited("[M, N]", "[M, Q]"), "4: inputs[0].dims[1]: ", "dim Q has no size"),
+    "unknown symbol in a type": (
+        edited("dtype: fp32", 'dtype: "Buffer(fp32, [Q])"'),
+        "3: inputs[0].dtype: ",
+        "dim Q has no size",
+    ),
+    "dim of zero": (edited("[M, N]", "[M, 0]"), "4: inputs[0].dims[1]: ", "1 or more"),
+    "dim of nonsense": (edited("[M, N]", "['M +', N]"), "4: inputs[0].dims[0]: ", "expected a dim"),
+    "no dims": (edited("[M, N]", "[]"), "4: inputs[0].dims: ", "at least one dim"),
+    "dims as text": (edited("[M, N]", "M"), "4: inputs[0].dims: ", "list"),
+    "a bool as dim": (edited("[M, N]", "[true, N]"), "4: inputs[0].dims[0]: ", "True"),
+    "a float as dim": (edited("[M, N]", "[1.5, N]"), "4: inputs[0].dims[0]: ", "1.5"),
+    "unknown key": (
+        MINIMAL + "notes: hello\n",
+        "20: notes: ",
+        "unknown key; expected one of test_name, global, inputs",
+    ),
+    "unknown key of an input": (
+        edited("data_gen: torch.rand", "data_gen: torch.rand\n  range: 3"),
+        "6: inputs[0].range: ",
+        "expected one of name, dtype, dims",
+    ),
+    "unknown key of a function": (
+        edited("init: [0]", "initial: [0]"),
+        "10: fns[0].initial: ",
+        "expected one of name, apply, init",
+    ),
+    "missing key": (edited("  dtype: fp32\n", ""), "2: inputs[0].dtype: ", "missing"),
+    "no inputs": ("inputs: []\n" + MINIMAL[MINIMAL.index("fns:") :], "1: inputs: ", "at least 1"),
+    "no outputs": (MINIMAL[: MINIMAL.index("outputs:")], "1: outputs: ", "missing"),
+    "duplicate names": (
+        edited(
+            "outputs:",
+            "- name: Other\n  apply: return [input[0]]\n  input_dtype: fp32\n  output_dtype: fp32\n"
+            "  func_name: fn_sum\noutputs:",
+        ),
+        "18: fns[1].func_name: ",
+        "duplicate name 'fn_sum'",
+    ),
+    "an input named as a dim": (edited("name: E0", "name: E"), "2: inputs[0].name: ", "duplicate name 'E'"),
+    "an output named as an input": (edited("name: S0", "name: E0"), "15: outputs[0].name: ", "duplicate name 'E0'"),
+    "a name that is none": (edited("name: E0", "name: E 0"), "2: inputs[0].name: ", "Python name"),
+    "a keyword as name": (edited("func_name: fn_sum", "func_name: lambda"), "13: fns[0].func_name: ", "Python name"),
+    "a duplicate YAML key": (edited("  init: [0]", "  init: [0]\n  init: [1]"), "11", "duplicate key 'init'"),
+    "init too long": (edited("init: [0]", "init: [0, 0]"), "10: fns[0].init: ", "expected 1 values"),
+    "init of nothing": (edited("init: [0]", "init: []"), "10: fns[0].init: ", "expected 1 values"),
+    "init of text": (edited("init: [0]", "init: [zero]"), "10: fns[0].init[0]: ", "zero"),
+    "init not a number": (edited("init: [0]", "init: [.nan]"), "10: fns[0].init", "nan"),
+    "unknown data_gen": (edited("torch.rand", "torch.rnd"), "5: inputs[0].data_gen: ", "torch.randn"),
+    "no data_gen": (edited("  data_gen: torch.rand\n", ""), "2: inputs[0].data_gen: ", "missing"),
+    "ones of a scalar": (
+        edited("data_gen: torch.rand", "data_gen: torch.rand\n  min: 1"),
+        "2: inputs[0]: ",
+        "Multihot",
+    ),
+    "more ones at least than at most": (
+        edited("dtype: fp32\n", "dtype: Multihot(fp32, 3)\n  min: 3\n  max: 1\n"),
+        "4: inputs[0].min: ",
+        "min <= max",
+    ),
+    "broken code of a function": (
+        edited("return [state[0] + input[0]]", "return [state[0] +"),
+        "8: fns[0].apply: ",
+        "expected Python code",
+    ),
+    "code of a function that does not compile": (
+        edited("return [state[0] + input[0]]", "break"),
+        "8: fns[0].apply: ",
+        "expected Python code",
+    ),
+    "broken code of a reference": (
+        edited("- input_data['E0'].sum(1)", "- input_data['E0'"),
+        "19: outputs[0].data_transform[0]: ",
+        "expected Python code",
+    ),
+    "a reference without value": (
+        edited("- input_data['E0'].sum(1)", "- import torch"),
+        "19: outputs[0].data_transform[0]: ",
+        "last line",
+    ),
+    "a reference that returns": (
+        edited("- input_data['E0'].sum(1)", "- return 3"),
+        "19: outputs[0].data_transform[0]: ",
+        "expected",
+    ),
+    "broken global": ("global: 'gelu ='\n" + MINIMAL, "1: global: ", "expected Python code"),
+    "global that returns": ("global: return 3\n" + MINIMAL, "1: global: ", "expected Python code"),
+    "too few snippets": (
+        edited("dtype: fp32\n  dims: [N]", "dtype: [fp32, fp32]\n  dims: [N]"),
+        "19: outputs[0].data_transform: ",
+        "expected 2 snippets",
+    ),
+    "too many snippets": (
+        MINIMAL + "  - input_data['E0'].sum(1)\n",
+        "19: outputs[0].data_transform: ",
+        "expected 1 snippet",
+    ),
+    "size of zero": (MINIMAL + "sizes: {M: 0}\n", "20: sizes.M: ", "1 or more"),
+    "empty sizes": (MINIMAL + "sizes: {M: []}\n", "20: sizes.M: ", "1 or more"),
+    "sizes of other lengths": (MINIMAL + "sizes: {M: [5, 6], N: [1, 2, 3]}\n", "20: sizes: ", "one length"),
+    "a size's name that is none": (MINIMAL + "sizes: {M N: 2}\n", "20: sizes.M N: ", "symbol"),
+    "a size of text": (MINIMAL + "sizes: {M: five}\n", "20: sizes.M", "five"),
+    "a list": ("- a\n- b\n", "1: ", "expected a mapping with the keys"),
+    "a word": ("task", "1: ", "expected a mapping"),
+    "nothing": ("", "1: ", "expected a mapping"),
+    "only a comment": ("# nothing\n", "1: ", "expected a mapping"),
+    "tabs": ("inputs:\n\t- name: E0\n", "2:1: ", "expected YAML"),
+    "an open bracket": ("inputs: [\n", "2:1: ", "expected YAML"),
+    "two documents": (MINIMAL + "---\n" + MINIMAL, "20:1: ", "expected YAML"),
+    "a Python object": ("inputs: !!python/object/apply:os.system ['true']\n", "1:9: ", "expected YAML"),
+    "an unknown anchor": ("inputs: *nothing\n", "1:9: ", "expected YAML"),
+    "a list as key": ("? [a, b]\n: 1\n", "1: ", "expected a name as key"),
+    "a mapping as key": ("? {a: b}\n: 1\n", "1: ", "expected a name as key"),
+    "a number as key": ("1: 2\n" + MINIMAL, "1: [1]: ", "keys should be strings"),
+    "a null byte": ("inputs: \0\n", "", "expected YAML"),
+    "a loop of aliases": ("a: &x [*x]\n", "1: ", "alias"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_wrong_file_is_refused_with_place_and_what_was_expected(name: str) -> None:
+    """The error names file, line and place in the file, what was found and what was expected."""
+    text, place, told = REFUSED[name]
+    with pytest.raises(TaskError) as caught:
+        loads_task(text, source="tasks/x.yaml")
+    message = str(caught.value)
+    assert message.splitlines()[0].startswith(f"tasks/x.yaml:{place}" if place[:1].isdigit() else "tasks/x.yaml:"), (
+        message
+    )
+    assert place in message and told in message, message
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    """A file's independent errors come in one message, a line each."""
+    text = (
+        edited("dtype: fp32", "dtype: fp23").replace("init: [0]", "init: [0, 0]").replace("'E0'].sum(1)", "'E0'].sum(1")
+    )
+    with pytest.raises(TaskError) as caught:
+        loads_task(text, source="x.yaml")
+    assert [line.split(":")[1] for line in str(caught.value).splitlines()] == ["3", "10", "19"]
+
+
+def test_bombs_are_refused_quickly() -> None:
+    """Files too large, or large once their aliases are expanded, are refused before they are built."""
+    laughs = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+        f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(9)
+    )
+    bombs = {
+        laughs: "more than 20,000 values once its aliases are expanded",
+        "a: &a {b: c}\nd: [" + "*a, " * 2000 + "]": "101 aliases up to here; the limit is 100",
+        "x: " + "y" * 2_000_000: "2,000,003 characters; the limit is 200,000",
+        "[" * 20_000: "51 levels up to here; the limit is 50",
+        "- " * 5_000: "51 levels up to here; the limit is 50",
+        "x: [" + "a," * 90_000 + "]": "20,001 values up to here; the limit is 20,000",
+        "".join(f"k{i}: 1\n" for i in range(20_000)): "20,001 values up to here; the limit is 20,000",
+    }
+    for text, told in bombs.items():
+        with pytest.raises(TaskError, match=told):
+            loads_task(text)
+
+
+def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    """A missing file, a folder and text in another encoding are errors of one kind that name the path."""
+    latin = tmp_path / "latin.yaml"
+    latin.write_bytes(MINIMAL.replace("Sum", "Größe").encode("latin-1"))
+    for path, reason in ((tmp_path / "no.yaml", "No such file"), (tmp_path, "directory"), (latin, "UTF-8")):
+        with pytest.raises(TaskError, match=reason) as caught:
+            load_task(path)
+        assert str(path) in str(caught.value)
+
+
+BROKEN_CODE = {
+    "a reference that raises": (edited("input_data['E0'].sum(1)", "input_data['E9'].sum(1)"), "S0.*KeyError"),
+    "a reference of another shape": (edited("sum(1)", "sum(0)"), r"shape \(5,\).*\(7,\)"),
+    "a reference that is no tensor": (edited("input_data['E0'].sum(1)", "int(3)"), "tensor.*int"),
+    "a global that raises": ("global: 1 / 0\n" + MINIMAL, "global.*ZeroDivisionError"),
+    "a global that binds no size": ("global: E_value = 'three'\n" + MINIMAL, "E to be an int"),
+    "a dim without size": (MINIMAL.replace("[M, N]", "[E, N]"), "dim E has no size"),
+    "a function's dim without size": (
+        edited("output_dtype: fp32", 'output_dtype: "Buffer(fp32, [E])"'),
+        "dim E has no size",
+    ),
+    "more ones than bits": (
+        edited("dtype: fp32\n", "dtype: Multihot(fp32, 3)\n  min: 5\n  max: 7\n"),
+        "E0: min 5 is more than the 3 bits",
+    ),
+    "a dim of nothing": (MINIMAL.replace("[M, N]", "[M - N, N]"), "M - N"),
+    "a dim with a rest": (MINIMAL.replace("[M, N]", "[M//2, N]"), "M//2"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_CODE)
+def test_a_files_own_code_is_tried_when_it_is_loaded(name: str, tmp_path: Path) -> None:
+    """Code that cannot work at some set of sizes is an error of the file, with its path."""
+    text, told = BROKEN_CODE[name]
+    path = tmp_path / "task.yaml"
+    path.write_text(text)
+    with pytest.raises(TaskError, match=told) as caught:
+        load_task(path)
+    assert "task.yaml" in str(caught.value)
+
+
+@given(st.one_of(st.text(max_size=40), st.text(alphabet="inputs: -[]{}&*!|>?'\"#\n ", max_size=60)))
+def test_any_text_loads_or_is_refused(text: str) -> None:
+    """Random text raises nothing but the package's own error."""
+    with pytest.raises(StepError):
+        loads_task(text)
+
+
+@pytest.mark.parametrize("key", ["inputs", "fns", "outputs", "parameters", "sizes", "global", "impl", "test_name"])
+@pytest.mark.parametrize(
+    "value", ["3", "text", "[]", "{}", "null", "[1]", "[[]]", "{a: b}", "2001-01-01", "[null]", "true"]
+)
+def test_any_value_at_any_key_loads_or_is_refused(key: str, value: str) -> None:
+    """A key of the wrong kind is an error that names the key, never a crash."""
+    lines = GENERAL.split("\n")
+    start = next((i for i, line in enumerate(lines) if line.startswith(f"{key}:")), len(lines))
+    end = next((i for i in range(start + 1, len(lines)) if lines[i][:1].isalpha()), len(lines))
+    text = "\n".join([*lines[:start], f"{key}: {value}", *lines[end:]])
+    try:
+        assert isinstance(loads_task(text), Task)
+    except TaskError as error:
+        assert f"{key}" in str(error)
