@@ -1,0 +1,38 @@
+"""The embedded proposer: an offline stand-in for an LM that writes STeP programs by search.
+
+It is an engine for `dspy.LM`, so it goes through the same adapter, parsing, accounting and tracking as any LM:
+
+    dspy.LM(f"embedded/{VERSION}", engine=EmbeddedEngine())
+
+What it sees is the text of a request: the instructions with their solved examples, the demonstrations, the task (its
+functions' code and its PyTorch reference as text, never a solution), the temperature and the seed. What it never
+does: run a candidate, the reference, a function or `global`; verify; look at names to guess what they mean; keep
+anything from one request to the next but what it works out from the same texts again.
+
+How it answers, a module each:
+
+    reading       request → instructions, demonstrations, task, fields to answer
+    task_view     a task → what it offers: functions, and routings (functions among which an index chooses)
+    layout        one stream type → another by structural primitives: keep, insert, drop, merge and split dims
+    space         questions about types, answered once per task: who can serve whom, and at which shape they meet
+    terms         what code computes, as sums of products over operations
+    vocabulary,   PyTorch code as text → terms
+      torch_text
+    reference     a task's reference and functions → which applications are steps towards the outputs
+    trail         one draft's progress along that reading
+    choice        a sample's randomness: one seed, and how sharply scores decide
+    meeting       a function and its sources → a move, with coercions and folds
+    ending        which streams are the outputs
+    search        draws drafts, function first, until all functions are used and only the outputs are left over
+    moves         a draft → a program's graph: equal nodes once, nothing dead, Copies put in
+    scoring       n-grams of moves over kinds of type and shape, counted in examples and demonstrations
+    proposer      one sample: several drafts, one chosen by score; and the guardian's repair
+    engine        requests in, responses out
+
+Most samples follow the reading of the reference, some ignore it, as it may be wrong. Temperature flattens or sharpens
+every choice. Budgets are numbers of tries, so the same seed gives the same answer on any machine.
+"""
+
+from pipeline.embedded.engine import VERSION, EmbeddedEngine
+
+__all__ = ["VERSION", "EmbeddedEngine"]

@@ -1,0 +1,112 @@
+"""The engine that DSPy's LM class calls: a request's text in, an answer's text out."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dspy.lm15 import Message, Request, Response, Usage, response_to_events
+
+from pipeline.embedded.proposer import Effort, habits_of, propose, repair, view_of
+from pipeline.embedded.reading import Question, Solved, demonstration, question, solved_examples
+
+VERSION = "1"
+"""Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
+DEFAULT_TEMPERATURE = 0.7
+CHARACTERS_PER_TOKEN = 4
+
+
+class EmbeddedEngine:
+    """The offline proposer and guardian as an engine for `dspy.LM("embedded/…", engine=EmbeddedEngine())`.
+
+    A request with a seed always gets the same answer. One without gets the next of a fixed row of answers, so
+    that several completions of one request differ. Safe to call from several threads.
+    """
+
+    supports_function_calling = False
+    supports_reasoning = False
+    supports_response_schema = False
+
+    def __init__(self, effort: Effort | None = None) -> None:
+        self._effort = effort or Effort()
+        self._row = itertools.count()
+
+    def complete(self, request: Request) -> Response:
+        """Answers one request; never raises for one that it cannot make sense of, but says so in its answer."""
+        messages = [(message.role, message.text or "") for message in request.messages]
+        system = _text(request.system)
+        answer = self._answer(system, messages, request.config.seed, request.config.temperature)
+        sent = len(system) + sum(len(text) for _, text in messages)
+        return Response(
+            id=None,
+            model=request.model,
+            message=Message.assistant(answer),
+            finish_reason="stop",
+            usage=Usage(input_tokens=estimate_tokens(sent), output_tokens=estimate_tokens(len(answer))),
+            provider_data={"usage": f"estimated: one token for every {CHARACTERS_PER_TOKEN} characters, rounded up"},
+        )
+
+    def stream(self, request: Request) -> Iterator[Any]:
+        """The same answer as events."""
+        yield from response_to_events(self.complete(request))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EmbeddedEngine:
+        """Copies of an LM share the engine, and with it what it has worked out."""
+        return self
+
+    def _answer(self, system: str, messages: Sequence[tuple[str, str]], seed: int | None, heat: float | None) -> str:
+        asked = question(messages[-1][1])
+        view = None if asked.task is None else view_of(asked.task)
+        if view is None:
+            return "I can only write STeP programs, and found no task (YAML with inputs and outputs) in this request."
+        if asked.program is not None:
+            repaired = repair(view.task, asked.program)
+            # What cannot be parsed is handed back as it came: the checker's own words help more than a guess.
+            return _formatted(asked, repaired or asked.program, "every stream that is used again gets a Copy")
+        habits = habits_of(solved_examples(system), _demonstrations(messages[:-1]))
+        own = next(self._row) if seed is None else seed
+        mixed = _mixed(own, messages[-1][1])
+        program = propose(view, habits, mixed, DEFAULT_TEMPERATURE if heat is None else heat, self._effort)
+        if program is None:
+            return "I found no well-typed program that applies every function of this task and gives its outputs."
+        return _formatted(asked, program, "types and shapes decide which functions can follow one another")
+
+
+def estimate_tokens(characters: int) -> int:
+    """The estimate that stands for a token count: no tokenizer is at work here."""
+    return -(-characters // CHARACTERS_PER_TOKEN)
+
+
+def _text(system: Any) -> str:
+    if system is None or isinstance(system, str):
+        return system or ""
+    return "\n".join(getattr(part, "text", "") for part in system)
+
+
+def _demonstrations(messages: Sequence[tuple[str, str]]) -> tuple[Solved, ...]:
+    pairs = [
+        (user, assistant)
+        for (role, user), (answerer, assistant) in itertools.pairwise(messages)
+        if (role, answerer) == ("user", "assistant")
+    ]
+    found = (demonstration(*pair) for pair in pairs)
+    return tuple(solved for solved in found if solved is not None)
+
+
+def _mixed(seed: int, text: str) -> int:
+    """A seed for this question: the same seed must not make the same choices in every task."""
+    return int.from_bytes(hashlib.sha256(f"{seed}\n{text}".encode()).digest()[:8], "big")
+
+
+def _formatted(asked: Question, program: str, reason: str) -> str:
+    """The answer under the markers that the request asks for; the program alone where it asks for none."""
+    if not asked.fields:
+        return f"```python\n{program.rstrip()}\n```"
+    *others, last = asked.fields
+    bodies = {**dict.fromkeys(others, reason), last: program.rstrip()}
+    return "\n\n".join([*(f"[[ ## {name} ## ]]\n{body}" for name, body in bodies.items()), "[[ ## completed ## ]]"])

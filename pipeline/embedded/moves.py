@@ -1,0 +1,190 @@
+"""Moves: what a proposal is made of, and how moves become a program.
+
+A move applies one function (Map, Accum, Scan) or routes through several (Partition, Map on each, Merge) to streams
+that earlier moves left; the structural primitives in between are its plans. `lower` writes the moves out as a
+graph, where equal nodes are one node, nothing dead is left and every further use has its Copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from pipeline.embedded.layout import Plan
+from pipeline.embedded.space import Fold, Space, TypeId
+from step_runtime.check import insert_copies
+from step_runtime.functions import Fn
+from step_runtime.primitives import (
+    Accum,
+    Map,
+    Merge,
+    Partition,
+    Primitive,
+    Promote,
+    Repeat,
+    RepeatRef,
+    Rules,
+    Scan,
+    Zip,
+)
+from step_runtime.program import Node, Program, StreamId
+from step_runtime.shapes import StreamType
+from step_runtime.types import Multihot
+
+
+@dataclass(frozen=True)
+class Routing:
+    """Functions that an index of so many bits chooses among, and the function that folds what they return.
+
+    Where the index has a bit more than there are branches, that bit lets its element pass unchanged.
+    """
+
+    branches: tuple[Fn, ...]
+    merge: Fn
+    index: Multihot
+    bits: int
+
+
+@dataclass(frozen=True)
+class Move:
+    """One function, or one routing, on sources; the last source of a routing is its index."""
+
+    fns: tuple[Fn | None, ...]
+    sources: tuple[int, ...]
+    plans: tuple[Plan, ...]
+    result: TypeId
+    fold: Fold | None = None
+    routing: Routing | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Moves of one key compute the same from the same streams."""
+        return (tuple(map(id, self.fns)), self.sources, self.result, self.fold)
+
+    def functions(self) -> Iterator[Fn]:
+        """The functions it applies."""
+        yield from (fn for fn in self.fns if fn is not None)
+        if self.routing is not None:
+            yield self.routing.merge
+
+
+@dataclass
+class Draft:
+    """A proposal as it grows: its live streams by type, how often each is used, and the moves so far."""
+
+    streams: list[TypeId]
+    uses: list[int]
+    moves: list[Move] = field(default_factory=list)
+    keys: set[tuple[object, ...]] = field(default_factory=set)
+    results: tuple[int, ...] = ()
+    endings: tuple[Plan, ...] = ()
+    read: bool = False
+    """Whether, as far as could be read, the results are what the reference computes."""
+
+    @classmethod
+    def start(cls, inputs: Sequence[TypeId]) -> Draft:
+        """Nothing but the inputs."""
+        return cls(list(inputs), [0] * len(inputs))
+
+    def add(self, move: Move) -> None:
+        """Makes the move."""
+        for source in move.sources:
+            self.uses[source] += 1
+        self.moves.append(move)
+        self.keys.add(move.key)
+        self.streams.append(move.result)
+        self.uses.append(0)
+
+
+class _Graph:
+    """A graph in the making: equal nodes are made once."""
+
+    def __init__(self, space: Space, by_reference: Callable[[], bool]) -> None:
+        self._rules = Rules(space.scope.sizes)
+        self._by_reference = by_reference
+        self.types: list[StreamType] = list(space.scope.inputs.values())
+        self.nodes: list[Node] = []
+        self._known: dict[tuple[Primitive, tuple[StreamId, ...]], tuple[StreamId, ...]] = {}
+
+    def add(self, op: Primitive, *inputs: StreamId) -> tuple[StreamId, ...]:
+        """The results of a primitive on streams."""
+        known = self._known.get((op, inputs))
+        if known is not None:
+            return known
+        made = op.infer([self.types[stream] for stream in inputs], self._rules)
+        outputs = tuple(range(len(self.types), len(self.types) + len(made)))
+        self.types.extend(made)
+        self.nodes.append(Node(op, inputs, outputs))
+        self._known[op, inputs] = outputs
+        return outputs
+
+    def follow(self, plan: Plan, stream: StreamId) -> StreamId:
+        """The stream at the end of a plan."""
+        for op in plan.ops:
+            reference = self._reference(op, stream) if isinstance(op, Repeat) else None
+            stream = self.add(op, stream)[0] if reference is None else self.add(RepeatRef(), stream, reference)[0]
+        return stream
+
+    def _reference(self, op: Repeat, stream: StreamId) -> StreamId | None:
+        """A stream that says by its shape what the Repeat says by a dim, if this program likes to do so."""
+        shape = (op.n, *self.types[stream].shape)
+        fitting = [other for other, known in enumerate(self.types) if known.shape == shape]
+        return fitting[0] if fitting and self._by_reference() else None
+
+
+def lower(space: Space, draft: Draft, by_reference: Callable[[], bool]) -> tuple[Program, list[StreamType]]:
+    """The program of a finished draft, and the types of its streams; Copies are not yet in it.
+
+    `by_reference` is asked whether a Repeat is to be a RepeatRef, wherever a stream can serve as the reference.
+    """
+    graph = _Graph(space, by_reference)
+    number: list[StreamId] = list(range(len(space.inputs)))
+    for move in draft.moves:
+        parts = [graph.follow(plan, number[source]) for plan, source in zip(move.plans, move.sources, strict=True)]
+        if move.routing is not None:
+            number.append(_route(graph, move, move.routing, parts))
+            continue
+        stream = _zipped(graph, parts)
+        fn = move.fns[0]
+        if fn is None:
+            raise ValueError("only a routing has branches without a function")
+        if move.fold is None:
+            number.append(graph.add(Map(fn), stream)[0])
+            continue
+        if move.fold.placeholder:
+            stream = graph.add(Promote(len(graph.types[stream].shape)), stream)[0]
+        number.append(graph.add((Scan if move.fold.scan else Accum)(fn, move.fold.b), stream)[0])
+    results = tuple(graph.follow(p, number[s]) for p, s in zip(draft.endings, draft.results, strict=True))
+    return Program(tuple(space.scope.inputs), tuple(graph.nodes), results), graph.types
+
+
+def _zipped(graph: _Graph, parts: Sequence[StreamId]) -> StreamId:
+    stream = parts[0]
+    for other in parts[1:]:
+        stream = graph.add(Zip(), stream, other)[0]
+    return stream
+
+
+def _route(graph: _Graph, move: Move, routing: Routing, parts: Sequence[StreamId]) -> StreamId:
+    *data, index = parts
+    pieces = graph.add(Partition(routing.bits), _zipped(graph, data), index)
+    branches = [
+        piece if fn is None else graph.add(Map(fn), piece)[0] for piece, fn in zip(pieces, move.fns, strict=True)
+    ]
+    return graph.add(Merge(routing.merge), *branches, index)[0]
+
+
+def tidy(program: Program) -> Program:
+    """The program without dead nodes, streams numbered anew, and with the Copies that the affine rule asks for."""
+    live = set(map(id, program.live_nodes()))
+    number = {i: i for i in range(len(program.inputs))}
+    nodes = []
+    for node in program.nodes:
+        if id(node) not in live:
+            continue
+        first = len(number)
+        number |= {old: first + place for place, old in enumerate(node.outputs)}
+        inputs = tuple(number[stream] for stream in node.inputs)
+        nodes.append(Node(node.op, inputs, tuple(number[stream] for stream in node.outputs)))
+    results = tuple(number[stream] for stream in program.results)
+    return insert_copies(replace(program, nodes=tuple(nodes), results=results))

@@ -1,0 +1,91 @@
+"""One sample: draws several programs, scores them by what was read, and picks one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pipeline.embedded.choice import Choice
+from pipeline.embedded.moves import lower, tidy
+from pipeline.embedded.reading import Solved, find_task
+from pipeline.embedded.reference import Reading
+from pipeline.embedded.scoring import Context, Habits
+from pipeline.embedded.search import Search
+from pipeline.embedded.task_view import TaskView
+from step_runtime.check import infer_types, insert_copies
+from step_runtime.parser import parse
+from step_runtime.printer import print_program
+from step_runtime.program import Program
+from step_runtime.scope import static_scope
+from step_runtime.task import Task
+
+DEMONSTRATION = 4.0
+"""What a demonstration's edge counts, against one of a reference example."""
+_PER_NODE = 0.3
+_READ = 6.0
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much goes into one sample; bounds are numbers, not seconds, so that a seed decides everything.
+
+    `draws` finished drafts are there to choose from, or `enough` that compute what was read, out of at most `tries`;
+    `following` is the share of samples that follow the reading of the reference, which may be wrong.
+    """
+
+    draws: int = 8
+    enough: int = 3
+    tries: int = 40
+    following: float = 0.9
+
+
+@lru_cache(maxsize=256)
+def view_of(text: str) -> TaskView | None:
+    """The view of the task in a text, shared by its samples; None where the text holds no task."""
+    task = find_task(text)
+    return None if task is None else TaskView(task)
+
+
+@lru_cache(maxsize=64)
+def habits_of(examples: tuple[Solved, ...], demonstrations: tuple[Solved, ...]) -> Habits:
+    """What instructions and demonstrations make likely."""
+    habits = Habits()
+    for weight, solved in [*((1.0, s) for s in examples), *((DEMONSTRATION, s) for s in demonstrations)]:
+        scope = static_scope(solved.task)
+        program, wrong = parse(solved.program, scope)
+        types, broken = infer_types(program, scope)
+        known = [t for t in types if t is not None]
+        if not wrong and not broken and len(known) == len(types):
+            reading = Reading(solved.task, scope)
+            emitting = frozenset(name for name, fn in scope.fns.items() if reading.emits(fn))
+            habits.learn(program, known, Context.of(scope.outputs, emitting), weight)
+    return habits
+
+
+def propose(view: TaskView, habits: Habits, seed: int, temperature: float, effort: Effort) -> str | None:
+    """A program's text; None if no proposal came to an end."""
+    choice = Choice(seed, 1.0 / (0.3 + temperature))
+    reading = choice.any_of(view.readings) if choice.happens(effort.following) else None
+    search = Search(view, habits, choice, reading)
+    sure = 0
+    found: list[tuple[float, Program]] = []
+    for _ in range(effort.tries):
+        draft = search.draw()
+        if draft is None:
+            continue
+        program, types = lower(view.space, draft, lambda: choice.happens(habits.reference_share()))
+        score = habits.score(program, types, view.context) - _PER_NODE * len(program.nodes)
+        found.append((score + _READ * draft.read, program))
+        sure += draft.read
+        if len(found) == effort.draws or sure == effort.enough:
+            break
+    if not found:
+        return None
+    chosen = choice.pick([program for _, program in found], [score for score, _ in found])
+    return print_program(tidy(chosen))
+
+
+def repair(task: Task, text: str) -> str | None:
+    """The program with the Copies it lacks; None where it cannot be read."""
+    program, wrong = parse(text, static_scope(task))
+    return None if wrong else print_program(insert_copies(program))

@@ -1,0 +1,142 @@
+"""From a request's text to what it asks: instructions, demonstrations, the task, the fields to answer.
+
+Messages are sections under `[[ ## name ## ]]` markers where there are any. Tasks are found by their structure:
+a YAML block at one indentation with the keys `inputs` and `outputs`, whatever stands around it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import yaml
+
+from step_runtime import task_yaml
+from step_runtime.errors import TaskError
+from step_runtime.task import Task, task_of
+
+_MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*$", re.MULTILINE)
+_ASKED = re.compile(r"`\[\[ ## (\w+) ## \]\]`")
+_KEY = re.compile(r"^(?P<indent> *)(?P<dash>- )?(?P<key>[a-z_]+):(\s|$)")
+_TASK_KEYS = {"test_name", "global", "inputs", "parameters", "fns", "outputs", "impl", "sizes"}
+_EXTRA_KEYS = {"input_impl", "output_impl", "explanation"}
+_END = "completed"
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A task and a program that is said to implement it. Equal texts are read once, so identity compares them."""
+
+    task: Task
+    program: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the last message asks: a task (as text), the program to repair if there is one, the fields of the answer."""
+
+    task: str | None
+    program: str | None
+    fields: tuple[str, ...]
+
+
+def sections(text: str) -> dict[str, str]:
+    """A message's sections by name; what stands before the first marker is the section ``""``."""
+    parts = _MARKER.split(text)
+    named = {"": parts[0].strip("\n")}
+    return named | {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+@lru_cache(maxsize=64)
+def solved_examples(text: str) -> tuple[Solved, ...]:
+    """The tasks in a text that stand there with their solution, in order."""
+    found = []
+    for block in _task_blocks(text):
+        content = _load(block)
+        program = content.get("output_impl", content.get("impl"))
+        task = _task(content)
+        if task is not None and isinstance(program, str):
+            found.append(Solved(task, program))
+    return tuple(found)
+
+
+@lru_cache(maxsize=512)
+def find_task(text: str) -> Task | None:
+    """The first task in a text, without its solution."""
+    tasks = (_task(_load(block)) for block in _task_blocks(text))
+    return next((task for task in tasks if task is not None), None)
+
+
+@lru_cache(maxsize=512)
+def demonstration(user: str, assistant: str) -> Solved | None:
+    """A question and its answer as a solved task."""
+    task = find_task(user)
+    answered = [body for name, body in sections(assistant).items() if "return" in body and name != _END]
+    return Solved(task, answered[-1]) if task is not None and answered else None
+
+
+def question(text: str) -> Question:
+    """What the last message asks."""
+    *parts, last = re.split(r"\n\s*\n", text.rstrip()) or [""]
+    asked = tuple(name for name in _ASKED.findall(last) if name != _END)
+    if asked:
+        text = "\n\n".join(parts)
+    named = sections(text)
+    task_section = next((name for name, body in named.items() if find_task(body) is not None), None)
+    task = None if task_section is None else named[task_section]
+    rest = [body for name, body in named.items() if name not in ("", task_section, _END) and "return" in body]
+    return Question(task, rest[-1] if rest else None, asked)
+
+
+def _task_blocks(text: str) -> Iterator[str]:
+    """Runs of lines that look like one task: keys of a task at one indentation, and what is indented below them."""
+    block: list[str] = []
+    keys: set[str] = set()
+    base = 0
+    for line in [*text.splitlines(), "."]:
+        match = _KEY.match(line)
+        indent = len(line) - len(line.lstrip())
+        column = len(match["indent"]) + len(match["dash"] or "") if match else -1
+        known = match is not None and match["key"] in _TASK_KEYS | _EXTRA_KEYS
+        if block:
+            opens = match is not None and (match["dash"] is not None or match["key"] in keys)
+            if known and column == base and match is not None and not (opens and not _nested(match, base)):
+                keys.add(match["key"])
+                block.append(line)
+                continue
+            if not line.strip() or indent > base or (indent == base and line.lstrip().startswith("- ")):
+                block.append(line)
+                continue
+            if {"inputs", "outputs"} <= keys:
+                yield _dedent(block, base)
+            block, keys = [], set()
+        if known and match is not None:
+            block, keys, base = [line], {match["key"]}, column
+    return
+
+
+def _nested(match: re.Match[str], base: int) -> bool:
+    return match["dash"] is not None and len(match["indent"]) >= base
+
+
+def _dedent(block: list[str], base: int) -> str:
+    first = " " * base + block[0][base:]
+    return "\n".join(line[base:] if not line[:base].strip() else line for line in [first, *block[1:]])
+
+
+def _load(block: str) -> Mapping[str, object]:
+    try:
+        content = task_yaml.load(block, "request")[1]
+    except (TaskError, yaml.YAMLError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _task(content: Mapping[str, object]) -> Task | None:
+    own = {key: value for key, value in content.items() if key in _TASK_KEYS and key != "impl"}
+    try:
+        return task_of(own, "request", lambda location: "request") if own else None
+    except TaskError:
+        return None

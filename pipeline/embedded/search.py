@@ -1,0 +1,164 @@
+"""Draws one proposal after the other: function first, then its sources, until every function is used.
+
+A draw that comes to an end has applied every function, and its outputs are all that is left over. A draw that cannot
+go on, or has gone on for too long, is a dead end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from pipeline.embedded.choice import Choice
+from pipeline.embedded.ending import Ending
+from pipeline.embedded.meeting import Meeting, Meetings
+from pipeline.embedded.moves import Draft, Move, Routing
+from pipeline.embedded.reference import Reading
+from pipeline.embedded.scoring import Habits
+from pipeline.embedded.space import Space
+from pipeline.embedded.task_view import Offer, TaskView
+from pipeline.embedded.trail import Trail
+
+# Scores, in the units of the softmax at sharpness 1.
+_APPLIED_AGAIN = -2.8
+_TAKEN_ALREADY = -1.6
+"""For a stream that some other function takes already."""
+_TAKEN_TWICE = -4.0
+"""For a stream that this function takes already."""
+_NEWEST = 0.3
+_WIDE = 1.0
+"""For each further component that one stream serves."""
+_OTHER_ROLE = -1.5
+"""For an input to which the reference does nothing that this function does."""
+_UNSERVED = -9.0
+# Probabilities.
+_FOLLOWED = 0.97
+"""How often an open step of the reading is taken."""
+_UNROUTED = 0.04
+"""How often functions that could be routed are applied on their own."""
+_GIVES_UP = 0.5
+"""How often a draw ends that has used every function and yet has something left over."""
+
+_MOST_USES = 3
+
+
+class Search:
+    """Proposals for one task, for one sample; with a `reading`, they follow it where they can."""
+
+    def __init__(self, view: TaskView, habits: Habits, choice: Choice, reading: Reading | None = None) -> None:
+        self._view = view
+        self._space: Space = view.space
+        self._choice = choice
+        self._reading = reading
+        self._meetings = Meetings(view, habits, choice, read=reading is not None)
+
+    def draw(self) -> Draft | None:
+        """One finished proposal, or None for a dead end."""
+        draft = Draft.start(self._space.inputs)
+        routings = self._choose_routings()
+        reserved = {fn for routing in routings for fn in (*routing.branches, routing.merge)}
+        offers = [offer for offer in self._view.offers if offer.fn not in reserved]
+        trail = None if self._reading is None else Trail(self._view, self._reading, draft, offers, routings)
+        for _ in range(2 * len(self._view.offers) + 3):
+            hints = () if trail is None else trail.hints()
+            if self._all_applied(draft):
+                ended = Ending(self._space, draft, trail, self._choice).bind()
+                if ended and (draft.read or not hints):
+                    return draft
+                if not hints and self._choice.happens(_GIVES_UP):
+                    return None
+            move = self._hinted(draft, trail) or self._next(draft, offers, routings)
+            if move is None:
+                return None
+            draft.add(move)
+            if trail is not None:
+                trail.advance()
+        ended = self._all_applied(draft) and Ending(self._space, draft, trail, self._choice).bind()
+        return draft if ended else None
+
+    def _choose_routings(self) -> tuple[Routing, ...]:
+        if not self._view.routings or self._choice.happens(_UNROUTED):
+            return ()
+        return (self._choice.any_of(self._view.routings),)
+
+    def _all_applied(self, draft: Draft) -> bool:
+        return len({fn for move in draft.moves for fn in move.functions()}) == len(self._view.offers)
+
+    def _hinted(self, draft: Draft, trail: Trail | None) -> Move | None:
+        """A step along the reading, if one is open."""
+        hints = trail.hints() if trail is not None and self._choice.happens(_FOLLOWED) else ()
+        if not hints:
+            return None
+        applied = {fn for move in draft.moves for fn in move.functions()}
+        hint = self._choice.pick(hints, [_APPLIED_AGAIN * (h.offer.fn in applied) - h.distance for h in hints])
+        if hint.routing is not None:
+            return self._meetings.route(draft, hint.routing, hint.meeting, hint.branches)
+        return self._meetings.apply(draft, hint.offer, hint.meeting, hint.scan)
+
+    def _next(self, draft: Draft, offers: Sequence[Offer], routings: Sequence[Routing]) -> Move | None:
+        """A step that types allow; None where there is none."""
+        uses = Counter(fn for move in draft.moves for fn in move.functions())
+        left: list[tuple[Offer | Routing, float]] = [
+            (offer, _APPLIED_AGAIN * bool(uses[offer.fn]) + self._readiness(draft, offer))
+            for offer in offers
+            if uses[offer.fn] < _MOST_USES
+        ]
+        left += [(routing, 0.0) for routing in routings if not uses[routing.merge]]
+        while left:
+            chosen = self._choice.pick(left, [score for _, score in left])
+            left.remove(chosen)
+            move = self._apply(draft, chosen[0])
+            if move is not None and move.key not in draft.keys:
+                return move
+        return None
+
+    def _apply(self, draft: Draft, item: Offer | Routing) -> Move | None:
+        offer = self._view.routing_offers[id(item)] if isinstance(item, Routing) else item
+        meeting = self._sources(draft, offer)
+        if meeting is None:
+            return None
+        if isinstance(item, Routing):
+            return self._meetings.route(draft, item, meeting)
+        if len(meeting.sources) > 1 and self._view.projects(offer.fn):
+            return None
+        return self._meetings.apply(draft, offer, meeting)
+
+    def _readiness(self, draft: Draft, offer: Offer) -> float:
+        """How well the streams there are serve a function, each component on its own."""
+        total, place = 0.0, 0
+        while place < len(offer.need):
+            best, step = _UNSERVED, 1
+            for stream in range(len(draft.streams)):
+                count, distance = self._space.fit(draft.streams[stream], *offer.suffixes[place])
+                if count:
+                    score = self._score(draft, offer, place, stream, count) - 0.5 * distance
+                    best, step = max((best, step), (score, count))
+            total, place = total + best, place + step
+        return total
+
+    def _sources(self, draft: Draft, offer: Offer) -> Meeting | None:
+        """Streams that serve a function's components, first component first."""
+        sources: list[int] = []
+        counts: list[int] = []
+        while (place := sum(counts)) < len(offer.need):
+            fits = [self._space.fit(type_, *offer.suffixes[place]) for type_ in draft.streams]
+            found = [(stream, count, distance) for stream, (count, distance) in enumerate(fits) if count]
+            if not found:
+                return None
+            scores = [
+                self._score(draft, offer, place, stream, count)
+                + _TAKEN_TWICE * (stream in sources)
+                + _NEWEST * (stream == len(draft.streams) - 1)
+                - distance
+                for stream, count, distance in found
+            ]
+            source, count, _ = self._choice.pick(found, scores)
+            sources.append(source)
+            counts.append(count)
+        return Meeting(tuple(sources), tuple(counts))
+
+    def _score(self, draft: Draft, offer: Offer, place: int, stream: int, count: int) -> float:
+        score = _TAKEN_ALREADY * bool(draft.uses[stream]) + _WIDE * (count - 1)
+        if self._reading is not None and not self._view.agrees(offer.fn, place, stream):
+            score += _OTHER_ROLE
+        return score
