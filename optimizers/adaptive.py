@@ -111,7 +111,7 @@ class AdaptiveFewShot(Teleprompter):
         except KeyboardInterrupt:
             stopped, message, demos = "interrupted", "interrupted", self._choose(run, [])
         left = len(run.unsolved)
-        message = message or ("every task is solved" if not left else f"{left} tasks stay unsolved")
+        message = message or ("every task is solved" if not left else f"{left} task{'s' * (left > 1)} stay{'s' * (left == 1)} unsolved")
         logger.log(logging.ERROR if stopped == "failed" else logging.INFO, "%s: %s", stopped, message)
         compiled = fresh_copy(student)
         set_demos(compiled, run.names, demos)

@@ -200,12 +200,12 @@ def check_input(fn: Fn, found: Any, who: str) -> None:
 
 def _input_hint(fn: Fn, found: Any) -> str:
     wants, has = str(fn.input), str(found)
+    if wants.startswith("["):
+        return f"zip the streams in the order of {wants}"
     if has.startswith("Buffer") and not wants.startswith("Buffer"):
         return "Streamify() turns a Buffer's dims into stream dims"
     if wants.startswith("Buffer") and not has.startswith("["):
         return "Bufferize(a=k) turns the k innermost stream dims into a Buffer"
-    if wants.startswith("["):
-        return f"zip the streams in the order of {wants}"
     return "use a stream that holds this type, or another function"
 
 

@@ -1,0 +1,127 @@
+"""Generated pytest scripts: they pass and fail as the verifier does, and for the reason that it gives.
+
+Most scripts are run in this process, test by test, as starting pytest anew for each would take minutes.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from benchmarks.edits import mutants
+from step_runtime import Verifier, load_task, loads_task
+from step_runtime.codegen import generate_test
+from step_runtime.parser import parse
+from step_runtime.scope import static_scope
+
+DATA = Path(__file__).parents[2] / "data"
+NAMES = sorted(path.relative_to(DATA / "tasks").with_suffix("").as_posix() for path in (DATA / "tasks").rglob("*.yaml"))
+MUTANTS = 3
+"""Mutants of each oracle that are tried here."""
+
+
+def run_script(script: str) -> BaseException | None:
+    """The first failure of a script's tests, as pytest would come to it; None if all pass."""
+    module = ModuleType("generated")
+    exec(compile(script, "generated", "exec"), module.__dict__)
+    if hasattr(module, "test_parse"):
+        return raised(module.test_parse)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(module.DTYPE)
+    try:
+        for sizes in module.SIZES:
+            for seed in module.SEEDS:
+                for test in (module.test_affine, module.test_shape, module.test_data):
+                    torch.manual_seed(seed)
+                    failure = raised(test, module.make_case(**sizes))
+                    if failure is not None:
+                        return failure
+    finally:
+        torch.set_default_dtype(before)
+    return None
+
+
+def raised(test: object, *args: object) -> BaseException | None:
+    try:
+        test(*args)  # type: ignore[operator]
+    except (Exception, pytest.fail.Exception) as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_script_agrees_with_the_verifier(name: str) -> None:
+    """On the oracle and on a sample of its single-edit mutants."""
+    task = load_task(DATA / "tasks" / f"{name}.yaml")
+    text = (DATA / "oracles" / f"{name}.step").read_text()
+    scope = static_scope(task)
+    all_mutants = [mutant.text for mutant in mutants(parse(text, scope)[0], scope)]
+    verifier = Verifier(task)
+    for program in [text, *random.Random(name).sample(all_mutants, MUTANTS)]:
+        verdict = verifier.verify(program)
+        failure = run_script(generate_test(task, program))
+        assert (failure is None) == verdict.passed, f"{verdict.render(program)}\n{program}\n{failure!r}"
+
+
+@pytest.mark.parametrize(
+    ("program", "stage", "reason"),
+    [
+        ("return fn_top(E0)", "parse", "fn_top(…) is not part"),
+        ("return step.Accum(fn=fn_sum, b=2).apply(E0)", "type", "0 < b <= rank"),
+        ("E1 = step.Zip().apply((E0, E0))\nreturn step.Accum(fn=fn_sum, b=1).apply(E0)", "affine", "consumed"),
+        ("return E0", "shape", "shape"),
+        ("return step.Accum(fn=fn_max, b=1).apply(E0)", "value", "not close"),
+    ],
+)
+def test_script_fails_for_the_reason_the_verifier_gives(program: str, stage: str, reason: str) -> None:
+    """Parse, type, affine, shape and value alike."""
+    task = loads_task(ROW_SUM, "row_sum")
+    failure = run_script(generate_test(task, program))
+    assert Verifier(task).verify(program).stage == stage
+    assert reason in str(failure)
+
+
+def test_script_runs_under_pytest_by_itself(tmp_path: Path) -> None:
+    """With nothing but this package installed; a narrow float in a snippet is widened, comments stay elsewhere."""
+    path = tmp_path / "test_row_sum.py"
+    path.write_text(generate_test(loads_task(ROW_SUM, "row_sum"), "def body(x):\n  # fold\n  " + RIGHT))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(path)]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=DATA.parent, check=False)
+    assert result.returncode == 0, result.stdout
+    assert "12 passed" in result.stdout
+    assert ".double()" in path.read_text()
+    assert "# the larger" in path.read_text()
+
+
+RIGHT = "return step.Accum(fn=fn_sum, b=1).apply(x)\n"
+ROW_SUM = """
+inputs:
+- {name: E0, dtype: fp32, dims: [M, N], data_gen: torch.rand}
+fns:
+- name: Sum
+  apply: |
+    return [state[0] + input[0].float()]
+  init: [0]
+  input_dtype: fp32
+  output_dtype: fp32
+  func_name: fn_sum
+- name: Max
+  apply: |
+    return [torch.maximum(state[0], input[0])] # the larger
+  init: [-inf]
+  input_dtype: fp32
+  output_dtype: fp32
+  func_name: fn_max
+outputs:
+- name: S0
+  dtype: fp32
+  dims: [N]
+  data_transform: |
+    input_data['E0'].sum(1)
+"""
