@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipeline.errors import UsageError
 from pipeline.paths import shown
+from step_runtime.syntax import parse_python
 
 if TYPE_CHECKING:
     import dspy
@@ -212,7 +213,7 @@ def _tells_all(task: Task, scope: Scope, text: str) -> bool:
 
     What `global` computes only running it would tell, and no code of a file is run to load it.
     """
-    nodes = list(ast.walk(ast.parse(textwrap.dedent(task.global_ or ""))))
+    nodes = list(ast.walk(parse_python(textwrap.dedent(task.global_ or ""))))
     bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     sized = {name.removesuffix("_value") for name in bound if name.endswith("_value")}
     sized |= {node.slice.id for node in nodes if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name)}

@@ -35,7 +35,9 @@ def test_groups_have_the_counts_of_table_3() -> None:
 
 def test_every_task_has_one_oracle_and_none_lies_about() -> None:
     """Oracles stand beside the tasks, in a file of their own each."""
-    oracles = [path.relative_to(DATA / "oracles").with_suffix("").as_posix() for path in (DATA / "oracles").rglob("*.*")]
+    oracles = [
+        path.relative_to(DATA / "oracles").with_suffix("").as_posix() for path in (DATA / "oracles").rglob("*.*")
+    ]
     assert sorted(oracles) == NAMES
 
 
