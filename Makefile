@@ -1,0 +1,58 @@
+# `make run` and `make test` set up everything they need in .venv; a repeated call finds it done.
+#
+#   make run                     the main job with its defaults; ARGS="--samples 8" adds options
+#   make test                    the whole test suite;           ARGS="-k affine" adds options
+#   make lint                    ruff, mypy and the import contracts
+#   make PYTHON=python3.12 run   another Python (3.11 or newer) than python3 for a new .venv
+#
+# torch's CPU build is enough, and much the smaller download where PyPI would give the CUDA one:
+#   PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make run
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed-from-constraints
+
+.PHONY: run test lint format setup constraints clean
+.DEFAULT_GOAL := run
+
+run: $(STAMP)
+	$(BIN)/python -m pipeline.compile --optimizer adaptive $(ARGS)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n auto $(ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "This project needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Name another one: make PYTHON=/path/to/python3.12 run" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "'$(PYTHON)' cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@echo "setting up $(VENV) with $$($(PYTHON) --version); this takes some minutes once" >&2
+	$(PYTHON) -m venv $(VENV)
+
+# Writes down the versions in .venv, less what only this machine knows (local builds such as +cpu, and ourselves).
+constraints:
+	@{ sed -n '/^#/p' constraints.txt; \
+	   $(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+[a-zA-Z0-9.]+$$//'; } > constraints.new
+	@mv constraints.new constraints.txt
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache *.egg-info

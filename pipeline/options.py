@@ -1,0 +1,159 @@
+"""The command-line options that several commands share, each said once, and the values they accept.
+
+A bad value ends the command with one line on stderr (exit code 2); the usage text is for `--help` only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from collections.abc import Callable
+from typing import NoReturn
+
+from pipeline.errors import UsageError
+
+GUARDIANS = ("gated", "paper", "compiler", "none")
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are `UsageError`s of one line."""
+
+    def __init__(self, prog: str, description: str, epilog: str | None = None) -> None:
+        super().__init__(
+            prog=f"python -m {prog}",
+            description=description,
+            epilog=epilog,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raises `UsageError`, where argparse would print the usage and exit."""
+        raise UsageError(f"{message} (--help shows the options)")
+
+
+def at_least(minimum: int) -> Callable[[str], int]:
+    """A converter for whole numbers from `minimum` on."""
+
+    def convert(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = minimum - 1
+        if value < minimum:
+            raise argparse.ArgumentTypeError(f"expected a whole number from {minimum} on, got {text!r}")
+        return value
+
+    return convert
+
+
+def positive(text: str) -> float:
+    """A converter for finite numbers above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
+    return value
+
+
+def temperatures(text: str) -> tuple[float, ...]:
+    """A converter for distinct sampling temperatures, `0.4,0.7,1.0`; each from 0 to 2."""
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if not values or len(set(values)) < len(values) or not all(0 <= value <= 2 for value in values):
+        raise argparse.ArgumentTypeError(f"expected distinct numbers from 0 to 2 with commas between, got {text!r}")
+    return values
+
+
+def add_lm(parser: argparse.ArgumentParser) -> None:
+    """Which LM writes the programs."""
+    group = parser.add_argument_group("the LM")
+    group.add_argument(
+        "--lm",
+        metavar="MODEL",
+        default="embedded",
+        help="a DSPy/LiteLLM model string such as openai/gpt-4o, or `embedded`: offline, no key (default: %(default)s)",
+    )
+    group.add_argument("--api-base", metavar="URL", help="the address of an OpenAI-compatible server")
+    group.add_argument(
+        "--guardian",
+        choices=GUARDIANS,
+        default="gated",
+        help="what mends a proposal that reuses a stream: `gated`, the LM, asked where the exact check says so;"
+        " `paper`, the LM, asked about every proposal; `compiler`, a pass without an LM (default: %(default)s)",
+    )
+
+
+def add_tasks(parser: argparse.ArgumentParser) -> None:
+    """Which tasks to work on."""
+    parser.add_argument(
+        "--tasks",
+        metavar="PATH|GLOB",
+        nargs="+",
+        help="task files, folders, patterns, or benchmark names such as gemm/1 and 'bmm/*' (default: the benchmark)",
+    )
+
+
+def add_sampling(parser: argparse.ArgumentParser) -> None:
+    """How answers are drawn."""
+    group = parser.add_argument_group("sampling")
+    group.add_argument(
+        "--samples",
+        metavar="N",
+        type=at_least(1),
+        default=64,
+        help="answers per task and temperature in an iteration (default: %(default)s)",
+    )
+    group.add_argument(
+        "--temperatures",
+        metavar="T,T",
+        type=temperatures,
+        default=(0.4, 0.7, 1.0),
+        help="sampling temperatures, with commas between (default: 0.4,0.7,1.0)",
+    )
+    group.add_argument(
+        "--granularity",
+        metavar="M",
+        type=at_least(1),
+        default=3,
+        help="levels of difficulty that solved tasks are sorted into (default: %(default)s)",
+    )
+    group.add_argument(
+        "--threads",
+        metavar="N",
+        type=at_least(1),
+        help="answers drawn at a time; the results don't depend on it (default: 16; embedded: one a core)",
+    )
+    group.add_argument(
+        "--seed",
+        metavar="N",
+        type=at_least(0),
+        default=0,
+        help="the same seed gives the same run (default: %(default)s)",
+    )
+
+
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    """When to stop although tasks are unsolved; the answers until then are kept."""
+    group = parser.add_argument_group("budget (none by default; a run that reaches one ends with what it has)")
+    group.add_argument("--max-iterations", metavar="N", type=at_least(1))
+    group.add_argument(
+        "--max-tokens-total", metavar="N", type=at_least(1), help="prompt and completion tokens together"
+    )
+    group.add_argument("--max-usd", metavar="X", type=positive, help="needs an LM with a known price")
+    group.add_argument("--max-minutes", metavar="X", type=positive)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Results for machines."""
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object on stdout")
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,161 @@
+"""The pictures of a run: what it learned per token (paper, Figure 7), and pass@k over k (Figure 9).
+
+Colours are Okabe and Ito's, which people with any colour vision tell apart; each series has a marker of its own too.
+Figures are built without pyplot, so that no window, backend or global state is involved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+SIZE_INCHES = (8.0, 5.0)
+DOTS_PER_INCH = 150
+# Where a label may stand beside its point, in points, the nearest place first.
+_OFFSETS = sorted(
+    ((x, y) for y in (12, -22, 28, -38, 44, -54, 60) for x in (0, 34, -34, 64, -64)),
+    key=lambda xy: math.hypot(*xy),
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    """An iteration on the learning curve: prompt tokens per task, pass@n from 0 to 1, and a label such as `3: HM_2`."""
+
+    tokens: float
+    pass_at_n: float
+    label: str
+
+
+def learning_curve(curves: Mapping[str, Sequence[Point]], samples: int, path: Path) -> None:
+    """Draws pass@n over prompt tokens per task into a PNG, one series a run, its points in order of iterations."""
+    figure, axes = _axes()
+    for index, (name, points) in enumerate(curves.items()):
+        axes.plot(
+            [point.tokens for point in points],
+            [100 * point.pass_at_n for point in points],
+            linestyle="--",
+            linewidth=1.4,
+            marker=MARKERS[index % len(MARKERS)],
+            markersize=8,
+            color=COLOURS[index % len(COLOURS)],
+            label=name,
+        )
+    axes.set_xlabel("prompt tokens per task")
+    axes.set_ylabel(f"pass@{samples} (% of tasks)")
+    axes.set_title("Learning curve: iteration, demonstrations and cycle at each point")
+    axes.margins(x=0.1)
+    if len({point.tokens for points in curves.values() for point in points}) == 1:
+        axes.set_xlim(0, 2 * next(iter(curves.values()))[0].tokens or 1)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    _finish(axes, series=len(curves))
+    _place_labels(figure, axes, [point for points in curves.values() for point in points])
+    figure.savefig(path)
+
+
+def pass_at_k(curves: Mapping[str, Sequence[float]], path: Path) -> None:
+    """Draws pass@k over k into a PNG; each curve holds pass@1, pass@2, … from 0 to 1."""
+    _, axes = figure_axes = _axes()
+    for index, (name, values) in enumerate(curves.items()):
+        axes.plot(
+            range(1, len(values) + 1),
+            [100 * value for value in values],
+            linewidth=2,
+            marker=MARKERS[index % len(MARKERS)],
+            markersize=6,
+            markevery=[k - 1 for k in _powers_of_two(len(values))],
+            color=COLOURS[index % len(COLOURS)],
+            label=name,
+        )
+    ticks = _powers_of_two(max((len(values) for values in curves.values()), default=1))
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ticks, [str(k) for k in ticks])
+    axes.set_xlabel("k (answers drawn per task)")
+    axes.set_ylabel("pass@k (% of tasks)")
+    axes.set_title("Chance that one of k answers is right")
+    _finish(axes, series=len(curves))
+    figure_axes[0].savefig(path)
+
+
+def _axes() -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="#dddddd", linewidth=0.8)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _finish(axes: Axes, series: int) -> None:
+    axes.set_ylim(-3, 111)
+    axes.set_yticks(range(0, 101, 20))
+    axes.tick_params(labelsize=12)
+    axes.xaxis.label.set_fontsize(13)
+    axes.yaxis.label.set_fontsize(13)
+    axes.title.set_fontsize(13)
+    if series > 1:
+        axes.legend(fontsize=12, frameon=False, loc="best")
+
+
+def _powers_of_two(limit: int) -> list[int]:
+    powers = [1 << bit for bit in range(limit.bit_length()) if 1 << bit <= limit]
+    return powers if powers[-1:] == [limit] else [*powers, limit]
+
+
+def _place_labels(figure: Figure, axes: Axes, points: Sequence[Point]) -> None:
+    """Writes each label near its point, where it covers neither a point nor an earlier label."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
+    from matplotlib.transforms import Bbox
+
+    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
+    figure.draw_without_rendering()
+    scale = figure.dpi / 72
+    centres = [axes.transData.transform((point.tokens, 100 * point.pass_at_n)) for point in points]
+    taken = [Bbox.from_bounds(x - 5 * scale, y - 5 * scale, 10 * scale, 10 * scale) for x, y in centres]
+    taken += [Bbox.from_bounds(x, y, 1, 1) for line in axes.lines for x, y in _along(axes, line)]
+    for point in points:
+        note = axes.annotate(
+            _subscripted(point.label),
+            (point.tokens, 100 * point.pass_at_n),
+            xytext=_OFFSETS[0],
+            textcoords="offset points",
+            fontsize=11,
+            ha="center",
+            arrowprops={"arrowstyle": "-", "color": "#999999", "linewidth": 0.8, "shrinkB": 4},
+        )
+        for offset in _OFFSETS:
+            note.xyann = offset
+            note.update_positions(renderer)
+            box = Text.get_window_extent(note, renderer).padded(2 * scale)
+            inside = axes.bbox.contains(*box.min) and axes.bbox.contains(*box.max)
+            if inside and not box.count_overlaps(taken):
+                break
+        taken.append(box)
+
+
+def _along(axes: Axes, line: Line2D) -> Iterator[tuple[float, float]]:
+    """Places along a polyline, in pixels, close enough that a label which misses all of them misses the line."""
+    corners = axes.transData.transform(line.get_xydata())
+    for (x0, y0), (x1, y1) in pairwise(corners):
+        steps = int(max(abs(x1 - x0), abs(y1 - y0)) // 8) + 1
+        yield from ((x0 + (x1 - x0) * i / steps, y0 + (y1 - y0) * i / steps) for i in range(1, steps))
+
+
+def _subscripted(label: str) -> str:
+    """`3: HM_2` with the cycle as a subscript, as the paper sets it."""
+    text, _, cycle = label.partition("_")
+    return f"{text}$_{{{cycle}}}$" if cycle else label

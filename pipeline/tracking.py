@@ -1,0 +1,276 @@
+"""The MLflow record of a run, written while the run goes on: a run that dies leaves all that it had done.
+
+One parent run, whose metrics are curves with the iteration as step, and one nested run an iteration, named `03 HM`.
+Artifacts of the parent:
+
+    tasks/GROUP/NAME.yaml                   the tasks
+    iterations/03_HM/demonstrations.yaml    what the proposer was shown
+    iterations/03_HM/prompt.yaml            every predictor's messages, the task at their end left out
+    iterations/03_HM/attempts.jsonl.gz      every sample with its verdict, one JSON object a line
+    solutions/GROUP/NAME.yaml               the solved tasks, each with its program
+    learning_curve.png, pass_at_k.png       drawn at the end, and now and then in a long run
+    experience.json, compiled.json          the record that a run can go on from, and the compiled program
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted, TokenCount
+from pipeline import pictures, store
+from pipeline.curves import final_counts, learning_points, pass_at_k_curve, title
+from pipeline.transcript import as_yaml, demonstrations, messages
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+    from step_runtime.task import Task
+
+SECONDS_BETWEEN_PICTURES = 30.0
+ENDED = {"interrupted": "KILLED", "failed": "FAILED"}
+
+
+@contextmanager
+def recorded(name: str, params: Mapping[str, object], tasks: Sequence[Task]) -> Iterator[Recorder]:
+    """A new run in the store, and its recorder; the run's status says how the context was left.
+
+    Args:
+        name: the run's name for people.
+        params: everything needed to run it again.
+        tasks: the run's tasks.
+
+    Raises:
+        UsageError: the store can't be opened.
+    """
+    from mlflow.entities import Param
+
+    client, experiment = store.open_store()
+    tags = {
+        "mlflow.source.name": Path(sys.argv[0]).name,
+        "mlflow.source.type": "LOCAL",
+        "mlflow.user": getpass.getuser(),
+    }
+    run_id = client.create_run(experiment, run_name=name, tags=tags).info.run_id
+    client.log_batch(run_id, params=[Param(key, str(value)) for key, value in sorted(params.items())])
+    with store.run_at_work(run_id) as folder:
+        recorder = Recorder(client, experiment, run_id, folder, tasks)
+        try:
+            yield recorder
+        except BaseException as error:
+            recorder.close("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
+            raise
+        recorder.close()
+
+
+class Recorder(BaseObserver):
+    """Listens to one run and writes it down; use `recorded`.
+
+    Args:
+        client: of the store.
+        experiment: id of the run's experiment.
+        run_id: of the parent run.
+        folder: where files lie until they are uploaded, kept if the process is killed.
+        tasks: the run's tasks.
+    """
+
+    def __init__(self, client: MlflowClient, experiment: str, run_id: str, folder: Path, tasks: Sequence[Task]) -> None:
+        self.run_id = run_id
+        self._client = client
+        self._experiment = experiment
+        self._folder = folder
+        self._tasks = {task.name: task for task in tasks}
+        self._samples = 0
+        self._temperatures: Sequence[float] = ()
+        self._iterations: list[IterationResult] = []
+        self._nested: str | None = None
+        self._attempts: IO[str] | None = None
+        self._status = "FINISHED"
+        self._drawn = time.monotonic()
+
+    def run_started(self, event: RunStarted) -> None:
+        """Writes the tasks down."""
+        from step_runtime.task import dump_task
+
+        self._samples = event.settings["num_samples"]
+        self._temperatures = event.settings["temperatures"]
+        for name, task in self._tasks.items():
+            self._client.log_text(self.run_id, dump_task(task), f"tasks/{name}.yaml")
+
+    def iteration_started(self, event: IterationStarted) -> None:
+        """Opens the nested run, writes its demonstrations and prompt down, and a file for its attempts."""
+        self._end_iteration("FINISHED")
+        name = run_name(event.index, event.label)
+        place = _place(name, event.index)
+        if event.index >= 0:
+            self._nested = self._start_nested(name, event)
+        earned = {count.task_key: count for count in final_counts(self._iterations)}
+        shown = demonstrations(event.program, event.demos, earned)
+        self._client.log_text(self.run_id, as_yaml(shown), f"{place}/demonstrations.yaml")
+        self._client.log_text(self.run_id, as_yaml(messages(event.program)), f"{place}/prompt.yaml")
+        path = self._folder / place / "attempts.jsonl"
+        path.parent.mkdir(parents=True)
+        self._attempts = path.open("w", encoding="ascii", buffering=1)
+
+    def sample_done(self, attempt: Attempt) -> None:
+        """Writes the attempt down at once."""
+        if self._attempts:
+            self._attempts.write(json.dumps(attempt.to_dict()) + "\n")
+
+    def iteration_finished(self, result: IterationResult) -> None:
+        """Uploads the attempts, logs the metrics and draws the pictures anew."""
+        self._iterations.append(result)
+        metrics = iteration_metrics(result)
+        self._log_metrics(self.run_id, metrics, step=result.index + 1)
+        if self._nested:
+            self._log_metrics(self._nested, metrics | predictor_metrics(result), step=0)
+        self._end_iteration("FINISHED" if result.complete else "KILLED")
+        if time.monotonic() - self._drawn > SECONDS_BETWEEN_PICTURES:
+            self._draw()
+
+    def run_finished(self, experience: Experience) -> None:
+        """Writes the solutions, the experience and a description down."""
+        from step_runtime.task import dump_task
+
+        for entry in experience.entries:
+            task = self._tasks.get(entry.task_key)
+            if task is not None:
+                solved = task.model_copy(update={"impl": entry.outputs["impl"]})
+                self._client.log_text(self.run_id, dump_task(solved), f"solutions/{entry.task_key}.yaml")
+        text = json.dumps(experience.to_dict(attempts=False), indent=1)
+        self._client.log_text(self.run_id, text, "experience.json")
+        self._client.set_tag(self.run_id, "mlflow.note.content", describe(experience))
+        self._client.set_tag(self.run_id, "stopped", experience.stopped)
+        self._status = ENDED.get(experience.stopped, "FINISHED")
+
+    def log_program(self, path: Path) -> None:
+        """Uploads the compiled program as `compiled.json`."""
+        self._client.log_text(self.run_id, path.read_text(encoding="utf-8"), "compiled.json")
+
+    def close(self, status: str | None = None) -> None:
+        """Ends the run with an MLflow status; None: the one that follows from what ended the experience."""
+        status = status or self._status
+        self._end_iteration(status)
+        if self._iterations:
+            self._draw()
+        self._client.set_terminated(self.run_id, status)
+
+    def _start_nested(self, name: str, event: IterationStarted) -> str:
+        from mlflow.entities import Param
+
+        tags = {"mlflow.parentRunId": self.run_id, "mlflow.user": getpass.getuser()}
+        run_id: str = self._client.create_run(self._experiment, run_name=name, tags=tags).info.run_id
+        params = {
+            "iteration": event.index + 1,
+            "label": event.label,
+            "cycle": event.cycle,
+            "demonstrations": ", ".join(event.demos) or "none",
+            "tasks": ", ".join(event.tasks),
+        }
+        self._client.log_batch(run_id, params=[Param(key, str(value)[:6000]) for key, value in params.items()])
+        return run_id
+
+    def _end_iteration(self, status: str) -> None:
+        if self._attempts:
+            self._attempts.close()
+            path = Path(self._attempts.name)
+            self._attempts = None
+            compressed = store.compress(path, key=lambda line: self._order(json.loads(line)))
+            self._client.log_artifact(self.run_id, str(compressed), str(path.parent.relative_to(self._folder)))
+            compressed.unlink()
+        if self._nested:
+            self._client.set_terminated(self._nested, status)
+            self._nested = None
+
+    def _order(self, attempt: Mapping[str, Any]) -> tuple[int, int, int]:
+        """The algorithm's order of an iteration's attempts, where the file has that of completion."""
+        return attempt["task"], self._temperatures.index(attempt["temperature"]), attempt["sample"]
+
+    def _log_metrics(self, run_id: str, metrics: Mapping[str, float], step: int) -> None:
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        self._client.log_batch(run_id, [Metric(name, value, now, step) for name, value in metrics.items()])
+
+    def _draw(self) -> None:
+        self._drawn = time.monotonic()
+        total = len(self._tasks)
+        curves = {title(it.index, it.label): final_counts([it]) for it in self._iterations[:1]}
+        if len(self._iterations) > 1:
+            curves["all iterations"] = final_counts(self._iterations)
+        with tempfile.TemporaryDirectory() as scratch:
+            curve, at_k = Path(scratch, "learning_curve.png"), Path(scratch, "pass_at_k.png")
+            pictures.learning_curve({"adaptive": learning_points(self._iterations)}, self._samples, curve)
+            drawn = {name: pass_at_k_curve(counts, total, self._samples) for name, counts in curves.items()}
+            pictures.pass_at_k(drawn, at_k)
+            self._client.log_artifacts(self.run_id, scratch)
+
+
+def run_name(index: int, label: str) -> str:
+    """A nested run's name, `03 HM`: its iteration, counted from 1, and the levels of its demonstrations."""
+    levels = label.partition("_")[0]
+    return f"{index + 1:02d} {levels}" if index >= 0 else levels
+
+
+def _place(name: str, index: int) -> str:
+    return f"{'iterations' if index >= 0 else 'validation'}/{name.replace(' ', '_')}"
+
+
+def iteration_metrics(result: IterationResult) -> dict[str, float]:
+    """The metrics of an iteration."""
+    tokens = TokenCount.sum(result.tokens.values())
+    metrics: dict[str, float] = {
+        "pass_at_1": result.pass_at_1,
+        "pass_at_8": result.pass_at_8,
+        "pass_at_n": result.pass_at_n,
+        "solved": result.solved_total,
+        "solved_new": len(result.solved),
+        "demonstrations": len(result.demos),
+        "tokens_prompt_per_task": result.tokens_prompt_per_task,
+        "samples": result.samples,
+        "samples_unscored": result.failures,
+        "seconds": result.seconds,
+        "seconds_sampling": result.seconds_sampling,
+        "seconds_verifying": result.seconds_verifying,
+        **_token_metrics(tokens),
+    }
+    if tokens.cost is not None:
+        metrics["cost_usd"] = tokens.cost
+    return metrics
+
+
+def predictor_metrics(result: IterationResult) -> dict[str, float]:
+    """Calls and tokens of each predictor; the UI groups what stands before the `/`."""
+    return {
+        f"{name}/{key}": value
+        for name, count in result.tokens.items()
+        for key, value in {"calls": count.calls, **_token_metrics(count)}.items()
+    }
+
+
+def _token_metrics(count: TokenCount) -> dict[str, float]:
+    return {"tokens_prompt": count.prompt, "tokens_completion": count.completion, "tokens_cached": count.cached}
+
+
+def describe(experience: Experience) -> str:
+    """The run's description in the UI, in Markdown."""
+    solved, total = len(experience.solved), len(experience.tasks)
+    lines = [
+        f"**{solved} of {total} tasks solved** in {len(experience.iterations)} iterations. {experience.message}",
+        "",
+    ]
+    lines += ["| task | right answers | temperature | iteration |", "|---|---|---|---|"]
+    lines += [
+        f"| {entry.task_key} | {entry.successes} of {entry.samples} | {entry.temperature} | {entry.iteration + 1} |"
+        for entry in experience.entries
+    ]
+    if experience.unsolved:
+        lines += ["", f"Unsolved: {', '.join(experience.unsolved)}."]
+    return "\n".join(lines)

@@ -1,0 +1,128 @@
+"""`python -m pipeline.verify TASK [IMPL]`: the verdict on one program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import Exit, UsageError, start
+from pipeline.options import Parser, add_json
+
+if TYPE_CHECKING:
+    from step_runtime import Task, Verdict
+
+NAME = "pipeline.verify"
+EPILOG = """\
+examples:
+  python -m pipeline.verify gemm/1 my_program.txt
+  python -m pipeline.verify my_task.yaml - --json < my_program.txt
+
+exit codes: 0 the program passes, 1 it does not, 2 a bad option or file"""
+
+
+def make_parser() -> Parser:
+    """The command's options."""
+    parser = Parser(NAME, "Checks a STeP program against a task: syntax, types, affine use, and its results.", EPILOG)
+    add_program(parser)
+    parser.add_argument("--explain", action="store_true", help="print every stream with its element type and dims")
+    parser.add_argument("--graph", metavar="FILE", help="draw the dataflow: .svg, .png or .pdf")
+    parser.add_argument(
+        "--dtype",
+        choices=("float64", "float32"),
+        default="float64",
+        help="the floating type to compute in (default: %(default)s)",
+    )
+    add_json(parser)
+    return parser
+
+
+def add_program(parser: Parser) -> None:
+    """Adds the arguments that name a task and a program; `read_program` reads the latter."""
+    parser.add_argument("task", metavar="TASK", help="a task file, or a benchmark name such as gemm/1")
+    parser.add_argument(
+        "impl",
+        metavar="IMPL",
+        nargs="?",
+        help="a file with the program, `-` for stdin (default: the task's own `impl`)",
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the verdict; returns 0 if the program passes, else 1."""
+    args = make_parser().parse_args(argv)
+    import torch
+
+    from pipeline.tasks import load_task_named
+    from step_runtime import Verifier
+
+    task = load_task_named(args.task)
+    text = read_program(args, task)
+    if args.explain or args.graph:
+        _show(args, task, text)
+    verdict = Verifier(task, dtype=getattr(torch, args.dtype)).verify(text)
+    if args.json:
+        print(json.dumps(as_json(verdict)))
+    else:
+        name = args.impl if args.impl not in (None, "-") else task.name
+        print(verdict.render(text, name))
+    return Exit.OK if verdict.passed else Exit.NO
+
+
+def _show(args: argparse.Namespace, task: Task, text: str) -> None:
+    """Prints or draws the graph; what is wrong with the program comes with the verdict."""
+    from step_runtime.explain import explain
+    from step_runtime.instance import instances
+
+    explained = explain(text, instances(task)[0].scope)
+    if args.explain:
+        print(explained.table(), end="\n\n", file=sys.stderr if args.json else sys.stdout)
+    if args.graph:
+        from pipeline.graph import draw
+
+        draw(explained, Path(args.graph))
+
+
+def as_json(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as the command's JSON object; line and column count from 1, null where there is no place."""
+    return {
+        "passed": verdict.passed,
+        "stage": verdict.stage,
+        "diagnostics": [
+            {
+                "code": diagnostic.code,
+                "message": diagnostic.message,
+                "line": diagnostic.span.line if diagnostic.span else None,
+                "column": diagnostic.span.column if diagnostic.span else None,
+                "details": list(diagnostic.details),
+                "hint": diagnostic.hint,
+            }
+            for diagnostic in verdict.diagnostics
+        ],
+    }
+
+
+def read_program(args: argparse.Namespace, task: Task) -> str:
+    """The program that `add_program`'s arguments name.
+
+    Raises:
+        UsageError: it cannot be read, or none is named and the task has no `impl`.
+    """
+    name: str | None = args.impl
+    if name is None:
+        if task.impl is None:
+            raise UsageError(f"{args.task}: this task has no `impl`; name a file with the program, or - for stdin")
+        return task.impl
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{name}: cannot read the program: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{name}: cannot read the program: it is not UTF-8 text") from None
+
+
+if __name__ == "__main__":
+    start(NAME, main)

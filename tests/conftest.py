@@ -1,0 +1,35 @@
+"""What holds for every test: no network beyond this machine, no caches in the home directory, a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+# Read when the libraries are imported, hence here and not in a fixture.
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+os.environ["DSPY_CACHEDIR"] = tempfile.mkdtemp(prefix="dspy-cache-")
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+os.environ.pop("MLFLOW_TRACKING_URI", None)
+
+settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def only_this_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Connections to anything but this machine fail at once, with a message that says why."""
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in ("127.0.0.1", "::1", "localhost"):
+            raise OSError(f"tests use no network, and this one asked for {address}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+    yield

@@ -1,0 +1,55 @@
+"""A store of its own for every test of the pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from optimizers import Experience
+from pipeline.tracking import recorded
+from tests.pipeline.scripted import learn, tasks
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with MLflow's tables in it: making them takes a second, copying them none."""
+    from mlflow import MlflowClient
+
+    path = tmp_path_factory.mktemp("store") / "mlflow.db"
+    MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture
+def store_folder(empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of an empty store, which MLFLOW_TRACKING_URI names."""
+    folder = copied(empty_store, tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
+    return folder
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A run that nothing disturbed, its store, and what the optimizer says of it."""
+
+    folder: Path
+    experience: Experience
+
+
+@pytest.fixture(scope="session")
+def recorded_run(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """The scripted run, recorded; for reading only."""
+    folder = copied(empty_store, tmp_path_factory.mktemp("recorded"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
+        with recorded("adaptive scripted", {"samples": 2, "lm": "scripted"}, tasks()) as recorder:
+            return Recorded(folder, learn([recorder]))
+
+
+def copied(store: Path, parent: Path) -> Path:
+    folder = parent / "mlruns"
+    folder.mkdir()
+    (folder / "mlflow.db").write_bytes(store.read_bytes())
+    return folder

@@ -1,0 +1,270 @@
+"""The main job holds these, on an LM that answers by script and on the embedded one.
+
+- The exit code says how it went: 0 something is solved, 1 nothing is, 2 bad usage or file, 3 no LM, 130 interrupted.
+- Results go to stdout, everything else to stderr; `--json` prints one object and nothing else on stdout.
+- What is told is what is on record: the program loads and answers, the run is in the store with its parameters.
+- A bad input is found before anything is sampled, and told in one line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from dspy import lm15
+from dspy.utils.exceptions import LMAuthError
+from mlflow import MlflowClient
+
+from pipeline import compile as command
+from pipeline import load_program, store
+from pipeline.errors import LMUnavailable, run_command
+from step_runtime.task import load_task
+from tests.pipeline.scripted import RIGHT, TASK
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+class Engine:
+    """Doubles alone, triples once it has seen a demonstration, and can't halve; counts its requests."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.fail_from = 1_000_000
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        self.calls += 1
+        if self.calls >= self.fail_from:
+            raise LMAuthError("the key was revoked")
+        task = request.messages[-1].text or ""
+        right = "* 2" in task or ("* 3" in task and len(request.messages) > 1)
+        answer = f"[[ ## impl ## ]]\n{RIGHT if right else 'return E0'}\n\n[[ ## completed ## ]]"
+        usage = lm15.Usage(input_tokens=10, output_tokens=1)
+        message = lm15.Message.assistant(answer)
+        return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
+    """The LM of every run in the test."""
+    engine = Engine()
+    lm = dspy.LM("scripted", engine=engine, cache=False, num_retries=0)
+    monkeypatch.setattr("pipeline.lm.make_lm", lambda model, api_base: lm)
+    return engine
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Task files `double`, `triple` and `halve`."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name, factor in [("double", "* 2"), ("triple", "* 3"), ("halve", "/ 2")]:
+        (folder / f"{name}.yaml").write_text(TASK.replace("* 2", factor))
+    return folder
+
+
+def run(*argv: str) -> int:
+    return run_command(command.NAME, command.main, ["--optimizer", *argv, "--samples", "2", "--threads", "2"])
+
+
+def test_json_is_one_object_with_the_figures(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The keys that others build on, with the figures of the run."""
+    assert run("adaptive", "--tasks", str(folder), "--json", "--temperatures", "0.7") == 0
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert result["solved"] == ["double", "triple"]
+    assert result["unsolved"] == ["halve"]
+    assert (result["iterations"], result["stopped"]) == (4, "exhausted")
+    assert (result["pass_at_1"], result["pass_at_n"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert result["tokens"] == {"prompt": engine.calls * 10, "completion": engine.calls, "cached": 0}
+    assert result["seconds"] > 0
+
+
+def test_the_program_that_is_told_loads_and_answers(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It carries the demonstrations that let the LM triple, and is in the run's artifacts too."""
+    assert run("adaptive", "--tasks", str(folder), "--json", "--temperatures", "0.7") == 0
+    result = json.loads(capsys.readouterr().out)
+    program = load_program(result["program"], lm=dspy.LM("scripted", engine=engine, cache=False))
+    assert program(task=load_task(folder / "triple.yaml")).impl == RIGHT
+    recorded = MlflowClient(tracking_uri=store.store_uri()).get_run(result["run_id"]).info.artifact_uri
+    assert Path(recorded.removeprefix("file://"), "compiled.json").read_text() == Path(result["program"]).read_text()
+
+
+def test_the_run_is_on_record_with_what_is_needed_to_repeat_it(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options, tasks and their digest, versions, and the command itself."""
+    assert run("none", "--tasks", str(folder / "double.yaml"), "--json", "--seed", "7") == 0
+    run_id = json.loads(capsys.readouterr().out)["run_id"]
+    recorded = MlflowClient(tracking_uri=store.store_uri()).get_run(run_id)
+    assert recorded.info.run_name == "none 1 tasks embedded"
+    params = recorded.data.params
+    expected = {"optimizer": "none", "samples": "2", "temperatures": "0.4,0.7,1.0", "seed": "7", "guardian": "gated"}
+    assert expected.items() <= params.items()
+    assert params["tasks"] == "double"
+    assert params["command"].startswith("python -m pipeline.compile --optimizer none --tasks ")
+    assert {"task_set_digest", "code_version", "dspy", "mlflow", "torch", "python", "lm"} <= params.keys()
+
+
+def test_the_summary_tells_tasks_program_and_the_command_for_the_ui(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On stdout; the table of iterations is on stderr."""
+    program = tmp_path / "out.json"
+    assert run("adaptive", "--tasks", str(folder), "-o", str(program), "--temperatures", "0.7") == 0
+    out, err = capsys.readouterr()
+    assert program.exists()
+    rows = [line.split() for line in out.splitlines()]
+    assert ["double", "2", "of", "2", "0.7", "1"] in rows
+    assert ["halve", "none", "unsolved"] in rows
+    assert "solved 2 of 3 tasks" in out
+    assert str(program) in out
+    assert "python -m pipeline.ui" in out
+    assert "iteration" in err
+    assert "2: H_1" in err
+
+
+def test_nothing_solved_is_exit_code_1(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The run is whole, its answer is no."""
+    assert run("adaptive", "--tasks", str(folder / "halve.yaml"), "--json") == 1
+    assert json.loads(capsys.readouterr().out)["unsolved"] == ["halve"]
+
+
+def test_the_same_seed_gives_the_same_run(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All but the times, the run's id and the program's path."""
+
+    def figures() -> dict[str, Any]:
+        run("adaptive", "--tasks", str(folder), "--json")
+        result: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return {key: value for key, value in result.items() if key not in ("run_id", "program", "seconds")}
+
+    assert figures() == figures()
+
+
+def test_a_budget_ends_the_run_with_what_it_has(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One iteration, a usable program, exit code 0."""
+    assert run("adaptive", "--tasks", str(folder), "--json", "--max-iterations", "1") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["solved"], result["stopped"], result["iterations"]) == (["double"], "budget", 1)
+    assert Path(result["program"]).exists()
+
+
+def test_an_lm_that_gives_out_within_a_run_keeps_the_work(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 3, and a summary of what was solved until then; the run is marked as failed."""
+    engine.fail_from = 7
+    assert run("adaptive", "--tasks", str(folder), "--json", "--temperatures", "0.7") == 3
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    assert result["solved"] == ["double"]
+    assert "the key was revoked" in err
+    assert "Traceback" not in err
+    assert MlflowClient(tracking_uri=store.store_uri()).get_run(result["run_id"]).info.status == "FAILED"
+
+
+def test_an_lm_that_never_answers_is_exit_code_3(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, nothing on stdout."""
+    engine.fail_from = 1
+    assert run("adaptive", "--tasks", str(folder)) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "the key was revoked" in err.splitlines()[-1]
+    assert "Traceback" not in err
+
+
+def test_an_lm_without_a_key_is_exit_code_3(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is missing is told before anything is recorded."""
+
+    def no_key(model: str, api_base: str | None) -> dspy.LM:
+        raise LMUnavailable(f"{model}: no API key; set OPENAI_API_KEY in the environment")
+
+    monkeypatch.setattr("pipeline.lm.make_lm", no_key)
+    assert run("adaptive", "--tasks", str(folder), "--lm", "openai/gpt-4o") == 3
+    message = "pipeline.compile: openai/gpt-4o: no API key; set OPENAI_API_KEY in the environment\n"
+    assert capsys.readouterr() == ("", message)
+
+
+def test_bad_usage_and_bad_files_are_told_in_one_line(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, and the LM is not asked."""
+    broken = folder / "broken.yaml"
+    broken.write_text(TASK.replace("dtype: fp32", "dtype: fp31", 1))
+    twice = tmp_path / "again"
+    twice.mkdir()
+    (twice / "double.yaml").write_text(TASK)
+    cases = [
+        (("best",), "argument --optimizer: invalid choice: 'best'"),
+        (("adaptive", "--tasks", str(broken)), "broken.yaml:2: inputs[0].dtype"),
+        (("adaptive", "--tasks", str(tmp_path / "none")), "no such task"),
+        (("adaptive", "--tasks", ""), "no such task"),
+        (("adaptive", "--tasks", str(folder / "double.yaml"), str(twice)), "a second task named 'double'"),
+        (("adaptive", "-o", str(tmp_path / "no" / "x.json")), "--output: there is no folder"),
+        (("adaptive", "-o", str(tmp_path)), "--output: can't write the file"),
+    ]
+    for argv, told in cases:
+        assert run(*argv) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert told in err
+        assert err.count("\n") == 1, err
+    assert engine.calls == 0
+
+
+def test_patterns_and_names_choose_tasks(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pattern, a benchmark name and a file beside each other; the same file twice counts once."""
+    chosen = (str(folder / "*ble.yaml"), str(folder / "double.yaml"), "gemm/1")
+    assert run("none", "--tasks", *chosen, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert sorted(result["solved"] + result["unsolved"]) == ["double", "gemm/1"]
+
+
+def test_ctrl_c_ends_a_real_run_cleanly(store_folder: Path) -> None:
+    """The embedded LM: exit code 130, a summary, a program that loads, no traceback."""
+    argv = [
+        sys.executable,
+        "-m",
+        "pipeline.compile",
+        "--optimizer",
+        "adaptive",
+        "--tasks",
+        "gemm/*",
+        "--samples",
+        "5000",
+    ]
+    with subprocess.Popen(
+        [*argv, "--json"], cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not list((store_folder / "running").glob("*/iterations/01_None/attempts.jsonl")):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        attempts = next((store_folder / "running").glob("*/iterations/01_None/attempts.jsonl"))
+        while attempts.stat().st_size < 1000 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    result = json.loads(out)
+    assert result["stopped"] == "interrupted"
+    assert result["tokens"]["prompt"] > 0
+    assert "what was done is kept" in err
+    assert "Traceback" not in err
+    load_program(result["program"])
+    assert MlflowClient(tracking_uri=store.store_uri()).get_run(result["run_id"]).info.status == "KILLED"

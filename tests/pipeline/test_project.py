@@ -1,0 +1,70 @@
+"""The project's own files hold these.
+
+- The constraints work on any machine, and lie inside the ranges that pyproject.toml gives.
+- `--help` of every command answers without importing anything heavy, and exits 0.
+- The make targets that people and CI call exist.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+PROJECT = Path(__file__).resolve().parents[2]
+MODULES = sorted((PROJECT / "pipeline").glob("*.py"))
+COMMANDS = [path.stem for path in MODULES if "start(NAME, main)" in path.read_text()]
+HEAVY = ("dspy", "litellm", "matplotlib", "mlflow", "pydantic", "sympy", "torch")
+
+
+def constraints() -> dict[str, str]:
+    lines = (PROJECT / "constraints.txt").read_text().splitlines()
+    pins = [line for line in lines if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!]+", pin) for pin in pins), "name==version, nothing local"
+    return {canonicalize_name(name): version for name, _, version in (pin.partition("==") for pin in pins)}
+
+
+def test_the_constraints_lie_in_the_ranges() -> None:
+    """What was tested is what the project says it accepts; every dependency is pinned."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    pins = constraints()
+    for text in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
+        requirement = Requirement(text)
+        assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), text
+
+
+def test_the_commands_are_found() -> None:
+    """The tests below are of every command, among them these."""
+    assert {"compile", "ui", "verify"} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_imports_nothing_heavy(command: str) -> None:
+    """`--help` is instant, as the libraries that take seconds to load are loaded when there is work for them."""
+    code = f"""
+import runpy, sys
+sys.argv = ["x", "--help"]
+try:
+    runpy.run_module("pipeline.{command}", run_name="__main__")
+except SystemExit as end:
+    print(end.code, [name for name in {HEAVY} if name in sys.modules])
+"""
+    result = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "0 []"
+    assert f"usage: python -m pipeline.{command}" in result.stdout
+    assert result.stderr == ""
+
+
+def test_the_make_targets_exist() -> None:
+    """`make run`, `make test` and `make lint` are what people and CI call."""
+    targets = re.findall(r"^([a-z]+):", (PROJECT / "Makefile").read_text(), flags=re.MULTILINE)
+    assert {"run", "test", "lint"} <= set(targets)
+    ci = (PROJECT / ".ci" / "run").read_text()
+    assert "make test" in ci
+    assert "make lint" in ci

@@ -1,0 +1,218 @@
+"""The record of a run holds these.
+
+- The parent has a curve per metric, the iteration as step; each iteration is a nested run named for people.
+- Every attempt is on record once, in the algorithm's order, also those of a run that dies.
+- A run's status says how it ended: finished, interrupted, failed, or killed without a word.
+- Two runs at once on one store don't disturb each other.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from optimizers import Budget, Experience
+from pipeline import store
+from pipeline.tracking import recorded
+from step_runtime.task import loads_task
+from tests.pipeline.conftest import Recorded
+from tests.pipeline.scripted import RIGHT, Engine, learn, tasks
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def runs(folder: Path) -> tuple[Run, list[Run]]:
+    """The one parent run in the store, and its nested runs in their order."""
+    client = MlflowClient(tracking_uri=f"sqlite:///{folder}/mlflow.db")
+    found = client.search_runs([client.get_experiment_by_name(store.EXPERIMENT).experiment_id])
+    parents = [run for run in found if "mlflow.parentRunId" not in run.data.tags]
+    nested = [run for run in found if "mlflow.parentRunId" in run.data.tags]
+    assert len(parents) == 1
+    assert {run.data.tags["mlflow.parentRunId"] for run in nested} <= {parents[0].info.run_id}
+    return parents[0], sorted(nested, key=lambda run: str(run.info.run_name))
+
+
+def artifacts(run: Run) -> Path:
+    return Path(run.info.artifact_uri.removeprefix("file://"))
+
+
+def attempts(run: Run, place: str) -> list[dict[str, Any]]:
+    with gzip.open(artifacts(run) / "iterations" / place / "attempts.jsonl.gz", "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def record(engine: Engine | None = None, budget: Budget | None = None) -> Experience:
+    with recorded("adaptive scripted", {"samples": 2, "lm": "scripted"}, tasks()) as recorder:
+        return learn([recorder], engine, budget)
+
+
+def test_a_run_is_a_parent_with_curves_and_a_nested_run_per_iteration(recorded_run: Recorded) -> None:
+    """Names for people, the iteration as step, everything to run it again as params."""
+    parent, nested = runs(recorded_run.folder)
+    assert parent.info.run_name == "adaptive scripted"
+    assert parent.info.status == "FINISHED"
+    assert parent.data.params == {"lm": "scripted", "samples": "2"}
+    assert [run.info.run_name for run in nested] == ["01 None", "02 H", "03 H", "04 HM"]
+    client = MlflowClient(tracking_uri=f"sqlite:///{recorded_run.folder}/mlflow.db")
+    history = client.get_metric_history(parent.info.run_id, "pass_at_n")
+    assert [(point.step, round(point.value, 3)) for point in history] == [
+        (1, 0.333),
+        (2, 0.667),
+        (3, 0.667),
+        (4, 0.667),
+    ]
+    assert parent.data.metrics["solved"] == 2
+    assert parent.data.metrics["samples"] == 4
+    wanted = {"pass_at_1", "pass_at_8", "tokens_prompt", "tokens_completion", "tokens_cached", "tokens_prompt_per_task"}
+    assert wanted | {"seconds_sampling", "seconds_verifying"} <= parent.data.metrics.keys()
+    assert "cost_usd" not in parent.data.metrics, "no price is known"
+    assert nested[1].data.metrics["tokens_prompt"] == 8 * 300, "question and answer of the demonstration, then the task"
+    assert nested[1].data.metrics["proposer/calls"] == 8
+    assert nested[1].data.params["demonstrations"] == "easy/0"
+    assert "2 of 3 tasks solved" in parent.data.tags["mlflow.note.content"]
+
+
+def test_every_attempt_is_on_record_in_the_algorithms_order(recorded_run: Recorded) -> None:
+    """One JSON object a line, sorted by task, temperature as given, and sample, whatever the threads did."""
+    experience = recorded_run.experience
+    parent, _ = runs(recorded_run.folder)
+    written = [attempt for place in ("01_None", "02_H", "03_H", "04_HM") for attempt in attempts(parent, place)]
+    assert written == [attempt.to_dict() for attempt in experience.attempts]
+
+
+def test_what_was_shown_is_on_record_as_yaml(recorded_run: Recorded) -> None:
+    """Demonstrations with their success rates, and the messages that every predictor sends, as legible text."""
+    parent, _ = runs(recorded_run.folder)
+    folder = artifacts(parent) / "iterations" / "02_H"
+    shown = yaml.safe_load((folder / "demonstrations.yaml").read_text())
+    assert shown["tasks"] == ["easy/0"]
+    assert shown["success_rates"] == {"easy/0": "2/2 at temperature 1.0"}
+    assert shown["predictors"]["proposer"][0]["impl"] == RIGHT
+    prompt = yaml.safe_load((folder / "prompt.yaml").read_text())
+    assert [message["role"] for message in prompt["proposer"]] == ["system", "user", "assistant", "user"]
+    assert RIGHT in prompt["proposer"][2]["content"]
+    assert "content: |" in (folder / "prompt.yaml").read_text()
+
+
+def test_solutions_experience_tasks_and_pictures_are_artifacts(recorded_run: Recorded) -> None:
+    """What a person wants to open: solved tasks as task files, PNGs, the record to go on from."""
+    experience = recorded_run.experience
+    parent, _ = runs(recorded_run.folder)
+    folder = artifacts(parent)
+    solutions = sorted((folder / "solutions").rglob("*.yaml"))
+    assert [path.relative_to(folder / "solutions").as_posix() for path in solutions] == ["easy/0.yaml", "hard/0.yaml"]
+    assert loads_task(solutions[0].read_text()).impl == RIGHT
+    assert loads_task((folder / "tasks" / "no" / "0.yaml").read_text()) == tasks()[2]
+    read = Experience.load(folder / "experience.json")
+    assert (read.solved, read.iterations) == (experience.solved, experience.iterations)
+    for name in ("learning_curve.png", "pass_at_k.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    assert not list((recorded_run.folder / "running").iterdir())
+
+
+def test_an_interrupted_run_is_marked_killed_and_keeps_its_work(store_folder: Path) -> None:
+    """Ctrl-C in the second iteration: the first is whole, the attempts of the second until then are on record."""
+
+    def interrupt(number: int) -> None:
+        if number == 15:
+            time.sleep(0.3)  # until the answers before have been taken in
+            os.kill(os.getpid(), signal.SIGINT)
+
+    experience = record(Engine(interrupt))
+    assert experience.stopped == "interrupted"
+    parent, nested = runs(store_folder)
+    assert parent.info.status == "KILLED"
+    assert [run.info.status for run in nested] == ["FINISHED", "KILLED"]
+    assert len(attempts(parent, "01_None")) == 12
+    assert attempts(parent, "02_H") == [attempt.to_dict() for attempt in experience.attempts[12:]]
+    assert len(attempts(parent, "02_H")) > 0
+
+
+def test_an_exception_marks_the_run_as_failed_and_keeps_its_work(store_folder: Path) -> None:
+    """A fault of the machinery ends the run; what it had sampled stays."""
+
+    class Broken:
+        def __getattr__(self, name: str) -> Any:
+            return self.sample_done
+
+        def sample_done(self, payload: Any) -> None:
+            if getattr(payload, "sample", 0) == 1:
+                raise RuntimeError("the disk is full")
+
+    def attempt() -> None:
+        with recorded("adaptive scripted", {}, tasks()) as recorder:
+            learn([recorder, Broken()])
+
+    with pytest.raises(RuntimeError, match="the disk is full"):
+        attempt()
+    parent, nested = runs(store_folder)
+    assert [parent.info.status, *(run.info.status for run in nested)] == ["FAILED", "FAILED"]
+    assert len(attempts(parent, "01_None")) >= 1
+
+
+def test_a_run_killed_without_a_word_is_marked_by_the_next_one(store_folder: Path) -> None:
+    """`kill -9` in the second iteration: the next run finds it, marks it, and uploads what it had written."""
+    code = """
+        import os, signal
+        from pipeline.tracking import recorded
+        from tests.pipeline.scripted import Engine, learn, tasks
+
+        def die(number):
+            if number == 18:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        with recorded("killed", {}, tasks()) as recorder:
+            learn([recorder], Engine(die))
+    """
+    result = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], cwd=PROJECT, check=False)
+    assert result.returncode == -signal.SIGKILL
+    parent, nested = runs(store_folder)
+    assert parent.info.status == "RUNNING"
+    store.open_store()
+    parent, nested = runs(store_folder)
+    assert parent.info.status == "FAILED"
+    assert [run.info.status for run in nested] == ["FINISHED", "FAILED"]
+    assert len(attempts(parent, "01_None")) == 12
+    assert 1 <= len(attempts(parent, "02_H")) <= 8
+    assert list((store_folder / "running").iterdir()) == []
+
+
+def test_runs_at_once_do_not_disturb_each_other(store_folder: Path) -> None:
+    """Neither takes the other for dead, and each has its own attempts."""
+    second: list[Experience] = []
+
+    def other_run(number: int) -> None:
+        if number == 1:
+            thread = threading.Thread(target=lambda: second.append(record()))
+            thread.start()
+            thread.join()
+
+    first = record(Engine(other_run))
+    client = MlflowClient(tracking_uri=store.store_uri())
+    found = client.search_runs([client.get_experiment_by_name(store.EXPERIMENT).experiment_id])
+    assert {run.info.status for run in found} == {"FINISHED"}
+    assert len(found) == 2 * (1 + 4)
+    assert first.iterations[-1].samples == second[0].iterations[-1].samples
+
+
+def test_a_budget_ends_a_run_as_finished(store_folder: Path) -> None:
+    """A limit that the person set is no failure."""
+    experience = record(budget=Budget(iterations=1))
+    assert experience.stopped == "budget"
+    parent, nested = runs(store_folder)
+    assert [parent.info.status, *(run.info.status for run in nested)] == ["FINISHED", "FINISHED"]
+    assert parent.data.tags["stopped"] == "budget"

@@ -1,0 +1,95 @@
+"""`pipeline.ui` holds these:
+
+- the server that it starts shows the project's own store, whatever the environment says to `mlflow ui`;
+- it prints the address once the address answers, and leaves no process behind when it is interrupted;
+- a port in use is told in one line.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from pipeline import ui
+from pipeline.errors import UsageError
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_the_store_is_named_on_the_command_line() -> None:
+    """`mlflow ui` ignores MLFLOW_TRACKING_URI, so the store has to be an argument."""
+    command = ui.server_command("sqlite:////x/mlflow.db", "127.0.0.1", 5001)
+    assert command[command.index("--backend-store-uri") + 1] == "sqlite:////x/mlflow.db"
+    assert "--allowed-hosts" not in command
+
+
+def test_another_host_may_be_asked_under_any_name() -> None:
+    """Who listens on an outer address wants to be reached there; MLflow refuses foreign names unless told."""
+    command = ui.server_command("sqlite:////x/mlflow.db", "0.0.0.0", 5001)
+    assert command[-2:] == ["--allowed-hosts", "*"]
+
+
+def test_a_port_in_use_is_told_in_a_line() -> None:
+    """The message names the address and how to choose another one."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=rf"can't listen on 127.0.0.1:{port}: Address already in use.*--port \d+"):
+            ui.main(["--port", str(port)])
+
+
+def test_no_such_port_is_told_in_a_line() -> None:
+    """Ports end at 65535."""
+    with pytest.raises(UsageError, match="no such port"):
+        ui.main(["--port", "70000"])
+
+
+def test_a_remote_store_needs_no_server_of_ours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With MLFLOW_TRACKING_URI set to a server the command only says where that is."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracking.example:5000")
+    assert ui.main([]) == 0
+    assert "http://tracking.example:5000" in capsys.readouterr().out
+
+
+def test_it_serves_until_interrupted_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Address printed, page served, exit code 130, port free again."""
+    port = free_port()
+    environment = os.environ | {"MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/mlruns/mlflow.db"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "pipeline.ui", "--port", str(port)],
+        cwd=PROJECT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as command:
+        assert command.stdout is not None
+        assert command.stderr is not None
+        assert f"http://127.0.0.1:{port}" in command.stdout.readline()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=20) as answer:
+            assert answer.read() == b"OK"
+        command.send_signal(signal.SIGINT)
+        assert command.wait(timeout=20) == 130
+        assert command.stderr.read() == "pipeline.ui: interrupted\n"
+    assert (tmp_path / "mlruns" / "mlflow.db").exists()
+    time.sleep(0.1)
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0

@@ -1,0 +1,134 @@
+"""`pipeline.verify` holds these.
+
+- Exit code 0 for a program that passes, 1 for one that does not, 2 for a file that can't be used.
+- Diagnostics go to stdout in the one error style, or as one JSON object and nothing else.
+- A bad task file is told in one message with file, line, place and what was expected, without a traceback.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import verify
+from pipeline.errors import run_command
+from tests.pipeline.scripted import RIGHT, TASK
+
+
+@pytest.fixture
+def task_file(tmp_path: Path) -> str:
+    path = tmp_path / "double.yaml"
+    path.write_text(TASK)
+    return str(path)
+
+
+def run(*argv: str) -> int:
+    return run_command(verify.NAME, verify.main, argv)
+
+
+def test_a_right_program_passes(task_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From a file, as text."""
+    program = tmp_path / "program.txt"
+    program.write_text(RIGHT)
+    assert run(task_file, str(program)) == 0
+    assert capsys.readouterr() == (f"{program}: passed\n", "")
+
+
+def test_a_wrong_program_is_told_where_and_why(
+    task_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From stdin; file:line:column, the line with carets, a hint."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("E1 = step.Map(fn=fun).apply((E0))\nreturn E1"))
+    assert run(task_file, "-") == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("double:1:")
+    assert "^^^" in out
+    assert err == ""
+
+
+def test_json_is_one_object_and_nothing_else(
+    task_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every diagnostic has code, message, line, column and hint."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("E1 = step.Zip().apply((E0, E0))\nreturn E1"))
+    assert run(task_file, "-", "--json") == 1
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert result["passed"] is False
+    assert result["stage"] in ("type", "affine", "shape")
+    assert result["diagnostics"]
+    for diagnostic in result["diagnostics"]:
+        assert {"code", "message", "line", "column", "hint"} <= diagnostic.keys()
+
+
+def test_json_of_a_right_program(
+    task_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No stage, no diagnostics."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(RIGHT))
+    assert run(task_file, "-", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"passed": True, "stage": None, "diagnostics": []}
+
+
+def test_a_task_with_an_impl_needs_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A solution as runs record it is verified as it stands."""
+    path = tmp_path / "solved.yaml"
+    path.write_text(TASK + "impl: |\n  " + RIGHT.replace("\n", "\n  "))
+    assert run(str(path)) == 0
+    assert capsys.readouterr().out == "solved: passed\n"
+
+
+def test_a_benchmark_task_goes_by_its_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """`gemm/1` is a file below data/tasks."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("return E0"))
+    assert run("gemm/1", "-") == 1
+    assert capsys.readouterr().out.startswith("gemm/1")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("dtype: fp32", "dtype: fp31"), ["double.yaml:2", "inputs[0].dtype", "fp31"]),
+        (("dims: [M]", "dims: [Q]"), ["double.yaml:2", "inputs[0].dims[0]", "Q"]),
+        (("inputs:", "input:"), ["double.yaml", "input", "unknown key"]),
+        (("fp32", "[fp32"), ["double.yaml", "expected YAML"]),
+    ],
+)
+def test_a_bad_task_file_is_told_in_one_message(
+    change: tuple[str, str], told: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """File, line, place in the file and what was expected; exit code 2, no traceback."""
+    path = tmp_path / "double.yaml"
+    path.write_text(TASK.replace(*change, 1))
+    assert run(str(path), "-") == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("pipeline.verify: ")
+    assert "Traceback" not in err
+    assert all(part in err for part in told), err
+
+
+def test_files_that_are_not_there_or_not_text(
+    task_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line each."""
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe\x00")
+    for argv, told in [
+        ((task_file, str(tmp_path / "none")), "none: cannot read the program: No such file or directory"),
+        ((task_file, str(binary)), "binary: cannot read the program: it is not UTF-8 text"),
+        (("nowhere/7", "-"), "nowhere/7: no such task"),
+        (("gemm", "-"), "gemm: stands for 3 tasks; name one"),
+        ((str(tmp_path), "-"), "stands for"),
+        ((task_file,), "this task has no `impl`"),
+        ((), "the following arguments are required: TASK"),
+    ]:
+        if argv and argv[0] == str(tmp_path):
+            (tmp_path / "other.yaml").write_text(TASK)
+        assert run(*argv) == 2
+        err = capsys.readouterr().err
+        assert told in err
+        assert err.count("\n") == 1
