@@ -1,4 +1,4 @@
-"""The verifier accepts right programs and no others, by a truth that shares nothing with it."""
+"""The verifier accepts right programs and no others, by a truth found without its parser and simulator."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ def test_affine_rule_is_decided_on_the_graph(name: str) -> None:
     [
         ("E2 = step.Accum(fn=fn_add, b=1).apply(E0)\nreturn E2", "value"),
         ("return E1", "type"),
-        ("A, B = step.Copy().apply(E1)\nE2 = step.Zip().apply((A, A))\nreturn step.Accum(fn=fn_add, b=1).apply(E0)", "affine"),
+        (
+            "A, B = step.Copy().apply(E1)\nE2 = step.Zip().apply((A, A))\nreturn step.Accum(fn=fn_add, b=1).apply(E0)",
+            "affine",
+        ),
         ("return E7", "text"),
         (ORACLES["gemm/0"][1], None),
     ],

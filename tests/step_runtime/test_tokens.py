@@ -203,6 +203,8 @@ def test_buffer_of_multihots_keeps_them_whole() -> None:
     assert applied(p.Repeat(sympy.Integer(2)), hot("10")) == ["[1, 0], [1, 0], S1"]
     buffers = stream((torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]),), Buffer(Multihot("float", 2), [2]), 2)
     assert applied(p.Streamify(), buffers) == ["[1, 0], [0, 1], S1"]
+    promoted = StreamType(buffers[0].dtype, (*buffers[0].shape, sympy.Integer(1)))
+    assert applied(p.Flatten((1,)), (promoted, (buffers[1][0].unsqueeze(0),))) == ["[[1, 0], [0, 1]]"]
 
 
 def test_merge_folds_streams_in_ascending_order() -> None:
@@ -233,6 +235,17 @@ def test_routed_streams_of_no_row_and_of_an_empty_row_differ_all_the_way() -> No
         types = [kind, StreamType(FP32, (*kind.shape, *one)), summed]
         program = Program(("I",), (Node(p.Promote(2), (0,), (1,)), Node(p.Accum(ADD, b), (1,), (2,))), (2,))
         assert run_tokens(program, types, {"I": data}, SIZES)[0][0].tolist() == expected
+
+
+def test_oracle_on_tokens_shares_no_execution_code() -> None:
+    """It reads graphs, types and shapes; neither the batched execution nor the primitives' own is in reach."""
+    sources = [path.read_text() for path in (ROOT / "step_runtime" / "tokens").glob("*.py")]
+    imported = {name for text in sources for name in re.findall(r"^from (step_runtime\S*) import", text, re.MULTILINE)}
+    modules = {"", ".errors", ".functions", ".program", ".shapes", ".types", ".tokens"}
+    assert {name for name in imported if not name.startswith("step_runtime.tokens.")} <= {
+        f"step_runtime{module}" for module in modules
+    }
+    assert not any(re.search(r"\.run\(|Frame|Applier", text) for text in sources)
 
 
 # --- spellings ---
@@ -279,7 +292,7 @@ def test_decode_refuses_tokens_of_another_shape() -> None:
 # --- the simulator against the tokens ---
 
 
-@settings(max_examples=250)
+@settings(max_examples=300)
 @given(cases())
 def test_simulator_computes_what_tokens_say(case: Case) -> None:
     """Random well-typed programs are accepted, and simulate to what they mean on tokens."""

@@ -1,0 +1,91 @@
+"""Holds the simulator to the meaning of programs on tokens, on random programs.
+
+How to run: python -m benchmarks.tokens --programs 5000 --seed 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from random import Random
+
+import torch
+
+from benchmarks.random_programs import Case, random_case
+from benchmarks.truth import close, float64
+from step_runtime.batching import Applier
+from step_runtime.check import Types, check_affine, infer_types
+from step_runtime.errors import RunError
+from step_runtime.program import Program
+from step_runtime.shapes import Sizes
+from step_runtime.simulate import NodeError, simulate
+from step_runtime.tokens import Value, run_tokens
+
+
+def disagreement(case: Case) -> str | None:
+    """What the check or the simulator make otherwise of a well-typed program than its meaning; None for nothing."""
+    types, found = infer_types(case.program, case.scope)
+    found += check_affine(case.program)
+    if found:
+        return f"the check refuses it: {found[0].message} {found[0].details}"
+    inferred = [types[stream] for stream in case.program.results]
+    if inferred != list(case.scope.outputs):
+        return f"its types differ: {inferred}"
+    return compare(case.program, types, case.data, case.scope.sizes)
+
+
+def compare(program: Program, types: Types, data: Mapping[str, Value], sizes: Sizes) -> str | None:
+    """Where a run on tokens and the simulator part on one input; None where they agree, on a refusal too."""
+    expected: list[Value] | str
+    simulated: list[Value] | str
+    with float64():
+        try:
+            expected = run_tokens(program, types, data, sizes)
+        except RunError as error:
+            expected = error.code
+        try:
+            simulated = simulate(program, types, data, sizes, Applier(torch.float64))
+        except NodeError as error:
+            if not isinstance(error.cause, RunError):
+                raise
+            simulated = error.cause.code
+    if isinstance(expected, str) or isinstance(simulated, str):
+        return None if expected == simulated else f"tokens: {expected}; simulated: {simulated}"
+    for stream, one, other in zip(program.results, expected, simulated, strict=True):
+        for right, found in zip(one, other, strict=True):
+            if not close(found, right):
+                return f"stream {stream}: {right} on tokens, {found} simulated"
+    return None
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Draws programs, prints counts by primitive and every disagreement."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    counts: Counter[str] = Counter()
+    start, wrong = time.perf_counter(), 0
+    for number in range(options.programs):
+        case = random_case(Random(f"{options.seed}/{number}"))
+        counts += case.primitives()
+        try:
+            told = disagreement(case)
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}"
+        if told is not None:
+            wrong += 1
+            print(f"program {options.seed}/{number}: {told}")
+    for name, count in counts.most_common():
+        print(f"{name:10} {count:6}")
+    seconds = time.perf_counter() - start
+    print(f"{options.programs} programs, {wrong} disagreements, {seconds:.0f} s")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
