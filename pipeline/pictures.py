@@ -58,6 +58,7 @@ def learning_curve(curves: Mapping[str, Sequence[Point]], samples: int, path: Pa
     axes.margins(x=0.1)
     if len({point.tokens for points in curves.values() for point in points}) == 1:
         axes.set_xlim(0, 2 * next(iter(curves.values()))[0].tokens or 1)
+    axes.locator_params("x", nbins=6)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     _finish(axes, series=len(curves))
     _place_labels(figure, axes, [point for points in curves.values() for point in points])

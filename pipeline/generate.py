@@ -1,0 +1,192 @@
+"""`python -m pipeline.generate TASK… --program P`: verified programs for tasks that nobody has solved yet.
+
+- Nothing is shown or written as a solution that the verifier did not pass.
+- A file that exists is left alone, unless `--force` is given; files are written whole or not at all.
+- What was verified before an interrupt, or before the LM gave out, is written all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline import asking, options
+from pipeline.errors import Exit, UsageError, start
+from pipeline.paths import shown
+
+if TYPE_CHECKING:
+    from pipeline.search import Search
+    from step_runtime.task import Task
+
+NAME = "pipeline.generate"
+EPILOG = """\
+examples:
+  python -m pipeline.generate my_task.yaml --program mlruns/programs/adaptive-embedded-1234abcd.json
+  python -m pipeline.generate 'my_tasks/*.yaml' --program P -o solved --lm openai/gpt-4o --samples 16
+
+exit codes: 0 every task has a verified program, 1 some task has none, 2 a bad option or file, 3 the LM can't be used,
+130 interrupted (what was verified is kept)"""
+ENDINGS = {"yaml": (".yaml",), "text": (".step",), "both": (".yaml", ".step")}
+
+
+class Arguments(asking.Arguments):
+    """The command's options, as parsed."""
+
+    task: list[str]
+    output: str | None
+    format: str
+    force: bool
+    json: bool
+
+
+def make_parser() -> options.Parser:
+    """The command's options."""
+    parser = options.Parser(NAME, "Writes programs for tasks, and shows only those that pass the verifier.", EPILOG)
+    parser.add_argument(
+        "task", metavar="TASK", nargs="+", help="task files, folders, patterns, or benchmark names such as gemm/1"
+    )
+    asking.add_options(parser)
+    group = parser.add_argument_group("results")
+    group.add_argument(
+        "-o", "--output", metavar="DIR", help="write them to files in this folder (default: on stdout alone)"
+    )
+    group.add_argument(
+        "--format",
+        choices=ENDINGS,
+        default="yaml",
+        help="`yaml`, the task with its program as `impl`; `text`, the program alone (default: %(default)s)",
+    )
+    group.add_argument("--force", action="store_true", help="overwrite files that exist")
+    options.add_json(parser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Generates; see the exit codes."""
+    args = make_parser().parse_args(argv, namespace=Arguments())
+
+    from pipeline.tasks import load_tasks
+
+    tasks = load_tasks(args.task)
+    files = _files(args, tasks)
+    asked = asking.make(args)
+
+    from optimizers import Sampling
+    from optimizers.sampling import Sampler
+    from pipeline.search import search as draw
+
+    drawn = len(args.temperatures) * args.samples
+    tell(f"{len(tasks)} tasks, {asked.lm.model}, program {args.program}, up to {drawn} answers a task")
+    sampling = Sampling(args.samples, args.temperatures, asked.threads, args.seed)
+    with asking.working(asked.lm) as metric:
+        search = draw(asked.agent, tasks, Sampler(metric, sampling), lambda name: tell(f"{name}: verified"))
+    written = {task.name: _write(task, search, files[task.name]) for task in tasks}
+    if args.json:
+        print(json.dumps(as_json(tasks, search, written) | {"program": args.program, "lm": asked.lm.model}))
+    else:
+        print("\n\n".join(told(task, search, written[task.name]) for task in tasks))
+    return _end(tasks, search)
+
+
+def as_json(tasks: Sequence[Task], search: Search, written: dict[str, list[Path]]) -> dict[str, Any]:
+    """The result for machines: solved and unsolved names, then task by task the program, or why there is none."""
+    from optimizers import TokenCount
+
+    drawn = [attempt for attempts in search.attempts.values() for attempt in attempts]
+    tokens = TokenCount.sum(count for attempt in drawn for count in attempt.tokens.values())
+    solved = [task.name for task in tasks if search.found(task.name)]
+    return {
+        "solved": solved,
+        "unsolved": [task.name for task in tasks if task.name not in solved],
+        "tasks": {task.name: _task_json(search, task, written[task.name]) for task in tasks},
+        "tokens": {"prompt": tokens.prompt, "completion": tokens.completion, "cached": tokens.cached},
+        "cost_usd": tokens.cost,
+    }
+
+
+def told(task: Task, search: Search, files: Sequence[Path]) -> str:
+    """The result of one task for people: its program and where it was written, or why there is none."""
+    from pipeline.failures import summarize
+
+    attempts, answer = search.attempts[task.name], search.found(task.name)
+    if answer is None:
+        return f"{task.name}: no verified program\n{summarize(attempts).render(task.name)}"
+    head = f"{task.name}: verified, answer {attempts.index(answer) + 1}, temperature {answer.temperature}"
+    if files:
+        return "\n".join([head, *(f"  {shown(file)}" for file in files)])
+    return f"{head}\n{_indented(answer.outputs['impl'])}"
+
+
+def _files(args: Arguments, tasks: Sequence[Task]) -> dict[str, list[Path]]:
+    """Where each task's results go; none without `-o`. Found out before anything is asked.
+
+    Raises:
+        UsageError: a file exists and may not be overwritten, or the folder is none.
+    """
+    if args.output is None:
+        return {task.name: [] for task in tasks}
+    folder = Path(args.output)
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--output: {folder} is no folder")
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not os.access(existing, os.W_OK):
+        raise UsageError(f"--output: can't write to the folder {existing}")
+    files = {task.name: [folder / f"{task.name}{ending}" for ending in ENDINGS[args.format]] for task in tasks}
+    taken = [path for paths in files.values() for path in paths if path.exists()]
+    if taken and not args.force:
+        more = f" and {len(taken) - 1} more" if len(taken) > 1 else ""
+        raise UsageError(f"{taken[0]} exists{more}; --force overwrites, another -o leaves it alone")
+    return files
+
+
+def _write(task: Task, search: Search, files: Sequence[Path]) -> list[Path]:
+    """Writes the task's program, if there is one, and gives the files written."""
+    from step_runtime.task import dump_task
+
+    answer = search.found(task.name)
+    if answer is None:
+        return []
+    impl = str(answer.outputs["impl"])
+    solved = task.model_copy(update={"impl": impl})
+    for path in files:
+        asking.write(path, dump_task(solved) if path.suffix == ".yaml" else impl.rstrip() + "\n")
+    return list(files)
+
+
+def _task_json(search: Search, task: Task, files: Sequence[Path]) -> dict[str, Any]:
+    from pipeline.failures import summarize
+
+    attempts, answer = search.attempts[task.name], search.found(task.name)
+    return {
+        "passed": answer is not None,
+        "impl": answer and answer.outputs["impl"],
+        "temperature": answer and answer.temperature,
+        "files": [str(file) for file in files],
+        "answers": sum(attempt.scored for attempt in attempts),
+        **summarize(attempts).to_dict(),
+    }
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.strip().splitlines())
+
+
+def _end(tasks: Sequence[Task], search: Search) -> Exit:
+    """The exit code, once stderr has been told what is not as it should be."""
+    if search.stopped:
+        tell(f"{search.message}; what was verified is kept, see above. {asking.GO_ON}")
+        return Exit.INTERRUPTED if search.stopped == "interrupted" else Exit.LM
+    return Exit.OK if all(search.found(task.name) for task in tasks) else Exit.NO
+
+
+def tell(message: str) -> None:
+    """Says something on stderr, under the command's name."""
+    print(f"{NAME}: {message}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    start(NAME, main)

@@ -1,0 +1,137 @@
+"""The pictures of a report, as PNGs in the style of `pipeline.pictures`.
+
+Where series may lie on one another, later ones are thinner and their markers smaller and hollow: each stays visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from optimizers import TaskCount
+from pipeline import pictures
+from pipeline.curves import pass_at_k_curve, title
+from pipeline.pictures import COLOURS, DOTS_PER_INCH, MARKERS, SIZE_INCHES, Point
+from pipeline.reporting.record import TELLING, RecordedRun
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LINES = ("-", "--", ":")
+WIDE_INCHES = (12.0, 5.0)
+
+
+def learning_curve(run: RecordedRun, path: Path) -> None:
+    """One run's learning curve, its points labelled (paper, Figure 7)."""
+    pictures.learning_curve({run.label: _points(run)}, run.samples, path)
+
+
+def learning_curves(runs: Sequence[RecordedRun], path: Path) -> None:
+    """The learning curves of several runs on one pair of axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
+    axes = figure.add_subplot()
+    _draw_curves(axes, {run.label: run for run in runs})
+    columns = max(1, 90 // (8 + max(len(run.label) for run in runs)))
+    figure.legend(loc="outside lower center", ncols=columns, fontsize=12, frameon=False)
+    figure.savefig(path)
+
+
+def pass_at_k(runs: Sequence[RecordedRun], path: Path) -> None:
+    """pass@k over k, a curve a run (paper, Figure 9); of a single run also its first iteration."""
+    curves = {run.label: _curve(run, list(run.counts.values())) for run in runs}
+    if len(runs) == 1 and len(runs[0].iterations) > 1:
+        (run,) = runs
+        first = run.iterations[0]
+        solved = [run.counts[name] for name in first.solved]
+        curves = {title(first.index, first.label): _curve(run, solved), "all iterations": curves[run.label]}
+    pictures.pass_at_k(curves, path)
+
+
+def granularity_sets(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
+    """The runs that differ in granularity alone, by granularity, in sets of two or more; of equals the last."""
+    sets: dict[tuple[str | None, ...], dict[int, RecordedRun]] = {}
+    for run in runs:
+        m = run.params.get("granularity", "")
+        if m.isdigit() and run.params.get("optimizer") == "adaptive":
+            alike = tuple(run.params.get(key) for key in TELLING if key != "granularity")
+            sets.setdefault(alike, {})[int(m)] = run
+    return [[found[m] for m in sorted(found)] for found in sets.values() if len(found) > 1]
+
+
+def granularity(runs: Sequence[RecordedRun], path: Path) -> None:
+    """Learning curves by granularity, and where each ends (paper, Figure 8)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=WIDE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
+    curves, solved, spent = figure.subplots(1, 3, width_ratios=(2.8, 1, 1))
+    by_m = {f"m = {run.params['granularity']}": run for run in runs}
+    _draw_curves(curves, by_m)
+    curves.legend(fontsize=12, frameon=False, loc="lower right")
+    _bars(solved, {m: 100 * run.score.pass_at_n for m, run in by_m.items()}, f"pass@{_n(runs)} at the end (%)")
+    _bars(spent, {m: run.iterations[-1].prompt_per_task for m, run in by_m.items()}, "prompt tokens per task")
+    spent.set_yticklabels([])
+    figure.savefig(path)
+
+
+def _draw_curves(axes: Axes, runs: Mapping[str, RecordedRun]) -> None:
+    for index, (name, run) in enumerate(runs.items()):
+        points = _points(run)
+        emphasis = (len(runs) - 1 - index) / max(len(runs) - 1, 1)
+        axes.plot(
+            [point.tokens for point in points],
+            [100 * point.pass_at_n for point in points],
+            linestyle=LINES[index // len(COLOURS) % len(LINES)],
+            linewidth=1.2 + 3.6 * emphasis,
+            marker=MARKERS[index % len(MARKERS)],
+            markersize=7 + 8 * emphasis,
+            markerfacecolor="none",
+            markeredgewidth=2,
+            color=COLOURS[index % len(COLOURS)],
+            label=name,
+        )
+    _style(axes)
+    axes.grid(color="#dddddd", linewidth=0.8)
+    axes.set_xlabel("prompt tokens per task", fontsize=13)
+    axes.set_ylabel(f"pass@{_n(list(runs.values()))} (% of tasks)", fontsize=13)
+    axes.set_ylim(-3, 111)
+    axes.set_yticks(range(0, 101, 20))
+    axes.set_xlim(left=0)
+    axes.margins(x=0.08)
+    axes.locator_params("x", nbins=6)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+
+
+def _bars(axes: Axes, values: Mapping[str, float], label: str) -> None:
+    """Bars with their values at their ends, in the colours of the curves."""
+    bars = axes.barh(list(values), list(values.values()), color=COLOURS[: len(values)], height=0.55)
+    axes.bar_label(bars, [f"{value:,.0f}" for value in values.values()], padding=4, fontsize=12)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.45 * max(values.values(), default=0) or 1)
+    axes.set_xticks([])
+    axes.set_title(label, fontsize=12)
+    _style(axes)
+    axes.spines["bottom"].set_visible(False)
+    axes.tick_params(length=0)
+
+
+def _style(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=12)
+
+
+def _points(run: RecordedRun) -> list[Point]:
+    return [Point(it.prompt_per_task, it.score.pass_at_n, title(it.index, it.label)) for it in run.iterations]
+
+
+def _curve(run: RecordedRun, counts: list[TaskCount]) -> list[float]:
+    return pass_at_k_curve(counts, len(run.tasks), run.samples)
+
+
+def _n(runs: Sequence[RecordedRun]) -> str:
+    """What to call n in pass@n: the number, where the runs agree in it."""
+    numbers = {run.samples for run in runs}
+    return str(numbers.pop()) if len(numbers) == 1 else "n"

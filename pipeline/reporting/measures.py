@@ -1,0 +1,148 @@
+"""How often a program is right and how varied its answers are, counted from the attempts.
+
+- pass@k is unbiased (paper, Equation 1), with c and n of each task's best temperature; an unsolved task counts 0.
+- An answer that never came enters no figure.
+- Diversity is taken per task, then averaged over the tasks that have such answers (paper, Table 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import fmean
+
+from optimizers import Attempt, TaskCount, pass_at_k
+from pipeline.paths import TASKS
+from step_runtime.canonical import canonical_key
+from step_runtime.classes import program_class
+from step_runtime.parser import parse
+from step_runtime.scope import static_scope
+from step_runtime.task import load_task
+
+GROUPS = ("attn", "gemm", "bmm", "norm", "rope", "index", "expert", "etoe")
+"""The benchmark's groups in the order of the paper's Table 4."""
+
+Label = Callable[[str], str | None]
+"""From a task's name to what it is counted under; None leaves it out."""
+
+ORACLES = TASKS.parent / "oracles"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How a set of tasks fared; pass@k from 0 to 1, of all samples there are where these are fewer than k."""
+
+    tasks: int
+    solved: int
+    pass_at_1: float
+    pass_at_8: float
+    pass_at_n: float
+
+
+@dataclass(frozen=True, slots=True)
+class Diversity:
+    """Distinct syntax trees per answer, from 0 to 1; None where no task has such answers."""
+
+    success: float | None
+    failure: float | None
+    overall: float | None
+
+
+def best_counts(attempts: Iterable[Attempt]) -> dict[str, TaskCount]:
+    """Each task's count at its best temperature, the first of equals; tasks that have no scored attempt are left out.
+
+    Args:
+        attempts: of one iteration, in the algorithm's order.
+    """
+    drawn: dict[tuple[str, float], list[bool]] = {}
+    for attempt in attempts:
+        if attempt.scored:
+            drawn.setdefault((attempt.task_key, attempt.temperature), []).append(attempt.passed)
+    best: dict[str, TaskCount] = {}
+    for (key, temperature), passed in drawn.items():
+        count = TaskCount(key, temperature, sum(passed), len(passed))
+        if key not in best or _rate(count) > _rate(best[key]):
+            best[key] = count
+    return best
+
+
+def score(names: Sequence[str], counts: Mapping[str, TaskCount]) -> Score:
+    """The score of the tasks `names`, at least one; a task without a count is unsolved."""
+    known = [counts[name] for name in names if name in counts]
+
+    def at(k: int) -> float:
+        return sum(pass_at_k(c.samples, c.successes, min(k, c.samples)) for c in known) / len(names)
+
+    solved = sum(count.successes > 0 for count in known)
+    return Score(len(names), solved, at(1), at(8), solved / len(names))
+
+
+def scores_by(label: Label, names: Iterable[str], counts: Mapping[str, TaskCount]) -> dict[str, Score]:
+    """The score of each set of tasks with one label, in order of appearance; tasks labelled None are left out."""
+    sets: dict[str, list[str]] = {}
+    for name in names:
+        if (key := label(name)) is not None:
+            sets.setdefault(key, []).append(name)
+    return {key: score(members, counts) for key, members in sets.items()}
+
+
+def group_of(name: str) -> str:
+    """A task's group, the folder in its name; `own` for a file elsewhere, whose name has none."""
+    folder, slash, _ = name.rpartition("/")
+    return folder if slash else "own"
+
+
+def in_group_order(names: Iterable[str]) -> list[str]:
+    """The names by group, the benchmark's groups first; otherwise as they came."""
+    names = list(names)
+    groups = dict.fromkeys([*GROUPS, *map(group_of, names)])
+    place = {group: index for index, group in enumerate(groups)}
+    return sorted(names, key=lambda name: place[group_of(name)])
+
+
+@lru_cache(maxsize=1024)
+def class_of(name: str) -> str | None:
+    """A benchmark task's class, `A1`, `AR`, `S1` or `SR` (paper, Table 2), by its oracle; None for other tasks."""
+    oracle = ORACLES / f"{name}.step"
+    if not oracle.is_file():
+        return None
+    program, _ = parse(oracle.read_text(encoding="utf-8"), static_scope(load_task(TASKS / f"{name}.yaml")))
+    return program_class(program)
+
+
+def diversity(attempts: Iterable[Attempt], inputs: Mapping[str, Sequence[str]]) -> Diversity:
+    """Distinct syntax trees among the correct, the wrong and all answers, each divided by their number.
+
+    Args:
+        attempts: of any number of tasks.
+        inputs: the names of each task's inputs, by its name.
+    """
+    trees: dict[str, list[tuple[bool, str]]] = {}
+    for attempt in attempts:
+        text = answer(attempt)
+        if attempt.scored and text is not None:
+            key = _tree(text, tuple(inputs.get(attempt.task_key, ())))
+            trees.setdefault(attempt.task_key, []).append((attempt.passed, key))
+
+    def mean(kinds: tuple[bool, ...]) -> float | None:
+        groups = ([key for passed, key in answers if passed in kinds] for answers in trees.values())
+        shares = [len(set(group)) / len(group) for group in groups if group]
+        return fmean(shares) if shares else None
+
+    return Diversity(success=mean((True,)), failure=mean((False,)), overall=mean((True, False)))
+
+
+def answer(attempt: Attempt) -> str | None:
+    """The program that an attempt proposed, or the text that could not be read as one; None if nothing came."""
+    impl = attempt.outputs.get("impl", attempt.text)
+    return None if impl is None else str(impl)
+
+
+@lru_cache(maxsize=1 << 17)
+def _tree(text: str, inputs: tuple[str, ...]) -> str:
+    return canonical_key(text, inputs)
+
+
+def _rate(count: TaskCount) -> float:
+    return count.successes / count.samples

@@ -1,0 +1,335 @@
+"""A recorded run read back from the store, and its figures recomputed from the attempts alone.
+
+- Of MLflow's metrics and of what the optimizer said of itself nothing is read; what a killed run had uploaded counts.
+- A task of the run without a right answer in it may have been solved by the run that it went on from; that answer's
+  counts are read from the run's experience.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from optimizers import Attempt, TaskCount, TokenCount
+from optimizers.selection import level_label
+from pipeline import store
+from pipeline.domain import code_length
+from pipeline.errors import UsageError
+from pipeline.reporting import measures
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+    from step_runtime.task import Task
+
+ID_PREFIX = 6
+"""Characters from which on a text may stand for a run by the beginning of its id."""
+TELLING = {
+    "optimizer": "{}", "lm": "{}", "guardian": "guardian {}", "proposer": "{}", "granularity": "m = {}",
+    "samples": "{} samples", "temperatures": "T {}", "task_set_digest": "tasks {}", "program": "{}", "seed": "seed {}",
+}  # fmt: skip
+"""The parameters that tell runs of one page apart, and how each is put into a legend."""
+ALWAYS_TOLD = ("optimizer", "lm")
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One iteration, as its attempts tell.
+
+    Attributes:
+        index: from 0.
+        label: `None`, `H_1`, `HM_2`, …
+        attempts: in the algorithm's order.
+        solved: names of the tasks solved here for the first time.
+        score: over all tasks of the run, each with the counts of the iteration that solved it.
+        prompt_per_task: input tokens since the run began, averaged over all its tasks (paper, Figure 7, x-axis).
+    """
+
+    index: int
+    label: str
+    attempts: tuple[Attempt, ...]
+    solved: tuple[str, ...]
+    score: measures.Score
+    prompt_per_task: float
+
+    @property
+    def tokens(self) -> TokenCount:
+        """What the iteration took, all predictors together."""
+        return TokenCount.sum(count for attempt in self.attempts for count in attempt.tokens.values())
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """A run, as its artifacts tell.
+
+    Attributes:
+        run_id: MLflow's.
+        name: for people; several runs may have one name.
+        label: tells it from the other runs of the page.
+        status: MLflow's word on how it ended, or `RUNNING`.
+        started: when, in UTC.
+        params: the options it was made with, as text.
+        tasks: by name, by group.
+        iterations: in order, at least one.
+        counts: of the tasks solved, at the best temperature of the iteration that solved each.
+        programs: of the tasks solved, the one that it was remembered by.
+        samples: n, the most scored samples that a task has at one temperature of an iteration.
+    """
+
+    run_id: str
+    name: str
+    label: str
+    status: str
+    started: datetime
+    params: Mapping[str, str]
+    tasks: Mapping[str, Task]
+    iterations: tuple[Iteration, ...]
+    counts: Mapping[str, TaskCount]
+    programs: Mapping[str, str]
+    samples: int
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """Of all iterations."""
+        return [attempt for iteration in self.iterations for attempt in iteration.attempts]
+
+    @property
+    def inputs(self) -> dict[str, list[str]]:
+        """The names of each task's inputs."""
+        return {name: [spec.name for spec in task.inputs] for name, task in self.tasks.items()}
+
+    @property
+    def score(self) -> measures.Score:
+        """At the end."""
+        return self.iterations[-1].score
+
+    @property
+    def solved_in(self) -> dict[str, int]:
+        """The index of the iteration that solved each task solved here."""
+        return {name: iteration.index for iteration in self.iterations for name in iteration.solved}
+
+
+def read_runs(wanted: Sequence[str]) -> list[RecordedRun]:
+    """The runs that the texts stand for, by their options, then by time; without any text, the latest run.
+
+    Args:
+        wanted: ids, beginnings of ids (6 characters or more) or of names, which may stand for several runs.
+
+    Raises:
+        UsageError: a text stands for no run, or a run has nothing to report.
+    """
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    client, experiment = store.open_store()
+    runs = sorted(_chosen(_all_runs(client, experiment), wanted), key=_place)
+    labels = _labels(runs)
+    return [_read(client, run, label) for run, label in zip(runs, labels, strict=True)]
+
+
+def replay(
+    attempts: Mapping[int, Sequence[Attempt]],
+    labels: Mapping[int, str],
+    names: Sequence[str],
+    inherited: Mapping[str, TaskCount],
+) -> tuple[tuple[Iteration, ...], dict[str, TaskCount]]:
+    """The iterations, and the counts of the tasks that are solved at the end.
+
+    Args:
+        attempts: of each iteration, by its index.
+        labels: of each iteration.
+        names: of the run's tasks.
+        inherited: the counts of the tasks that were solved before the run began.
+    """
+    counts, iterations = dict(inherited), []
+    prompt = 0
+    for index in sorted(attempts):
+        fared = measures.best_counts(attempts[index])
+        solved = {name: c for name, c in fared.items() if c.successes and name not in counts}
+        counts |= solved
+        prompt += sum(count.input for attempt in attempts[index] for count in attempt.tokens.values())
+        score = measures.score(names, counts)
+        iterations.append(
+            Iteration(index, labels[index], tuple(attempts[index]), tuple(solved), score, prompt / len(names))
+        )
+    return tuple(iterations), counts
+
+
+def with_cycles(iterations: Sequence[Iteration], granularity: int) -> tuple[Iteration, ...]:
+    """The iterations with the cycle in their labels, `HM_2`; one begins after each that solved something.
+
+    What is no level of demonstrations, such as `None`, stays as it is.
+    """
+    levels = {level_label(level, granularity) for level in range(granularity)}
+    labelled, cycle, fresh = [], 0, True
+    for iteration in iterations:
+        label = iteration.label
+        if label in levels:
+            cycle += fresh
+            fresh = bool(iteration.solved)
+            label = f"{label}_{cycle}"
+        labelled.append(replace(iteration, label=label))
+    return tuple(labelled)
+
+
+def _all_runs(client: MlflowClient, experiment: str) -> list[Run]:
+    """The runs that are not an iteration of another, the latest first."""
+    runs, token = [], None
+    while True:
+        page = client.search_runs([experiment], order_by=["attributes.start_time DESC"], page_token=token)
+        runs += [run for run in page if "mlflow.parentRunId" not in run.data.tags]
+        token = page.token
+        if not token:
+            return runs
+
+
+def _chosen(runs: Sequence[Run], wanted: Sequence[str]) -> list[Run]:
+    if not wanted:
+        recorded = [run for run in runs if run.data.metrics]
+        if not recorded:
+            raise UsageError("no run is recorded yet; make one: python -m pipeline.compile --optimizer adaptive")
+        return recorded[:1]
+    chosen: dict[str, Run] = {}
+    for text in wanted:
+        matching = [run for run in runs if text and _stands_for(text, run)]
+        if not matching:
+            latest = ", ".join(f"{run.info.run_name!r} ({run.info.run_id[: ID_PREFIX + 2]})" for run in runs[:3])
+            raise UsageError(f"{text}: no such run; the latest are {latest or 'none'}")
+        chosen |= {run.info.run_id: run for run in matching}
+    return list(chosen.values())
+
+
+def _stands_for(text: str, run: Run) -> bool:
+    by_id = len(text) >= ID_PREFIX and run.info.run_id.startswith(text)
+    return by_id or str(run.info.run_name).startswith(text)
+
+
+def _place(run: Run) -> tuple[list[str], int, int]:
+    """Runs that differ in granularity alone stand beside each other, by granularity."""
+    told = [run.data.params.get(key, "") for key in TELLING if key != "granularity"]
+    return told, _granularity(run.data.params), run.info.start_time
+
+
+def _granularity(params: Mapping[str, str]) -> int:
+    m = params.get("granularity", "")
+    return int(m) if m.isdigit() else 3
+
+
+def _labels(runs: Sequence[Run]) -> list[str]:
+    """A short label a run: optimizer and LM where the page has several, then only what else tells equal ones apart."""
+    if len(runs) == 1:
+        return [str(runs[0].info.run_name)]
+    labels: list[tuple[str, ...]] = [()] * len(runs)
+    for key, words in TELLING.items():
+        values = [run.data.params.get(key) for run in runs]
+        rivals: dict[tuple[str, ...], set[str]] = {}
+        for label, value in zip(labels, values, strict=True):
+            rivals.setdefault(() if key in ALWAYS_TOLD else label, set()).update([value] if value is not None else [])
+        for place, value in enumerate(values):
+            contested = len(rivals[() if key in ALWAYS_TOLD else labels[place]]) > 1
+            if contested and value is not None:
+                labels[place] += (words.format(PurePath(value).stem if key == "program" else value),)
+    joined = [", ".join(label) or str(run.info.run_name) for label, run in zip(labels, runs, strict=True)]
+    repeated = Counter(joined)
+    return [
+        f"{label} ({run.info.run_id[:ID_PREFIX]})" if repeated[label] > 1 else label
+        for run, label in zip(runs, joined, strict=True)
+    ]
+
+
+def _read(client: MlflowClient, run: Run, label: str) -> RecordedRun:
+    from mlflow.exceptions import MlflowException
+
+    run_id, params = run.info.run_id, run.data.params
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            folder = Path(client.download_artifacts(run_id, "", scratch))
+        except (MlflowException, OSError):
+            folder = Path(scratch)
+        attempts, levels = _attempts(folder)
+        tasks = _tasks(folder / "tasks")
+        remembered = _tasks(folder / "solutions")
+        inherited = _inherited(folder / "experience.json", tasks, attempts.values())
+    if not any(attempts.values()) or not tasks:
+        raise UsageError(f"the run {run.info.run_name!r} ({run_id}) has no recorded answers; nothing to report")
+    names = measures.in_group_order(tasks)
+    iterations, counts = replay(attempts, levels, names, inherited)
+    iterations = with_cycles(iterations, _granularity(params))
+    told = {name: task.impl for name, task in remembered.items() if task.impl}
+    return RecordedRun(
+        run_id=run_id,
+        name=str(run.info.run_name),
+        label=label,
+        status=run.info.status,
+        started=datetime.fromtimestamp(run.info.start_time / 1000, UTC),
+        params=params,
+        tasks={name: tasks[name] for name in names},
+        iterations=iterations,
+        counts=counts,
+        programs={name: told.get(name) or _shortest(name, iterations) for name in names if name in counts},
+        samples=_most_samples(a for drawn in attempts.values() for a in drawn),
+    )
+
+
+def _attempts(folder: Path) -> tuple[dict[int, list[Attempt]], dict[int, str]]:
+    """The attempts of each iteration, and what its folder `03_HM` calls it."""
+    attempts: dict[int, list[Attempt]] = {}
+    levels: dict[int, str] = {}
+    for path in sorted(folder.glob("iterations/*/attempts.jsonl.gz")):
+        try:
+            lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+            read = [_attempt(line) for line in lines]
+        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+            where = path.relative_to(folder)
+            raise UsageError(f"{where}: cannot read the attempts: {type(error).__name__}: {error}") from None
+        for attempt in read:
+            attempts.setdefault(attempt.iteration, []).append(attempt)
+            levels[attempt.iteration] = re.sub(r"^\d+_", "", path.parent.name)
+    return attempts, levels
+
+
+def _attempt(line: str) -> Attempt:
+    """An attempt without what no figure needs; programs drawn again are kept in memory once."""
+    data: dict[str, Any] = json.loads(line)
+    outputs = {"impl": sys.intern(str(data["outputs"]["impl"]))} if "impl" in data["outputs"] else {}
+    return Attempt.from_dict(data | {"feedback": {}, "outputs": outputs})
+
+
+def _tasks(folder: Path) -> dict[str, Task]:
+    """The tasks in a folder of artifacts, by name."""
+    from step_runtime.task import loads_task
+
+    paths = sorted(folder.rglob("*.yaml"))
+    names = [path.relative_to(folder).with_suffix("").as_posix() for path in paths]
+    return {name: loads_task(path.read_text("utf-8"), name) for name, path in zip(names, paths, strict=True)}
+
+
+def _inherited(path: Path, tasks: Iterable[str], drawn: Iterable[Sequence[Attempt]]) -> dict[str, TaskCount]:
+    """The counts of the tasks that an earlier run had solved: nobody answered them rightly in this one."""
+    own = {attempt.task_key for attempts in drawn for attempt in attempts if attempt.passed}
+    entries = json.loads(path.read_text("utf-8"))["entries"] if path.is_file() else []
+    return {
+        entry["task_key"]: TaskCount(entry["task_key"], entry["temperature"], entry["successes"], entry["samples"])
+        for entry in entries
+        if entry["task_key"] in set(tasks) - own
+    }
+
+
+def _most_samples(attempts: Iterable[Attempt]) -> int:
+    drawn = Counter((a.iteration, a.task_key, a.temperature) for a in attempts if a.scored)
+    return max(drawn.values(), default=0)
+
+
+def _shortest(name: str, iterations: Iterable[Iteration]) -> str:
+    """The right answer with the least code, where a run died before it chose one."""
+    right = (a for iteration in iterations for a in iteration.attempts if a.task_key == name and a.passed)
+    return min((str(measures.answer(attempt)) for attempt in right), key=code_length, default="")

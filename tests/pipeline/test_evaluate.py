@@ -1,0 +1,210 @@
+"""Evaluating a program holds these.
+
+- The figures are those that follow from the answers: counts, pass@k, groups, classes, diversity, tokens.
+- The program is sampled as it is, with the demonstrations that it carries.
+- Figures are an answer, whatever they are: exit code 0; a fault is one line and a code of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from mlflow import MlflowClient
+
+from optimizers import Attempt, TaskCount
+from pipeline import evaluate, save_program, store
+from pipeline.agent import Agent
+from pipeline.errors import run_command
+from pipeline.paths import TASKS
+from pipeline.reporting import measures
+from step_runtime.task import load_task
+from tests.pipeline.answering import COMPLETION_TOKENS, PROMPT_TOKENS, Engine, use, write_tasks
+from tests.pipeline.scripted import RIGHT
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
+    engine = Engine()
+    use(engine, monkeypatch)
+    return engine
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_tasks(tmp_path / "mine")
+
+
+@pytest.fixture
+def compiled(folder: Path, tmp_path: Path) -> Path:
+    """A program that shows how to double."""
+    agent = Agent("none")
+    demo = dspy.Example(task=load_task(folder / "double.yaml"), impl=RIGHT)
+    agent.proposer.predict.demos = [demo]
+    path = tmp_path / "compiled.json"
+    save_program(agent, path)
+    return path
+
+
+def run(*argv: str) -> int:
+    return run_command(evaluate.NAME, evaluate.main, [*argv, "--samples", "4", "--threads", "2"])
+
+
+def attempt(task: str, sample: int, impl: str, passed: bool, temperature: float = 0.7) -> Attempt:
+    score = float(passed)
+    return Attempt(0, 0, task, temperature, sample, 0, outputs={"impl": impl}, score=score, passed=passed)
+
+
+def test_the_figures_follow_from_the_answers(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Counts, pass@k and tokens of the three tasks; an own file has no class and the group `own`."""
+    assert run("--program", "none", "--tasks", str(folder), "--temperatures", "0.7", "--json") == 0
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    by_task = result["by_task"]
+    assert (by_task["double"]["correct"], by_task["double"]["samples"], by_task["double"]["class"]) == (4, 4, None)
+    c = by_task["triple"]["correct"]
+    assert 0 < c < 4, "the script solves some"
+    assert (by_task["halve"]["correct"], by_task["halve"]["pass_at_n"]) == (0, 0)
+    assert result["pass_at_1"] == pytest.approx((1 + c / 4) / 3)
+    assert result["pass_at_n"] == result["pass_at_8"] == pytest.approx(2 / 3)
+    assert (result["solved"], result["unsolved"]) == (["double", "triple"], ["halve"])
+    assert result["by_group"]["own"]["pass_at_1"] == result["pass_at_1"]
+    assert result["by_class"] == {}
+    assert engine.calls == 12 == result["answers"]
+    assert result["tokens"] == {"prompt": 12 * PROMPT_TOKENS, "completion": 12 * COMPLETION_TOKENS, "cached": 0}
+    assert result["tokens_by_module"]["proposer.predict"]["calls"] == 12
+
+
+def test_a_program_keeps_its_demonstrations(
+    engine: Engine, folder: Path, compiled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The LM triples every time once it is shown how to double."""
+    argv = ("--program", str(compiled), "--tasks", str(folder / "triple.yaml"), "--json")
+    assert run(*argv) == 0
+    assert json.loads(capsys.readouterr().out)["pass_at_1"] == 1
+
+
+def test_the_same_seed_gives_the_same_figures_whatever_the_threads(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def figures(threads: str) -> dict[str, Any]:
+        argv = ["--program", "none", "--tasks", str(folder), "--json", "--samples", "4", "--threads", threads]
+        assert run_command(evaluate.NAME, evaluate.main, argv) == 0
+        return json.loads(capsys.readouterr().out) | {"seconds": 0}
+
+    assert figures("1") == figures("5")
+
+
+def test_the_benchmark_has_the_classes_of_table_2() -> None:
+    """A1 7, AR 8, S1 7, SR 4, read off the oracles."""
+    names = [path.relative_to(TASKS).with_suffix("").as_posix() for path in TASKS.rglob("*.yaml")]
+    classes = measures.scores_by(measures.class_of, names, {})
+    assert {kind: score.tasks for kind, score in classes.items()} == {"A1": 7, "AR": 8, "S1": 7, "SR": 4}
+
+
+def test_groups_stand_in_the_order_of_the_paper() -> None:
+    """The benchmark's own first, then others as they came."""
+    names = measures.in_group_order(["x", "etoe/0", "mine/1", "gemm/1", "attn/2", "gemm/0"])
+    assert names == ["attn/2", "gemm/1", "gemm/0", "etoe/0", "x", "mine/1"]
+
+
+def test_the_best_temperature_counts() -> None:
+    """The highest rate, the first of equals; an attempt without an answer is in no count."""
+    drawn = [attempt("a", i, "x", i < 1, 0.4) for i in range(4)] + [attempt("a", i, "x", i < 1, 0.7) for i in range(2)]
+    drawn += [
+        Attempt(0, 0, "a", 0.7, 2, 0, error="no answer"),
+        *(attempt("b", i, "x", False, t) for i, t in [(0, 0.4), (0, 0.7)]),
+    ]
+    assert measures.best_counts(drawn) == {"a": TaskCount("a", 0.7, 1, 2), "b": TaskCount("b", 0.4, 0, 1)}
+
+
+def test_diversity_is_distinct_trees_per_answer_averaged_over_tasks() -> None:
+    """A hand-worked case: renaming and comments make no new tree, and a task without wrong answers has no failure."""
+    renamed = RIGHT.replace("E1", "out") + "  # the same"
+    drawn = [attempt("a", 0, RIGHT, True), attempt("a", 1, renamed, True), attempt("a", 2, "return E0", False)]
+    drawn += [attempt("a", 3, "return E0", False), attempt("b", 0, RIGHT, True), attempt("b", 1, "return [E0]", True)]
+    drawn.append(Attempt(0, 0, "a", 0.7, 9, 0, error="no answer"))
+    found = measures.diversity(drawn, {"a": ["E0"], "b": ["E0"]})
+    assert asdict(found) == {"success": (1 / 2 + 2 / 2) / 2, "failure": 1 / 2, "overall": (2 / 4 + 2 / 2) / 2}
+    assert asdict(measures.diversity([], {})) == {"success": None, "failure": None, "overall": None}
+
+
+def test_the_table_tells_groups_classes_and_tasks(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Benchmark tasks beside own ones."""
+    assert run("--program", "none", "--tasks", str(folder / "double.yaml"), "gemm/1", "--temperatures", "0.7") == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["gemm", "1", "0", "0.000", "0.000"] in rows
+    assert ["own", "1", "1", "1.000", "1.000"] in rows
+    assert ["S1", "1", "0", "0.000", "0.000"] in rows
+    assert ["all", "2", "1", "0.500", "0.500"] in rows
+    assert ["double", "4", "of", "4", "0.7", "1.000", "1"] in rows
+
+
+def test_output_gets_the_object_that_is_printed(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "figures.json"
+    assert run("--program", "none", "--tasks", str(folder), "--json", "-o", str(path)) == 0
+    assert json.loads(path.read_text()) == json.loads(capsys.readouterr().out)
+
+
+def test_record_leaves_a_run_in_the_store(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only when asked for, and with what is needed to repeat it."""
+    assert run("--program", "none", "--tasks", str(folder), "--json") == 0
+    assert json.loads(capsys.readouterr().out)["run_id"] is None
+    assert run("--program", "none", "--tasks", str(folder), "--json", "--record") == 0
+    result = json.loads(capsys.readouterr().out)
+    recorded = MlflowClient(tracking_uri=store.store_uri()).get_run(result["run_id"])
+    assert recorded.data.metrics["pass_at_n"] == pytest.approx(result["pass_at_n"])
+    assert {"program": "none", "samples": "4", "guardian": "gated"}.items() <= recorded.data.params.items()
+
+
+def test_an_lm_that_gives_out_leaves_the_figures_until_then(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 3 and a message; where nothing came, nothing on stdout."""
+    engine.fail_from = 9
+    assert run("--program", "none", "--tasks", str(folder), "--json") == 3
+    out, err = capsys.readouterr()
+    assert json.loads(out)["without_answer"] >= 1
+    assert "the key was revoked; the figures above are of what was done" in err
+    engine.fail_from = 1
+    assert run("--program", "none", "--tasks", str(folder), "--json") == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "the key was revoked" in err.splitlines()[-1]
+
+
+def test_bad_usage_is_told_in_one_line(
+    engine: Engine, folder: Path, compiled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, and the LM is not asked."""
+    cases = [
+        ((), "--program"),
+        (("--program", str(tmp_path / "no.json")), "no.json: cannot read the program"),
+        (("--program", str(folder / "double.yaml")), "expected a compiled program in JSON"),
+        (("--program", str(compiled), "--guardian", "paper"), "this program was compiled with none"),
+        (("--program", "none", "--tasks", str(tmp_path / "none")), "no such task"),
+        (("--program", "none", "-o", str(tmp_path)), "--output: can't write the file"),
+    ]
+    for argv, told in cases:
+        assert run("--tasks", str(folder / "double.yaml"), *argv) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert told in err
+        assert err.count("\n") == 1, err
+    assert engine.calls == 0
+
+
+def test_the_embedded_lm_is_evaluated_offline(store_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without `--lm`, on a benchmark task."""
+    argv = ["--program", "none", "--tasks", str(TASKS / "gemm" / "1.yaml"), "--samples", "2", "--json"]
+    assert run_command(evaluate.NAME, evaluate.main, argv) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["lm"].startswith("embedded/")
+    assert result["by_class"]["S1"]["tasks"] == 1

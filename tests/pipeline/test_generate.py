@@ -1,0 +1,193 @@
+"""Generating programs holds these.
+
+- What is shown or written as a solution passes the verifier; a task without one gets the best failures, with reasons.
+- No more is asked than needed, and what is found does not depend on threads.
+- Files are whole or absent, and an existing one is replaced on request only.
+- What was verified before a fault or an interrupt is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+from optimizers import Attempt, Sampling
+from optimizers.sampling import Sampler
+from pipeline import generate
+from pipeline.agent import Agent
+from pipeline.errors import run_command
+from pipeline.failures import summarize
+from pipeline.metric import Metric
+from pipeline.search import search
+from step_runtime import verify
+from step_runtime.task import load_task
+from tests.pipeline.answering import COMPLETION_TOKENS, PROMPT_TOKENS, WRONG, Engine, use, write_tasks
+from tests.pipeline.scripted import RIGHT
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    engine = Engine()
+    use(engine, monkeypatch)
+    return engine
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_tasks(tmp_path / "mine")
+
+
+def run(*argv: str) -> int:
+    common = ["--program", "none", "--samples", "8", "--threads", "1", "--temperatures", "0.4,0.7"]
+    return run_command(generate.NAME, generate.main, [*argv, *common])
+
+
+def test_a_solved_task_is_written_as_a_task_that_verifies(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As YAML with its `impl`, and as the program's text; nothing else lies in the folder."""
+    out = tmp_path / "new" / "out"
+    names = [str(folder / name) for name in ("double.yaml", "triple.yaml")]
+    assert run(*names, "-o", str(out), "--format", "both") == 0
+    solved = load_task(out / "triple.yaml")
+    assert verify(solved).passed
+    assert (out / "triple.step").read_text() == f"{RIGHT}\n"
+    assert sorted(path.name for path in out.iterdir()) == ["double.step", "double.yaml", "triple.step", "triple.yaml"]
+    assert solved.without_impl() == load_task(folder / "triple.yaml")
+    assert str(out / "double.yaml") in capsys.readouterr().out
+
+
+def test_programs_go_to_stdout_without_a_folder(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(str(folder / "double.yaml")) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("double: verified, answer 1, temperature 0.4\n")
+    assert all(f"  {line}" in out for line in RIGHT.splitlines())
+
+
+def test_no_more_is_asked_than_needed(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One answer for what is right at once; all samples only for what is never right; tokens are counted for all."""
+    assert run(str(folder / "double.yaml"), str(folder / "halve.yaml"), "--json") == 1
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (result["tasks"]["double"]["answers"], result["tasks"]["halve"]["answers"]) == (1, 16)
+    assert engine.calls == 17
+    assert result["tokens"] == {"prompt": 17 * PROMPT_TOKENS, "completion": 17 * COMPLETION_TOKENS, "cached": 0}
+    assert (result["solved"], result["unsolved"]) == (["double"], ["halve"])
+
+
+def test_the_answer_found_does_not_depend_on_threads(engine: Engine, folder: Path) -> None:
+    """The earliest of those that pass, by the order of drawing."""
+    task = load_task(folder / "triple.yaml")
+
+    def found(threads: int) -> tuple[float, int]:
+        sampler = Sampler(Metric(), Sampling(16, (0.4, 0.7), threads, seed=1))
+        with dspy.context(lm=dspy.LM("scripted", engine=engine, cache=False)):
+            answer = search(Agent("none"), [task], sampler, lambda name: None).found(task.name)
+        assert answer is not None
+        return answer.temperature, answer.sample
+
+    assert found(1) == found(3) == found(8)
+
+
+def test_a_task_without_a_solution_gets_its_best_failures(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, nothing written; the furthest stage first, with the program and its diagnostics as rendered."""
+    assert run(str(folder / "halve.yaml"), "-o", str(tmp_path / "out")) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("halve: no verified program\n  16 answers, all wrong\n  they fail at: value ")
+    assert out.index("fails at value") < out.index("halve:1:8: name: E7 is not defined")
+    assert "halve:1:8: value: output S0 differs from the reference" in out
+    assert "      return E7\n             ^^" in out
+    assert not (tmp_path / "out").exists()
+
+
+def test_failures_are_ordered_by_stage_then_by_how_common_they_are() -> None:
+    """And counted by meaning: renamed programs are one; requests without an answer stand apart."""
+
+    def wrong(impl: str, stage: str, code: str) -> Attempt:
+        feedback = {"stage": stage, "codes": [code], "feedback": f"t: {code}"}
+        return Attempt(0, 0, "t", 0.7, 0, 0, outputs={"impl": impl}, score=0.0, feedback=feedback)
+
+    drawn = [wrong("return E7", "parse", "unknown-name")] * 5
+    drawn += [wrong("A = step.Copy().apply(E0)\nreturn A", "value", "value"), wrong(WRONG[1], "value", "value")]
+    drawn += [wrong(WRONG[1].replace("E9", "x"), "value", "value"), wrong("return [E0]", "shape", "count")]
+    drawn.append(Attempt(0, 0, "t", 0.7, 0, 0, error="LMTimeoutError: too slow"))
+    found = summarize(drawn)
+    assert list(found.stages.items()) == [("value", 3), ("shape", 1), ("parse", 5)]
+    assert next(iter(found.diagnostics.items())) == ("unknown-name", 5)
+    assert [(failure.stage, failure.count) for failure in found.best] == [("value", 2), ("value", 1), ("shape", 1)]
+    assert (found.without_answer, found.reason) == (1, "LMTimeoutError: too slow")
+
+
+def test_a_file_that_exists_is_left_alone_unless_forced(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Found out before the LM is asked."""
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "double.yaml").write_text("mine")
+    assert run(str(folder / "double.yaml"), "-o", str(out)) == 2
+    assert "double.yaml exists; --force overwrites" in capsys.readouterr().err
+    assert (engine.calls, (out / "double.yaml").read_text()) == (0, "mine")
+    assert run(str(folder / "double.yaml"), "-o", str(out), "--force") == 0
+    assert load_task(out / "double.yaml").impl == RIGHT
+
+
+def test_what_was_verified_before_the_lm_gave_out_is_kept(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 3; where nothing came at all, one line and nothing on stdout."""
+    engine.fail_from = 6
+    assert run(str(folder / "double.yaml"), str(folder / "halve.yaml"), "-o", str(tmp_path / "out")) == 3
+    out, err = capsys.readouterr()
+    assert load_task(tmp_path / "out" / "double.yaml").impl == RIGHT
+    assert "halve: no verified program" in out
+    assert "the key was revoked; what was verified is kept" in err
+    engine.fail_from = 1
+    assert run(str(folder / "halve.yaml")) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "the key was revoked" in err
+
+
+def test_an_interrupt_keeps_what_was_verified(
+    engine: Engine, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 130, as Ctrl-C comes when the first task is told to be solved."""
+    told: list[str] = []
+
+    def interrupt(message: str) -> None:
+        told.append(message)
+        if message.endswith(": verified"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(generate, "tell", interrupt)
+    assert run(str(folder / "double.yaml"), str(folder / "halve.yaml"), "-o", str(tmp_path / "out")) == 130
+    assert load_task(tmp_path / "out" / "double.yaml").impl == RIGHT
+    assert "what was verified is kept" in told[-1]
+
+
+def test_bad_usage_is_told_in_one_line(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, and the LM is not asked."""
+    (tmp_path / "file").write_text("")
+    cases = [
+        ((), "TASK"),
+        ((str(tmp_path / "none.yaml"),), "no such task"),
+        ((str(folder / "double.yaml"), "-o", str(tmp_path / "file")), "is no folder"),
+        ((str(folder / "double.yaml"), "--format", "pdf"), "--format"),
+    ]
+    for argv, told in cases:
+        assert run(*argv) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert told in err
+        assert err.count("\n") == 1, err
+    assert engine.calls == 0
