@@ -1,38 +1,48 @@
 """Applies functions to many elements at once.
 
-Functions are written for one element. Where `torch.func.vmap` takes a function, it runs once over a whole
-batch; where it refuses (a data-dependent `if`, `.item()`) or would differ from element-wise execution, the
-function runs element by element. Which of the two is found once per function, by trying on its first batch.
+Functions are written for one element. Each runs in the fastest of three ways that gives what element by element
+gives, found by a trial when it first meets elements of some layout:
+
+- traced: its operators, written down once, are replayed on whole batches, and folds whose form allows it are done
+  for all steps at once;
+- vmapped: its code runs once per batch under `torch.func.vmap`, on copies, where it writes into its input or a trace
+  does not see all that it uses;
+- single: its code runs once per element, in stream order, where it branches on data (`if`, `.item()`), keeps state
+  in Python, or is random.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from functools import partial
+from math import prod
+from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor
 
-from step_runtime.errors import RunError, TaskCodeError
+from step_runtime import calls
+from step_runtime.calls import Data, element_layout
+from step_runtime.errors import RunError
 from step_runtime.functions import Fn
-from step_runtime.shapes import Sizes, evaluate
-from step_runtime.types import DType, Element, components_of, layout
+from step_runtime.shapes import Sizes
+from step_runtime.tracing import Product
+from step_runtime.trials import try_fold, try_map
+from step_runtime.types import components_of, layout
+from step_runtime.ways import OneElement, Shape, StreamData, Traced, Way
 
-Data: TypeAlias = tuple[Tensor, ...]
-"""One tensor per tuple component."""
+__all__ = ["Applier", "Data", "StreamData", "element_layout"]
 
-_PROBED = 3
-"""Elements of a first batch that are also computed one by one, to hold vmap to them."""
+_Key: TypeAlias = tuple[Any, ...]
 
-
-def element_layout(element: Element, sizes: Sizes) -> tuple[int, ...]:
-    """The torch shape of one element at the sizes given."""
-    return tuple(evaluate(dim, sizes) for dim in layout(element))
+_GROWTH = 16
+"""A function is tried again on a batch so many times as large as the one of its trial."""
 
 
 class Applier:
-    """Runs functions over batches in one floating type; remembers per function whether vmap takes it.
+    """Runs functions over batches in one floating type; remembers how each function runs.
+
+    `map` and `fold` raise TaskCodeError where a function failed or returned something other than it declares,
+    and RunError where the time is up.
 
     Args:
         dtype: what every output is cast to; None keeps what a function returns.
@@ -42,104 +52,73 @@ class Applier:
     def __init__(self, dtype: torch.dtype | None = None, deadline: float | None = None) -> None:
         self.dtype = dtype
         self.deadline = deadline
-        self._vmapped: dict[Fn, bool] = {}
+        self._ways: dict[_Key, tuple[Way, int]] = {}
+        self._symbols: dict[Fn, list[str]] = {}
 
-    def initial(self, fn: Fn, batch: int, sizes: Sizes) -> Data:
-        """`fn`'s initial state for `batch` elements, each component `(batch, *layout)`."""
-        state = self._checked(fn, _call(fn, fn.getInit), fn.output, sizes, what="getInit")
-        return tuple(part.expand(batch, *part.shape) for part in state)
+    def map(self, fn: Fn, data: StreamData, dims: int, sizes: Sizes) -> StreamData:
+        """`fn` on each element of a stream with `dims` dims, `(*dims, *layout)` per component; so is the result."""
+        self._tick(fn)
+        outer, key = self._outline(fn, data, dims, sizes)
+        batch = prod(outer)
+        if not batch:
+            return self._empty(fn, outer, sizes)
+        way = self._known(key, batch)
+        if way is not None:
+            return way.map(data, outer)
+        way, result = try_map(self._one(fn, 0, sizes), data, outer)
+        self._ways[key] = way, batch
+        return result
 
-    def map(self, fn: Fn, inputs: Data, sizes: Sizes) -> Data:
-        """`fn` on each of `(batch, *layout)` elements."""
-        return self._run(fn, (inputs,), sizes)
+    def fold(self, fn: Fn, data: StreamData, dims: int, b: int, sizes: Sizes, *, scan: bool) -> Data:
+        """`fn` folded over the `b` inner dims of a stream with `dims` dims, innermost fastest.
 
-    def step(self, fn: Fn, state: Data, inputs: Data, sizes: Sizes) -> Data:
-        """One step of a fold: `fn` on `(batch, *layout)` states and elements."""
-        return self._run(fn, (state, inputs), sizes)
+        The result is the last state of each fold, or for a scan every state, which keeps all dims.
+        """
+        self._tick(fn)
+        shape, key = self._outline(fn, data, dims, sizes)
+        kept = shape if scan else shape[: dims - b]
+        way = self._known(key, prod(shape))
+        initial = way.initial if way and way.initial else calls.initial(fn, sizes, self.dtype)
+        if 0 in shape:
+            return tuple(part.expand(*kept, *part.shape) for part in initial)
+        if not scan and isinstance(way, Traced) and way.sums:
+            inner = tuple(range(dims - b, dims))
+            return ((data.sum(inner) if isinstance(data, Product) else data[0].sum(inner)) + initial[0],)
+        folds = prod(shape[: dims - b])
+        rows = tuple(part.reshape(folds, -1, *part.shape[dims:]) for part in data)
+        if way is not None:
+            result = way.fold(initial, rows, scan=scan)
+        else:
+            way, result = try_fold(self._one(fn, len(initial), sizes), initial, rows, scan=scan)
+            self._ways[key] = way, prod(shape)
+        return tuple(part.reshape(*kept, *part.shape[2 if scan else 1 :]) for part in result)
 
-    def _run(self, fn: Fn, args: tuple[Data, ...], sizes: Sizes) -> Data:
+    def _outline(self, fn: Fn, data: StreamData, dims: int, sizes: Sizes) -> tuple[Shape, _Key]:
+        """The sizes of a stream's dims, and what tells trials apart: the function and the layouts of its elements."""
+        if fn not in self._symbols:
+            layouts = [dim for element in components_of(fn.output) for dim in layout(element)]
+            self._symbols[fn] = sorted({symbol.name for dim in layouts for symbol in dim.free_symbols})
+        given = [sizes[name] for name in self._symbols[fn]]
+        if isinstance(data, Product):
+            return data.shape[:dims], (fn, *given, data.shape[dims:], self.dtype)
+        taken = [value for part in data for value in (part.shape[dims:], part.dtype)]
+        return data[0].shape[:dims], (fn, *given, *taken)
+
+    def _known(self, key: _Key, batch: int) -> Way | None:
+        """The way that was found, if it may be relied on for a batch of this size."""
+        if key not in self._ways:
+            return None
+        way, tried = self._ways[key]
+        return way if way.usable(batch <= _GROWTH * tried) else None
+
+    def _one(self, fn: Fn, states: int, sizes: Sizes) -> OneElement:
+        return OneElement(fn, states, sizes, self.dtype, partial(self._tick, fn))
+
+    def _tick(self, fn: Fn) -> None:
         if self.deadline is not None and time.monotonic() > self.deadline:
             raise RunError("time-limit", f"the run took longer than its limit; it had come to function {fn.label}")
-        batch = args[0][0].shape[0]
-        if batch == 0:
-            return self._empty(fn, args, sizes)
-        if fn not in self._vmapped:
-            return self._probe(fn, args, batch, sizes)
-        return self._batched(fn, args, sizes) if self._vmapped[fn] else self._one_by_one(fn, args, batch, sizes)
 
-    def _empty(self, fn: Fn, args: tuple[Data, ...], sizes: Sizes) -> Data:
-        dtype = self.dtype or args[-1][0].dtype
-        return tuple(torch.zeros((0, *element_layout(part, sizes)), dtype=dtype) for part in components_of(fn.output))
-
-    def _probe(self, fn: Fn, args: tuple[Data, ...], batch: int, sizes: Sizes) -> Data:
-        few = min(batch, _PROBED)
-        some = tuple(tuple(part[:few] for part in arg) for arg in args)
-        exact = self._one_by_one(fn, some, few, sizes)
-        try:
-            # Clones, as a function that writes into its input would spoil a stream that others share.
-            result = self._batched(fn, tuple(tuple(part.clone() for part in arg) for arg in args), sizes)
-            same = all(torch.allclose(r[:few], e, equal_nan=True) for r, e in zip(result, exact, strict=True))
-        except Exception:
-            # Whatever vmap does not take, element by element decides: a real failure shows there.
-            same = False
-        self._vmapped[fn] = same
-        return result if same else self._one_by_one(fn, args, batch, sizes)
-
-    def _batched(self, fn: Fn, args: tuple[Data, ...], sizes: Sizes) -> Data:
-        def one(*element: Data) -> Data:
-            return self._checked(fn, _apply(fn, element), fn.output, sizes)
-
-        versions = [part._version for arg in args for part in arg]
-        result = torch.func.vmap(one)(*args)
-        if versions != [part._version for arg in args for part in arg]:
-            # It writes into its inputs, which other streams share.
-            raise RunError("mutation", f"function {fn.label} writes into its input")
-        return tuple(result)
-
-    def _one_by_one(self, fn: Fn, args: tuple[Data, ...], batch: int, sizes: Sizes) -> Data:
-        rows = []
-        for index in range(batch):
-            if self.deadline is not None and time.monotonic() > self.deadline:
-                raise RunError("time-limit", f"the run took longer than its limit, in function {fn.label}")
-            element = tuple(tuple(part[index].clone() for part in arg) for arg in args)
-            rows.append(self._checked(fn, _apply(fn, element), fn.output, sizes))
-        return tuple(torch.stack(column) for column in zip(*rows, strict=True))
-
-    def _checked(self, fn: Fn, result: object, dtype: DType, sizes: Sizes, what: str = "apply") -> Data:
-        components = components_of(dtype)
-        if not isinstance(result, list | tuple):
-            raise TaskCodeError(
-                f"function {fn.label}: {what} returned {type(result).__name__}; "
-                f"expected a list of {len(components)} tensors, one per component of {dtype}"
-            )
-        if len(result) != len(components):
-            raise TaskCodeError(
-                f"function {fn.label}: {what} returned {len(result)} components; "
-                f"expected {len(components)}, one per component of {dtype}"
-            )
-        return tuple(
-            self._component(part, element_layout(element, sizes), f"function {fn.label}: component {index} of {what}")
-            for index, (part, element) in enumerate(zip(result, components, strict=True))
-        )
-
-    def _component(self, value: object, expected: tuple[int, ...], who: str) -> Tensor:
-        if not isinstance(value, Tensor):
-            if not isinstance(value, int | float):
-                raise TaskCodeError(f"{who} is a {type(value).__name__}; expected a tensor of shape {expected}")
-            value = torch.tensor(float(value))
-        if tuple(value.shape) != expected:
-            raise TaskCodeError(f"{who} has shape {tuple(value.shape)}; expected {expected}")
-        return value if self.dtype is None or value.dtype == self.dtype else value.to(self.dtype)
-
-
-def _apply(fn: Fn, element: tuple[Data, ...]) -> Sequence[Tensor]:
-    return _call(fn, fn.apply, *(list(arg) for arg in element))
-
-
-def _call(fn: Fn, method: Callable[..., Sequence[Tensor]], *args: list[Tensor]) -> Sequence[Tensor]:
-    try:
-        return method(*args)
-    except TaskCodeError:
-        raise
-    except Exception as error:
-        raise TaskCodeError(f"function {fn.label} raised {type(error).__name__}: {error}") from error
+    def _empty(self, fn: Fn, outer: Shape, sizes: Sizes) -> Data:
+        dtype = self.dtype or torch.get_default_dtype()
+        shapes = [(*outer, *element_layout(element, sizes)) for element in components_of(fn.output)]
+        return tuple(torch.zeros(shape, dtype=dtype) for shape in shapes)

@@ -2,14 +2,15 @@
 
 `canonical_key` groups texts by isomorphic syntax tree (paper, Sections 3.1 and 6.2): a consistent renaming of
 variables, comments and layout do not count. `graph_key` groups by dataflow graph: programs of one key compute
-the same by the same primitives.
+the same by the same primitives. Constants count with their type, and no key depends on Python's `hash`.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from step_runtime.parser import read
@@ -22,69 +23,93 @@ def canonical_key(text: str, inputs: Sequence[str] = ()) -> str:
 
     `inputs` are the task's input names, which a `def body` may call otherwise.
     """
+    return _tree_key(text, tuple(inputs))
+
+
+@functools.lru_cache(maxsize=4096)
+def _tree_key(text: str, inputs: tuple[str, ...]) -> str:
     source = read(text)
     if source.diagnostics:
         return "text:" + _digest(" ".join(text.split()))
-    renamer = _Renamer()
+    writer = _Writer()
     for index, parameter in enumerate(source.parameters or ()):
         known = inputs[index] if index < len(inputs) else f"parameter {index}"
-        renamer.names[parameter.arg] = known
-    statements = [s for s in source.statements if not _is_text(s)]
-    return "tree:" + _digest("\n".join(ast.dump(renamer.statement(s)) for s in statements))
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        writer.names[parameter.arg] = known
+    writer.write([*source.statements])
+    return "tree:" + _digest("\n".join(writer.words))
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-class _Renamer(ast.NodeTransformer):
-    """Numbers every binding in order; a use means the binding before it, and other names stay."""
+class _Writer:
+    """Writes a syntax tree as words. Every binding gets a number; a use means the binding before it.
+
+    Names that nothing binds stay. Fields come in the order in which names are bound: a value before its target.
+    """
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
-        self.count = 0
+        self.words: list[str] = []
+        self._count = 0
 
-    def statement(self, node: ast.stmt) -> ast.AST:
-        result: ast.AST = self.visit(node)
-        return result
+    def write(self, value: Any) -> None:
+        """Appends the words for a node, a list of nodes, or a constant, with its type."""
+        if isinstance(value, ast.Name):
+            self._name(value)
+        elif isinstance(value, ast.AST):
+            self._node(value)
+        elif isinstance(value, list):
+            self.words.append("[")
+            for item in value:
+                if not _is_text(item):
+                    self.write(item)
+            self.words.append("]")
+        else:
+            self.words.append(repr(value))
 
-    def visit_Assign(self, node: ast.Assign) -> Any:
-        # The value is read before its target is bound.
-        value = self.visit(node.value)
-        return ast.Assign([self.visit(target) for target in node.targets], value)
-
-    def visit_For(self, node: ast.For) -> Any:
-        iterable = self.visit(node.iter)
-        target = self.visit(node.target)
-        return ast.For(target, iterable, [self.visit(s) for s in node.body if not _is_text(s)], [])
-
-    def visit_ListComp(self, node: ast.ListComp) -> Any:
-        outer = dict(self.names)
-        generators = []
-        for generator in node.generators:
-            iterable = self.visit(generator.iter)
-            generators.append(ast.comprehension(self.visit(generator.target), iterable, generator.ifs, 0))
-        result = ast.ListComp(self.visit(node.elt), generators)
-        self.names = outer
-        return result
-
-    def visit_Name(self, node: ast.Name) -> Any:
+    def _name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Store):
-            self.names[node.id] = f"variable {self.count}"
-            self.count += 1
-        return ast.Name(self.names.get(node.id, node.id), node.ctx)
+            self.names[node.id] = f"variable {self._count}"
+            self._count += 1
+        self.words.append(self.names.get(node.id, node.id))
+
+    def _node(self, node: ast.AST) -> None:
+        kind = type(node)
+        self.words.append(kind.__name__)
+        if kind is ast.ListComp:
+            outer = dict(self.names)
+            self._fields(node, ("generators", "elt"))
+            self.names = outer
+        else:
+            self._fields(node, _ORDER.get(kind, node._fields))
+
+    def _fields(self, node: ast.AST, names: Sequence[str]) -> None:
+        for name in names:
+            if name != "ctx":
+                self.write(getattr(node, name))
 
 
-def graph_key(program: Program) -> str:
+_ORDER: Mapping[type[ast.AST], Sequence[str]] = {
+    ast.Assign: ("value", "targets"),
+    ast.For: ("iter", "target", "body", "orelse"),
+    ast.comprehension: ("iter", "target", "ifs", "is_async"),
+}
+
+
+def _is_text(node: Any) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def graph_key(program: Program, *, whole: bool = False) -> str:
     """A digest of the live part of a program's graph, whatever the order of independent primitives.
 
     Every stream is described by the primitive that made it, its place among the results and the descriptions
     of what that primitive consumed; Copy and Identity say nothing. Streams are checked for the affine rule
     before: the key tells what a program computes, not whether it may.
+
+    With `whole`, primitives that no result depends on count too, as all of a program runs and any may fail.
     """
     known: dict[StreamId, str] = {i: f"input {name}" for i, name in enumerate(program.inputs)}
     effects = []
@@ -96,6 +121,6 @@ def graph_key(program: Program) -> str:
         made = _digest(f"{print_primitive(node.op)}({operands})")
         known |= {stream: f"{made}.{index}" for index, stream in enumerate(node.outputs)}
         # A Merge may fail on its data even where nothing uses its result.
-        if node.op.name in ("Merge", "Reshape"):
+        if whole or node.op.name in ("Merge", "Reshape"):
             effects.append(made)
     return _digest(f"{sorted(set(effects))} -> {[known[stream] for stream in program.results]}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from step_runtime.types import DType
 
@@ -49,6 +49,10 @@ class Fn:
             TypeError: the function has none.
         """
         raise TypeError(f"function {self.label} carries no state")
+
+    def sources(self) -> tuple[Callable[..., Any], ...]:
+        """The Python functions that run when it does: what they can reach decides whether it may be traced."""
+        return (self.apply, self.getInit) if self.stateful else (self.apply,)
 
     def __repr__(self) -> str:
         return f"{self.label}: {self.input} -> {self.output}"

@@ -40,6 +40,10 @@ class TaskFn(DeclaredFn):
         """The author's code on one element."""
         return self._code(*args)
 
+    def sources(self) -> tuple[Callable[..., Any], ...]:
+        """The author's code; the initial state is declared."""
+        return (self._code,)
+
     def getInit(self) -> Sequence[Tensor]:
         """Each component filled with its declared initial value."""
         sizes = {symbol.name: size for symbol, size in self._namespace["ctx"].items()}
@@ -59,6 +63,7 @@ class TaskInstance:
         self.task = task
         self.dtype = dtype
         self._widen = dtype == torch.float64
+        self._drawn: dict[int, dict[str, Data]] = {}
         self._namespace = self._base_namespace(sizes)
         self.fns: dict[str, Fn] = {}
         for spec in task.fns:
@@ -134,13 +139,16 @@ class TaskInstance:
 
         Tensors have torch shape `reversed(dims) + layout`. The same seed gives the same data.
         """
-        generator = torch.Generator().manual_seed(seed)
-        data = {spec.name: self._tensors(spec, generator) for spec in (*self.task.inputs, *self.task.parameters)}
+        if seed not in self._drawn:
+            generator = torch.Generator().manual_seed(seed)
+            specs = (*self.task.inputs, *self.task.parameters)
+            self._drawn[seed] = {spec.name: self._tensors(spec, generator) for spec in specs}
+        data = self._drawn[seed]
         seen: dict[str, Any] = self._namespace["input_data"]
         seen.clear()
-        # Clones: a snippet that writes into its input must not reach the streams.
+        # Clones: a snippet that writes into its input must not reach the streams, nor either of them the next run.
         seen.update({name: parts[0].clone() for name, parts in data.items()})
-        return {spec.name: data[spec.name] for spec in self.task.inputs}
+        return {spec.name: tuple(part.clone() for part in data[spec.name]) for spec in self.task.inputs}
 
     def _tensors(self, spec: TensorSpec, generator: torch.Generator) -> Data:
         stream = self.task.stream_type(spec)

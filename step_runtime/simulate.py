@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from step_runtime.batching import Applier, Data
+from step_runtime.batching import Applier, Data, StreamData
 from step_runtime.check import Types
 from step_runtime.errors import RuleError, Span, StepError
 from step_runtime.primitives import Frame, Operand
@@ -31,7 +31,7 @@ def simulate(program: Program, types: Types, inputs: Mapping[str, Data], sizes: 
         NodeError: a rule was broken by the data, a function failed, or the time was up.
     """
     frame = Frame(dict(sizes), applier)
-    values: dict[StreamId, Data] = {index: inputs[name] for index, name in enumerate(program.inputs)}
+    values: dict[StreamId, StreamData] = {index: inputs[name] for index, name in enumerate(program.inputs)}
     last_use = {stream: index for index, node in enumerate(program.nodes) for stream in node.inputs}
     kept = set(program.results)
     for index, node in enumerate(program.nodes):
@@ -45,7 +45,7 @@ def simulate(program: Program, types: Types, inputs: Mapping[str, Data], sizes: 
         for stream in node.inputs:
             if last_use[stream] == index and stream not in kept:
                 values.pop(stream, None)
-    return [values[stream] for stream in program.results]
+    return [tuple(values[stream]) for stream in program.results]
 
 
 def _known(types: Sequence[StreamType | None], stream: StreamId) -> StreamType:

@@ -9,23 +9,26 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from step_runtime.batching import Applier, Data
+from step_runtime.canonical import graph_key
 from step_runtime.check import Types, check_affine, check_outputs, infer_types
 from step_runtime.errors import STAGES, Diagnostic, RuleError, Stage
 from step_runtime.instance import TaskInstance, instances
 from step_runtime.limits import Limits, check_size
 from step_runtime.parser import Source, evaluate, read
 from step_runtime.program import Program
+from step_runtime.scope import Scope
 from step_runtime.simulate import NodeError, simulate
 from step_runtime.task import Task
 
 SEEDS = (0, 1)
 _TORCH = threading.RLock()
 """Held while an author's code runs, as torch's default dtype and random state belong to the process."""
+_NO_MEMORY = "the run asked for more memory than it may have"
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Verifier:
     Args:
         seeds: one random input each, at every set of sizes.
         dtype: the floating type both sides compute in.
+        remember: whether a program is not run if one of the same graph was.
 
     Raises:
         TaskError: the task cannot be used.
@@ -74,6 +78,7 @@ class Verifier:
         seeds: Sequence[int] = SEEDS,
         limits: Limits | None = None,
         dtype: torch.dtype = torch.float64,
+        remember: bool = True,
     ) -> None:
         self.task = task
         self.limits = limits or Limits()
@@ -82,7 +87,14 @@ class Verifier:
         with _TORCH:
             self._instances = instances(task, dtype=dtype)
         self._references: dict[tuple[int, int], list[Data]] = {}
+        self._remember = remember
+        self._results: dict[tuple[str, ...], Diagnostic | None] = {}
         self._applier = Applier(dtype)
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """The names that programs may use, at each set of sizes, as the task's `global` left them."""
+        return tuple(instance.scope for instance in self._instances)
 
     def verify(self, text: str) -> Verdict:
         """The verdict on a program text; never raises for a bad program.
@@ -106,13 +118,29 @@ class Verifier:
             if isinstance(result, list):
                 return result
             checked.append(result)
+        found = self._result(checked)
+        return [] if found is None else [found]
+
+    def _result(self, checked: Sequence[_Checked]) -> Diagnostic | None:
+        """What running finds; known without, for a program of the same graph as one before at every set of sizes."""
+        key = tuple(graph_key(one.program, whole=True) for one in checked)
+        if key not in self._results:
+            found = self._run_all(checked)
+            if not self._remember or (found is not None and found.stage == "run"):
+                # It tells a place in this text, and the first of several failures may be another one elsewhere.
+                return found
+            self._results[key] = found
+        known = self._results[key]
+        return known and replace(known, span=checked[0].program.result_span)
+
+    def _run_all(self, checked: Sequence[_Checked]) -> Diagnostic | None:
         with _TORCH:
             for index, (instance, one) in enumerate(zip(self._instances, checked, strict=True)):
                 for seed in self._seeds:
                     found = self._run(index, instance, one, seed)
                     if found is not None:
-                        return [found]
-        return []
+                        return found
+        return None
 
     def _check(self, source: Source, instance: TaskInstance) -> _Checked | list[Diagnostic]:
         """All that is known without running, at one set of sizes."""
@@ -137,10 +165,15 @@ class Verifier:
         torch.set_default_dtype(self._dtype)
         try:
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
+                # Of the processor alone: torch.manual_seed notes a stack trace for each other device, every time.
+                torch.default_generator.manual_seed(seed)
                 results = simulate(checked.program, checked.types, inputs, instance.sizes, self._applier)
         except NodeError as error:
             return _run_failure(error, where)
+        except (MemoryError, RuntimeError) as error:
+            if not refused_memory(error):
+                raise
+            return Diagnostic("run", "memory-limit", _NO_MEMORY, None, (where,))
         finally:
             torch.set_default_dtype(before)
         return self._compare(results, reference, checked.program, where)
@@ -182,13 +215,22 @@ def _run_failure(error: NodeError, where: str) -> Diagnostic:
     if isinstance(cause, RuleError):
         return Diagnostic("run", cause.code, cause.message, error.span, (*cause.details, where), cause.hint)
     hint = "this is the task's own code, not the program"
-    return Diagnostic("run", "task-function", str(cause), error.span, (where,), hint)
+    code = "memory-limit" if refused_memory(cause.__cause__) else "task-function"
+    return Diagnostic("run", code, str(cause), error.span, (where,), hint)
+
+
+def refused_memory(error: BaseException | None) -> bool:
+    """Whether an error is Python's or torch's for memory that the system did not give."""
+    # On a CPU, torch has no class of its own for it.
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "allocate memory" in str(error))
 
 
 def _difference(result: torch.Tensor, reference: torch.Tensor) -> str | None:
     """How a result differs from its reference, or None where it does not."""
     if result.shape != reference.shape:
         return f"has shape {tuple(result.shape)}, expected {tuple(reference.shape)}"
+    if torch.equal(result, reference):
+        return None
     try:
         torch.testing.assert_close(result, reference, equal_nan=True)
     except AssertionError:

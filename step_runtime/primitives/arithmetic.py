@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any, ClassVar
 
-import torch
-
-from step_runtime.batching import Data
+from step_runtime.batching import StreamData
 from step_runtime.errors import RuleError
 from step_runtime.functions import Fn
 from step_runtime.primitives.base import Frame, Operand, Primitive, Rules, check_input, function, whole
@@ -41,9 +38,9 @@ class Zip(Primitive):
         """The flat tuple of both element types, at the shape of both."""
         return (zip_types(*inputs),)
 
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """The components of both, side by side."""
-        return (inputs[0].data + inputs[1].data,)
+        return ((*inputs[0].data, *inputs[1].data),)
 
 
 @dataclass(frozen=True)
@@ -70,14 +67,11 @@ class Map(Primitive):
         check_input(self.fn, zipped.dtype, "Map")
         return (StreamType(self.fn.output, zipped.shape),)
 
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """`fn` over all elements as one batch."""
-        dims = len(inputs[0].type.shape)
-        data = tuple(part for operand in inputs for part in operand.data)
-        outer = data[0].shape[:dims]
-        flat = tuple(part.reshape(prod(outer), *part.shape[dims:]) for part in data)
-        result = frame.applier.map(self.fn, flat, frame.sizes)
-        return (tuple(part.reshape(*outer, *part.shape[1:]) for part in result),)
+        data = [operand.data for operand in inputs]
+        parts = data[0] if len(data) == 1 else tuple(part for zipped in data for part in zipped)
+        return (frame.applier.map(self.fn, parts, len(inputs[0].type.shape), frame.sizes),)
 
 
 @dataclass(frozen=True)
@@ -105,12 +99,9 @@ class _Fold(Primitive):
             )
         check_input(self.fn, stream.dtype, self.name)
 
-    def _folds(self, inputs: Sequence[Operand]) -> tuple[tuple[int, ...], int, int, Data]:
-        """Stream dims in torch order, number of folds, steps in each, and data as `(folds, steps, *layout)`."""
+    def _folded(self, inputs: Sequence[Operand], frame: Frame, *, scan: bool) -> tuple[StreamData, ...]:
         dims = len(inputs[0].type.shape)
-        shape = tuple(inputs[0].data[0].shape[:dims])
-        folds, steps = prod(shape[: dims - self.b]), prod(shape[dims - self.b :])
-        return shape, folds, steps, tuple(part.reshape(folds, steps, *part.shape[dims:]) for part in inputs[0].data)
+        return (frame.applier.fold(self.fn, inputs[0].data, dims, self.b, frame.sizes, scan=scan),)
 
 
 @dataclass(frozen=True)
@@ -122,14 +113,9 @@ class Accum(_Fold):
         self._check(inputs[0])
         return (StreamType(self.fn.output, inputs[0].shape[self.b :]),)
 
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
-        """The last state of every fold; all folds advance together, step by step."""
-        shape, folds, steps, data = self._folds(inputs)
-        state = frame.applier.initial(self.fn, folds, frame.sizes)
-        for step in range(steps):
-            state = frame.applier.step(self.fn, state, tuple(part[:, step] for part in data), frame.sizes)
-        outer = shape[: len(shape) - self.b]
-        return (tuple(part.reshape(*outer, *part.shape[1:]) for part in state),)
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
+        """The last state of every fold."""
+        return self._folded(inputs, frame, scan=False)
 
 
 @dataclass(frozen=True)
@@ -141,15 +127,6 @@ class Scan(_Fold):
         self._check(inputs[0])
         return (StreamType(self.fn.output, inputs[0].shape),)
 
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
-        """Every state of every fold; all folds advance together, step by step."""
-        shape, folds, steps, data = self._folds(inputs)
-        state = frame.applier.initial(self.fn, folds, frame.sizes)
-        if not steps:
-            return (tuple(part.new_zeros((*shape, *part.shape[1:])) for part in state),)
-        states = []
-        for step in range(steps):
-            state = frame.applier.step(self.fn, state, tuple(part[:, step] for part in data), frame.sizes)
-            states.append(state)
-        columns = (torch.stack(column, dim=1) for column in zip(*states, strict=True))
-        return (tuple(part.reshape(*shape, *part.shape[2:]) for part in columns),)
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
+        """Every state of every fold."""
+        return self._folded(inputs, frame, scan=True)

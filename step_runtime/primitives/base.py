@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import sympy
 
-from step_runtime.batching import Applier, Data
+from step_runtime.batching import Applier, StreamData
 from step_runtime.errors import RuleError
 from step_runtime.functions import Fn
 from step_runtime.shapes import Dim, Sizes, StreamType, routed_dim
@@ -21,7 +21,7 @@ class Operand(NamedTuple):
     """A stream's type together with its tensors, each of torch shape `reversed(shape) + layout`."""
 
     type: StreamType
-    data: Data
+    data: StreamData
 
 
 @dataclass
@@ -95,7 +95,7 @@ class Primitive(ABC):
         """
 
     @abstractmethod
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """The tensors of the results, for inputs whose types passed `infer`.
 
         Raises:

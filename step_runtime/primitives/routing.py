@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any, ClassVar
 
 import torch
 
-from step_runtime.batching import Data
+from step_runtime.batching import StreamData
 from step_runtime.errors import RuleError, RunError
 from step_runtime.functions import Fn
 from step_runtime.primitives.base import Frame, Operand, Primitive, Rules, check_input, function
@@ -54,14 +54,17 @@ class Partition(Primitive):
             )
         return tuple(StreamType(data.dtype, (*data.shape[:inner], rules.fresh_dim())) for _ in range(count))
 
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """For each stream the chosen slices in stream order; their number becomes its fresh dim's size."""
         outer = len(inputs[1].type.shape)
         bits = _bits(inputs[1])
-        slices = tuple(part.reshape(bits.shape[0], *part.shape[outer:]) for part in inputs[0].data)
-        for number, output in enumerate(outputs):
-            frame.sizes[str(output.shape[-1])] = int(bits[:, number].sum())
-        return tuple(tuple(part[bits[:, number]] for part in slices) for number in range(len(outputs)))
+        counts = bits.sum(0).tolist()
+        # Sorted by stream, and by place for each.
+        chosen = torch.split(bits.t().nonzero()[:, 1], counts)
+        slices = tuple(part.flatten(0, outer - 1) for part in inputs[0].data)
+        for output, count in zip(outputs, counts, strict=True):
+            frame.sizes[output.shape[-1].name] = count
+        return tuple(tuple(part.index_select(0, places) for part in slices) for places in chosen)
 
 
 @dataclass(frozen=True)
@@ -103,28 +106,51 @@ class Merge(Primitive):
         check_input(self.fn, first.dtype, "Merge")
         return (StreamType(self.fn.output, first.shape[:-1] + index.shape),)
 
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
-        """Stream by stream in ascending order, each folded into all index elements that chose it."""
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
+        """The slices in the order in which the index elements take them, folded once per number of slices taken."""
         *streams, index = inputs
         bits = _bits(index)
-        inner_dims = len(streams[0].type.shape) - 1
-        inner = tuple(streams[0].data[0].shape[1 : 1 + inner_dims])
-        count, width = bits.shape[0], prod(inner)
-        state = [
-            part.reshape(count, width, *part.shape[1:]).clone()
-            for part in frame.applier.initial(self.fn, count * width, frame.sizes)
-        ]
-        for number, stream in enumerate(streams):
-            chosen = bits[:, number]
-            slices = int(chosen.sum())
-            _check_count(number, slices, stream.data[0].shape[0])
-            flat = tuple(part.reshape(slices * width, *part.shape[1 + inner_dims :]) for part in stream.data)
-            old = tuple(part[chosen].flatten(0, 1) for part in state)
-            new = frame.applier.step(self.fn, old, flat, frame.sizes)
-            for part, update in zip(state, new, strict=True):
-                part[chosen] = update.reshape(slices, width, *update.shape[1:])
+        counts = bits.sum(0).tolist()
+        for number, (stream, count) in enumerate(zip(streams, counts, strict=True)):
+            _check_count(number, count, stream.data[0].shape[0])
+        inner = streams[0].data[0].shape[1 : len(streams[0].type.shape)]
+        rows = _order(bits, counts)
+        columns = zip(*(stream.data for stream in streams), strict=True)
+        slices = tuple(torch.cat(column).index_select(0, rows) for column in columns)
+        state = self._folded_by_count(slices, bits.sum(1), inner, frame)
         outer = index.data[0].shape[:-1]
-        return (tuple(part.reshape(*outer, *inner, *part.shape[2:]) for part in state),)
+        return (tuple(part.reshape(*outer, *inner, *part.shape[1 + len(inner) :]) for part in state),)
+
+    def _folded_by_count(
+        self, slices: StreamData, taken: torch.Tensor, inner: tuple[int, ...], frame: Frame
+    ) -> StreamData:
+        """`slices` in the order of index elements, of which each folds as many as `taken` says."""
+        most = int(taken.max()) if len(taken) else 0
+        if most * len(taken) == len(slices[0]):
+            return self._folded(slices, most, len(taken), inner, frame)
+        owners = taken.repeat_interleave(taken)
+        merged: list[torch.Tensor] = []
+        for count in sorted(set(taken.tolist())):
+            places = (taken == count).nonzero().flatten()
+            states = self._folded(tuple(part[owners == count] for part in slices), count, len(places), inner, frame)
+            merged = merged or [part.new_empty(len(taken), *part.shape[1:]) for part in states]
+            for part, state in zip(merged, states, strict=True):
+                part.index_copy_(0, places, state)
+        return tuple(merged)
+
+    def _folded(
+        self, slices: StreamData, count: int, elements: int, inner: tuple[int, ...], frame: Frame
+    ) -> StreamData:
+        """`count` slices of shape `inner` for each of so many index elements, folded across the slices."""
+        dims = len(inner) + 2
+        data = tuple(part.reshape(elements, count, *part.shape[1:]).movedim(1, dims - 1) for part in slices)
+        return frame.applier.fold(self.fn, data, dims, 1, frame.sizes, scan=False)
+
+
+def _order(bits: torch.Tensor, counts: list[int]) -> torch.Tensor:
+    """For each bit that is set, element by element, the place of its slice in all streams joined end to end."""
+    starts = [start - 1 for start in itertools.accumulate(counts[:-1], initial=0)]
+    return (bits.cumsum(0) + torch.tensor(starts))[bits]
 
 
 def _check_count(number: int, chosen: int, held: int) -> None:

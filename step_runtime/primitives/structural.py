@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import sympy
 
-from step_runtime.batching import Data
+from step_runtime.batching import StreamData
 from step_runtime.errors import RuleError, RunError
 from step_runtime.primitives.base import Frame, Operand, Primitive, Rules, dim_list, whole
 from step_runtime.shapes import Dim, Sizes, StreamType, as_dim, check_positive, evaluate, format_dim, try_evaluate
@@ -38,7 +38,7 @@ class Promote(Primitive):
         shape = (*stream.shape[: self.b], sympy.Integer(1), *stream.shape[self.b :])
         return (StreamType(stream.dtype, shape),)
 
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """A view."""
         axis = len(inputs[0].type.shape) - self.b
         return (tuple(part.unsqueeze(axis) for part in inputs[0].data),)
@@ -73,7 +73,7 @@ class Flatten(Primitive):
             merged = as_dim(merged * dim)
         return (StreamType(stream.dtype, (*stream.shape[: first - 1], merged, *stream.shape[last + 1 :])),)
 
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """A reshape; row-major order is stream order."""
         rank = inputs[0].type.rank
         start, end = rank - self.L[-1], rank - self.L[0] + 1
@@ -122,7 +122,7 @@ class Reshape(Primitive):
             )
         return as_dim(dim / self.S)
 
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """A reshape; a dim that only the data decides is held to the rule here."""
         stream, data = inputs[0]
         parts = evaluate(self.S, frame.sizes)
@@ -150,12 +150,12 @@ class Repeat(Primitive):
         check_positive(self.n, rules.sizes, "Repeat: n")
         return (StreamType(inputs[0].dtype, (self.n, *inputs[0].shape)),)
 
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """A view."""
         return (_repeated(inputs[0], evaluate(self.n, frame.sizes)),)
 
 
-def _repeated(operand: Operand, times: int) -> Data:
+def _repeated(operand: Operand, times: int) -> StreamData:
     axis = len(operand.type.shape)
     return tuple(part.unsqueeze(axis).expand(*part.shape[:axis], times, *part.shape[axis:]) for part in operand.data)
 
@@ -177,7 +177,7 @@ class RepeatRef(Primitive):
             )
         return (StreamType(data.dtype, reference.shape),)
 
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """A view."""
         reference = inputs[1]
         return (_repeated(inputs[0], reference.data[0].shape[reference.type.rank]),)
@@ -209,7 +209,7 @@ class Bufferize(Primitive):
             raise RuleError("bufferize-tuple", "Bufferize takes no tuples", details, hint)
         return (StreamType(Buffer(stream.dtype, stream.shape[: self.a]), stream.shape[self.a :]),)
 
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """The same tensor: a buffer's layout continues its stream's dims."""
         return (inputs[0].data,)
 
@@ -230,7 +230,7 @@ class Streamify(Primitive):
             )
         return (StreamType(stream.dtype.elem, stream.dtype.dims + stream.shape),)
 
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """The same tensor."""
         return (inputs[0].data,)
 
@@ -247,7 +247,7 @@ class Copy(Primitive):
         """The same type, twice."""
         return (inputs[0], inputs[0])
 
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """The same tensors, which no primitive writes into."""
         return (inputs[0].data, inputs[0].data)
 
@@ -260,6 +260,6 @@ class Identity(Primitive):
         """The same type."""
         return (inputs[0],)
 
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[Data, ...]:
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """The same tensors."""
         return (inputs[0].data,)

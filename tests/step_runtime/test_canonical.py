@@ -92,3 +92,32 @@ def test_a_merge_counts_even_where_it_is_not_used() -> None:
     """A Merge may fail on its data, so that a program with one is not the same as without."""
     merge = "a = step.Partition(N=E).apply((E3, E2))\nb = step.Merge(fn=fn_sum).apply(([a[0], a[0], a[2]], E2))\n"
     assert _key(f"{merge}return E0") != _key("return E0")
+
+
+def test_a_whole_graph_counts_what_no_result_depends_on() -> None:
+    """All of a program runs; Copies and order still do not count."""
+
+    def whole(text: str) -> str:
+        program, found = parse(text, general_scope())
+        assert not found
+        return graph_key(program, whole=True)
+
+    dead = "x = step.Map(fn=fn_square).apply(E3)\n"
+    assert whole(f"{dead}{GENERAL_SOLUTION}") != whole(GENERAL_SOLUTION)
+    assert whole(f"{dead}{GENERAL_SOLUTION}") == whole(GENERAL_SOLUTION.replace("return", f"{dead}return"))
+    assert whole(f"x = step.Identity().apply(E3)\n{GENERAL_SOLUTION}") == whole(GENERAL_SOLUTION)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("x = [1]", "x = [True]"),
+        ("x = [1]", "x = [1.0]"),
+        ("x = ['1']", "x = [1]"),
+        ("for a in [E0]:\n  x = a", "for a in [E0]:\n  x = a\nelse:\n  x = E1"),
+        ("x = [a for a in [E0]]", "x = [a async for a in [E0]]"),
+    ],
+)
+def test_constants_count_with_their_type_and_loops_with_all_they_say(one: str, other: str) -> None:
+    """What the parser tells apart has different keys."""
+    assert canonical_key(one) != canonical_key(other)

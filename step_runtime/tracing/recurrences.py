@@ -1,0 +1,141 @@
+"""Recurrences `s = f(s, x)` over many steps, solved for all steps at once.
+
+    s + x, s - x      sum, or cumulative sum      max(s, x), min(s, x)     maximum, minimum, or cumulative
+    s * x, s / x      product, or cumulative      (s * a + b) / c, ...     linear recurrence, where |a| <= 1
+
+Tensors of all steps have shape `(folds, steps, *layout)`, or one that broadcasts to it; states have
+`(folds, *layout)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+_ATEN = torch.ops.aten
+ADD, _SUB, _MUL, _DIV = _ATEN.add.Tensor, _ATEN.sub.Tensor, _ATEN.mul.Tensor, _ATEN.div.Tensor
+_EXTREMA: dict[OpOverload, tuple[Callable[..., Tensor], Callable[..., Tensor], Callable[..., Any]]] = {
+    _ATEN.maximum.default: (torch.maximum, torch.amax, torch.cummax),
+    _ATEN.minimum.default: (torch.minimum, torch.amin, torch.cummin),
+}
+
+Value: TypeAlias = Tensor | float
+
+
+class Unstable(Exception):
+    """A linear recurrence with factors beyond 1, which might overflow at once where it does not step by step."""
+
+
+class Link(NamedTuple):
+    """A part of a step: `op(s, operand)`, or `op(operand, s)` where the state is not `first`."""
+
+    op: OpOverload
+    operand: Any
+    first: bool
+
+
+def solvable(links: Sequence[Link]) -> bool:
+    """Whether `solve` takes a step of these parts, one after the other."""
+    operators = {link.op for link in links}
+    if operators <= {ADD, _SUB, _MUL, _DIV}:
+        return all(link.first or link.op is not _DIV for link in links)
+    return len(operators) == 1 and operators <= _EXTREMA.keys()
+
+
+def linear(links: Sequence[Link]) -> bool:
+    """Whether a solvable step is a linear recurrence, which takes many torch calls and not one."""
+    operators = {link.op for link in links}
+    return bool(operators & {ADD, _SUB}) and bool(operators & {_MUL, _DIV})
+
+
+def solve(links: Sequence[Link], initial: Tensor, steps: int, *, every: bool) -> Tensor:
+    """The last state, `(folds, *layout)`, or every state, `(folds, steps, *layout)`.
+
+    The links' operands are numbers, or tensors that broadcast to `(folds, steps, *layout)`.
+
+    Raises:
+        Unstable: it has to be run step by step.
+    """
+    shape = (initial.shape[0], steps, *initial.shape[1:])
+    if links and links[0].op in _EXTREMA:
+        return _extremum(links, initial, shape, every)
+    factor, term = _combined(links)
+    if factor is None and term is None:
+        return initial.unsqueeze(1).expand(shape) if every else initial
+    if factor is None:
+        terms = _full(term, initial, shape)
+        return terms.cumsum(1).add_(initial.unsqueeze(1)) if every else terms.sum(1).add_(initial)
+    if term is None:
+        factors = _full(factor, initial, shape)
+        return factors.cumprod(1).mul_(initial.unsqueeze(1)) if every else factors.prod(1).mul_(initial)
+    return _linear(factor, _full(term, initial, shape), initial, every)
+
+
+def _full(value: Value | None, initial: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return torch.as_tensor(value, dtype=initial.dtype).expand(shape)
+
+
+def _extremum(links: Sequence[Link], initial: Tensor, shape: tuple[int, ...], every: bool) -> Tensor:
+    of_two, of_dim, cumulative = _EXTREMA[links[0].op]
+    values = _full(links[0].operand, initial, shape)
+    for link in links[1:]:
+        values = of_two(values, _full(link.operand, initial, shape))
+    if every:
+        return of_two(cumulative(values, 1).values, initial.unsqueeze(1))
+    return of_two(of_dim(values, 1), initial)
+
+
+def _combined(links: Sequence[Link]) -> tuple[Value | None, Value | None]:
+    """The step as `s * factor + term`; None for a factor of 1 and for a term of 0."""
+    factor: Value | None = None
+    term: Value | None = None
+    for op, operand, first in links:
+        if op is ADD:
+            term = operand if term is None else term + operand
+        elif op is _MUL:
+            factor = operand if factor is None else factor * operand
+            term = None if term is None else term * operand
+        elif op is _DIV:
+            factor = 1 / operand if factor is None else factor / operand
+            term = None if term is None else term / operand
+        elif first:
+            term = -operand if term is None else term - operand
+        else:
+            factor = -1.0 if factor is None else -factor
+            term = operand if term is None else operand - term
+    return factor, term
+
+
+def _linear(factor: Value, terms: Tensor, initial: Tensor, every: bool) -> Tensor:
+    factors = torch.as_tensor(factor, dtype=initial.dtype)
+    factors = factors.expand(*terms.shape[:2], *(factors.shape[2:] or [1] * (terms.dim() - 2)))
+    if not bool((factors.abs() <= 1).all()):
+        raise Unstable
+    return _linear_scan(factors, terms, initial) if every else _linear_last(factors, terms, initial)
+
+
+def _linear_last(factors: Tensor, terms: Tensor, initial: Tensor) -> Tensor:
+    """Each term times all later factors, summed."""
+    folds, steps = terms.shape[:2]
+    later = factors.flip(1).cumprod(1).flip(1)
+    weights = torch.cat([later[:, 1:], torch.ones_like(later[:, :1])], 1)
+    if weights[0, 0].numel() == 1:
+        total = torch.bmm(weights.reshape(folds, 1, steps), terms.reshape(folds, steps, -1)).reshape(initial.shape)
+    else:
+        total = (weights * terms).sum(1)
+    return total + later[:, 0] * initial
+
+
+def _linear_scan(factors: Tensor, terms: Tensor, initial: Tensor) -> Tensor:
+    """Every state by doubling: steps are joined to steps of 2, 4, 8, ... (Hillis and Steele, 1986)."""
+    terms = torch.cat([terms[:, :1] + factors[:, :1] * initial.unsqueeze(1), terms[:, 1:]], 1)
+    span, steps = 1, terms.shape[1]
+    while span < steps:
+        terms = torch.cat([terms[:, :span], terms[:, span:] + factors[:, span:] * terms[:, :-span]], 1)
+        factors = torch.cat([factors[:, :span], factors[:, span:] * factors[:, :-span]], 1)
+        span *= 2
+    return terms
