@@ -1,25 +1,28 @@
 """The reward (paper, Section 4.3) as a DSPy metric.
 
-- A program is run once, whatever its variables, comments and layout are called and however often it is drawn.
-- A wrong program is a score of 0 with the reason; a task that fails is an exception, never a wrong answer.
+- A program is verified once, whatever its variables are called, its comments and its layout, and however often it is
+  drawn; verifiers know a graph that they have run before.
+- A wrong program is a score of 0 with the reason, and so is one that a worker process was lost at; a task that fails
+  is an exception, never a wrong answer.
 - Safe to call from any number of threads; the verdicts don't depend on them.
 """
 
 from __future__ import annotations
 
-import functools
-import multiprocessing
-import signal
 import threading
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 import dspy
 
+from pipeline.judge import judge
+from pipeline.pool import WorkerLost
+from pipeline.verdicts import VerdictStore
 from signatures import render_task
 from step_runtime.canonical import canonical_key
-from step_runtime.task import Task, loads_task
-from step_runtime.verify import Verdict, Verifier
+from step_runtime.errors import Diagnostic
+from step_runtime.task import Task
+from step_runtime.verify import Verdict
 
 _NEEDS_A_RUN = (None, "run", "value")
 """Stages of verdicts that isomorphic programs share; the others are cheap to find, and tell places in the text."""
@@ -39,11 +42,14 @@ class Metric:
     """`metric(example, prediction)`: verifies the prediction's `impl` against the example's `task`.
 
     Args:
-        executor: where programs are verified, such as a `process_pool`; None for one thread of this process.
+        executor: where programs are verified, such as a `judge.verification_pool`, or any other whose workers have
+            this package; None for one thread of this process, which a task's function that hangs would hold up.
+        store: verdicts of earlier runs, which gets this one's.
     """
 
-    def __init__(self, executor: Executor | None = None) -> None:
+    def __init__(self, executor: Executor | None = None, store: VerdictStore | None = None) -> None:
         self._executor = executor or ThreadPoolExecutor(1, thread_name_prefix="verify")
+        self._store = store
         self._lock = threading.Lock()
         self._known: dict[tuple[str, str], tuple[str, Future[Verdict]]] = {}
 
@@ -68,34 +74,35 @@ class Metric:
         )
 
     def _judge_once(self, task: Task, key: str, text: str) -> tuple[str, Verdict, bool]:
-        """The text first seen under the key, its verdict, and whether that is the one given."""
+        """The text first seen under the key, its verdict, and whether that was reached now."""
         content = render_task(task)
         with self._lock:
-            known = self._known.get((content, key))
+            known = self._known.get((content, key)) or self._stored(content, key)
             if known is None:
-                future = self._executor.submit(_judge, task.name, content, text)
+                future = self._executor.submit(judge, task.name, content, text)
                 self._known[content, key] = text, future
         judged, future = known or (text, future)
-        return judged, future.result(), known is None
+        verdict = _verdict(future)
+        if known is None and self._store is not None:
+            self._store.put(content, key, text, verdict)
+        return judged, verdict, known is None
+
+    def _stored(self, content: str, key: str) -> tuple[str, Future[Verdict]] | None:
+        """What an earlier run found under the key."""
+        stored = self._store.get(content, key) if self._store else None
+        if stored is None:
+            return None
+        judged, verdict = stored
+        future: Future[Verdict] = Future()
+        future.set_result(verdict)
+        self._known[content, key] = judged, future
+        return judged, future
 
 
-def process_pool(workers: int) -> ProcessPoolExecutor:
-    """Worker processes to verify in, one a core; they leave Ctrl-C to the process that started them."""
-    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_settle_worker)
-
-
-def _settle_worker() -> None:
-    import torch
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)
-
-
-def _judge(name: str, content: str, text: str) -> Verdict:
-    return _verifier(name, content).verify(text)
-
-
-@functools.lru_cache(maxsize=256)
-def _verifier(name: str, content: str) -> Verifier:
-    """One verifier a task and process, as its functions are compiled and its references computed once."""
-    return Verifier(loads_task(content, name))
+def _verdict(future: Future[Verdict]) -> Verdict:
+    """What a worker found, or the one on a program that the worker did not survive."""
+    try:
+        return future.result()
+    except WorkerLost as error:
+        hint = "a function of the task may be at fault, and not the program"
+        return Verdict(False, "run", (Diagnostic("run", error.code, f"verification {error}", hint=hint),))

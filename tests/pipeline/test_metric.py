@@ -3,21 +3,30 @@
 - right is 1 and wrong is 0, with the stage and the reason in the words of the person's and LM's one error style;
 - a program is run once, whatever its names, comments and layout, and from however many threads it comes;
 - what is said of a program points into its own text;
+- a task's function that hangs, crashes or allocates without end costs its own programs a verdict, and nothing else;
+- verdicts that were kept on disk are found by the same code alone, and by any number of runs;
 - a task that fails is an exception, never a wrong answer.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
 
-from pipeline.metric import Metric, Reward, process_pool
-from step_runtime.errors import TaskError
+from pipeline import verdicts
+from pipeline.judge import verification_pool
+from pipeline.metric import Metric, Reward
+from pipeline.pool import WorkerPool
+from pipeline.verdicts import VerdictStore
+from step_runtime.errors import Diagnostic, Span, TaskError
+from step_runtime.verify import Verdict
 from tests.signatures.scripted import BROKEN, ILL_TYPED, REUSING, RIGHT, WRONG, task
 
 EXAMPLE = dspy.Example(task=task()).with_inputs("task")
@@ -146,8 +155,101 @@ def test_dspy_takes_it_as_a_metric() -> None:
     assert metric(EXAMPLE, dspy.Prediction(impl=RIGHT), None, "proposer.predict", []).score == 1.0
 
 
-def test_worker_processes_judge_alike() -> None:
+@pytest.fixture(scope="module")
+def pool() -> Iterator[WorkerPool]:
+    with verification_pool(2, seconds=2.0, memory=2**29) as pool:
+        yield pool
+
+
+def test_worker_processes_judge_alike(pool: WorkerPool) -> None:
     """The verdict is the same in another process, and comes back whole."""
-    with process_pool(1) as pool:
-        pooled, local = judge(Metric(pool), REUSING), judge(Metric(), REUSING)
-    assert (pooled.score, pooled.stage, pooled.feedback) == (local.score, local.stage, local.feedback)
+    for impl in (RIGHT, WRONG, REUSING, ILL_TYPED, BROKEN):
+        pooled, local = judge(Metric(pool), impl), judge(Metric(), impl)
+        assert (pooled.score, pooled.stage, pooled.feedback) == (local.score, local.stage, local.feedback)
+
+
+@pytest.mark.parametrize(
+    ("apply", "code"),
+    [
+        ("while True: pass", "time-limit"),
+        ("import os; os._exit(1)", "crashed"),
+        ("import ctypes; ctypes.string_at(0)", "crashed"),
+        ("x = [bytes(2**26) for _ in iter(int, 1)]", "memory-limit"),
+        ("return [torch.ones(2**36)]", "memory-limit"),
+    ],
+)
+def test_a_function_that_costs_a_worker_costs_its_own_programs_a_verdict(
+    pool: WorkerPool, apply: str, code: str
+) -> None:
+    """Which says what happened; another task's programs are judged meanwhile, and after."""
+    bad = task("bad/0")
+    bad = bad.model_copy(update={"fns": [bad.fns[0].model_copy(update={"apply": apply})]}).named("bad/0")
+    metric = Metric(pool)
+    with ThreadPoolExecutor(3) as threads:
+        lost = threads.submit(judge, metric, RIGHT, dspy.Example(task=bad))
+        others = [threads.submit(judge, metric, impl) for impl in (RIGHT, WRONG)]
+        reward = lost.result()
+        assert [other.result().score for other in others] == [1.0, 0.0]
+    assert (reward.score, reward.stage, reward.codes) == (0.0, "run", [code])
+    assert reward.feedback.startswith("bad/0")
+    assert "hint: " in reward.feedback
+    start = time.monotonic()
+    assert judge(metric, RIGHT, dspy.Example(task=bad)).codes == [code]
+    assert time.monotonic() - start < 0.5, "found once"
+
+
+def test_a_reference_that_hangs_costs_a_verdict_too(pool: WorkerPool) -> None:
+    """The run goes on with the other tasks."""
+    bad = task("bad/1")
+    output = bad.outputs[0].model_copy(update={"data_transform": ["while True: pass\ninput_data['E0']"]})
+    reward = judge(Metric(pool), RIGHT, dspy.Example(task=bad.model_copy(update={"outputs": [output]})))
+    assert reward.codes == ["time-limit"]
+
+
+def test_verdicts_are_found_again_in_another_run(tmp_path: Path) -> None:
+    """Nothing is verified twice, and all is told as before; isomorphic programs included."""
+    store = VerdictStore(tmp_path)
+    first = [judge(Metric(None, store), impl) for impl in (RIGHT, WRONG, REUSING, BROKEN)]
+    store.close()
+    again = VerdictStore(tmp_path)
+    with Counting(1) as executor:
+        metric = Metric(executor, again)
+        second = [judge(metric, impl) for impl in (RIGHT + "\n# done", WRONG, REUSING, BROKEN)]
+        assert executor.count == 0
+        judge(metric, ILL_TYPED)
+        assert executor.count == 1
+    again.close()
+    assert [(r.score, r.stage, r.feedback) for r in first] == [(r.score, r.stage, r.feedback) for r in second]
+    assert [r.seconds for r in second] == [0.0] * 4
+
+
+def test_verdicts_of_other_code_are_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A changed verifier starts anew."""
+    store = VerdictStore(tmp_path)
+    judge(Metric(None, store), RIGHT)
+    store.close()
+    monkeypatch.setattr(verdicts, "verifier_version", lambda: "another")
+    other = VerdictStore(tmp_path)
+    with Counting(1) as executor:
+        judge(Metric(executor, other), RIGHT)
+        assert executor.count == 1
+    other.close()
+
+
+def test_runs_share_a_folder_at_once(tmp_path: Path) -> None:
+    """Two stores write and read the same verdicts, from several threads each."""
+    stores = [VerdictStore(tmp_path) for _ in range(2)]
+    verdict = Verdict(False, "value", (Diagnostic("value", "value", "differs", Span(1, 2, 3, 4), ("where",), "hint"),))
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda n: stores[n % 2].put("task", str(n // 2), "text", verdict), range(400)))
+    assert all(store.get("task", str(n)) == ("text", verdict) for n in range(200) for store in stores)
+    for store in stores:
+        store.close()
+
+
+def test_verdicts_that_depend_on_the_machine_are_not_kept(tmp_path: Path) -> None:
+    """A faster one may do what this one could not in time."""
+    store = VerdictStore(tmp_path)
+    store.put("task", "key", "text", Verdict(False, "run", (Diagnostic("run", "time-limit", "too long"),)))
+    assert store.get("task", "key") is None
+    store.close()

@@ -1,0 +1,168 @@
+"""What a sample costs beside the LM and the verifier, by part: processor time, with an LM that answers at once.
+
+The agent has demonstrations, its attempts are recorded and shown, and every program passes without being run.
+
+How to run: python -m benchmarks.overhead
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import io
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
+
+import dspy
+from dspy import lm15
+from rich.console import Console
+
+import pipeline.agent
+import pipeline.metric
+from benchmarks.mutants import oracles
+from benchmarks.parts import Parts, Place
+from optimizers import sampling
+from optimizers.ledger import Ledger
+from optimizers.metering import _Meter
+from optimizers.single_pass import SinglePass
+from pipeline.agent import Agent
+from pipeline.domain import step_domain
+from pipeline.metric import Metric
+from pipeline.progress import ProgressDisplay
+from pipeline.tracking import Recorder, recorded
+from signatures import YAMLAdapter
+from step_runtime.task import Task
+from step_runtime.verify import Verdict
+
+DEMONSTRATIONS = 8
+LIMIT_MS = 3.0
+
+PLACES: Mapping[str, Sequence[Place]] = {
+    "the scripted LM": [],
+    "adapter: request": [(YAMLAdapter, "format")],
+    "adapter: answer, extraction": [(YAMLAdapter, "parse")],
+    "the guardian's gate": [(pipeline.agent, "_breaking_the_rule")],
+    "metric: canonical key": [(pipeline.metric, "canonical_key")],
+    "metric: the rest": [(Metric, "__call__")],
+    "accounting": [(sampling, "metered"), (Ledger, "add"), (_Meter, "count"), (_Meter, "add_usage")],
+    "recording": [(Recorder, "sample_done"), (Recorder, "iteration_started"), (Recorder, "iteration_finished")],
+    "progress": [(ProgressDisplay, "sample_done")],
+    "DSPy: modules and the LM's client": [(sampling.Sampler, "_ask")],
+}
+
+
+class Instant:
+    """An engine whose answer to a task is its oracle."""
+
+    def __init__(self, answers: Mapping[str, str]) -> None:
+        self._answers = answers
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        """The oracle of the task at the request's end, told by a line of its own."""
+        text = request.messages[-1].text or ""
+        answer = next(answer for mark, answer in self._answers.items() if mark in text)
+        message = lm15.Message.assistant(f"[[ ## impl ## ]]\n{answer}\n\n[[ ## completed ## ]]")
+        usage = lm15.Usage(input_tokens=len(text) // 3, output_tokens=len(answer) // 3)
+        return lm15.Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Instant:
+        return self
+
+
+class Passing(Executor):
+    """In the verifier's place: everything passes."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """A verdict at once."""
+        future: Future[Any] = Future()
+        future.set_result(Verdict(True))
+        return future
+
+
+def sample(pairs: Sequence[tuple[Task, str]], samples: int) -> None:
+    """Draws, judges, records and shows `samples` of each task."""
+    tasks = [task.without_impl() for task, _ in pairs]
+    answers = {f"data_transform:\n{_reference(task)}": text for task, text in pairs}
+    agent = Agent()
+    agent.proposer.predict.demos = [
+        dspy.Example(task=task, impl=text) for task, (_, text) in list(zip(tasks, pairs, strict=True))[:DEMONSTRATIONS]
+    ]
+    lm = dspy.LM("instant", engine=Instant(answers), cache=False)
+    console = Console(file=io.StringIO())
+    with recorded("overhead", {}, tasks) as recorder, ProgressDisplay(console, samples) as display, dspy.context(lm=lm):
+        optimizer = SinglePass(
+            Metric(Passing()), samples, temperatures=(1.0,), threads=1, domain=step_domain(),
+            observers=[display, recorder],
+        )  # fmt: skip
+        trainset = [dspy.Example(task=task).with_inputs("task") for task in tasks]
+        experience = optimizer.compile(agent, trainset=trainset).experience
+    if experience.unsolved or len(experience.attempts) != samples * len(tasks):
+        raise RuntimeError("the scripted LM was not understood")
+
+
+def _reference(task: Task) -> str:
+    """The first lines of the reference, as they stand in the task's YAML."""
+    from signatures import render_task
+
+    return render_task(task).rpartition("data_transform:\n")[2]
+
+
+def processor_time(pairs: Sequence[tuple[Task, str]], samples: int) -> float:
+    """Seconds of `sample` on all threads."""
+    start = time.process_time()
+    sample(pairs, samples)
+    return time.process_time() - start
+
+
+def resident() -> int:
+    """Bytes of this process in memory now."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prints milliseconds a sample by part, and bytes a sample."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, default=64, help="of each task (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    pairs = list(oracles())
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder}/mlflow.db"
+        sample(pairs, 1)  # warms up
+        once = processor_time(pairs, 1)
+        before = resident()
+        parts = Parts(time.thread_time)
+        places = {**PLACES, "the scripted LM": [(Instant, "complete")]}
+        with parts.watching(places):
+            total = processor_time(pairs, options.samples) - once
+        count = options.samples * len(pairs)
+        grown = resident() - before
+        sample(pairs, 3 * options.samples)
+        grown_more = resident() - before - grown
+    print(f"a run's own, once: {once:.2f} s")
+    tell(parts, places, total, count)
+    print(
+        f"memory kept after {count} samples: {grown / 2**20:.1f} MiB; after {3 * count} more: {grown_more / 2**20:.1f}"
+    )
+    return 0
+
+
+def tell(parts: Parts, places: Mapping[str, object], total: float, count: int) -> None:
+    """The table."""
+    scripted = parts.seconds["the scripted LM"]
+    for part in places:
+        print(f"{part:36} {parts.seconds[part] / count * 1e3:7.3f} ms")
+    rest = total - sum(parts.seconds.values())
+    print(f"{'the rest: threads, the run itself':36} {rest / count * 1e3:7.3f} ms")
+    print(f"{'all but the LM, of at most ' + f'{LIMIT_MS:g}':36} {(total - scripted) / count * 1e3:7.3f} ms")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
