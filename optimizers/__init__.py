@@ -3,7 +3,7 @@
 Nothing here knows the domain: metric, grouping of answers and their length are handed in. To read it in
 order: `adaptive` (the algorithm), `run` (an iteration), `sampling` (a sample), `metering` (a request);
 `selection` and `filtering` are the algorithm's two functions, `experience` its record, `observer` how to
-listen.
+listen; `baselines` are DSPy's own optimizers within such a run, and `tuning` is what they are handed.
 """
 
 from __future__ import annotations

@@ -9,12 +9,13 @@ of threads.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import dspy
 from dspy.teleprompt import Teleprompter
 
+from optimizers.attempt import Attempt
 from optimizers.budget import Budget
 from optimizers.demonstrations import fresh_copy, set_demos, taught_predictors
 from optimizers.domain import Domain
@@ -77,6 +78,7 @@ class AdaptiveFewShot(Teleprompter):
         teacher: dspy.Module | None = None,
         valset: Sequence[dspy.Example] | None = None,
         experience: Experience | None = None,
+        resume: Iterable[Attempt] = (),
     ) -> dspy.Module:
         """A copy of `student` that carries demonstrations, with the record of the run as its `experience`.
 
@@ -89,6 +91,8 @@ class AdaptiveFewShot(Teleprompter):
             teacher: Not used: the student learns from itself. A teacher is refused.
             valset: Chooses the level of the final D; without it, it is the hardest.
             experience: What an earlier run learned, to go on from.
+            resume: The attempts of a run of the same settings that broke off: they are not asked for again,
+                and the run ends as if it never had.
 
         Raises:
             ValueError: No task, a task without inputs, two tasks of one name, no LM, no predictor to teach.
@@ -97,12 +101,12 @@ class AdaptiveFewShot(Teleprompter):
         """
         if teacher is not None:
             raise ValueError("the student learns from its own answers; it takes no teacher")
-        run = self._run(student, self._tasks(trainset, "trainset"), experience)
+        run = self._run(student, self._tasks(trainset, "trainset"), experience, resume)
         validation = list(self._tasks(valset, "valset").values()) if valset else []
         demos: Sequence[Entry] = ()
         run.start()
         try:
-            stopped, message = self._learn(run), ""
+            stopped, message = self._learn(run, validation), ""
             demos = self._choose(run, validation)
         except Stop as stop:
             if stop.cause is not None and not any(attempt.scored for attempt in run.attempts):
@@ -110,16 +114,15 @@ class AdaptiveFewShot(Teleprompter):
             stopped, message, demos = stop.stopped, stop.message, self._choose(run, [])
         except KeyboardInterrupt:
             stopped, message, demos = "interrupted", "interrupted", self._choose(run, [])
-        left = len(run.unsolved)
-        message = message or ("every task is solved" if not left else f"{left} task{'s' * (left > 1)} stay{'s' * (left == 1)} unsolved")
+        message = message or _outcome(len(run.unsolved))
         logger.log(logging.ERROR if stopped == "failed" else logging.INFO, "%s: %s", stopped, message)
-        compiled = fresh_copy(student)
+        compiled = fresh_copy(run.program)
         set_demos(compiled, run.names, demos)
         compiled._compiled = True
         compiled.experience = run.finish(stopped, message, demos)
         return compiled
 
-    def _learn(self, run: Run) -> str:
+    def _learn(self, run: Run, validation: Sequence[Task]) -> str:
         """Algorithm 1: cycles over the levels of D, begun anew once something is solved; why it ended."""
         if not run.entries:
             run.iterate(Step())
@@ -144,14 +147,20 @@ class AdaptiveFewShot(Teleprompter):
     def _selections(self, run: Run) -> list[list[Entry]]:
         return selections(stratify(run.entries.values(), self.granularity))
 
-    def _run(self, student: dspy.Module, tasks: dict[str, Task], experience: Experience | None) -> Run:
+    def _run(
+        self,
+        student: dspy.Module,
+        tasks: dict[str, Task],
+        experience: Experience | None,
+        journal: Iterable[Attempt],
+    ) -> Run:
         if dspy.settings.lm is None and any(predictor.lm is None for predictor in student.predictors()):
             raise ValueError("no LM is set: dspy.configure(lm=dspy.LM(...)) before compiling")
         inputs = list(next(iter(tasks.values())).example.inputs().keys())
         program = fresh_copy(student)
         names = taught_predictors(program, inputs, self.domain.demo_predictors)
         entries = {entry.task_key: entry for entry in experience.entries} if experience else {}
-        sampler = Sampler(self.metric, self.sampling, self.domain.threshold)
+        sampler = Sampler(self.metric, self.sampling, self.domain.threshold, journal)
         return Run(
             program=program,
             names=names,
@@ -174,3 +183,9 @@ class AdaptiveFewShot(Teleprompter):
                 raise ValueError(f"{name}: examples {tasks[key].index} and {index} are both named {key!r}")
             tasks[key] = Task(index, key, example)
         return tasks
+
+
+def _outcome(left: int) -> str:
+    if not left:
+        return "every task is solved"
+    return "1 task stays unsolved" if left == 1 else f"{left} tasks stay unsolved"

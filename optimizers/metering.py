@@ -12,7 +12,7 @@ import copy
 import functools
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -90,7 +90,7 @@ class _Metered:
     """What a metered LM does around the class it is mixed into."""
 
     _ledger: Ledger
-    _names: Mapping[int, str]
+    _name: Callable[[Sequence[Any]], str]
     _retries: int
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -124,9 +124,7 @@ class _Metered:
             with dspy.context(usage_tracker=meter, disable_history=False):
                 yield
         finally:
-            callers = reversed(dspy.settings.caller_modules or [])
-            name = next((self._names[id(module)] for module in callers if id(module) in self._names), OTHER)
-            self._ledger.add(name, meter.count())
+            self._ledger.add(self._name(dspy.settings.caller_modules or []), meter.count())
 
 
 def _wait(error: LMError, attempt: int) -> float:
@@ -146,13 +144,25 @@ def predictor_names(program: dspy.Module) -> dict[int, str]:
     return {id(predictor): name for name, predictor in program.named_predictors()}
 
 
-def metered(lm: Any, ledger: Ledger, names: Mapping[int, str], **config: Any) -> Any:
-    """A copy of `lm` with `config` as its settings that books on `ledger` under the `names` of predictors."""
+def innermost(callers: Sequence[Any], names: Mapping[int, str]) -> str:
+    """The name of the innermost of the modules at work that has one."""
+    return next((names[id(module)] for module in reversed(callers) if id(module) in names), OTHER)
+
+
+def metered(lm: Any, ledger: Ledger, name: Callable[[Sequence[Any]], str], **config: Any) -> Any:
+    """A copy of `lm` with `config` as its settings that books on `ledger`.
+
+    Args:
+        lm: The LM.
+        ledger: What is booked on.
+        name: Of the modules at work, the outermost first: which predictor a request is booked on.
+        config: Settings of the copy.
+    """
     twin = lm.copy(num_retries=0, **config)
     if not isinstance(lm, _Metered):
         twin.__class__ = _metered_class(lm.__class__)
         twin._retries = getattr(lm, "num_retries", 0)
-    twin._ledger, twin._names = ledger, names
+    twin._ledger, twin._name = ledger, name
     return twin
 
 

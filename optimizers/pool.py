@@ -2,7 +2,8 @@
 
 Invariants: every job runs in its own copy of the context in which the pool was made, so `dspy.context` holds
 in it; no job begins after `stop`; a job that began is delivered, in order of completion, unless its time ran
-out; no more than `threads` jobs have begun and not been taken in, so whoever iterates can stop in time;
+out; nothing begins before the first iteration; no more than `threads` jobs have begun and not been taken in,
+so whoever iterates can stop in time;
 threads are daemons, so a request that hangs cannot keep the interpreter from leaving.
 """
 
@@ -29,9 +30,8 @@ class Pool(Generic[J, R]):
         self._outcomes: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
         self._lock, self._stopped = threading.Lock(), False
         self._permits, self._threads = threading.Semaphore(threads), threads
-        self._serving, self._deadline = threads, float("inf")
-        for number in range(threads):
-            threading.Thread(target=self._serve, name=f"sample-{number}", daemon=True).start()
+        self._serving, self._deadline = 0, float("inf")
+        self._begun = False
 
     def stop(self, patience: float = float("inf")) -> None:
         """Lets no further job begin; those that run have `patience` seconds left to be delivered."""
@@ -40,6 +40,11 @@ class Pool(Generic[J, R]):
         self._permits.release(self._threads)
 
     def __iter__(self) -> Iterator[R]:
+        if not self._begun:
+            self._begun = True
+            for number in range(self._threads):
+                self._serving += 1
+                threading.Thread(target=self._serve, name=f"sample-{number}", daemon=True).start()
         while self._serving:
             try:
                 result, error = self._outcomes.get(timeout=self._remaining())

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from dspy.teleprompt import Teleprompter
 
 from optimizers.adaptive import AdaptiveFewShot
+from optimizers.baselines import GEPA, MIPRO, SIMBA, Bootstrap, RandomSearch
 from optimizers.errors import UnknownOptimizerError
 from optimizers.single_pass import SinglePass
 
@@ -15,6 +16,11 @@ OPTIMIZERS: Mapping[str, type[Teleprompter]] = MappingProxyType(
     {
         "adaptive": AdaptiveFewShot,
         "none": SinglePass,
+        "bootstrap": Bootstrap,
+        "random-search": RandomSearch,
+        "mipro": MIPRO,
+        "simba": SIMBA,
+        "gepa": GEPA,
     }
 )
 

@@ -63,6 +63,7 @@ class Run:
         domain, budget, granularity, observers: As the optimizer was given them.
         tasks: All tasks, by key, in the order of the training set.
         entries: D, by key.
+        overhead: Tokens spent on no sample of an iteration, such as by another optimizer within the run.
     """
 
     program: dspy.Module
@@ -79,12 +80,21 @@ class Run:
     validation: list[LevelScore] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
     spent: dict[str, TokenCount] = field(default_factory=dict)
+    overhead: Ledger = field(default_factory=Ledger)
     started: float = field(default_factory=time.monotonic)
 
     @property
     def unsolved(self) -> list[Task]:
         """The tasks without an entry, in task order."""
         return [task for key, task in self.tasks.items() if key not in self.entries]
+
+    @property
+    def tokens(self) -> dict[str, TokenCount]:
+        """All tokens so far, per predictor."""
+        counts = self.ledger.counts
+        for name, count in self.overhead.counts.items():
+            counts[name] = counts.get(name, TokenCount()) + count
+        return dict(sorted(counts.items()))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -166,7 +176,7 @@ class Run:
             message=message,
             demos=_keys(demos),
             validation=tuple(self.validation),
-            tokens=self.ledger.counts,
+            tokens=self.tokens,
             seconds=time.monotonic() - self.started,
             settings=self.settings,
         )
@@ -205,7 +215,7 @@ class Run:
         """An iteration's samples, in the order of their jobs; and why it had to end early, if it had to."""
         jobs = self.sampler.jobs(event.index, tasks)
         threads = min(self.sampler.sampling.threads, event.total_samples)
-        pool: Samples = Pool(self.sampler.worker(self.program), jobs, threads)
+        pool: Samples = Pool(self.sampler.worker(self.program), jobs, threads)  # nothing begins before the `try`
         attempts: list[Attempt] = []
         stop: Stop | None = None
         try:
@@ -243,15 +253,16 @@ class Run:
         if failure is not None and self.budget.too_many_failures(failed, done, total):
             last = f"{type(failure).__name__}: {failure}"
             return Stop("failed", f"{failed} of {done} samples got no answer, the last: {last}", failure)
-        if done < total and (reached := self._reached()):
+        if done < total and (reached := self.reached()):
             return Stop("budget", f"budget reached: {reached}")
         return None
 
-    def _reached(self) -> str | None:
-        return self.budget.reached(self.ledger.total, time.monotonic() - self.started)
+    def reached(self) -> str | None:
+        """The limit that the run has reached, in words, or None."""
+        return self.budget.reached(self.ledger.total + self.overhead.total, time.monotonic() - self.started)
 
     def _check_budget(self) -> None:
-        reached = self._reached()
+        reached = self.reached()
         if self.budget.iterations is not None and len(self.iterations) >= self.budget.iterations:
             reached = f"{len(self.iterations)} iterations of {self.budget.iterations}"
         if reached:
@@ -297,7 +308,7 @@ class Run:
         return sum(chances) / len(self.tasks)
 
     def _prompt_per_task(self) -> float:
-        return sum(count.input for count in self.spent.values()) / len(self.tasks)
+        return (self.overhead.total.input + sum(count.input for count in self.spent.values())) / len(self.tasks)
 
 
 def _of_outputs(function: Callable[[Mapping[str, Any]], Any]) -> Callable[[Attempt], Any]:

@@ -2,7 +2,8 @@
 
 Invariants: what a job asks of the LM depends on the run's seed and on the job alone, not on threads or
 timing; answers that cannot be parsed are wrong answers, LMs that do not answer are no answers, and a metric
-that fails is neither: it ends the run; the program is only read.
+that fails is neither: it ends the run; the program is only read; what the journal of a run that broke off
+holds an answer to is not asked again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from dspy.utils.exceptions import (
 from optimizers.attempt import Attempt
 from optimizers.errors import MetricError
 from optimizers.ledger import Ledger
-from optimizers.metering import metered, own_lms, predictor_names, rebind
+from optimizers.metering import innermost, metered, own_lms, predictor_names, rebind
 
 __all__ = ["FATAL", "Attempt", "Job", "Outcome", "Sampler", "Sampling", "Task", "derive_seed"]
 
@@ -106,10 +107,15 @@ class Sampler:
             whatever else is worth recording. Called in several threads at once.
         sampling: How many samples, at which temperatures.
         threshold: The score from which on an answer is right.
+        journal: Attempts of a run that broke off. Those with an answer stand for the samples of the same seed,
+            iteration, task, temperature and index; the others were paid for, and are tried again.
     """
 
-    def __init__(self, metric: Metric, sampling: Sampling, threshold: float = 1.0) -> None:
+    def __init__(
+        self, metric: Metric, sampling: Sampling, threshold: float = 1.0, journal: Iterable[Attempt] = ()
+    ) -> None:
         self.metric, self.sampling, self.threshold = metric, sampling, threshold
+        self._journal = {_place(attempt, attempt.task_key): attempt for attempt in journal}
 
     def jobs(self, iteration: int, tasks: Sequence[Task]) -> Iterator[Job]:
         """An iteration's jobs, sample by sample over all tasks, so that one cut short treats all alike."""
@@ -124,11 +130,15 @@ class Sampler:
         names, rebound = predictor_names(program), own_lms(program)
 
         def work(job: Job) -> Outcome:
+            earlier = self._journal.get(_place(job, job.task.key))
+            if earlier is not None and earlier.scored:
+                return Outcome(replace(earlier, task=job.task.index))
             ledger = Ledger()
+            ledger.merge(earlier.tokens if earlier else {})
             config = _lm_config(job)
 
             def meter(lm: Any) -> Any:
-                return metered(lm, ledger, twin_names, **config)
+                return metered(lm, ledger, lambda callers: innermost(callers, twin_names), **config)
 
             twin, twin_names = program, names
             if rebound:
@@ -162,13 +172,17 @@ class Sampler:
     def _judge(self, outcome: Outcome, job: Job, prediction: Any) -> Outcome:
         start = time.perf_counter()
         try:
-            score, feedback = _read_verdict(self.metric(job.task.example, prediction))
+            score, feedback = read_verdict(self.metric(job.task.example, prediction))
         except Exception as error:
             place = f"task {job.task.key}, temperature {job.temperature}, sample {job.sample}"
             raise MetricError(f"the metric failed on {place}: {type(error).__name__}: {error}") from error
         seconds = time.perf_counter() - start
         verdict: Mapping[str, Any] = {"score": score, "feedback": feedback, "metric_seconds": seconds}
         return Outcome(replace(outcome.attempt, passed=score >= self.threshold, **verdict))
+
+
+def _place(sample: Job | Attempt, task_key: str) -> tuple[int, str, float, int, int]:
+    return sample.iteration, task_key, sample.temperature, sample.sample, sample.seed
 
 
 def _lm_config(job: Job) -> dict[str, Any]:
@@ -179,7 +193,7 @@ def _lm_config(job: Job) -> dict[str, Any]:
     return config
 
 
-def _read_verdict(verdict: Any) -> tuple[float, dict[str, Any]]:
+def read_verdict(verdict: Any) -> tuple[float, dict[str, Any]]:
     """The score, and what else a metric returned along with it."""
     if not hasattr(verdict, "items"):
         return float(verdict), {}

@@ -13,7 +13,7 @@ from optimizers.sampling import Task
 class SinglePass(AdaptiveFewShot):
     """Samples every task once over, with the same machinery and record, and learns nothing from it."""
 
-    def _learn(self, run: Run) -> str:
+    def _learn(self, run: Run, validation: Sequence[Task]) -> str:
         if run.unsolved:
             run.iterate(Step())
         return "exhausted" if run.unsolved else "solved"

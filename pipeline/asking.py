@@ -1,7 +1,4 @@
-"""A program, an LM and how to ask it: what `pipeline.evaluate` and `pipeline.generate` have in common.
-
-A program is sampled as it is, its demonstrations included.
-"""
+"""An LM at work, and the options of commands that sample a program as it is, its demonstrations included."""
 
 from __future__ import annotations
 
@@ -134,27 +131,34 @@ def domain() -> Domain:
 def working(lm: dspy.LM) -> Iterator[Metric]:
     """The metric to judge answers by; in this context requests go to `lm`, and faults end the command.
 
+    Answers are verified in worker processes, one a core, which are gone when the context is left.
+
     Raises:
         LMUnavailable: the LM can't be used.
-        UsageError: a task's own code failed.
+        UsageError: a task's own code failed, or an optimizer lacks something.
     """
     import dspy
     from dspy.utils.exceptions import LMError
 
-    from optimizers import MetricError
+    from optimizers import MetricError, OptimizerError
+    from pipeline.judge import verification_pool
     from pipeline.metric import Metric
     from signatures import YAMLAdapter
     from step_runtime.errors import TaskError
 
     try:
-        with dspy.context(lm=lm, adapter=YAMLAdapter()):
-            yield Metric()
+        with dspy.context(lm=lm, adapter=YAMLAdapter()), verification_pool(options.cores()) as workers:
+            yield Metric(workers)
+            # Whoever is still at work was given up, as after an interrupt.
+            workers.kill_workers()
     except LMError as error:
         raise LMUnavailable(f"{lm.model}: {error}") from None
     except MetricError as error:
         if isinstance(error.__cause__, TaskError):
             raise UsageError(str(error.__cause__)) from None
         raise
+    except OptimizerError as error:
+        raise UsageError(str(error)) from None
 
 
 def write(path: Path, text: str) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from pipeline.errors import UsageError
 
 GUARDIANS = ("gated", "paper", "compiler", "none")
+_ABSENT = object()
 
 
 class Parser(argparse.ArgumentParser):
@@ -138,6 +139,23 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_tuning(parser: argparse.ArgumentParser) -> None:
+    """What only some optimizers need."""
+    group = parser.add_argument_group("what only some optimizers need")
+    group.add_argument(
+        "--reflection-lm",
+        metavar="MODEL",
+        help="the LM by which `mipro`, `simba` and `gepa` write instructions (default: that of --lm)",
+    )
+    group.add_argument(
+        "--validation",
+        metavar="PATH|GLOB",
+        nargs="+",
+        help="the tasks by which `random-search`, `mipro` and `gepa` choose among programs (default: those of --tasks),"
+        " and `adaptive` the level of its demonstrations (default: the hardest)",
+    )
+
+
 def add_budget(parser: argparse.ArgumentParser) -> None:
     """When to stop although tasks are unsolved; the answers until then are kept."""
     group = parser.add_argument_group("budget (none by default; a run that reaches one ends with what it has)")
@@ -147,6 +165,29 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--max-usd", metavar="X", type=positive, help="needs an LM with a known price")
     group.add_argument("--max-minutes", metavar="X", type=positive)
+
+
+def add_earlier(parser: argparse.ArgumentParser) -> None:
+    """Which run to go on with, or from."""
+    group = parser.add_argument_group("earlier runs (RUN is an id, or the beginning of an id or of a run's name)")
+    group.add_argument(
+        "--resume",
+        metavar="RUN",
+        help="end a run that broke off, as if it never had: its own options and tasks, no answer on record asked for"
+        " again; --threads, --api-base and the budget may differ",
+    )
+    group.add_argument(
+        "--experience",
+        metavar="RUN|FILE",
+        help="begin with what a run learned (its experience.json), and ask only about the tasks that it did not solve",
+    )
+
+
+def given(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> set[str]:
+    """The names of the options that are on a command line that the parser accepts, whatever their values."""
+    bare = argparse.Namespace(**{action.dest: _ABSENT for action in parser._actions})
+    parsed = vars(parser.parse_args(argv, namespace=bare))
+    return {name for name, value in parsed.items() if value is not _ABSENT}
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

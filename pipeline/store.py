@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import gzip
+import json
 import logging
 import os
 import shutil
@@ -80,10 +81,16 @@ def open_store() -> tuple[MlflowClient, str]:
 
 @contextmanager
 def run_at_work(run_id: str) -> Iterator[Path]:
-    """The folder of a run at work, locked while the context lasts and removed at its end."""
+    """The folder of a run at work, locked while the context lasts and removed at its end.
+
+    Raises:
+        UsageError: the run is at work already.
+    """
     own = folder() / "running" / run_id
     with ExitStack() as stack:
         with _locked(folder() / "store.lock"):  # nobody may find the folder before it is locked
+            if own.exists():
+                raise UsageError(f"the run {run_id} is at work; wait for its end, or stop it first")
             own.mkdir(parents=True)
             stack.enter_context(_locked(own / _LOCK))
         try:
@@ -93,13 +100,38 @@ def run_at_work(run_id: str) -> Iterator[Path]:
 
 
 def compress(path: Path, key: Callable[[str], Any] | None = None) -> Path:
-    """Replaces a file of lines by a compressed one, `NAME.gz`, sorted by `key` if given."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    """Replaces a file of attempts, one a line, by a compressed one, `NAME.gz`.
+
+    A line that a killed process left half-written is dropped; of two attempts at one sample the later one stays.
+
+    Args:
+        path: of the file.
+        key: by which the lines are sorted; None: they stay in their order.
+    """
+    complete = path.read_bytes().rpartition(b"\n")[0].decode().splitlines()
+    attempts = ((json.loads(line), line) for line in complete)
+    lines = list({(a["task"], a["temperature"], a["sample"]): line for a, line in attempts}.values())
     compressed = path.with_name(f"{path.name}.gz")
-    data = "".join(sorted(lines, key=key) if key else lines).encode()
+    data = "".join(f"{line}\n" for line in (sorted(lines, key=key) if key else lines)).encode()
     compressed.write_bytes(gzip.compress(data, mtime=0))
     path.unlink()
     return compressed
+
+
+def known_metrics(client: MlflowClient, run_id: str) -> dict[tuple[str, int], dict[str, float]]:
+    """The metrics on record of a run, by run and step."""
+    known: dict[tuple[str, int], dict[str, float]] = {}
+    for name in client.get_run(run_id).data.metrics:
+        for point in client.get_metric_history(run_id, name):
+            known.setdefault((run_id, point.step), {})[name] = point.value
+    return known
+
+
+def nested_runs(client: MlflowClient, experiment: str, run_id: str) -> dict[str, str]:
+    """The ids of the runs nested in a run, by name; of several of one name the first."""
+    of_parent = f"tags.`mlflow.parentRunId` = '{run_id}'"
+    runs = client.search_runs([experiment], of_parent, order_by=["attributes.start_time DESC"], max_results=10_000)
+    return {str(run.info.run_name): run.info.run_id for run in runs}
 
 
 def _mark_killed_runs(client: MlflowClient) -> None:
@@ -112,6 +144,8 @@ def _mark_killed_runs(client: MlflowClient) -> None:
             except BlockingIOError:
                 continue
             (left / _LOCK).unlink()
+            for path in left.rglob("*.partial"):
+                path.unlink()
             for path in left.rglob("*.jsonl"):
                 compress(path)
             with suppress(MlflowException):  # a database that was removed knows no such run
@@ -119,7 +153,8 @@ def _mark_killed_runs(client: MlflowClient) -> None:
                 nested = f"tags.`mlflow.parentRunId` = '{left.name}' and attributes.status = 'RUNNING'"
                 for run in client.search_runs([client.get_run(left.name).info.experiment_id], nested):
                     client.set_terminated(run.info.run_id, "FAILED")
-                client.set_terminated(left.name, "FAILED")
+                if client.get_run(left.name).info.status == "RUNNING":  # else it died when all was done
+                    client.set_terminated(left.name, "FAILED")
             shutil.rmtree(left)
 
 

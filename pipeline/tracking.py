@@ -3,6 +3,7 @@
 One parent run, whose metrics are curves with the iteration as step, and one nested run an iteration, named `03 HM`.
 Artifacts of the parent:
 
+    request.json                            what the run was asked to do: whatever `--resume` needs, and first of all
     tasks/GROUP/NAME.yaml                   the tasks
     iterations/03_HM/demonstrations.yaml    what the proposer was shown
     iterations/03_HM/prompt.yaml            every predictor's messages, the task at their end left out
@@ -10,6 +11,8 @@ Artifacts of the parent:
     solutions/GROUP/NAME.yaml               the solved tasks, each with its program
     learning_curve.png, pass_at_k.png       drawn at the end, and now and then in a long run
     experience.json, compiled.json          the record that a run can go on from, and the compiled program
+
+A run that broke off is gone on with in the same run: what is on record already is neither logged nor written again.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted, TokenCount
-from pipeline import pictures, store
+from pipeline import earlier, pictures, store
 from pipeline.curves import final_counts, learning_points, pass_at_k_curve, title
 from pipeline.transcript import as_yaml, demonstrations, messages
 
@@ -39,35 +42,53 @@ ENDED = {"interrupted": "KILLED", "failed": "FAILED"}
 
 
 @contextmanager
-def recorded(name: str, params: Mapping[str, object], tasks: Sequence[Task]) -> Iterator[Recorder]:
-    """A new run in the store, and its recorder; the run's status says how the context was left.
+def recorded(
+    name: str,
+    params: Mapping[str, object],
+    tasks: Sequence[Task],
+    request: earlier.Request | None = None,
+    resumed: str | None = None,
+) -> Iterator[Recorder]:
+    """A run in the store, and its recorder; the run's status says how the context was left.
 
     Args:
         name: the run's name for people.
         params: everything needed to run it again.
         tasks: the run's tasks.
+        request: what the run is asked to do, if it is to be gone on with should it break off.
+        resumed: the id of the run to go on with; None: a new one.
 
     Raises:
-        UsageError: the store can't be opened.
+        UsageError: the store can't be opened, or the run to go on with is at work.
     """
-    from mlflow.entities import Param
-
     client, experiment = store.open_store()
-    tags = {
-        "mlflow.source.name": Path(sys.argv[0]).name,
-        "mlflow.source.type": "LOCAL",
-        "mlflow.user": getpass.getuser(),
-    }
-    run_id = client.create_run(experiment, run_name=name, tags=tags).info.run_id
-    client.log_batch(run_id, params=[Param(key, str(value)) for key, value in sorted(params.items())])
+    run_id = resumed or _new_run(client, experiment, name, params)
     with store.run_at_work(run_id) as folder:
-        recorder = Recorder(client, experiment, run_id, folder, tasks)
+        journal = earlier.attempts(client, run_id) if resumed else []
+        if resumed:
+            client.update_run(run_id, status="RUNNING")
+        elif request:
+            client.log_text(run_id, request.to_json(), "request.json")
+        recorder = Recorder(client, experiment, run_id, folder, tasks, journal, name.partition(" ")[0])
         try:
             yield recorder
         except BaseException as error:
             recorder.close("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
             raise
         recorder.close()
+
+
+def _new_run(client: MlflowClient, experiment: str, name: str, params: Mapping[str, object]) -> str:
+    from mlflow.entities import Param
+
+    tags = {
+        "mlflow.source.name": Path(sys.argv[0]).name,
+        "mlflow.source.type": "LOCAL",
+        "mlflow.user": getpass.getuser(),
+    }
+    run_id: str = client.create_run(experiment, run_name=name, tags=tags).info.run_id
+    client.log_batch(run_id, params=[Param(key, str(value)[:6000]) for key, value in sorted(params.items())])
+    return run_id
 
 
 class Recorder(BaseObserver):
@@ -79,10 +100,26 @@ class Recorder(BaseObserver):
         run_id: of the parent run.
         folder: where files lie until they are uploaded, kept if the process is killed.
         tasks: the run's tasks.
+        journal: attempts on record already, of a run that broke off.
+        label: of the learning curve.
     """
 
-    def __init__(self, client: MlflowClient, experiment: str, run_id: str, folder: Path, tasks: Sequence[Task]) -> None:
+    def __init__(
+        self,
+        client: MlflowClient,
+        experiment: str,
+        run_id: str,
+        folder: Path,
+        tasks: Sequence[Task],
+        journal: Sequence[Attempt] = (),
+        label: str = "adaptive",
+    ) -> None:
         self.run_id = run_id
+        self._label = label
+        self.journal = journal
+        self._written = {_sample(attempt) for attempt in journal if attempt.scored}
+        self._known = store.known_metrics(client, run_id) if journal else {}
+        self._known_runs = store.nested_runs(client, experiment, run_id) if journal else {}
         self._client = client
         self._experiment = experiment
         self._folder = folder
@@ -117,11 +154,15 @@ class Recorder(BaseObserver):
         self._client.log_text(self.run_id, as_yaml(messages(event.program)), f"{place}/prompt.yaml")
         path = self._folder / place / "attempts.jsonl"
         path.parent.mkdir(parents=True)
-        self._attempts = path.open("w", encoding="ascii", buffering=1)
+        partial = path.with_suffix(".partial")
+        lines = (json.dumps(attempt.to_dict()) for attempt in self.journal if attempt.iteration == event.index)
+        partial.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
+        partial.replace(path)  # at once, as this file will take the place of what is on record
+        self._attempts = path.open("a", encoding="ascii", buffering=1)
 
     def sample_done(self, attempt: Attempt) -> None:
-        """Writes the attempt down at once."""
-        if self._attempts:
+        """Writes the attempt down at once, unless it is on record."""
+        if self._attempts and _sample(attempt) not in self._written:
             self._attempts.write(json.dumps(attempt.to_dict()) + "\n")
 
     def iteration_finished(self, result: IterationResult) -> None:
@@ -146,6 +187,8 @@ class Recorder(BaseObserver):
                 self._client.log_text(self.run_id, dump_task(solved), f"solutions/{entry.task_key}.yaml")
         text = json.dumps(experience.to_dict(attempts=False), indent=1)
         self._client.log_text(self.run_id, text, "experience.json")
+        tokens = _token_metrics(TokenCount.sum(experience.tokens.values()))
+        self._log_metrics(self.run_id, {f"total_{name}": count for name, count in tokens.items()}, step=0)
         self._client.set_tag(self.run_id, "mlflow.note.content", describe(experience))
         self._client.set_tag(self.run_id, "stopped", experience.stopped)
         self._status = ENDED.get(experience.stopped, "FINISHED")
@@ -165,6 +208,10 @@ class Recorder(BaseObserver):
     def _start_nested(self, name: str, event: IterationStarted) -> str:
         from mlflow.entities import Param
 
+        if known := self._known_runs.get(name):
+            self._client.update_run(known, status="RUNNING")
+            self._known |= store.known_metrics(self._client, known)
+            return known
         tags = {"mlflow.parentRunId": self.run_id, "mlflow.user": getpass.getuser()}
         run_id: str = self._client.create_run(self._experiment, run_name=name, tags=tags).info.run_id
         params = {
@@ -196,8 +243,9 @@ class Recorder(BaseObserver):
     def _log_metrics(self, run_id: str, metrics: Mapping[str, float], step: int) -> None:
         from mlflow.entities import Metric
 
-        now = int(time.time() * 1000)
-        self._client.log_batch(run_id, [Metric(name, value, now, step) for name, value in metrics.items()])
+        now, known = int(time.time() * 1000), self._known.get((run_id, step), {})
+        if any(known.get(name) != value for name, value in metrics.items() if name != "seconds"):
+            self._client.log_batch(run_id, [Metric(name, value, now, step) for name, value in metrics.items()])
 
     def _draw(self) -> None:
         self._drawn = time.monotonic()
@@ -207,10 +255,14 @@ class Recorder(BaseObserver):
             curves["all iterations"] = final_counts(self._iterations)
         with tempfile.TemporaryDirectory() as scratch:
             curve, at_k = Path(scratch, "learning_curve.png"), Path(scratch, "pass_at_k.png")
-            pictures.learning_curve({"adaptive": learning_points(self._iterations)}, self._samples, curve)
+            pictures.learning_curve({self._label: learning_points(self._iterations)}, self._samples, curve)
             drawn = {name: pass_at_k_curve(counts, total, self._samples) for name, counts in curves.items()}
             pictures.pass_at_k(drawn, at_k)
             self._client.log_artifacts(self.run_id, scratch)
+
+
+def _sample(attempt: Attempt) -> tuple[int, str, float, int]:
+    return attempt.iteration, attempt.task_key, attempt.temperature, attempt.sample
 
 
 def run_name(index: int, label: str) -> str:

@@ -18,6 +18,14 @@ def test_every_job_is_delivered_once():
     assert sorted(Pool(lambda job: job * 2, range(50), 8)) == list(range(0, 100, 2))
 
 
+def test_nothing_begins_before_somebody_iterates():
+    begun: list[int] = []
+    pool = Pool(begun.append, range(3), 2)
+    time.sleep(0.02)
+    assert begun == []
+    assert list(pool) == [None] * 3 and sorted(begun) == [0, 1, 2]
+
+
 def test_one_thread_works_in_order():
     assert list(Pool(str, range(5), 1)) == ["0", "1", "2", "3", "4"]
 

@@ -55,7 +55,8 @@ class Seeded(ScriptedEngine):
         task = (request.messages[-1].text or "").split()[5]
         odds = {"a": 40, "b": 10}.get(task, len(request.messages))
         text = f"right {task}" if luck < odds else f"wrong {luck}"
-        return replace(response, message=lm15.Message.assistant(answer(text)))
+        usage = replace(response.usage, output_tokens=len(text))
+        return replace(response, message=lm15.Message.assistant(answer(text)), usage=usage)
 
 
 def timeless(compiled: dspy.Module) -> Any:
@@ -349,7 +350,7 @@ def test_a_listener_that_raises_ends_the_run():
 
 def test_optimizers_are_found_by_name():
     assert [registry.get(name).__name__ for name in ("adaptive", "none")] == ["AdaptiveFewShot", "SinglePass"]
-    with pytest.raises(UnknownOptimizerError, match="'best'; there are adaptive, none") as caught:
+    with pytest.raises(UnknownOptimizerError, match="'best'; there are adaptive, bootstrap, gepa") as caught:
         registry.get("best")
     assert isinstance(caught.value, OptimizerError) and isinstance(caught.value, ValueError)
 

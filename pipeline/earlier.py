@@ -1,0 +1,200 @@
+"""Earlier runs in the store: finding one, going on with one that broke off, and from what one learned.
+
+A run's artifact `request.json` holds what it was asked to do, the tasks included, whatever has become of their files;
+its `attempts.jsonl.gz` hold every answer; its `experience.json`, once it has ended, what it learned.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline import store
+from pipeline.errors import UsageError
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+    from optimizers import Attempt, Experience
+    from step_runtime.task import Task
+
+VERSION = 1
+ID_PREFIX = 6
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run was asked to do: all that its answers depend on.
+
+    Attributes:
+        options: by name, those that decide the run's answers and its budget.
+        lm: the LM's name, its version included.
+        tasks: the training set.
+        validation: the tasks that choose among programs; none: as the optimizer does without.
+        experience: what an earlier run had learned, if this one goes on from it.
+    """
+
+    options: Mapping[str, Any]
+    lm: str
+    tasks: Sequence[Task]
+    validation: Sequence[Task] = ()
+    experience: Experience | None = None
+
+    def to_json(self) -> str:
+        """The content of `request.json`."""
+        from step_runtime.task import dump_task
+
+        content = {
+            "version": VERSION,
+            "options": dict(self.options),
+            "lm": self.lm,
+            "tasks": [[task.name, dump_task(task)] for task in self.tasks],
+            "validation": [[task.name, dump_task(task)] for task in self.validation],
+            "experience": self.experience and self.experience.to_dict(attempts=False),
+        }
+        return json.dumps(content, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Request:
+        """The request that `to_json` wrote."""
+        from step_runtime.task import loads_task
+
+        content = json.loads(text)
+        if content["version"] != VERSION:
+            raise UsageError(f"the run's request is of version {content['version']}; this code reads {VERSION}")
+        return cls(
+            options=content["options"],
+            lm=content["lm"],
+            tasks=[loads_task(text, name) for name, text in content["tasks"]],
+            validation=[loads_task(text, name) for name, text in content["validation"]],
+            experience=_experience(content["experience"]) if content["experience"] else None,
+        )
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A run that broke off, and what it was asked to do."""
+
+    run_id: str
+    name: str
+    request: Request
+
+
+def open_run(text: str) -> Resumed:
+    """The run to go on with that a text stands for: its id, or the beginning of its id or of its name.
+
+    Raises:
+        UsageError: there is none, there are several, or the run was made before it could be gone on with.
+    """
+    client, experiment = store.open_store()
+    run = _find(client, experiment, text)
+    found = _artifact(client, run.info.run_id, "request.json")
+    if found is None:
+        raise UsageError(f"--resume: the run {_shown(run)} has no request.json, so nothing of it was begun; start anew")
+    return Resumed(run.info.run_id, str(run.info.run_name), Request.from_json(found))
+
+
+def attempts(client: MlflowClient, run_id: str) -> list[Attempt]:
+    """All attempts on record of a run, those of its validation included, in no particular order."""
+    from optimizers import Attempt
+
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    folders = [item.path for item in client.list_artifacts(run_id) if item.path in ("iterations", "validation")]
+    found = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in folders:
+            client.download_artifacts(run_id, name, scratch)
+        for path in sorted(Path(scratch).rglob("attempts.jsonl.gz")):
+            lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+            found += [Attempt.from_dict(json.loads(line)) for line in lines]
+    return found
+
+
+def load_experience(text: str, tasks: Sequence[Task]) -> Experience:
+    """What the run, or the file `experience.json`, that a text stands for has learned.
+
+    Args:
+        text: a path, or what `open_run` takes.
+        tasks: those to solve now.
+
+    Raises:
+        UsageError: there is no such run or file, it has learned nothing yet, or a task has changed since.
+    """
+    path = Path(text)
+    if path.is_file():
+        content, where = path.read_text(encoding="utf-8"), text
+    else:
+        client, experiment = store.open_store()
+        run = _find(client, experiment, text, option="--experience", files=True)
+        where = f"the run {_shown(run)}"
+        found = _artifact(client, run.info.run_id, "experience.json")
+        if found is None:
+            raise UsageError(f"--experience: {where} has not ended; end it first, with --resume {run.info.run_id}")
+        content = found
+    try:
+        experience = _experience(json.loads(content))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"--experience: {where}: expected the experience of a run in JSON: {error}") from None
+    known = {entry.task_key: entry.inputs["task"] for entry in experience.entries}
+    changed = [task.name for task in tasks if task.name in known and task != known[task.name]]
+    if changed:
+        told = f"another task of the name {changed[0]!r}; rename the file of one that has changed"
+        raise UsageError(f"--experience: {where} solved {told}")
+    if not experience.entries:
+        raise UsageError(f"--experience: {where} solved no task, so there is nothing to go on from")
+    return experience
+
+
+def _experience(content: Mapping[str, Any]) -> Experience:
+    """A record whose entries hold tasks again, where JSON has their fields."""
+    from optimizers import Experience
+    from step_runtime.task import Task
+
+    experience = Experience.from_dict(content)
+    entries = [
+        replace(entry, inputs={"task": Task.model_validate(entry.inputs["task"]).named(entry.task_key)})
+        for entry in experience.entries
+    ]
+    return replace(experience, entries=tuple(entries))
+
+
+def _artifact(client: MlflowClient, run_id: str, name: str) -> str | None:
+    """The text of an artifact, if there is one of the name."""
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    if name not in [item.path for item in client.list_artifacts(run_id)]:
+        return None
+    with tempfile.TemporaryDirectory() as scratch:
+        return Path(client.download_artifacts(run_id, name, scratch)).read_text(encoding="utf-8")
+
+
+def _find(client: MlflowClient, experiment: str, text: str, option: str = "--resume", files: bool = False) -> Run:
+    runs: list[Run] = []
+    token: str | None = ""
+    while token is not None:
+        page = client.search_runs([experiment], order_by=["attributes.start_time DESC"], page_token=token or None)
+        runs += [run for run in page if "mlflow.parentRunId" not in run.data.tags]
+        token = page.token or None
+    found = [run for run in runs if text and _stands_for(text, run)]
+    if len(found) == 1:
+        return found[0]
+    told = ", ".join(_shown(run) for run in (found or runs)[:5])
+    if found:
+        raise UsageError(f"{option}: {text!r} stands for {len(found)} runs; give the id of one: {told}")
+    what = "run or file" if files else "run"
+    raise UsageError(f"{option}: there is no {what} {text!r}; the latest runs are {told or 'none'}")
+
+
+def _stands_for(text: str, run: Run) -> bool:
+    by_id = len(text) >= ID_PREFIX and run.info.run_id.startswith(text)
+    return by_id or str(run.info.run_name).startswith(text)
+
+
+def _shown(run: Run) -> str:
+    return f"{run.info.run_id[: ID_PREFIX + 2]} ({run.info.run_name}, {run.info.status.lower()})"

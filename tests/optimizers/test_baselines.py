@@ -1,0 +1,189 @@
+"""DSPy's own optimizers within a run, on a scripted agent whose success rates are known.
+
+Invariants held here: the pass over the tasks is the one that every optimizer gets; every request is counted as the
+engine counts it, on the predictor that made it; same seed, same run, whatever the threads; a budget, a metric that
+fails and an LM that refuses end the optimizer, which would go on; the student stays untouched; stdout stays empty.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from typing import Any
+
+import dspy
+import pytest
+from dspy import lm15
+from dspy.utils.exceptions import LMAuthError
+
+from optimizers import Budget, MetricError, OptimizerError, TokenCount, registry
+from optimizers.sampling import derive_seed
+from tests.optimizers.scripted import (
+    FIELD,
+    ScriptedEngine,
+    Solver,
+    answer,
+    is_right,
+    learn,
+    respond,
+    story,
+    tasks,
+)
+
+# DSPy's optimizers ask their own libraries for things that are on their way out.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+
+SHOWING = ["bootstrap", "random-search"]
+THOUGHT = "Think twice."
+NAMES = [*SHOWING, "simba", "gepa"]
+
+
+def reflection(system: str, user: str) -> str:
+    """A text for every field that a request asks for, as JSON where it asks for that."""
+    if "JSON object" in user:
+        return json.dumps(dict.fromkeys(re.findall(r"`(\w+)`", user.rpartition("JSON object")[2]), THOUGHT))
+    fields = re.findall(r"`\[\[ ## (\w+) ## \]\]`", user) or re.findall(r"\[\[ ## (\w+) ## \]\]", system)
+    return "\n\n".join(f"[[ ## {name} ## ]]\n{THOUGHT}" for name in dict.fromkeys(fields)) + f"\n\n```\n{THOUGHT}\n```"
+
+
+class Reflective(ScriptedEngine):
+    """Solves what it is shown or told how to, by the request alone; fills every field of any other request."""
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        users = [message.text or "" for message in request.messages if message.role == "user"]
+        found = [FIELD.search(text) for text in users]
+        system = request.system if isinstance(request.system, str) else "".join(p.text for p in request.system or ())
+        if "[[ ## answer ## ]]" not in system or not found or found[-1] is None:
+            text = reflection(system, users[-1])
+        else:
+            task = found[-1].group(1).strip()
+            luck = derive_seed(request.config.seed, task) % 100
+            odds = {"a": 90, "b": 60}.get(task, 40 if len(users) > 1 or THOUGHT in system else 0)
+            text = answer(f"right {task}" if luck < odds else f"wrong {luck}")
+        usage = lm15.Usage(input_tokens=sum(map(len, users)), output_tokens=len(text))
+        with self.lock:
+            self.calls += 1
+            self.prompt += usage.input_tokens or 0
+            self.completion += usage.output_tokens or 0
+        return respond(request, text, usage)
+
+
+def tuned(name: str, engine: Any = None, **options: Any) -> dspy.Module:
+    return learn(
+        "abcx", lambda *_: 0, engine=engine or Reflective(lambda *_: 0, 4), optimizer=registry.get(name), **options
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_program_is_measured_by_a_pass_and_every_request_is_counted(name, capsys):
+    engine = Reflective(lambda *_: 0, 4)
+    student = Solver()
+    compiled = tuned(name, engine, student=student)
+    record = compiled.experience
+    (result,) = record.iterations
+    assert (result.label, result.samples, len(record.attempts)) == ("None", 16, 16)
+    assert set(record.solved) >= {"a", "b"}
+    total = TokenCount.sum(record.tokens.values())
+    assert (total.calls, total.prompt, total.completion) == (engine.calls, engine.prompt, engine.completion)
+    assert total.failed == 0 and record.tokens["solve"].calls > 16
+    assert result.tokens_prompt_per_task == pytest.approx(engine.prompt / 4)
+    assert ("other" in record.tokens) == (name not in SHOWING)
+    assert student.dump_state() == Solver().dump_state()
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("name", SHOWING)
+def test_solutions_become_demonstrations_without_labels(name):
+    compiled = tuned(name)
+    assert compiled.solve.demos
+    assert all(demo["answer"] == f"right {demo['task']}" for demo in compiled.solve.demos)
+    assert vars(compiled).keys() == vars(learn("a", lambda *_: 1)).keys()
+
+
+def test_gepa_writes_instructions_by_another_lm_if_there_is_one():
+    engine = Reflective(lambda *_: 0, 4)
+    compiled = tuned("gepa", reflection_lm=dspy.LM("scripted", engine=engine, cache=False))
+    assert THOUGHT in compiled.solve.signature.instructions
+    assert engine.calls == compiled.experience.tokens["other"].calls > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_seed_same_run_whatever_the_threads(name):
+    def outcome(threads: int, seed: int) -> Any:
+        compiled = tuned(name, threads=threads, seed=seed)
+        attempts = [(a.task, a.sample, a.seed, a.outputs, a.score) for a in compiled.experience.attempts]
+        return attempts, compiled.dump_state()
+
+    assert outcome(1, 3) == outcome(6, 3)
+    assert outcome(1, 3) != outcome(1, 4)
+
+
+def test_what_broke_off_is_gone_on_with():
+    whole = tuned("bootstrap").experience
+    engine = Reflective(lambda *_: 0, 4)
+    again = tuned("bootstrap", engine, compiling={"resume": whole.attempts[:10]}).experience
+    assert again.to_dict()["attempts"] == whole.to_dict()["attempts"][:10] + again.to_dict()["attempts"][10:]
+    assert [(a.outputs, a.score) for a in again.attempts] == [(a.outputs, a.score) for a in whole.attempts]
+    assert engine.calls == TokenCount.sum(whole.tokens.values()).calls - 10
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_budget_ends_the_optimizer_with_a_usable_program(name):
+    compiled = tuned(name, budget=Budget(tokens=1), threads=1)
+    assert (compiled.experience.stopped, story(compiled)) == ("budget", [])
+    assert 0 < TokenCount.sum(compiled.experience.tokens.values()).total < 1000
+    assert compiled.solve.demos == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_metric_that_fails_ends_the_optimizer(name):
+    def metric(example: dspy.Example, prediction: dspy.Prediction) -> bool:
+        raise ZeroDivisionError("boom")
+
+    with pytest.raises(MetricError, match="boom"):
+        tuned(name, metric=metric)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_lm_that_refuses_ends_the_optimizer_at_once(name):
+    class Refusing(Reflective):
+        def complete(self, request: lm15.Request) -> lm15.Response:
+            self.calls += 1
+            raise lm15.AuthError("bad key")
+
+    engine = Refusing(lambda *_: 0, 4)
+    with pytest.raises(LMAuthError):
+        tuned(name, engine, threads=1)
+    assert engine.calls <= 3
+
+
+def test_a_validation_set_is_taken_where_the_optimizer_has_use_for_one():
+    seen = set()
+
+    def metric(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> bool:
+        seen.add(example.task)
+        return is_right(example, prediction)
+
+    tuned("random-search", metric=metric, compiling={"valset": tasks("v")})
+    assert "v" in seen
+    with pytest.raises(ValueError, match="Bootstrap takes no validation set"):
+        tuned("bootstrap", compiling={"valset": tasks("v")})
+
+
+@pytest.mark.skipif(importlib.util.find_spec("optuna") is not None, reason="optuna is installed")
+def test_mipro_without_its_package_says_what_to_install():
+    with pytest.raises(OptimizerError, match="pip install optuna"):
+        tuned("mipro")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("optuna") is None, reason="mipro needs optuna, which is not installed")
+def test_mipro_searches_instructions_and_demonstrations():
+    engine = Reflective(lambda *_: 0, 4)
+    compiled = tuned("mipro", engine)
+    total = TokenCount.sum(compiled.experience.tokens.values())
+    assert (total.calls, total.prompt) == (engine.calls, engine.prompt)
+    assert len(compiled.experience.attempts) == 16

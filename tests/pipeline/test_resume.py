@@ -1,0 +1,250 @@
+"""Going on with an earlier run holds these.
+
+- A run that was killed by SIGKILL at any moment, and then gone on with, ends as one that never was: attempts,
+  demonstrations, solutions and figures, all but the times, in the same MLflow run.
+- What is on record with an answer is not asked for again, however often the run is killed.
+- A run's own options and tasks hold; whatever contradicts them is refused in one line.
+- A run that begins with an experience asks only about the tasks that are not solved in it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from mlflow import MlflowClient
+
+from optimizers import Experience
+from pipeline import compile as command
+from pipeline import earlier, load_program, store
+from pipeline.errors import run_command
+from pipeline.tasks import load_tasks
+from step_runtime.task import dump_task, loads_task
+from tests.pipeline import answering
+from tests.pipeline.answering import Engine, write_tasks
+from tests.pipeline.conftest import copied
+from tests.pipeline.scripted import RIGHT
+
+PROJECT = Path(__file__).resolve().parents[2]
+OPTIONS = ("--optimizer", "adaptive", "--samples", "6", "--temperatures", "1.0,0.4", "--threads", "3", "--seed", "5")
+
+
+def timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: timeless(item) for key, item in value.items() if "seconds" not in key}
+    return [timeless(item) for item in value] if isinstance(value, list) else value
+
+
+def digests(run_id: str) -> dict[str, str]:
+    """Of a run in the store: its attempts, its experience, its demonstrations and prompts, its metrics."""
+    client = MlflowClient(tracking_uri=store.store_uri())
+    folder = Path(client.get_run(run_id).info.artifact_uri.removeprefix("file://"))
+    order = sorted(earlier.attempts(client, run_id), key=lambda a: (a.iteration, a.task, -a.temperature, a.sample))
+    shown = {path.relative_to(folder).as_posix(): path.read_text() for path in sorted(folder.rglob("*/*.yaml"))}
+    points = {
+        name: [(point.step, point.value) for point in client.get_metric_history(run_id, name)]
+        for name in client.get_run(run_id).data.metrics
+        if "seconds" not in name
+    }
+    parts = {
+        "attempts": timeless([attempt.to_dict() for attempt in order]),
+        "experience": timeless(json.loads((folder / "experience.json").read_text())),
+        "shown": shown,
+        "metrics": points,
+    }
+    return {name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest() for name, part in parts.items()}
+
+
+def process(log: Path, calls: int, delay: float, *argv: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "tests.pipeline.dying", str(log), str(calls), str(delay), *argv, "--json"]
+    return subprocess.run(words, cwd=PROJECT, check=False, capture_output=True, text=True)
+
+
+def only_run() -> str:
+    client, experiment = store.open_store()
+    parents = [run for run in client.search_runs([experiment]) if "mlflow.parentRunId" not in run.data.tags]
+    assert len(parents) == 1
+    return str(parents[0].info.run_id)
+
+
+def test_a_run_that_is_killed_at_random_and_gone_on_with_is_one_that_never_was(
+    store_folder: Path, empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed within the first iteration, again while it is gone on with, and within a later one."""
+    tasks = str(write_tasks(tmp_path / "mine"))
+    whole = json.loads(process(tmp_path / "whole", 0, 0, *OPTIONS, "--tasks", tasks).stdout)
+    expected = digests(whole["run_id"])
+    (tmp_path / "other").mkdir()
+    other = copied(empty_store, tmp_path / "other")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{other}/mlflow.db")
+    rng, log, argv = random.Random(2), tmp_path / "log", [*OPTIONS, "--tasks", tasks]
+    answered: set[int] = set()
+    for calls in (rng.randrange(4, 30), rng.randrange(3, 12), rng.randrange(20, 30)):
+        asked = Counter(log.read_text().split()) if log.exists() else Counter[str]()
+        died = process(log, calls, rng.uniform(0, 0.03), *argv)
+        assert died.returncode == -signal.SIGKILL, died.stderr
+        now = Counter(log.read_text().split()) - asked
+        assert not answered & {int(seed) for seed in now}, "a sample on record was asked for again"
+        run_id = only_run()
+        on_record = {attempt.seed for attempt in earlier.attempts(store.open_store()[0], run_id)}
+        assert on_record >= answered
+        answered, argv = on_record, ["--resume", run_id[:8]]
+    assert answered
+    asked = Counter(log.read_text().split())
+    done = process(log, 0, 0, *argv)
+    assert done.returncode == 0, done.stderr
+    assert not answered & {int(seed) for seed in Counter(log.read_text().split()) - asked}
+    resumed = json.loads(done.stdout)
+    assert resumed["run_id"] == only_run()
+    assert digests(only_run()) == expected
+    assert {**resumed, "run_id": 0, "program": 0, "seconds": 0} == {**whole, "run_id": 0, "program": 0, "seconds": 0}
+    assert MlflowClient(tracking_uri=store.store_uri()).get_run(only_run()).info.status == "FINISHED"
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
+    engine = Engine()
+    answering.use(engine, monkeypatch)
+    return engine
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, Any], str]:
+    """The command's exit code, its JSON object, and what it says on stderr."""
+    capsys.readouterr()
+    code = run_command(command.NAME, command.main, [*argv, "--json"])
+    out, err = capsys.readouterr()
+    return code, json.loads(out) if out else {}, err
+
+
+def test_an_lm_that_gave_out_is_asked_again_only_for_what_it_did_not_answer(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message names the command to go on with; the run ends in the same record, and its program works."""
+    tasks = str(write_tasks(tmp_path / "mine"))
+    _, whole, _ = run(capsys, *OPTIONS, "--tasks", tasks)
+    calls, engine.calls, engine.fail_from = engine.calls, 0, 41
+    code, result, err = run(capsys, *OPTIONS, "--tasks", tasks)
+    assert (code, result["stopped"]) == (3, "failed")
+    assert f"To go on: python -m pipeline.compile --resume {result['run_id'][:8]}" in err
+    engine.calls, engine.fail_from = 0, 1_000_000
+    code, resumed, err = run(capsys, "--resume", result["run_id"][:8])
+    assert (code, resumed["run_id"], resumed["stopped"]) == (0, result["run_id"], "exhausted")
+    assert engine.calls == calls - 40
+    assert (resumed["pass_at_1"], resumed["tokens"]) == (whole["pass_at_1"], whole["tokens"])
+    program = load_program(resumed["program"], lm=dspy.LM("scripted", engine=engine, cache=False))
+    assert program(task=load_tasks([f"{tasks}/triple.yaml"])[0]).impl == RIGHT
+
+
+def test_a_budget_may_be_raised_and_the_run_goes_on(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that its budget ended goes on under another, and asks nothing twice."""
+    tasks = str(write_tasks(tmp_path / "mine"))
+    _, whole, _ = run(capsys, *OPTIONS, "--tasks", tasks)
+    calls, engine.calls = engine.calls, 0
+    _, first, _ = run(capsys, *OPTIONS, "--tasks", tasks, "--max-iterations", "1")
+    assert (first["stopped"], first["iterations"]) == ("budget", 1)
+    _, second, _ = run(capsys, "--resume", first["run_id"], "--max-iterations", "100", "--threads", "1")
+    assert engine.calls == calls
+    assert digests(first["run_id"])["attempts"] == digests(whole["run_id"])["attempts"]
+    assert second["iterations"] == whole["iterations"]
+
+
+def test_what_contradicts_the_run_is_refused_in_one_line(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another seed, other tasks, a run that is not there or not the only one, or one at work; the same is fine."""
+    tasks = str(write_tasks(tmp_path / "mine"))
+    ids = [run(capsys, *OPTIONS, "--tasks", tasks)[1]["run_id"] for _ in range(2)]
+    calls = engine.calls
+    cases = [
+        (("--resume", ids[0], "--seed", "6"), "--seed: the run to go on with has 5"),
+        (("--resume", ids[0], "--optimizer", "none"), "--optimizer: the run to go on with has adaptive"),
+        (("--resume", ids[0], "--tasks", tasks), "--tasks: the run to go on with has its own"),
+        (("--resume", "nobody"), "--resume: there is no run 'nobody'; the latest runs are "),
+        (("--resume", "adaptive"), "'adaptive' stands for 2 runs; give the id of one: "),
+        ((), "--optimizer: expected the name of one, or a run to go on with"),
+    ]
+    for argv, told in cases:
+        code, _, err = run(capsys, *argv)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert told in err
+    with store.run_at_work(ids[0]):
+        assert "is at work" in run(capsys, "--resume", ids[0])[2]
+    assert run(capsys, "--resume", ids[0], "--seed", "5")[0] == 0
+    assert engine.calls == calls
+
+
+def test_a_run_from_an_experience_begins_with_a_cycle_and_asks_only_what_is_new(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the run's id or the file; `double` is known, so `triple` is shown it from the first iteration on."""
+    folder = write_tasks(tmp_path / "mine")
+    _, first, _ = run(capsys, *OPTIONS, "--tasks", str(folder / "double.yaml"))
+    client = MlflowClient(tracking_uri=store.store_uri())
+    file = Path(client.get_run(first["run_id"]).info.artifact_uri.removeprefix("file://"), "experience.json")
+    engine.calls = 0
+    for source in (first["run_id"], str(file)):
+        chosen = [str(folder / f"{name}.yaml") for name in ("double", "triple")]
+        code, second, _ = run(capsys, *OPTIONS, "--tasks", *chosen, "--experience", source)
+        assert (code, second["solved"], second["iterations"]) == (0, ["double", "triple"], 1)
+    assert engine.calls == 2 * 12
+    resumed = run(capsys, "--resume", second["run_id"])[1]
+    assert (resumed["solved"], engine.calls) == (["double", "triple"], 24)
+    program = json.loads(Path(second["program"]).read_text())
+    assert [demo["name"] for demo in program["predictors"]["proposer.predict"]["demonstrations"]] == [
+        "double",
+        "triple",
+    ]
+
+
+def test_an_experience_that_can_not_be_used_is_told_in_one_line(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No such run, a file of something else, a task that is another one now, nothing learned, no learner."""
+    folder = write_tasks(tmp_path / "mine")
+    _, first, _ = run(capsys, *OPTIONS, "--tasks", str(folder / "double.yaml"))
+    _, none, _ = run(capsys, *OPTIONS, "--tasks", str(folder / "halve.yaml"))
+    double = folder / "double.yaml"
+    double.write_text(double.read_text().replace("* 2", "* 4"))
+    cases = [
+        (("--experience", "nobody"), "--experience: there is no run or file 'nobody'"),
+        (("--experience", str(double)), "expected the experience of a run in JSON"),
+        (("--experience", first["run_id"]), "solved another task of the name 'double'"),
+        (("--experience", none["run_id"]), "solved no task, so there is nothing to go on from"),
+        (("--experience", first["run_id"], "--optimizer", "none"), "`none` learns nothing from it"),
+    ]
+    for argv, told in cases:
+        code, _, err = run(capsys, *OPTIONS, "--tasks", str(double), *argv)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert told in err
+
+
+def test_a_line_that_was_half_written_is_dropped_and_the_later_attempt_at_a_sample_stays(tmp_path: Path) -> None:
+    """What a killed process leaves behind."""
+    lines = [{"task": 0, "temperature": 1.0, "sample": sample, "seed": n} for n, sample in enumerate((0, 1, 0))]
+    path = tmp_path / "attempts.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"task": 1, "temp')
+
+    read = gzip.decompress(store.compress(path).read_bytes()).decode().splitlines()
+    assert [json.loads(line)["seed"] for line in read] == [2, 1]
+
+
+def test_a_request_keeps_every_task_of_the_benchmark_whole() -> None:
+    """The tasks read back from a request are those that went in, to the letter that a prompt shows."""
+    tasks = load_tasks()
+    request = earlier.Request({"samples": 3}, "scripted", tasks, tasks[:1], Experience(("a",)))
+    read = earlier.Request.from_json(request.to_json())
+    assert [(task.name, dump_task(task)) for task in read.tasks] == [(t.name, dump_task(t)) for t in tasks]
+    assert read.tasks == [loads_task(dump_task(task), task.name) for task in tasks] == tasks
+    assert (read.validation, read.experience, read.options) == (tasks[:1], request.experience, {"samples": 3})
