@@ -29,7 +29,7 @@ def make_lm(
     """The LM that a string names.
 
     Args:
-        model: `embedded`, or any DSPy/LiteLLM model string, whose key is read from the environment.
+        model: `embedded`, `embedded/small`, or any DSPy/LiteLLM model string, whose key is read from the environment.
         api_base: the address of an OpenAI-compatible server.
         temperature: None for the provider's default; optimizers set their own for each sample.
         max_tokens: of an answer.
@@ -49,7 +49,7 @@ def make_lm(
     if model.partition("/")[0] == EMBEDDED:
         if api_base is not None:
             raise UsageError("--api-base: the embedded LM has no address; name another with --lm")
-        return _embedded(settings | {"cache": bool(cache)})
+        return _embedded(model, settings | {"cache": bool(cache)})
     settings |= {"cache": cache is not False} | ({"api_base": api_base} if api_base else {})
     try:
         lm = _remote(model, settings)
@@ -82,13 +82,13 @@ def _ask(lm: dspy.LM) -> None:
     twin("Reply with the word: ready", max_tokens=PROBE_TOKENS, timeout=PROBE_SECONDS, seed=0)
 
 
-def _embedded(settings: dict[str, Any]) -> dspy.LM:
+def _embedded(model: str, settings: dict[str, Any]) -> dspy.LM:
     import dspy
 
-    from pipeline.embedded.engine import VERSION, EmbeddedEngine
+    from pipeline.embedded import engine_named
 
-    # DSPy's cache does not know engines apart, but it does models.
-    return dspy.LM(f"{EMBEDDED}/{VERSION}", engine=EmbeddedEngine(), **settings)
+    engine = engine_named(model)
+    return dspy.LM(engine.model, engine=engine, **settings)
 
 
 def _remote(model: str, settings: dict[str, Any]) -> dspy.LM:

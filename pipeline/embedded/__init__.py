@@ -1,15 +1,17 @@
-"""The embedded proposer: an offline stand-in for an LM that writes STeP programs by search.
+"""The embedded proposers: offline stand-ins for an LM, that write STeP programs by search.
 
-It is an engine for `dspy.LM`, so it goes through the same adapter, parsing, accounting and tracking as any LM:
+They stand behind an engine for `dspy.LM`, so they go through the same adapter, parsing, accounting and tracking as
+any LM:
 
-    dspy.LM(f"embedded/{VERSION}", engine=EmbeddedEngine())
+    engine = engine_named("embedded")  # or "embedded/small"
+    dspy.LM(engine.model, engine=engine)
 
-What it sees is the text of a request: the instructions with their solved examples, the demonstrations, the task (its
-functions' code and its PyTorch reference as text, never a solution), the temperature and the seed. What it never
-does: run a candidate, the reference, a function or `global`; verify; look at names to guess what they mean; keep
+What they see is the text of a request: the instructions with their solved examples, the demonstrations, the task (its
+functions' code and its PyTorch reference as text, never a solution), the temperature and the seed. What they
+never do: run a candidate, the reference, a function or `global`; verify; look at names to guess what they mean; keep
 anything from one request to the next but what it works out from the same texts again.
 
-How it answers, a module each:
+How the strong one answers, a module each:
 
     reading       request → instructions, demonstrations, task, fields to answer
     task_view     a task → what it offers: functions, and routings (functions among which an index chooses)
@@ -17,6 +19,7 @@ How it answers, a module each:
     space         questions about types, answered once per task: who can serve whom, and at which shape they meet
     terms         what code computes, as sums of products over operations
     vocabulary,   PyTorch code as text → terms
+      definitions,
       torch_text
     reference     a task's reference and functions → which applications are steps towards the outputs
     trail         one draft's progress along that reading
@@ -31,8 +34,22 @@ How it answers, a module each:
 
 Most samples follow the reading of the reference, some ignore it, as it may be wrong. Temperature flattens or sharpens
 every choice. Budgets are numbers of tries, so the same seed gives the same answer on any machine.
+
+The small one has no reading and no coercions, and sees of a function its types and its name:
+
+    steps         types → what one primitive can do next
+    ngrams        which step follows which, counted in examples and demonstrations
+    small         one walk after the other, until one ends
 """
 
-from pipeline.embedded.engine import VERSION, EmbeddedEngine
+from pipeline.embedded.engine import EmbeddedEngine
+from pipeline.embedded.proposer import Strong
+from pipeline.embedded.small import Small
 
-__all__ = ["VERSION", "EmbeddedEngine"]
+__all__ = ["EmbeddedEngine", "Small", "Strong", "engine_named"]
+
+
+def engine_named(model: str) -> EmbeddedEngine:
+    """The engine for `embedded` or `embedded/small`, with or without a version behind it."""
+    size = model.partition("/")[2].partition("-")[0]
+    return EmbeddedEngine(Small() if size == "small" else Strong())

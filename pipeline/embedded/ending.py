@@ -43,13 +43,13 @@ class Ending:
             if output not in self._bound and not self._pick([(stream, output) for stream in streams]):
                 return False
         endings = tuple(self._plans(self._bound[output], output)[0] for output in outputs)
-        if any(isinstance(op, Repeat) for ending in endings for op in ending.ops) and not self._choice.happens(
-            _BROADCAST
-        ):
+        broadcast = any(isinstance(op, Repeat) for ending in endings for op in ending.ops)
+        if broadcast and not self._choice.happens(_BROADCAST):
             return False
         self._draft.results = tuple(self._bound[output] for output in outputs)
         self._draft.endings = endings
-        self._draft.read = all(self._reads(self._bound[output], output) for output in outputs)
+        # Terms know no shapes: what only a broadcast brings to the right one is the less likely reading.
+        self._draft.read = not broadcast and all(self._reads(self._bound[output], output) for output in outputs)
         return True
 
     def _plans(self, stream: int, output: int) -> tuple[Plan, ...]:

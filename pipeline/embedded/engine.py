@@ -5,21 +5,29 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from dspy.lm15 import Message, Request, Response, Usage, response_to_events
 
-from pipeline.embedded.proposer import Effort, habits_of, propose, repair, view_of
-from pipeline.embedded.reading import Question, Solved, demonstration, question, solved_examples
+from pipeline.embedded.proposer import Strong, repair, view_of
+from pipeline.embedded.reading import Question, Read, Solved, demonstration, question, solved_examples
+from pipeline.embedded.task_view import TaskView
 
-VERSION = "1"
-"""Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
 DEFAULT_TEMPERATURE = 0.7
 CHARACTERS_PER_TOKEN = 4
 
 
+class Proposer(Protocol):
+    """What answers. `name` changes whenever a request may get another answer under the same seed."""
+
+    name: str
+
+    def propose(self, view: TaskView, read: Read, seed: int, temperature: float) -> str | None:
+        """A program for the task, by what was read; None if none was found. Safe to call from several threads."""
+
+
 class EmbeddedEngine:
-    """The offline proposer and guardian as an engine for `dspy.LM("embedded/…", engine=EmbeddedEngine())`.
+    """The offline proposer and guardian as an engine for `dspy.LM(engine.model, engine=engine)`.
 
     A request with a seed always gets the same answer. One without gets the next of a fixed row of answers, so
     that several completions of one request differ. Safe to call from several threads.
@@ -29,9 +37,14 @@ class EmbeddedEngine:
     supports_reasoning = False
     supports_response_schema = False
 
-    def __init__(self, effort: Effort | None = None) -> None:
-        self._effort = effort or Effort()
+    def __init__(self, proposer: Proposer | None = None) -> None:
+        self._proposer = proposer or Strong()
         self._row = itertools.count()
+
+    @property
+    def model(self) -> str:
+        """The LM's name, with its version: DSPy's cache knows models apart, but not engines."""
+        return f"embedded/{self._proposer.name}"
 
     def complete(self, request: Request) -> Response:
         """Answers one request; never raises for one that it cannot make sense of, but says so in its answer."""
@@ -68,10 +81,10 @@ class EmbeddedEngine:
             repaired = repair(view.task, asked.program)
             # What cannot be parsed is handed back as it came: the checker's own words help more than a guess.
             return _formatted(asked, repaired or asked.program, "every stream that is used again gets a Copy")
-        habits = habits_of(solved_examples(system), _demonstrations(messages[:-1]))
+        read = (solved_examples(system), _demonstrations(messages[:-1]))
         own = next(self._row) if seed is None else seed
         mixed = _mixed(own, messages[-1][1])
-        program = propose(view, habits, mixed, DEFAULT_TEMPERATURE if heat is None else heat, self._effort)
+        program = self._proposer.propose(view, read, mixed, DEFAULT_TEMPERATURE if heat is None else heat)
         if program is None:
             return "I found no well-typed program that applies every function of this task and gives its outputs."
         return _formatted(asked, program, "types and shapes decide which functions can follow one another")

@@ -96,7 +96,7 @@ class Draft:
         self.uses.append(0)
 
 
-class _Graph:
+class Graph:
     """A graph in the making: equal nodes are made once."""
 
     def __init__(self, space: Space, by_reference: Callable[[], bool]) -> None:
@@ -137,14 +137,14 @@ def lower(space: Space, draft: Draft, by_reference: Callable[[], bool]) -> tuple
 
     `by_reference` is asked whether a Repeat is to be a RepeatRef, wherever a stream can serve as the reference.
     """
-    graph = _Graph(space, by_reference)
+    graph = Graph(space, by_reference)
     number: list[StreamId] = list(range(len(space.inputs)))
     for move in draft.moves:
         parts = [graph.follow(plan, number[source]) for plan, source in zip(move.plans, move.sources, strict=True)]
         if move.routing is not None:
-            number.append(_route(graph, move, move.routing, parts))
+            number.append(route(graph, move.fns, move.routing, parts))
             continue
-        stream = _zipped(graph, parts)
+        stream = zipped(graph, parts)
         fn = move.fns[0]
         if fn is None:
             raise ValueError("only a routing has branches without a function")
@@ -158,19 +158,19 @@ def lower(space: Space, draft: Draft, by_reference: Callable[[], bool]) -> tuple
     return Program(tuple(space.scope.inputs), tuple(graph.nodes), results), graph.types
 
 
-def _zipped(graph: _Graph, parts: Sequence[StreamId]) -> StreamId:
+def zipped(graph: Graph, parts: Sequence[StreamId]) -> StreamId:
+    """The streams as one, zipped from left to right."""
     stream = parts[0]
     for other in parts[1:]:
         stream = graph.add(Zip(), stream, other)[0]
     return stream
 
 
-def _route(graph: _Graph, move: Move, routing: Routing, parts: Sequence[StreamId]) -> StreamId:
+def route(graph: Graph, fns: Sequence[Fn | None], routing: Routing, parts: Sequence[StreamId]) -> StreamId:
+    """What a routing gives; `fns` are its branches in the order of the bits, the last of `parts` its index."""
     *data, index = parts
-    pieces = graph.add(Partition(routing.bits), _zipped(graph, data), index)
-    branches = [
-        piece if fn is None else graph.add(Map(fn), piece)[0] for piece, fn in zip(pieces, move.fns, strict=True)
-    ]
+    pieces = graph.add(Partition(routing.bits), zipped(graph, data), index)
+    branches = [piece if fn is None else graph.add(Map(fn), piece)[0] for piece, fn in zip(pieces, fns, strict=True)]
     return graph.add(Merge(routing.merge), *branches, index)[0]
 
 

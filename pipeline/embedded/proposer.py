@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from pipeline.embedded.choice import Choice
 from pipeline.embedded.moves import lower, tidy
-from pipeline.embedded.reading import Solved, find_task
+from pipeline.embedded.reading import Read, Solved, as_graph, find_task
 from pipeline.embedded.reference import Reading
 from pipeline.embedded.scoring import Context, Habits
 from pipeline.embedded.search import Search
 from pipeline.embedded.task_view import TaskView
-from step_runtime.check import infer_types, insert_copies
+from step_runtime.check import insert_copies
 from step_runtime.parser import parse
 from step_runtime.printer import print_program
 from step_runtime.program import Program
@@ -22,7 +23,8 @@ from step_runtime.task import Task
 DEMONSTRATION = 4.0
 """What a demonstration's edge counts, against one of a reference example."""
 _PER_NODE = 0.3
-_READ = 6.0
+_READ = 12.0
+"""For a draft that computes what was read: a longer program is less likely otherwise."""
 
 
 @dataclass(frozen=True)
@@ -51,26 +53,37 @@ def habits_of(examples: tuple[Solved, ...], demonstrations: tuple[Solved, ...]) 
     """What instructions and demonstrations make likely."""
     habits = Habits()
     for weight, solved in [*((1.0, s) for s in examples), *((DEMONSTRATION, s) for s in demonstrations)]:
-        scope = static_scope(solved.task)
-        program, wrong = parse(solved.program, scope)
-        types, broken = infer_types(program, scope)
-        known = [t for t in types if t is not None]
-        if not wrong and not broken and len(known) == len(types):
+        if (found := as_graph(solved)) is not None:
+            program, types, scope = found
             reading = Reading(solved.task, scope)
             emitting = frozenset(name for name, fn in scope.fns.items() if reading.emits(fn))
-            habits.learn(program, known, Context.of(scope.outputs, emitting), weight)
+            habits.learn(program, types, Context.of(scope.outputs, emitting), weight)
     return habits
 
 
+class Strong:
+    """The strong proposer."""
+
+    name = "2"
+    """Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
+
+    def __init__(self, effort: Effort | None = None) -> None:
+        self._effort = effort or Effort()
+
+    def propose(self, view: TaskView, read: Read, seed: int, temperature: float) -> str | None:
+        """A program's text; None if no proposal came to an end."""
+        return propose(view, habits_of(*read), seed, temperature, self._effort)
+
+
 def propose(view: TaskView, habits: Habits, seed: int, temperature: float, effort: Effort) -> str | None:
-    """A program's text; None if no proposal came to an end."""
+    """As `Strong.propose`, by the habits alone."""
     choice = Choice(seed, 1.0 / (0.3 + temperature))
-    reading = choice.any_of(view.readings) if choice.happens(effort.following) else None
-    search = Search(view, habits, choice, reading)
+    readings: Sequence[Reading | None] = view.readings if choice.happens(effort.following) else (None,)
+    searches = [Search(view, habits, choice, reading) for reading in readings]
     sure = 0
     found: list[tuple[float, Program]] = []
     for _ in range(effort.tries):
-        draft = search.draw()
+        draft = choice.any_of(searches).draw()
         if draft is None:
             continue
         program, types = lower(view.space, draft, lambda: choice.happens(habits.reference_share()))

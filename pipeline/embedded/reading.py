@@ -10,11 +10,17 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 import yaml
 
 from step_runtime import task_yaml
+from step_runtime.check import infer_types
 from step_runtime.errors import TaskError
+from step_runtime.parser import parse
+from step_runtime.program import Program
+from step_runtime.scope import Scope, static_scope
+from step_runtime.shapes import StreamType
 from step_runtime.task import Task, task_of
 
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*$", re.MULTILINE)
@@ -31,6 +37,10 @@ class Solved:
 
     task: Task
     program: str
+
+
+Read: TypeAlias = tuple[tuple[Solved, ...], tuple[Solved, ...]]
+"""What a request shows beside its task: the instructions' examples, and the demonstrations."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,15 @@ def solved_examples(text: str) -> tuple[Solved, ...]:
         if task is not None and isinstance(program, str):
             found.append(Solved(task, program))
     return tuple(found)
+
+
+def as_graph(solved: Solved) -> tuple[Program, list[StreamType], Scope] | None:
+    """The program's graph, the types of its streams, and its scope; None if it is not well-typed."""
+    scope = static_scope(solved.task)
+    program, wrong = parse(solved.program, scope)
+    types, broken = infer_types(program, scope)
+    known = [type_ for type_ in types if type_ is not None]
+    return None if wrong or broken or len(known) < len(types) else (program, known, scope)
 
 
 @lru_cache(maxsize=512)

@@ -48,11 +48,14 @@ class Reading:
         self._helpers = _helpers(task.global_ or "")
         self._seen: list[Term] = []
         """Terms on the way of the function that is being read."""
-        self._functions = TorchText(Vocabulary(algebra, self._see, shifted=shifted), self._sizes, data | weights)
+        ones = next((data[spec.name] for spec in task.inputs if spec.data_gen == "torch.ones"), None)
+        words = Vocabulary(algebra, self._see, shifted=shifted, ones=ones)
+        self._functions = TorchText(words, self._sizes, data | weights)
         self._words = self._functions.words
         self.inputs: tuple[Terms, ...] = tuple((data[spec.name],) for spec in task.inputs)
         self._wanted.update(data.values())
-        reference = TorchText(Vocabulary(algebra, self._keep, shifted=shifted), self._sizes, data | weights)
+        words = Vocabulary(algebra, self._keep, shifted=shifted, ones=ones)
+        reference = TorchText(words, self._sizes, data | weights)
         env: dict[str, Value] = dict(self._helpers)
         self.outputs: tuple[Terms, ...] = tuple(
             tuple(self._keep(self._words.term(reference.run(code, env))) for code in spec.data_transform)
@@ -174,7 +177,7 @@ class Reading:
         )
 
     def _keep(self, term: Term) -> Term:
-        if term not in self._wanted and self._algebra.constant(term) is None:
+        if term not in self._wanted and term is not self._algebra.size and self._algebra.constant(term) is None:
             self._wanted.add(term)
             self._wanted.update(self._algebra.parts_of(term))
         return term
@@ -222,11 +225,14 @@ class Reading:
         factor = algebra.divide(result, state)
         if not self._has_state(factor) and initial == 1:
             return algebra.atom("cumprod" if scan else "prod", factor)
-        for name, reduced, scanned in (("maximum", "amax", "cummax"), ("minimum", "amin", "cummin")):
-            others = self._arguments(result, name)
-            if state in others and len(others) == 2:
-                other = others[0] if others[1] is state else others[1]
-                return None if self._has_state(other) else algebra.atom(scanned if scan else reduced, other)
+        for sign in (1.0, -1.0):  # a smallest element is the opposite of the largest opposite
+            one = algebra.number(sign)
+            others = list(self._arguments(algebra.times(one, result), "maximum"))
+            own = algebra.times(one, state)
+            if len(others) == 2 and own in others:
+                others.remove(own)
+                largest = algebra.atom("cummax" if scan else "amax", others[0])
+                return None if self._has_state(others[0]) else algebra.times(one, largest)
         return None
 
     def _arguments(self, term: Term, name: str) -> Sequence[Term]:

@@ -26,7 +26,8 @@ Kind: TypeAlias = tuple[str, ...]
 Edge: TypeAlias = tuple[Kind, Kind, Kind]
 """Producer, structural primitives on the way, consumer."""
 
-_PASSED = ("Zip", "Copy", "Identity")
+PASSED = ("Zip", "Copy", "Identity")
+"""Primitives that leave a stream's elements as they are."""
 _SMOOTHING = 3.0
 
 
@@ -69,7 +70,7 @@ def edges(program: Program, types: Sequence[StreamType], context: Context) -> It
         head = _head(node, types, context)
         if head is None:
             source = node.inputs[0]
-            step = () if node.op.name in _PASSED else (node.op.name,)
+            step = () if node.op.name in PASSED else (node.op.name,)
             heads |= dict.fromkeys(node.outputs, heads[source])
             ways |= dict.fromkeys(node.outputs, (*ways[source], *step))
             if node.op.name == "Zip":

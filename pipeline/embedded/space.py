@@ -20,7 +20,7 @@ from step_runtime.scope import Scope
 from step_runtime.shapes import Dim, StreamType, as_dim
 from step_runtime.types import DType, Multihot, STuple
 
-_INVENTED = 2.0
+INVENTED = 2.0
 _RECUT = 1.2
 """What it costs a stream to serve a component for which a dim must be invented, or the cut moved."""
 
@@ -106,7 +106,7 @@ class Space:
         if element != wanted or rest is None:
             return 0, 0.0
         invented = len(rest) + len(without_ones(wanted_dims)) - len(without_ones(dims_of(stream)))
-        return 1, _INVENTED * invented + (0.0 if dims == wanted_dims else _RECUT)
+        return 1, INVENTED * invented + (0.0 if dims == wanted_dims else _RECUT)
 
     def joins(
         self, sources: Sequence[TypeId], served: Sequence[DType], number: int, towards: tuple[Dim, ...] = ()

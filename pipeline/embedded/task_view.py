@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import cached_property
 
 from pipeline.embedded.layout import ONE, without_ones
 from pipeline.embedded.moves import Routing
@@ -61,13 +62,34 @@ class TaskView:
         self.routing_offers = {
             id(r): Offer(r.merge, (*components_of(r.branches[0].input), r.index), self.space) for r in self.routings
         }
-        self.reading = Reading(task, self.scope)
-        self.readings = (self.reading, *([Reading(task, self.scope, shifted=True)] if _normalizes(task) else []))
-        self.context = Context.of(self.scope.outputs, frozenset(fn.label for fn in self.fns if self.reading.emits(fn)))
-        self._emits = {id(fn): self.reading.emits(fn) for fn in self.fns}
-        self._projects = {id(fn): self.reading.projects(fn) for fn in self.fns}
         self._agreements: dict[tuple[int, int, int], bool] = {}
         self._plain: dict[TypeId, tuple[Dim, ...]] = {}
+
+    # What follows reads the task's code; who never asks for it sees types only.
+
+    @cached_property
+    def reading(self) -> Reading:
+        """The first of the readings."""
+        return Reading(self.task, self.scope)
+
+    @cached_property
+    def readings(self) -> tuple[Reading, ...]:
+        """All ways to read the task."""
+        more = [Reading(self.task, self.scope, shifted=True)] if _normalizes(self.task) else []
+        return (self.reading, *more)
+
+    @cached_property
+    def context(self) -> Context:
+        """What the kinds of this task's programs depend on."""
+        return Context.of(self.scope.outputs, frozenset(fn.label for fn in self.fns if self.emits(fn)))
+
+    @cached_property
+    def _emits(self) -> dict[int, bool]:
+        return {id(fn): self.reading.emits(fn) for fn in self.fns}
+
+    @cached_property
+    def _projects(self) -> dict[int, bool]:
+        return {id(fn): self.reading.projects(fn) for fn in self.fns}
 
     def emits(self, fn: Fn) -> bool:
         """As `Reading.emits`."""

@@ -14,7 +14,7 @@ from typing import TypeAlias
 Monomial: TypeAlias = tuple[tuple[int, float], ...]
 """Atoms by number, each with its exponent."""
 
-_CONSTANT = frozenset(("size", "sum", "amax", "amin", "prod"))
+_CONSTANT = frozenset(("size", "sum", "amax", "prod"))
 _MOST_PRODUCTS = 48
 """A product that would have more summands stays a product of opaque atoms."""
 

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from pipeline.embedded.definitions import definitions
 from pipeline.embedded.terms import Term
 from pipeline.embedded.vocabulary import Value, Vocabulary
 from step_runtime.syntax import parse_python
@@ -38,8 +39,11 @@ class TorchText:
 
     def run(self, code: str, env: dict[str, Value]) -> Value:
         """The value of a snippet: of its `return`, or of its last line; `env` gets the names it assigns."""
+        return self._run(_statements(code), env)
+
+    def _run(self, statements: Sequence[ast.stmt], env: dict[str, Value]) -> Value:
         value: Value = None
-        for statement in _statements(code):
+        for statement in statements:
             match statement:
                 case ast.Assign(targets=[target], value=expression):
                     value = self.value(expression, env)
@@ -66,7 +70,7 @@ class TorchText:
     def value(self, node: ast.expr, env: dict[str, Value]) -> Value:
         """The value of an expression."""
         match node:
-            case ast.Constant(value=bool() | int() | float() | str() as constant):
+            case ast.Constant(value=bool() | int() | float() | str() | None as constant):
                 return constant
             case ast.Name(id=name):
                 return self._name(name, env)
@@ -179,12 +183,20 @@ class TorchText:
                 name = inner.attr if isinstance(inner, ast.Attribute) else ast.unparse(inner)
             case _:
                 return self.algebra.atom("text", ast.unparse(node))
-        named = {
-            keyword.arg: self.value(keyword.value, env) for keyword in node.keywords if keyword.arg in ("dim", "other")
-        }
-        if name in ("stack", "cat", "sum", "softmax") and "dim" in named:
-            args.append(named["dim"])
-        return self.words.call(name.lower(), args)
+        named = {keyword.arg: self.value(keyword.value, env) for keyword in node.keywords if keyword.arg}
+        return self._called(name.lower(), args, named)
+
+    def _called(self, name: str, args: Sequence[Value], named: Mapping[str, Value]) -> Value:
+        """The value of a call: by its definition where it has one, else by the vocabulary."""
+        definition = definitions().get(name)
+        if definition is None or not args:
+            return self.words.call(name, args, named)
+        names = [parameter.arg for parameter in definition.args.args]
+        defaults = definition.args.defaults
+        inner = {key: self.value(default, {}) for key, default in zip(names[::-1], defaults[::-1], strict=False)}
+        given = {**dict(zip(names, args, strict=False)), **{key: named[key] for key in names if key in named}}
+        inner |= {key: value for key, value in given.items() if value is not None}
+        return self._run(definition.body, inner)
 
 
 def _is_module(node: ast.expr) -> bool:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pipeline.embedded.meeting import Meeting
 from pipeline.embedded.moves import Draft, Routing
 from pipeline.embedded.reference import Reading, Terms
+from pipeline.embedded.space import INVENTED
 from pipeline.embedded.task_view import Offer, TaskView
 from step_runtime.functions import Fn
 from step_runtime.types import DType
@@ -96,7 +97,10 @@ class Trail:
         return sum(distance for _, distance in fits)
 
     def _meetings(self, offer: Offer, newest: int) -> Iterator[Meeting]:
-        """Sources for an offer among the streams on the trail, the newest one among them."""
+        """Sources for an offer among the streams on the trail, the newest one among them.
+
+        Terms know no shapes, so that much seems to fit: a stream must serve without a dim that nothing told of.
+        """
         space, streams = self._view.space, self._draft.streams
 
         def extend(sources: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Meeting]:
@@ -106,8 +110,8 @@ class Trail:
                     yield Meeting(sources, counts)
                 return
             for stream in self._known:
-                count, _ = space.fit(streams[stream], *offer.suffixes[place])
-                if count:
+                count, distance = space.fit(streams[stream], *offer.suffixes[place])
+                if count and distance < INVENTED:
                     yield from extend((*sources, stream), (*counts, count))
 
         return extend((), ())

@@ -1,12 +1,13 @@
-"""The vocabulary of PyTorch: what common calls mean in arithmetic and a few reductions.
+"""The vocabulary of PyTorch: what its simplest calls mean in arithmetic and a few reductions.
 
-So `x @ y` and a sum of products, or `rsqrt` and a division by a root, are seen to be the same. A call that is not
-known here is an atom made of its name and its arguments.
+So `x @ y` and a sum of products, or a smallest element and a largest of opposites, are seen to be the same. A call
+that is neither known here nor made of such calls (`definitions`) is an atom of its name and its arguments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pipeline.embedded.terms import Algebra, Term
@@ -24,11 +25,13 @@ _SAME = frozenset(
 """Calls that are about shape or storage only."""
 _ALIASES = {
     "sub": "subtract", "mul": "multiply", "div": "divide", "true_divide": "divide", "max": "amax", "min": "amin",
-    "maximum": "maximum", "minimum": "minimum", "bmm": "matmul", "mm": "matmul", "mv": "matmul", "dot": "matmul",
-    "logical_not": "bitwise_not", "sum": "sum", "neg": "negative", "clamp_min": "maximum", "clip": "clamp",
+    "bmm": "matmul", "mm": "matmul", "mv": "matmul", "dot": "matmul", "clip": "clamp", "neg": "negative",
+    "logical_not": "bitwise_not", "logical_and": "multiply", "bitwise_and": "multiply",
     "gt": "greater", "lt": "less", "ge": "greater_equal", "le": "less_equal", "concat": "cat", "concatenate": "cat",
 }  # fmt: skip
-_COMMUTATIVE = frozenset(("maximum", "minimum", "eq", "ne"))
+_NAMED = {"clamp": ("min", "max"), "cat": ("dim",), "norm": ("p", "dim"), "stack": ("dim",), "sum": ("dim",)}
+"""What may be given by name, in the order of the methods below; what else is given so is not looked at."""
+_COMMUTATIVE = frozenset(("eq", "ne"))
 _KEEPS_NUMBERS = frozenset(("topk", "kthvalue"))
 
 
@@ -36,13 +39,16 @@ class Vocabulary:
     """Gives terms to calls. `keep` is told every term on the way, as soon as it is known.
 
     `shifted` reads a softmax, or the log of a sum of exponentials, as taken of differences to the largest element,
-    which is the same.
+    which is the same. `ones` is an input that holds nothing else, if there is one: its running sum counts.
     """
 
-    def __init__(self, algebra: Algebra, keep: Callable[[Term], Term], *, shifted: bool = False) -> None:
+    def __init__(
+        self, algebra: Algebra, keep: Callable[[Term], Term], *, shifted: bool = False, ones: Term | None = None
+    ) -> None:
         self.algebra = algebra
         self._keep = keep
         self._shifted = shifted
+        self._ones = ones
 
     def term(self, value: Value) -> Term:
         """A value as a term."""
@@ -69,9 +75,11 @@ class Vocabulary:
 
         return self.algebra.each_factor(term, change)
 
-    def call(self, name: str, args: Sequence[Value]) -> Value:
+    def call(self, name: str, args: Sequence[Value], named: Mapping[str, Value] | None = None) -> Value:
         """The value of a call, by the vocabulary."""
         name = _ALIASES.get(name, name)
+        if named and name in _NAMED:
+            args = [*args, *(named.get(key) for key in _NAMED[name][len(args) - 1 :])]
         if name in _SAME:
             return args[0] if args else self.algebra.atom("text", name)
         if name in ("amax", "amin") and len(args) == 2 and isinstance(args[1], Term):
@@ -116,18 +124,6 @@ class Vocabulary:
             return self.algebra.atom("pow", self.term(a), self.term(b))
         return self.algebra.power(self.term(a), exponent)
 
-    def _square_(self, a: Value) -> Term:
-        return self.algebra.power(self.term(a), 2.0)
-
-    def _sqrt_(self, a: Value) -> Term:
-        return self.algebra.power(self.term(a), 0.5)
-
-    def _rsqrt_(self, a: Value) -> Term:
-        return self.algebra.power(self._keep(self._sqrt_(a)), -1.0)
-
-    def _reciprocal_(self, a: Value) -> Term:
-        return self.algebra.power(self.term(a), -1.0)
-
     def _less_(self, a: Value, b: Value) -> Term:
         return self.algebra.atom("greater", self.term(b), self.term(a))
 
@@ -140,45 +136,54 @@ class Vocabulary:
         term = self.term(a)
         return self._over_stack(term) if dim == -1 and self._stacks(term) else self.algebra.linear("sum", term)
 
-    def _mean_(self, a: Value, *_: Value) -> Term:
-        return self.algebra.divide(self._keep(self.algebra.linear("sum", self.term(a))), self.algebra.size)
-
     def _cumsum_(self, a: Value, *_: Value) -> Term:
         return self.algebra.linear("cumsum", self.term(a))
+
+    def _arange_(self, start: Value, end: Value = None, *_: Value) -> Term:
+        if self._ones is None:
+            return self._other("arange", (start, end))
+        first = self.algebra.zero if end is None else self.term(start)
+        running = self._keep(self.algebra.linear("cumsum", self._ones))
+        return self.algebra.add(running, first, self.algebra.number(-1))
 
     def _size_(self, *_: Value) -> Term:
         return self.algebra.size
 
     _numel_ = _len_ = _size_
 
-    def _softmax_(self, a: Value, *_: Value) -> Term:
-        weights = self._keep(self.algebra.atom("exp", self._shift(a)[0]))
-        return self.algebra.divide(weights, self._keep(self.algebra.linear("sum", weights)))
+    def _top_(self, a: Value) -> Term:
+        """What is taken off before an exponential: nothing, or the largest element."""
+        return self._keep(self.algebra.atom("amax", self.term(a))) if self._shifted else self.algebra.zero
 
-    def _silu_(self, a: Value, *_: Value) -> Term:
-        return self.algebra.times(self.term(a), self._keep(self.algebra.atom("sigmoid", self.term(a))))
+    def _reduced_(self, a: Value, how: Value = "mean", *_: Value) -> Term:
+        total = self.algebra.linear("sum", self.term(a))
+        return {"none": self.term(a), "sum": total}.get(str(how), self.algebra.divide(total, self.algebra.size))
 
-    def _logsumexp_(self, a: Value, *_: Value) -> Term:
-        shifted, top = self._shift(a)
-        total = self._keep(self.algebra.linear("sum", self._keep(self.algebra.atom("exp", shifted))))
-        return self.algebra.add(self._keep(self.algebra.atom("log", total)), top)
+    def _log_(self, a: Value) -> Term:
+        number = self.algebra.constant(self.term(a))
+        return self.algebra.number(math.log(number)) if number else self.algebra.atom("log", self.term(a))
 
-    def _shift(self, a: Value) -> tuple[Term, Term]:
-        """What an exponential is taken of, and what was taken off before: nothing, or the largest element."""
-        term = self.term(a)
-        top = self._keep(self.algebra.atom("amax", term)) if self._shifted else self.algebra.zero
-        return self._keep(self.algebra.minus(term, top)), top
+    def _maximum_(self, a: Value, b: Value) -> Term:
+        return self.algebra.atom("maximum", *sorted((self.term(a), self.term(b)), key=lambda term: term.summands))
 
-    def _var_(self, a: Value, *_: Value) -> Term:
-        centred = self._keep(self.algebra.minus(self.term(a), self._keep(self._mean_(a))))
-        return self._mean_(self._keep(self.algebra.power(centred, 2.0)))
+    def _amin_(self, a: Value, *_: Value) -> Term:
+        return self._negative_(self._keep(self.algebra.atom("amax", self._negative_(a))))
 
-    def _std_(self, a: Value, *_: Value) -> Term:
-        return self.algebra.power(self._keep(self._var_(a)), 0.5)
+    def _cummin_(self, a: Value, *_: Value) -> Term:
+        return self._negative_(self._keep(self.algebra.atom("cummax", self._negative_(a))))
 
-    def _norm_(self, a: Value, *_: Value) -> Term:
-        squares = self._keep(self.algebra.power(self.term(a), 2.0))
-        return self.algebra.power(self._keep(self.algebra.linear("sum", squares)), 0.5)
+    def _minimum_(self, a: Value, b: Value) -> Term:
+        return self._negative_(self.call("maximum", [self._negative_(a), self._negative_(b)]))
+
+    def _clamp_(self, a: Value, low: Value = None, high: Value = None) -> Term:
+        raised = a if low is None else self.call("maximum", [a, low])
+        return self.term(raised if high is None else self.call("minimum", [raised, high]))
+
+    def _norm_(self, a: Value, p: Value = 2, *_: Value) -> Term:
+        p = 2 if p is None else p
+        powers = self.algebra.power(self.term(a), 2.0) if p == 2 else self.algebra.atom("abs", self.term(a))
+        total = self._keep(self.algebra.linear("sum", self._keep(powers)))
+        return self.algebra.power(total, 0.5) if p == 2 else total
 
     def _stack_(self, parts: Value, *_: Value) -> Term:
         return self.term(parts)

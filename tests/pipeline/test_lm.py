@@ -163,11 +163,11 @@ def test_a_model_that_reasons_is_taken_with_its_own_bounds(server: Server, monke
     assert lm.kwargs.get("max_completion_tokens") is None
 
 
-@pytest.mark.parametrize("model", ["embedded", "embedded/0"])
+@pytest.mark.parametrize("model", ["embedded", "embedded/0", "embedded/small"])
 def test_the_embedded_lm_needs_nothing(model: str) -> None:
     """No key, no network, no cache; its version is in its name."""
     lm = make_lm(model)
-    assert lm.model.startswith("embedded/")
+    assert lm.model.startswith("embedded/small-" if "small" in model else "embedded/")
     assert not lm.cache
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from dspy.lm15 import Config, Message, Request, Response
 
-from pipeline.embedded import VERSION, EmbeddedEngine
+from pipeline.embedded import EmbeddedEngine
 from pipeline.embedded.engine import estimate_tokens
 from pipeline.embedded.proposer import view_of
 from pipeline.embedded.reading import question, sections
@@ -160,7 +160,7 @@ def test_it_serves_as_the_engine_of_a_dspy_lm() -> None:
     """`dspy.LM` calls it like any engine, and a copied LM keeps it."""
     engine = EmbeddedEngine()
     assert copy.deepcopy(engine) is engine
-    lm = dspy.LM(f"embedded/{VERSION}", engine=engine, cache=False, temperature=0.7, seed=1)
+    lm = dspy.LM(engine.model, engine=engine, cache=False, temperature=0.7, seed=1)
     outputs = lm(user_message(task_named("gemm/0")) + ASK.format("impl"))
     assert "step.Accum" in str(outputs[0])
 

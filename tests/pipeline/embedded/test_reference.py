@@ -32,6 +32,16 @@ def read(*codes: str) -> list[Term]:
         ("torch.where(x > 0.5, x, y)", "c = (0.5 < x).float()\nc * x + (1 - c) * y"),
         ("torch.stack([x * W[i] for i in range(E_value)], -1).sum(-1)", "x * W[0] + x * W[1]"),
         ("torch.nn.functional.gelu(x.T)", "torch.nn.GELU()(x)"),
+        ("torch.var(x, -1)", "((x - x.mean(-1)) ** 2).sum(-1) / (D_value - 1)"),
+        ("x.var(-1, unbiased=False)", "(x - x.mean(-1)).square().mean(-1)"),
+        ("F.cosine_similarity(x, y, dim=-1)", "(x * y).sum(-1) / torch.sqrt((x * x).sum(-1) * (y * y).sum(-1))"),
+        ("F.layer_norm(x, (D_value,), None, None, 1e-3)", "(x - x.mean(-1)) / torch.sqrt(x.var(-1, False) + 1e-3)"),
+        ("F.cross_entropy(x, y, reduction='none')", "(y * (torch.logsumexp(x, -1) - x)).sum(-1)"),
+        ("torch.cdist(x, y)", "torch.sqrt(((x - y) ** 2).sum(-1))"),
+        ("torch.nn.LogSoftmax(-1)(x)", "x - torch.log(torch.exp(x).sum(-1))"),
+        ("x.amin(-1)", "-torch.amax(-x, -1)"),
+        ("torch.clamp(x, min=0)", "torch.relu(x)"),
+        ("torch.nn.functional.linear(x, W, y)", "x @ W.T + y"),
     ],
 )
 def test_code_of_one_meaning_gives_one_term(one: str, other: str) -> None:

@@ -1,0 +1,99 @@
+"""Asks the embedded proposer as DSPy would, and judges its answers: for experiments that draw many samples.
+
+The messages are those that the agent's predictor and adapter write, demonstrations included, and go straight to the
+engine. What is left out is DSPy's bookkeeping around a call and the gated guardian, which has nothing to do: an
+embedded proposal breaks the affine rule in no sample. Verdicts are kept by program text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from dspy.lm15 import Config, Message, Request
+
+from pipeline.agent import Agent
+from pipeline.embedded import EmbeddedEngine
+from signatures import YAMLAdapter
+from step_runtime.task import Task, load_task
+from step_runtime.verify import Verifier
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A request but for its seed and temperature."""
+
+    system: str
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One answer: the program (None if the proposer found none), and its tokens in and out."""
+
+    program: str | None
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class Desk:
+    """Writes prompts and asks one engine."""
+
+    def __init__(self, engine: EmbeddedEngine) -> None:
+        self._engine = engine
+        self._signature = Agent("none").proposer.predict.signature
+        self._adapter = YAMLAdapter()
+
+    def prompt(self, task: Task, demonstrations: Sequence[tuple[Task, str]] = ()) -> Prompt:
+        """The messages for a task after solved ones, in order."""
+        demos = [{"task": solved, "impl": impl} for solved, impl in demonstrations]
+        system, *rest = self._adapter.format(self._signature, demos, {"task": task})
+        roles = {"user": Message.user, "assistant": Message.assistant}
+        return Prompt(str(system["content"]), tuple(roles[part["role"]](part["content"]) for part in rest))
+
+    def sample(self, prompt: Prompt, seed: int, temperature: float) -> Sample:
+        """The answer to a prompt."""
+        config = Config(seed=seed, temperature=temperature)
+        response = self._engine.complete(
+            Request(model="embedded", system=prompt.system, messages=prompt.messages, config=config)
+        )
+        text = response.message.text or ""
+        parsed = self._adapter.parse(self._signature, text)["impl"] if "[[ ##" in text else None
+        return Sample(parsed, response.usage.input_tokens, response.usage.output_tokens)
+
+
+class Judge:
+    """Verdicts on programs, each text's worked out once."""
+
+    def __init__(self) -> None:
+        self._verifiers: dict[str, Verifier] = {}
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def passes(self, task: Task, program: str | None) -> bool:
+        """Whether a program implements the task; tasks are known by their names."""
+        if program is None:
+            return False
+        key = (task.name or "", program)
+        if key not in self._known:
+            verifier = self._verifiers.setdefault(key[0], Verifier(task))
+            self._known[key] = verifier.verify(program).passed
+        return self._known[key]
+
+
+@cache
+def tasks_in(folder: str) -> tuple[Task, ...]:
+    """The tasks below `data/FOLDER`, by name."""
+    root = DATA / folder
+    return tuple(
+        load_task(path).named(path.relative_to(root).with_suffix("").as_posix())
+        for path in sorted(root.rglob("*.yaml"))
+    )
+
+
+def oracle(folder: str, task: Task) -> str:
+    """The program that is known to implement a task of `data/FOLDER`."""
+    return (DATA / folder / f"{task.name}.step").read_text()

@@ -1,0 +1,210 @@
+"""The small proposer: one primitive at a time, by types and by what it has read, and the first program that ends.
+
+It has no plan: every step that types allow may be next, weighted by `ngrams` only. A walk ends when every function is
+applied and the streams that nothing takes are the outputs; one that has gone on for too long starts anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from pipeline.embedded.choice import Choice
+from pipeline.embedded.moves import Graph, route, tidy, zipped
+from pipeline.embedded.ngrams import INPUT, Grams, History, Taken
+from pipeline.embedded.reading import Read, as_graph
+from pipeline.embedded.scoring import Context
+from pipeline.embedded.space import TypeId
+from pipeline.embedded.steps import Step, Steps, orders
+from pipeline.embedded.task_view import TaskView
+from step_runtime.functions import Fn
+from step_runtime.primitives import Merge, RepeatRef
+from step_runtime.printer import print_program
+from step_runtime.program import Program
+from step_runtime.scope import Scope
+
+DEMONSTRATION = 4.0
+"""What a step of a demonstration counts, against one of a reference example."""
+_TRIES = 5
+_SPARE = 8
+"""How many steps a walk may take beside two for every function."""
+_GIVES_UP = 0.3
+"""How often a walk ends that has applied every function and yet has something left over."""
+
+# What it knows about its aim, as scores.
+_EAGER = 2.5
+"""For a function that waits to be applied."""
+_HOPELESS = -4.0
+"""For a step after which the functions that wait could not bring all streams together."""
+_WAITS = 1.5
+"""For a stream that such a function could take."""
+
+
+class Small:
+    """The small proposer."""
+
+    name = "small-1"
+    """Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
+
+    def propose(self, view: TaskView, read: Read, seed: int, temperature: float) -> str | None:
+        """A program's text; None if no walk came to an end."""
+        choice = Choice(seed, 1.0 / (0.3 + temperature))
+        steps, grams = _steps_of(view), grams_of(read)
+        for _ in range(_TRIES):
+            walk = Walk(steps, grams, choice)
+            results = walk.run()
+            if results is not None:
+                return print_program(tidy(walk.program(results)))
+        return None
+
+
+@lru_cache(maxsize=256)
+def _steps_of(view: TaskView) -> Steps:
+    return Steps(view)
+
+
+@lru_cache(maxsize=64)
+def grams_of(read: Read) -> Grams:
+    """What instructions and demonstrations make likely."""
+    grams = Grams()
+    for weight, solved in [*((1.0, s) for s in read[0]), *((DEMONSTRATION, s) for s in read[1])]:
+        if (found := as_graph(solved)) is not None:
+            program, types, scope = found
+            grams.learn(program, types, Context.of(scope.outputs, frozenset()), weight)
+            for listed in _routings_as_listed(program, scope):
+                grams.note_order(listed, weight)
+    return grams
+
+
+def _routings_as_listed(program: Program, scope: Scope) -> list[bool]:
+    """For each Merge, whether the functions that made its streams stand in the order in which the task lists them."""
+    makers = {stream: fn for node in program.nodes for fn in node.op.functions() for stream in node.outputs}
+    listing = list(scope.fns.values())
+    merges = (node for node in program.nodes if isinstance(node.op, Merge))
+    found = ([listing.index(makers[stream]) for stream in node.inputs if stream in makers] for node in merges)
+    return [places == sorted(places) for places in found]
+
+
+class Walk:
+    """One attempt at a program."""
+
+    def __init__(self, steps: Steps, grams: Grams, choice: Choice) -> None:
+        self._steps = steps
+        self._grams = grams
+        self._choice = choice
+        self._taken: list[Step] = []
+        self._orders: list[Sequence[Fn | None]] = []
+        self._streams: list[TypeId] = []
+        self._histories: list[History] = []
+        self._uses: list[int] = []
+        self._open: list[list[tuple[Step, float]]] = []
+        """For each stream the steps that take it, alone or with older ones."""
+        self._passed: list[frozenset[TypeId]] = []
+        """For each stream the types that structural primitives have led through since a function made it."""
+        self._left = set(steps.view.fns)
+        self._done: set[tuple[object, ...]] = set()
+        self._logs = {name: math.log(grams.share(name)) for name in ("applied", "used", "older")}
+        for type_ in steps.space.inputs:
+            self._add(type_, INPUT, frozenset())
+
+    def run(self) -> tuple[int, ...] | None:
+        """Walks; the streams that are the outputs, or None if it comes to no end."""
+        for _ in range(2 * len(self._steps.view.fns) + _SPARE):
+            results = None if self._left else self._results()
+            if results is not None:
+                return results
+            if not self._left and self._choice.happens(_GIVES_UP):
+                return None
+            focus = [stream for stream, steps in enumerate(self._open) if steps]
+            if not focus:
+                return None
+            steps = self._open[self._choice.pick(focus, [self._interest(stream) for stream in focus])]
+            chosen = self._choice.pick(steps, [self._score(*one) for one in steps])
+            steps.remove(chosen)
+            if (chosen[0].op, chosen[0].sources, chosen[0].result) not in self._done:
+                self._take(chosen[0])
+        return None if self._left else self._results()
+
+    def _interest(self, stream: int) -> float:
+        """How likely it is that a stream is taken next."""
+        waits = any(step.fns and step.fns[0] in self._left for step, _ in self._open[stream])
+        newest = stream == len(self._streams) - 1 or not self._taken
+        return _WAITS * waits + self._logs["used"] * bool(self._uses[stream]) + (0 if newest else self._logs["older"])
+
+    def _score(self, step: Step, score: float) -> float:
+        taken = sum(bool(self._uses[source]) for source in step.sources)
+        score += self._logs["used"] * (taken + 2 * (len(step.sources) - len(set(step.sources))))
+        score += _HOPELESS * self._scatters(step)
+        return score + (_EAGER if step.fns[0] in self._left else self._logs["applied"]) if step.fns else score
+
+    def _scatters(self, step: Step) -> bool:
+        """Whether after a step more streams are left over than the functions that wait could bring together."""
+        fresh = sum(not self._uses[source] for source in set(step.sources))
+        strays = self._uses.count(0) - fresh + 1
+        joining = sum(self._steps.arity[fn] - 1 for fn in self._left if fn not in step.fns)
+        return strays - joining > len(self._steps.space.outputs)
+
+    def _take(self, step: Step) -> None:
+        for source in set(step.sources):
+            self._uses[source] += 1
+        self._taken.append(step)
+        self._done.add((step.op, step.sources, step.result))
+        waited = bool(self._left)
+        self._left.difference_update(step.fns)
+        listed = step.routing is not None and self._choice.happens(self._grams.share("listed"))
+        ways = list(orders(step.routing)) if step.routing is not None else [()]
+        self._orders.append(ways[0] if listed else self._choice.any_of(ways))
+        passed = frozenset() if step.fns else self._passed[step.sources[0]]
+        self._add(step.result, self._as_taken(step).result, passed)
+        if waited and not self._left:
+            for stream, used in enumerate(self._uses[:-1]):
+                self._offer(stream, () if used else self._steps.towards_outputs(stream, self._streams[stream]))
+
+    def _add(self, type_: TypeId, history: History, passed: frozenset[TypeId]) -> None:
+        self._streams.append(type_)
+        self._histories.append(history)
+        self._uses.append(0)
+        self._passed.append(passed | {type_})
+        self._open.append([])
+        newest = len(self._streams) - 1
+        self._offer(newest, self._steps.with_newest(self._streams, self._uses))
+        if not self._left:
+            self._offer(newest, self._steps.towards_outputs(newest, type_))
+
+    def _offer(self, stream: int, steps: Iterable[Step]) -> None:
+        self._open[stream] += [
+            (step, math.log(self._grams.weight(self._as_taken(step))))
+            for step in steps
+            if step.fns or step.result not in self._passed[step.sources[0]]
+        ]
+
+    def _as_taken(self, step: Step) -> Taken:
+        name = step.fns[-1].label if step.fns else step.kind[0]
+        return Taken(step.kind, name, tuple(self._histories[source] for source in step.sources))
+
+    def _results(self) -> tuple[int, ...] | None:
+        """A stream for every output, among them all that nothing takes."""
+        outputs = self._steps.space.outputs
+        strays = [stream for stream, used in enumerate(self._uses) if not used]
+        if len(strays) > len(outputs):
+            return None
+        fitting = [[s for s, type_ in enumerate(self._streams) if type_ == output] for output in outputs]
+        ways = [way for way in itertools.product(*fitting) if set(strays) <= set(way)]
+        return self._choice.any_of(ways) if ways else None
+
+    def program(self, results: tuple[int, ...]) -> Program:
+        """The walk as a program; Copies are not yet in it."""
+        graph = Graph(self._steps.space, lambda: False)
+        number = list(range(len(self._steps.space.inputs)))
+        for step, order in zip(self._taken, self._orders, strict=True):
+            sources = [number[source] for source in step.sources]
+            if step.routing is not None:
+                number.append(route(graph, order, step.routing, sources))
+            elif isinstance(step.op, RepeatRef):
+                number.append(graph.add(step.op, *sources)[0])
+            elif step.op is not None:
+                number.append(graph.add(step.op, zipped(graph, sources))[0])
+        inputs = tuple(self._steps.view.scope.inputs)
+        return Program(inputs, tuple(graph.nodes), tuple(number[stream] for stream in results))
