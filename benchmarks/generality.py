@@ -1,7 +1,8 @@
 """How strong the embedded proposers are, on what they were made for and on what they were not.
 
-Solved tasks and correct samples, without demonstrations: on the benchmark; on it with its functions listed in other
-orders; on it with functions, dims, streams and weights renamed to meaningless names; on data/tasks-extra.
+Solved tasks and correct samples without demonstrations: on the benchmark; on it with its functions listed in other
+orders; on it with functions, dims, streams and weights renamed to meaningless names; on data/tasks-extra. Then with
+the best demonstrations there are, oracles of the benchmark: those of all other tasks, or of the other groups only.
 
 How to run: python -m benchmarks.generality --lm embedded --samples 64
 """
@@ -13,13 +14,13 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
 import torch
 
-from benchmarks.proposing import Desk, Judge, tasks_in
+from benchmarks.proposing import Desk, Judge, oracle, tasks_in
 from pipeline.embedded import engine_named
 from step_runtime.task import Task, dump_task, loads_task
 
@@ -35,6 +36,25 @@ class Result:
     correct: int
     samples: int
     seconds: tuple[float, ...]
+
+
+Shown = Callable[[Task], Iterable[tuple[Task, str]]]
+
+
+def nothing(task: Task) -> Iterable[tuple[Task, str]]:
+    """No demonstrations."""
+    return ()
+
+
+def other_tasks(task: Task) -> Iterable[tuple[Task, str]]:
+    """The benchmark's other tasks with their oracles."""
+    return ((other, oracle("oracles", other)) for other in tasks_in("tasks") if other.name != task.name)
+
+
+def other_groups(task: Task) -> Iterable[tuple[Task, str]]:
+    """The benchmark's other groups with their oracles."""
+    group = task.name.partition("/")[0]
+    return ((other, answer) for other, answer in other_tasks(task) if other.name.partition("/")[0] != group)
 
 
 def shuffled(task: Task, rng: Random) -> Task:
@@ -71,10 +91,10 @@ def _fresh_names(rng: Random) -> Iterator[str]:
             yield name
 
 
-def measure(tasks: Sequence[Task], desk: Desk, samples: int, temperature: float) -> Iterator[Result]:
-    """Draws samples of each task and verifies them."""
+def measure(tasks: Sequence[Task], desk: Desk, samples: int, temperature: float, shown: Shown) -> Iterator[Result]:
+    """Draws samples of each task, with what is `shown` as demonstrations, and verifies them."""
     for task in tasks:
-        judge, prompt, seconds, correct = Judge(), desk.prompt(task), [], 0
+        judge, prompt, seconds, correct = Judge(), desk.prompt(task, list(shown(task))), [], 0
         for seed in range(samples):
             start = time.perf_counter()
             drawn = desk.sample(prompt, seed, temperature)
@@ -93,7 +113,7 @@ def report(title: str, results: Sequence[Result], *, each: bool) -> None:
     median, mean = 1e3 * times[len(times) // 2], 1e3 * statistics.mean(times)
     lost = [result.name for result in results if not result.correct]
     print(
-        f"{title:24} solved {len(results) - len(lost)}/{len(results)}, {rate:.3f} of samples correct, median"
+        f"{title:25} solved {len(results) - len(lost)}/{len(results)}, {rate:.3f} of samples correct, median"
         f" {median:.1f} ms, mean {mean:.1f} ms{'; not: ' + ', '.join(lost) if lost else ''}",
         flush=True,
     )
@@ -116,7 +136,14 @@ def main(arguments: list[str] | None = None) -> int:
         tables += [(f"{change.__name__} {seed}", benchmark, change, False) for seed in range(options.seeds)]
     for title, tasks, change, each in tables:
         changed = [change(task, Random(f"{title} {task.name}")) for task in tasks]
-        report(title, list(measure(changed, desk, options.samples, options.temperature)), each=each)
+        report(title, list(measure(changed, desk, options.samples, options.temperature, nothing)), each=each)
+    for shown, name, tasks in (
+        (other_tasks, "benchmark", benchmark),
+        (other_groups, "benchmark", benchmark),
+        (other_tasks, "tasks-extra", extra),
+    ):
+        results = list(measure(tasks, desk, options.samples, options.temperature, shown))
+        report(f"{name}, {shown.__name__.replace('_', ' ')}", results, each=False)
     return 0
 
 
