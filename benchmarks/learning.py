@@ -29,6 +29,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -154,19 +155,35 @@ def interval(values: Sequence[float], draws: int = 4000) -> tuple[float, float]:
     return means[int(0.025 * draws)], means[int(0.975 * draws) - 1]
 
 
+def sign_flip(differences: Sequence[float], draws: int = 1 << 14) -> float:
+    """The chance of a mean so far from 0, either way, were the sign of each difference a coin; exact up to 14."""
+    size, rng = len(differences), random.Random(0)
+    every = 1 << size <= draws
+    flips = product((1, -1), repeat=size) if every else (rng.choices((1, -1), k=size) for _ in range(draws))
+    sums = [abs(sum(sign * value for sign, value in zip(flip, differences, strict=True))) for flip in flips]
+    return sum(total >= abs(sum(differences)) - 1e-9 for total in sums) / len(sums)
+
+
 def compare(runs: dict[str, list[list[Point]]], base: str, figure: str) -> list[str]:
-    """How each selection ends against a base, seed by seed, and whether the difference is real."""
-    lines = []
+    """How each selection ends against a base, paired by seed: mean, bootstrap interval, sign-flip p, and a word.
+
+    A difference is called real if its p stays below 0.05 by Holm's correction over the selections compared here.
+    """
+    found = {}
     for name, curves in runs.items():
-        if name == base:
-            continue
         pairs = zip(curves, runs[base], strict=True)
         differences = [getattr(one[-1], figure) - getattr(other[-1], figure) for one, other in pairs]
+        found[name] = (differences, sign_flip(differences))
+    del found[base]
+    lines, real = {}, True
+    for rank, (name, (differences, p)) in enumerate(sorted(found.items(), key=lambda item: item[1][1])):
+        real = real and p * (len(found) - rank) < 0.05
         low, high = interval(differences)
-        word = "too few seeds to tell" if len(differences) < 5 else "real" if low > 0 or high < 0 else "not shown"
-        mean = statistics.fmean(differences)
-        lines.append(f"{name:12} - {base}: {figure} {mean:+.3f} [{low:+.3f}, {high:+.3f}] {word}")
-    return lines
+        lines[name] = (
+            f"{name:12} - {base:10} {figure:9} {statistics.fmean(differences):+.3f} [{low:+.3f}, {high:+.3f}]"
+            f"  p = {p:.3f}  {'real' if real else 'not shown'}"
+        )
+    return [lines[name] for name in found]
 
 
 def table(runs: dict[str, list[list[Point]]]) -> list[str]:
@@ -211,11 +228,37 @@ def plot(runs: dict[str, list[list[Point]]], path: Path, title: str) -> None:
     plt.close(figure)
 
 
+def report(runs: dict[str, list[list[Point]]], options: argparse.Namespace) -> None:
+    """Prints what came out, and writes it where it is to be written."""
+    seeds = len(next(iter(runs.values())))
+    drawn = f"{options.samples} samples a task and iteration, {options.iterations} iterations"
+    title = f"{options.lm}: {drawn}, temperature {options.temperature}, {seeds} seeds"
+    bases = [base for base in ("none", "everything", "adaptive-3") if base in runs]
+    compared = [line for base in bases for figure in ("solved", "pass_at_1") for line in compare(runs, base, figure)]
+    text = "\n".join(
+        [
+            title,
+            "",
+            *table(runs),
+            "",
+            "Differences at the end, paired by seed; 95 % bootstrap intervals; p by sign flips, judged by Holm:",
+        ]
+    )
+    text += "\n\n```\n" + "\n".join(compared) + "\n```\n"
+    print(text)
+    if options.output is not None:
+        options.output.with_suffix(".md").write_text(text)
+        points = {name: [[vars(point) for point in curve] for curve in curves] for name, curves in runs.items()}
+        options.output.with_suffix(".json").write_text(json.dumps(points))
+        plot(runs, options.output.with_suffix(".png"), title)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs all selections seed by seed; prints the table and the comparisons, and writes them with the plot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lm", default="embedded/small")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--samples", type=int, default=16)
     parser.add_argument("--iterations", type=int, default=8)
     parser.add_argument("--temperature", type=float, default=0.7)
@@ -227,26 +270,14 @@ def main(arguments: list[str] | None = None) -> int:
     bench = Bench(Desk(engine_named(options.lm)), tasks_in("tasks"), options.samples, options.temperature)
     runs: dict[str, list[list[Point]]] = {name: [] for name in options.only}
     start = time.monotonic()
-    for seed in range(options.seeds):
+    for seed in range(options.first_seed, options.first_seed + options.seeds):
         if options.minutes is not None and time.monotonic() - start > 60 * options.minutes:
             break
         for name in options.only:
             runs[name].append(run(bench, SELECTIONS[name], seed, options.iterations))
             print(f"seed {seed} {name:12} {runs[name][-1][-1]} {time.monotonic() - start:.0f} s", file=sys.stderr)
         bench.drawn.clear()
-    seeds = len(next(iter(runs.values())))
-    drawn = f"{options.samples} samples a task and iteration, {options.iterations} iterations"
-    title = f"{options.lm}: {drawn}, temperature {options.temperature}, {seeds} seeds"
-    bases = [base for base in ("none", "everything", "adaptive-3") if base in runs]
-    compared = [line for base in bases for figure in ("solved", "pass_at_1") for line in compare(runs, base, figure)]
-    text = "\n".join([title, "", *table(runs), "", "Differences at the end, paired by seed, 95 % bootstrap intervals:"])
-    text += "\n\n```\n" + "\n".join(compared) + "\n```\n"
-    print(text)
-    if options.output is not None:
-        options.output.with_suffix(".md").write_text(text)
-        points = {name: [[vars(point) for point in curve] for curve in curves] for name, curves in runs.items()}
-        options.output.with_suffix(".json").write_text(json.dumps(points))
-        plot(runs, options.output.with_suffix(".png"), title)
+    report(runs, options)
     return 0
 
 
