@@ -251,7 +251,9 @@ def _compile(
 
 def _threads(args: Arguments) -> int:
     """Requests in flight: the embedded LM computes, so that more than the cores would not help it; others wait."""
-    return args.threads or (options.cores() if args.lm == "embedded" else 16)
+    from pipeline.lm import EMBEDDED
+
+    return args.threads or (options.cores() if args.lm.partition("/")[0] == EMBEDDED else 16)
 
 
 def _params(args: Arguments, tasks: Sequence[Task], lm: dspy.LM, command: str) -> dict[str, object]:
