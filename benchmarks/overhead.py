@@ -26,9 +26,9 @@ from rich.console import Console
 
 import pipeline.agent
 import pipeline.metric
-from benchmarks.mutants import oracles
+from benchmarks.mutants import changed, oracles
 from benchmarks.parts import Parts, Place
-from optimizers import sampling
+from optimizers import Experience, sampling
 from optimizers.ledger import Ledger
 from optimizers.metering import _Meter
 from optimizers.single_pass import SinglePass
@@ -38,11 +38,13 @@ from pipeline.metric import Metric
 from pipeline.progress import ProgressDisplay
 from pipeline.tracking import Recorder, recorded
 from signatures import YAMLAdapter
+from step_runtime import canonical
 from step_runtime.task import Task
 from step_runtime.verify import Verdict
 
 DEMONSTRATIONS = 8
 LIMIT_MS = 3.0
+GROUPED = 64
 
 PLACES: Mapping[str, Sequence[Place]] = {
     "the scripted LM": [],
@@ -86,8 +88,8 @@ class Passing(Executor):
         return future
 
 
-def sample(pairs: Sequence[tuple[Task, str]], samples: int) -> None:
-    """Draws, judges, records and shows `samples` of each task."""
+def sample(pairs: Sequence[tuple[Task, str]], samples: int) -> Experience:
+    """Draws, judges, records and shows `samples` of each task; the record of it."""
     tasks = [task.without_impl() for task, _ in pairs]
     answers = {f"data_transform:\n{_reference(task)}": text for task, text in pairs}
     agent = Agent()
@@ -102,9 +104,10 @@ def sample(pairs: Sequence[tuple[Task, str]], samples: int) -> None:
             observers=[display, recorder],
         )  # fmt: skip
         trainset = [dspy.Example(task=task).with_inputs("task") for task in tasks]
-        experience = optimizer.compile(agent, trainset=trainset).experience
+        experience: Experience = optimizer.compile(agent, trainset=trainset).experience
     if experience.unsolved or len(experience.attempts) != samples * len(tasks):
         raise RuntimeError("the scripted LM was not understood")
+    return experience
 
 
 def _reference(task: Task) -> str:
@@ -119,6 +122,24 @@ def processor_time(pairs: Sequence[tuple[Task, str]], samples: int) -> float:
     start = time.process_time()
     sample(pairs, samples)
     return time.process_time() - start
+
+
+def grouping(pairs: Sequence[tuple[Task, str]]) -> tuple[int, float]:
+    """Lines of the longest oracle, and seconds to group as many edits of it, all different, as a task has samples."""
+    task, oracle = max(pairs, key=lambda pair: pair[1].count("\n"))
+    texts = list({canonical.canonical_key(mutant.text): mutant.text for mutant in changed(task, oracle)}.values())[
+        :GROUPED
+    ]
+    times = []
+    for _ in range(20):
+        canonical._tree_key.cache_clear()
+        canonical._of_line.cache_clear()
+        start = time.thread_time()
+        groups = {canonical.canonical_key(text) for text in texts}
+        times.append(time.thread_time() - start)
+        if len(groups) < GROUPED:
+            raise RuntimeError("programs that differ are one group")
+    return oracle.count("\n"), min(times)
 
 
 def resident() -> int:
@@ -144,12 +165,16 @@ def main(arguments: list[str] | None = None) -> int:
             total = processor_time(pairs, options.samples) - once
         count = options.samples * len(pairs)
         grown = resident() - before
-        sample(pairs, 3 * options.samples)
+        record = sample(pairs, 3 * options.samples)
         grown_more = resident() - before - grown
+        attempts = len(record.attempts)
+    lines, seconds = grouping(pairs)
+    print(f"grouping {GROUPED} programs of {lines} lines, all of which differ: {seconds * 1e3:.1f} ms")
     print(f"a run's own, once: {once:.2f} s")
     tell(parts, places, total, count)
     print(
-        f"memory kept after {count} samples: {grown / 2**20:.1f} MiB; after {3 * count} more: {grown_more / 2**20:.1f}"
+        f"memory grown after {count} samples: {grown / 2**20:.1f} MiB;"
+        f" with a record of {attempts} more in hand: {grown_more / 2**20:.1f}"
     )
     return 0
 

@@ -2,6 +2,7 @@
 
 - A program is verified once, whatever its variables are called, its comments and its layout, and however often it is
   drawn; verifiers know a graph that they have run before.
+- What a verdict quotes are the lines of the very text that was judged.
 - A wrong program is a score of 0 with the reason, and so is one that a worker process was lost at; a task that fails
   is an exception, never a wrong answer.
 - Safe to call from any number of threads; the verdicts don't depend on them.
@@ -15,17 +16,16 @@ from typing import Any
 
 import dspy
 
-from pipeline.judge import judge
-from pipeline.pool import WorkerLost
+from pipeline.judge import judge, verdict_of
+from pipeline.quoting import requoted
 from pipeline.verdicts import VerdictStore
 from signatures import render_task
 from step_runtime.canonical import canonical_key
-from step_runtime.errors import Diagnostic
 from step_runtime.task import Task
 from step_runtime.verify import Verdict
 
-_NEEDS_A_RUN = (None, "run", "value")
-"""Stages of verdicts that isomorphic programs share; the others are cheap to find, and tell places in the text."""
+_NEEDS_A_RUN = ("run", "value")
+"""Stages that take a run to find, which isomorphic programs share; the others are cheap, and found anew."""
 
 
 class Reward(dspy.Prediction):
@@ -63,13 +63,14 @@ class Metric:
         text: str = prediction.impl
         key = canonical_key(text, [spec.name for spec in task.inputs])
         judged, verdict, fresh = self._judge_once(task, key, text)
-        if judged != text and verdict.stage not in _NEEDS_A_RUN:
-            judged, verdict, fresh = self._judge_once(task, text, text)
+        if judged != text and not verdict.passed:
+            own = requoted(verdict, judged, text) if verdict.stage in _NEEDS_A_RUN else None
+            verdict, fresh = (own, fresh) if own else self._judge_once(task, text, text)[1:]
         return Reward(
             score=float(verdict.passed),
             stage=verdict.stage,
             codes=[diagnostic.code for diagnostic in verdict.diagnostics],
-            feedback="" if verdict.passed else verdict.render(judged, task.name),
+            feedback="" if verdict.passed else verdict.render(text, task.name),
             seconds=verdict.seconds if fresh else 0.0,
         )
 
@@ -82,7 +83,7 @@ class Metric:
                 future = self._executor.submit(judge, task.name, content, text)
                 self._known[content, key] = text, future
         judged, future = known or (text, future)
-        verdict = _verdict(future)
+        verdict = verdict_of(future)
         if known is None and self._store is not None:
             self._store.put(content, key, text, verdict)
         return judged, verdict, known is None
@@ -97,12 +98,3 @@ class Metric:
         future.set_result(verdict)
         self._known[content, key] = judged, future
         return judged, future
-
-
-def _verdict(future: Future[Verdict]) -> Verdict:
-    """What a worker found, or the one on a program that the worker did not survive."""
-    try:
-        return future.result()
-    except WorkerLost as error:
-        hint = "a function of the task may be at fault, and not the program"
-        return Verdict(False, "run", (Diagnostic("run", error.code, f"verification {error}", hint=hint),))

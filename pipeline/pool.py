@@ -4,6 +4,8 @@
   other call is answered as if nothing had happened.
 - A worker that is lost is replaced at once. Its call is tried once more in the fresh one, unless its time was up, so
   that none is blamed for what an earlier call left behind, or for a process that somebody else killed.
+- A call may say what it is at (`note`). Calls that come later are told of what others were lost at (`lost_at`), so
+  that none need be lost there again.
 - Workers end when their parent does, however it ends, and in the midst of a call too. Ctrl-C is the parent's alone.
 
 `concurrent.futures.ProcessPoolExecutor` and loky give up all calls when a worker dies, and neither they nor
@@ -23,12 +25,14 @@ import resource
 import signal
 import sys
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NoReturn
 
 BATCH = 8
@@ -40,6 +44,8 @@ _START = 60.0
 _LAST_BREATH = 1.0
 """Seconds from the end of a worker's pipe to its exit code."""
 
+_NOTE_BYTES = 512
+
 _OUT_OF_MEMORY = 86
 _RETIRED = 87
 """Exit codes of a worker that was refused memory, and of one that holds too much to go on."""
@@ -49,11 +55,16 @@ _METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 
 
 class WorkerLost(Exception):
-    """A call that cost its worker; `code` tells how: `time-limit`, `memory-limit` or `crashed`."""
+    """A call that cost its worker.
+
+    Attributes: `code` tells how; `at`, what the call said last that it was at, `seconds` before.
+    """
 
     def __init__(self, code: Literal["time-limit", "memory-limit", "crashed"], message: str) -> None:
         super().__init__(message)
         self.code = code
+        self.at = ""
+        self.seconds = 0.0
 
 
 class WorkerPool(Executor):
@@ -85,6 +96,7 @@ class WorkerPool(Executor):
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = self._killed = False
         self._lock = threading.Lock()
+        self._lost_at: dict[str, str] = {}
         self._workers: dict[int, _Worker] = {}
         self._threads = [
             threading.Thread(target=self._serve, args=(number,), name=f"worker-{number}", daemon=True)
@@ -150,7 +162,7 @@ class WorkerPool(Executor):
             try:
                 worker.start()
                 while more := bool(jobs) or self._take(jobs):
-                    worker.send([job.call for job in jobs])
+                    worker.send((dict(self._lost_at), [job.call for job in jobs]))
                     while jobs:
                         jobs[0].finish(*worker.receive(self._seconds))
                         jobs.popleft()
@@ -159,11 +171,17 @@ class WorkerPool(Executor):
             except WorkerLost as error:
                 more = self._killed or bool(jobs) or self._take(jobs)
                 if more and not self._killed and jobs[0].lost(error, worker.ready):
-                    jobs.popleft()
+                    self._learn(error, jobs.popleft())
             finally:
                 worker.kill()
         for job in jobs:
             job.future.set_exception(RuntimeError("the pool was shut down"))
+
+    def _learn(self, error: WorkerLost, job: _Job) -> None:
+        """Keeps what a call was lost at, where that alone is the reason: half the time went there, or two workers."""
+        alone = error.seconds >= self._seconds / 2 if error.code == "time-limit" else job.at == error.at
+        if error.at and alone:
+            self._lost_at[error.at] = str(error)
 
     def _take(self, jobs: deque[_Job]) -> bool:
         """Waits for a call, and takes this worker's share of those that wait too; False when there will be none."""
@@ -182,11 +200,12 @@ class WorkerPool(Executor):
 
 @dataclass
 class _Job:
-    """A call, pickled, and its future; `retried` once it has cost a worker."""
+    """A call, pickled, and its future; `retried` once it has cost a worker, when it was `at` something."""
 
     future: Future[Any]
     call: bytes
     retried: bool = False
+    at: str = ""
 
     def finish(self, returned: bool, value: Any) -> None:
         """The call was answered."""
@@ -198,7 +217,7 @@ class _Job:
     def lost(self, error: WorkerLost, ready: bool) -> bool:
         """A worker was lost, at this call or, not ready yet, before it; whether that settles the call."""
         if not self.retried and not (ready and error.code == "time-limit"):
-            self.retried = True
+            self.retried, self.at = True, error.at
             return False
         self.future.set_exception(error if ready else RuntimeError(f"worker processes can't start: the last {error}"))
         return True
@@ -213,7 +232,8 @@ class _Worker:
 
     def __init__(self, context: Any, settings: tuple[Any, ...]) -> None:
         self._connection, self._theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(self._theirs, *settings), daemon=True)
+        self._note = context.RawArray("c", _NOTE_BYTES)
+        self._process = context.Process(target=_work, args=(self._theirs, self._note, *settings), daemon=True)
         self.ready = False
 
     def start(self) -> None:
@@ -247,8 +267,15 @@ class _Worker:
                 return self._connection.recv()
         except Exception as error:  # no pipe any more, or what comes out of it can't be read
             self._process.join(_LAST_BREATH)
-            raise _cause(self._process.exitcode) from error
-        raise WorkerLost("time-limit", f"took longer than {seconds:g} s and was killed")
+            raise self._noted(_cause(self._process.exitcode)) from error
+        raise self._noted(WorkerLost("time-limit", f"took longer than {seconds:g} s and was killed"))
+
+    def _noted(self, error: WorkerLost | _Retired) -> WorkerLost | _Retired:
+        """The error, with the call's last note."""
+        when, _, text = self._note.value.decode(errors="replace").partition(" ")
+        if text and isinstance(error, WorkerLost):
+            error.at, error.seconds = text, time.monotonic() - float(when)
+        return error
 
     def kill(self) -> None:
         """Ends the process, whatever it is at."""
@@ -270,8 +297,28 @@ def _cause(exit_code: int | None) -> WorkerLost | _Retired:
 # --- what runs in a worker --------------------------------------------------------------------------------------------
 
 
-def _work(connection: Connection, initializer: Callable[[], object] | None, memory: int) -> None:
+class _Here:
+    """What this process, if it is a worker, shares with its parent."""
+
+    note: Any = None
+    lost_at: Mapping[str, str] = MappingProxyType({})
+
+
+def note(text: str) -> None:
+    """Says what the call is at, for the parent to know if it is lost there; elsewhere than in a worker, nothing."""
+    if _Here.note is not None:
+        # The clock is the whole machine's, and of one width, so that even a note half-written has a time to read.
+        _Here.note.value = f"{time.monotonic():020.6f} {text}".encode()[: _NOTE_BYTES - 1] if text else b""
+
+
+def lost_at() -> Mapping[str, str]:
+    """Notes that are reason enough to lose a worker, as earlier calls of the pool did, and what became of these."""
+    return _Here.lost_at
+
+
+def _work(connection: Connection, shared: Any, initializer: Callable[[], object] | None, memory: int) -> None:
     """A worker's life: batches of calls come in, an answer a call goes out."""
+    _Here.note = shared
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if initializer is not None:
@@ -286,11 +333,12 @@ def _work(connection: Connection, initializer: Callable[[], object] | None, memo
     most = _peak_memory() + memory / 2
     while _peak_memory() < most:
         try:
-            calls = connection.recv()
+            _Here.lost_at, calls = connection.recv()
         except EOFError:
             return
         for call in calls:
             connection.send_bytes(_answer(call))
+            note("")
     os._exit(_RETIRED)
 
 

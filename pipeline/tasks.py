@@ -1,18 +1,27 @@
-"""From what a person types to tasks: paths, folders, patterns, and the benchmark's names."""
+"""From what a person types to tasks: paths, folders, patterns, and the benchmark's names.
+
+Files are read here, and their own code is tried in worker processes: a `global` that hangs or crashes costs a message.
+"""
 
 from __future__ import annotations
 
 import glob
 import hashlib
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import UsageError
+from pipeline.options import cores
 from pipeline.paths import TASKS, shown
 
 if TYPE_CHECKING:
+    from step_runtime.scope import Scope
     from step_runtime.task import Task
+    from step_runtime.verify import Verdict
 
 
 def load_tasks(patterns: Sequence[str] | None = None) -> list[Task]:
@@ -21,13 +30,12 @@ def load_tasks(patterns: Sequence[str] | None = None) -> list[Task]:
     Raises:
         UsageError: a pattern names nothing, a file is no valid task, or two tasks have one name.
     """
-    paths = [path for pattern in patterns or [str(TASKS)] for path in find(pattern)]
+    paths = dict.fromkeys(path for pattern in patterns or [str(TASKS)] for path in find(pattern))
     tasks: dict[str, Task] = {}
-    for path in dict.fromkeys(paths):
-        task = load_one(path).without_impl()
+    for path, task in zip(paths, _load([*paths]), strict=True):
         if task.name in tasks:
             raise UsageError(f"{shown(path)}: a second task named {task.name!r}; rename one of the files")
-        tasks[task.name] = task
+        tasks[task.name] = task.without_impl()
     return list(tasks.values())
 
 
@@ -40,22 +48,92 @@ def load_task_named(name: str) -> Task:
     paths = find(name)
     if len(paths) > 1:
         raise UsageError(f"{name}: stands for {len(paths)} tasks; name one, such as {shown(paths[0])}")
-    return load_one(paths[0])
+    return _load(paths)[0]
 
 
-def load_one(path: Path) -> Task:
-    """Reads a task file.
+def _load(paths: Sequence[Path]) -> list[Task]:
+    """Reads task files, and tries their code in worker processes, which start meanwhile.
 
     Raises:
-        UsageError: it is no valid task.
+        UsageError: one is no valid task, or its code costs a worker.
     """
-    from step_runtime.errors import TaskError
-    from step_runtime.task import load_task
+    from pipeline.judge import try_task, verification_pool
+
+    with verification_pool(min(len(paths), cores())) as workers:
+        from step_runtime.errors import TaskError
+        from step_runtime.task import read_task
+
+        try:
+            tasks = [read_task(path) for path in paths]
+            for path, tried in [(path, workers.submit(try_task, str(path))) for path in paths]:
+                for warning in _survived(path, tried):
+                    warnings.warn(warning, stacklevel=3)
+        except TaskError as error:
+            raise UsageError(str(error)) from None
+    return tasks
+
+
+def _survived(path: Path, tried: Future[list[str]]) -> list[str]:
+    """What came of a file's code.
+
+    Raises:
+        UsageError: it cost its worker.
+    """
+    from pipeline.judge import lost_snippet
+    from pipeline.pool import WorkerLost
+    from step_runtime.task import line_of_snippet
 
     try:
-        return load_task(path)
-    except TaskError as error:
-        raise UsageError(str(error)) from None
+        return tried.result()
+    except WorkerLost as error:
+        snippet = lost_snippet(error)
+        place = f":{line_of_snippet(path.read_text(encoding='utf-8'), snippet)}: {snippet}" if snippet else ""
+        expected = "expected code that comes to its end, as it is run at each set of sizes"
+        raise UsageError(f"{path}{place}: its code {error}; {expected}") from None
+
+
+def scopes(task: Task) -> tuple[Scope, ...]:
+    """The names that programs of a task may use at each set of sizes, found in a worker process.
+
+    Raises:
+        UsageError: the task's code fails, or costs the worker.
+    """
+    from pipeline.judge import scopes as find_scopes
+    from pipeline.pool import WorkerLost
+
+    with _worker(task) as submit:
+        try:
+            found: tuple[Scope, ...] = submit(find_scopes).result()
+        except WorkerLost as error:
+            raise UsageError(f"{task.name}: its code {error}") from None
+    return found
+
+
+def verdict(task: Task, text: str, dtype: str = "float64") -> Verdict:
+    """The verdict on one program, found in a worker process.
+
+    Raises:
+        UsageError: the task's code fails.
+    """
+    from pipeline.judge import judge, verdict_of
+
+    with _worker(task) as submit:
+        return verdict_of(submit(judge, text, dtype))
+
+
+@contextmanager
+def _worker(task: Task) -> Iterator[Callable[..., Future[Any]]]:
+    """Calls functions of `judge` about a task in a process of their own."""
+    from pipeline.judge import verification_pool
+    from step_runtime.errors import TaskError
+    from step_runtime.task import dump_task
+
+    content = dump_task(task.without_impl())
+    with verification_pool(1) as workers:
+        try:
+            yield lambda function, *args: workers.submit(function, task.name, content, *args)
+        except TaskError as error:
+            raise UsageError(str(error)) from None
 
 
 def find(pattern: str) -> list[Path]:

@@ -12,57 +12,85 @@ import hashlib
 import platform
 import sqlite3
 import threading
+import warnings
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import torch
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 import step_runtime
+from pipeline.errors import UsageError
+from pipeline.judge import LOST_BEFORE
 from step_runtime.verify import Verdict
 
-_TRANSIENT = frozenset({"time-limit", "memory-limit", "crashed"})
+_TRANSIENT = frozenset({"time-limit", "memory-limit", "crashed", LOST_BEFORE})
 _VERDICT: TypeAdapter[Verdict] = TypeAdapter(Verdict)
 _TABLE = "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, text TEXT, verdict TEXT) WITHOUT ROWID"
 
 
-class VerdictStore:
+class VerdictStore(AbstractContextManager["VerdictStore"]):
     """A folder of verdicts; safe to use from several threads.
+
+    Should it fail while it is in use (a full disk, a damaged file), it warns once and is as if it were empty.
 
     Args:
         folder: where they lie, a database a version of the verifier; made if there is none.
 
     Raises:
-        OSError, sqlite3.Error: it can't be written.
+        UsageError: it can't be used.
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"verdicts-{verifier_version()}.db"
         self._lock = threading.Lock()
-        self._database = sqlite3.connect(
-            folder / f"verdicts-{verifier_version()}.db", timeout=30, isolation_level=None, check_same_thread=False
-        )
-        # Readers and writers don't wait for each other; a crash of the machine may cost the last verdicts.
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = OFF")
-        self._database.execute(_TABLE)
+        self._failed = False
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+            # Readers and writers don't wait for each other; a crash of the machine may cost the last verdicts.
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = OFF")
+            self._database.execute(_TABLE)
+        except (OSError, sqlite3.Error) as error:
+            raise UsageError(
+                f"verdicts can't be kept in {path}: {error}; move it away, or name another folder"
+            ) from None
 
     def get(self, content: str, key: str) -> tuple[str, Verdict] | None:
         """The text first judged under a program's key, for a task's YAML, and its verdict."""
-        with self._lock:
-            query = "SELECT text, verdict FROM verdicts WHERE key = ?"
-            row = self._database.execute(query, [_digest(content, key)]).fetchone()
-        return None if row is None else (row[0], _VERDICT.validate_json(row[1]))
+        found = self._execute("SELECT text, verdict FROM verdicts WHERE key = ?", [_digest(content, key)])
+        try:
+            return (found[0][0], _VERDICT.validate_json(found[0][1])) if found else None
+        except ValidationError as error:
+            self._fail(error)
+            return None
 
     def put(self, content: str, key: str, text: str, verdict: Verdict) -> None:
         """Keeps a verdict, unless there is one."""
         if _TRANSIENT.isdisjoint(diagnostic.code for diagnostic in verdict.diagnostics):
             row = [_digest(content, key), text, _VERDICT.dump_json(verdict).decode()]
-            with self._lock:
-                self._database.execute("INSERT OR IGNORE INTO verdicts VALUES (?, ?, ?)", row)
+            self._execute("INSERT OR IGNORE INTO verdicts VALUES (?, ?, ?)", row)
 
     def close(self) -> None:
         """Ends the use of the folder."""
         self._database.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _execute(self, statement: str, values: list[str]) -> list[tuple[str, str]]:
+        with self._lock:
+            if not self._failed:
+                try:
+                    return self._database.execute(statement, values).fetchall()
+                except sqlite3.Error as error:
+                    self._fail(error)
+        return []
+
+    def _fail(self, error: Exception) -> None:
+        self._failed = True
+        warnings.warn(f"the kept verdicts can't be used any more, and all is verified: {error}", stacklevel=2)
 
 
 @functools.cache

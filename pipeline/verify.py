@@ -54,30 +54,27 @@ def add_program(parser: Parser) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the verdict; returns 0 if the program passes, else 1."""
     args = make_parser().parse_args(argv)
-    import torch
-
-    from pipeline.tasks import load_task_named
-    from step_runtime import Verifier
+    from pipeline.tasks import load_task_named, verdict
 
     task = load_task_named(args.task)
     text = read_program(args, task)
     if args.explain or args.graph:
         _show(args, task, text)
-    verdict = Verifier(task, dtype=getattr(torch, args.dtype)).verify(text)
+    found = verdict(task, text, args.dtype)
     if args.json:
-        print(json.dumps(as_json(verdict)))
+        print(json.dumps(as_json(found)))
     else:
         name = args.impl if args.impl not in (None, "-") else task.name
-        print(verdict.render(text, name))
-    return Exit.OK if verdict.passed else Exit.NO
+        print(found.render(text, name))
+    return Exit.OK if found.passed else Exit.NO
 
 
 def _show(args: argparse.Namespace, task: Task, text: str) -> None:
     """Prints or draws the graph; what is wrong with the program comes with the verdict."""
+    from pipeline.tasks import scopes
     from step_runtime.explain import explain
-    from step_runtime.instance import instances
 
-    explained = explain(text, instances(task)[0].scope)
+    explained = explain(text, scopes(task)[0])
     if args.explain:
         print(explained.table(), end="\n\n", file=sys.stderr if args.json else sys.stdout)
     if args.graph:

@@ -16,6 +16,10 @@ from step_runtime.types import DType, Element, components_of, layout
 Data: TypeAlias = tuple[Tensor, ...]
 """One tensor per tuple component."""
 
+Watch: TypeAlias = Callable[[str, str], None]
+"""`watch(what, key)` is called before an author's code runs: what it is, for people, and a key that tells apart all
+that may run otherwise. It may raise `RunError`, so that the code does not run."""
+
 
 def element_layout(element: Element, sizes: Sizes) -> tuple[int, ...]:
     """The torch shape of one element at the sizes given."""

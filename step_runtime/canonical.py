@@ -11,9 +11,10 @@ import ast
 import functools
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-from step_runtime.parser import read
+from step_runtime.limits import Limits
+from step_runtime.parser import read_any_depth
 from step_runtime.printer import print_primitive
 from step_runtime.program import Program, StreamId
 
@@ -28,73 +29,144 @@ def canonical_key(text: str, inputs: Sequence[str] = ()) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _tree_key(text: str, inputs: tuple[str, ...]) -> str:
-    source = read(text)
-    if source.diagnostics:
+    parameters: dict[str, str] = {}
+    pieces = _by_lines(text)
+    if pieces is None:
+        source = read_any_depth(text, _LIMITS)
+        for index, parameter in enumerate(source.parameters or ()):
+            parameters[parameter.arg] = inputs[index] if index < len(inputs) else f"parameter {index}"
+        pieces = None if source.diagnostics else _written(source.statements)
+    if pieces is None:
         return "text:" + _digest(" ".join(text.split()))
-    writer = _Writer()
-    for index, parameter in enumerate(source.parameters or ()):
-        known = inputs[index] if index < len(inputs) else f"parameter {index}"
-        writer.names[parameter.arg] = known
-    writer.write([*source.statements])
-    return "tree:" + _digest("\n".join(writer.words))
+    return "tree:" + _digest(_renamed(pieces, parameters))
+
+
+def _by_lines(text: str) -> list[_Piece] | None:
+    """The pieces of a text each of whose lines stands for itself; samples of one task have most of theirs in common."""
+    pieces: list[_Piece] = []
+    if len(text) > _LIMITS.characters:
+        return None
+    for line in text.split("\n"):
+        own = _of_line(line)
+        if own is None:
+            return None
+        pieces += own
+    return pieces
+
+
+@functools.lru_cache(maxsize=16384)
+def _of_line(line: str) -> list[_Piece] | None:
+    """The pieces of a line of whole statements; None for another one, or one that has to be read with its likes."""
+    source = read_any_depth(line, _LIMITS)
+    if source.diagnostics or source.parameters is not None:
+        return None
+    return _written(source.statements)
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-class _Writer:
-    """Writes a syntax tree as words. Every binding gets a number; a use means the binding before it.
+def _written(statements: Sequence[ast.stmt]) -> list[_Piece] | None:
+    """The pieces of statements; None where they nest deeper than any program may."""
+    writer = _Writer()
+    try:
+        for statement in statements:
+            if not _is_text(statement):
+                writer.write(statement, _LIMITS.depth)
+    except _TooDeep:
+        return None
+    pieces: list[_Piece] = []
+    for piece in writer.pieces:
+        if pieces and isinstance(piece, str) and isinstance(pieces[-1], str):
+            pieces[-1] += piece
+        else:
+            pieces.append(piece)
+    return pieces
 
-    Names that nothing binds stay. Fields come in the order in which names are bound: a value before its target.
-    """
+
+def _renamed(pieces: Sequence[_Piece], names: dict[str, str]) -> str:
+    """The pieces as one text. Every binding gets a number; a use means the binding before it. Other names stay."""
+    outer: list[dict[str, str]] = []
+    count = 0
+    words: list[str] = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            words.append(piece)
+            continue
+        role, name = piece
+        if role == _OPEN:
+            outer.append(dict(names))
+        elif role == _CLOSE:
+            names = outer.pop()
+        else:
+            if role == _BOUND:
+                names[name] = f"variable {count}"
+                count += 1
+            words.append(f"{names.get(name, name)}\n")
+    return "".join(words)
+
+
+class _TooDeep(Exception):
+    """The tree nests deeper than any program may."""
+
+
+class _Writer:
+    """Writes a syntax tree as words, a line each, and names apart; a value comes before the target it is bound to."""
 
     def __init__(self) -> None:
-        self.names: dict[str, str] = {}
-        self.words: list[str] = []
-        self._count = 0
+        self.pieces: list[_Piece] = []
 
-    def write(self, value: Any) -> None:
-        """Appends the words for a node, a list of nodes, or a constant, with its type."""
+    def write(self, value: Any, depth: int) -> None:
+        """Appends the pieces of a node, a list of nodes, or a constant, with its type.
+
+        Raises:
+            _TooDeep: more than `depth` nodes stand one inside the other.
+        """
         if isinstance(value, ast.Name):
-            self._name(value)
+            self.pieces.append((_BOUND if isinstance(value.ctx, ast.Store) else _USED, value.id))
         elif isinstance(value, ast.AST):
-            self._node(value)
+            self._node(value, depth)
         elif isinstance(value, list):
-            self.words.append("[")
+            self.pieces.append("[\n")
             for item in value:
                 if not _is_text(item):
-                    self.write(item)
-            self.words.append("]")
+                    self.write(item, depth)
+            self.pieces.append("]\n")
         else:
-            self.words.append(repr(value))
+            self.pieces.append(f"{value!r}\n")
 
-    def _name(self, node: ast.Name) -> None:
-        if isinstance(node.ctx, ast.Store):
-            self.names[node.id] = f"variable {self._count}"
-            self._count += 1
-        self.words.append(self.names.get(node.id, node.id))
-
-    def _node(self, node: ast.AST) -> None:
+    def _node(self, node: ast.AST, depth: int) -> None:
+        if not depth:
+            raise _TooDeep
         kind = type(node)
-        self.words.append(kind.__name__)
-        if kind is ast.ListComp:
-            outer = dict(self.names)
-            self._fields(node, ("generators", "elt"))
-            self.names = outer
-        else:
-            self._fields(node, _ORDER.get(kind, node._fields))
+        self.pieces.append(f"{kind.__name__}\n")
+        scope = kind is ast.ListComp
+        if scope:
+            self.pieces.append((_OPEN, ""))
+        values = node.__dict__
+        for field in _FIELDS[kind]:
+            self.write(values[field], depth - 1)
+        if scope:
+            self.pieces.append((_CLOSE, ""))
 
-    def _fields(self, node: ast.AST, names: Sequence[str]) -> None:
-        for name in names:
-            if name != "ctx":
-                self.write(getattr(node, name))
 
+_LIMITS = Limits()
+_Piece: TypeAlias = str | tuple[int, str]
+"""Words, or a name with its role; the names of a list comprehension stand between two roles without a name."""
+_USED, _BOUND, _OPEN, _CLOSE = range(4)
 
 _ORDER: Mapping[type[ast.AST], Sequence[str]] = {
     ast.Assign: ("value", "targets"),
     ast.For: ("iter", "target", "body", "orelse"),
+    ast.ListComp: ("generators", "elt"),
     ast.comprehension: ("iter", "target", "ifs", "is_async"),
+}
+
+_FIELDS: Mapping[type[ast.AST], Sequence[str]] = {
+    kind: _ORDER.get(kind) or [name for name in kind._fields if name != "ctx"]
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
 }
 
 
@@ -111,16 +183,33 @@ def graph_key(program: Program, *, whole: bool = False) -> str:
 
     With `whole`, primitives that no result depends on count too, as all of a program runs and any may fail.
     """
+    known, made = _described(program)
+    # A Merge may fail on its data even where nothing uses its result.
+    effects = {
+        key for node, key in zip(program.nodes, made, strict=True) if key and (whole or node.op.name in _MAY_FAIL)
+    }
+    return _digest(f"{sorted(effects)} -> {[known[stream] for stream in program.results]}")
+
+
+def node_keys(program: Program) -> tuple[str, ...]:
+    """For each primitive a digest of what it computes, all that leads to it included; nodes of one key do the same."""
+    return tuple(_described(program)[1])
+
+
+_MAY_FAIL = ("Merge", "Reshape")
+
+
+def _described(program: Program) -> tuple[dict[StreamId, str], list[str]]:
+    """The descriptions of all streams, and of all nodes; empty for those that say nothing."""
     known: dict[StreamId, str] = {i: f"input {name}" for i, name in enumerate(program.inputs)}
-    effects = []
+    nodes = []
     for node in program.nodes:
-        operands = ",".join(known[stream] for stream in node.inputs)
         if node.op.name in ("Copy", "Identity"):
             known |= dict.fromkeys(node.outputs, known[node.inputs[0]])
+            nodes.append("")
             continue
+        operands = ",".join(known[stream] for stream in node.inputs)
         made = _digest(f"{print_primitive(node.op)}({operands})")
         known |= {stream: f"{made}.{index}" for index, stream in enumerate(node.outputs)}
-        # A Merge may fail on its data even where nothing uses its result.
-        if whole or node.op.name in ("Merge", "Reshape"):
-            effects.append(made)
-    return _digest(f"{sorted(set(effects))} -> {[known[stream] for stream in program.results]}")
+        nodes.append(made)
+    return known, nodes

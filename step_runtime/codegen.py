@@ -9,43 +9,75 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from step_runtime.instance import instances
 from step_runtime.parser import evaluate, read
+from step_runtime.scope import Scope, static_scope
 from step_runtime.shapes import Dim, format_dim
 from step_runtime.snippets import widened
 from step_runtime.syntax import parse_expression, parse_python
 from step_runtime.task import FnSpec, OutputSpec, Task, TensorSpec
 from step_runtime.types import Buffer, DType, Element, Multihot, STuple, components_of
-from step_runtime.verify import SEEDS
+from step_runtime.verify import SEEDS, Verifier
 
 _INDENT = "    "
+OPEN_BODY = "...  # the program"
+"""What stands in a script where the program is to be written."""
 
 
-def generate_test(task: Task, program: str, *, seeds: Sequence[int] = SEEDS, dtype: str = "float64") -> str:
+def generate_test(
+    task: Task,
+    program: str,
+    *,
+    seeds: Sequence[int] = SEEDS,
+    dtype: str = "float64",
+    scopes: Sequence[Scope] | None = None,
+) -> str:
     """The script's text.
 
     `program` may have `def body` or a code fence around it; `seeds` draw one random input each, at every set
     of sizes; `dtype` is torch's name of the floating type to compute in. Snippets are widened for float64.
+    `scopes` are those of `Verifier(task)`, for those who have them; without, the task's `global` is run here.
 
     Raises:
         TaskError: the task cannot be used.
     """
-    bound = instances(task)
+    scopes = scopes or Verifier(task).scopes
     source = read(program)
-    found = evaluate(source, bound[0].scope)[1]
+    found = evaluate(source, scopes[0])[1]
     parsing = [diagnostic for diagnostic in found if diagnostic.stage == "parse" or diagnostic.span is None]
     if parsing:
         reasons = "\n".join(diagnostic.render(program, task.name) for diagnostic in parsing)
         return _rejected(task, program, reasons)
-    writer = _Writer(task, widen=dtype == "float64")
     parameters = [p.arg for p in source.parameters] if source.parameters is not None else [s.name for s in task.inputs]
     body = [f"def body({', '.join(parameters)}):", *_indented(_statements(program, source.statements))]
-    sizes = [instance.sizes for instance in bound]
-    lines = [
-        f'"""Unit test of {task.name}: a program in STeP against its PyTorch reference."""',
-        "",
+    sizes = [dict(scope.sizes) for scope in scopes]
+    title = f"Unit test of {task.name}: a program in STeP against its PyTorch reference."
+    return "\n".join([f'"""{title}"""', "", *_head(sizes, seeds), *_case(task, sizes, body, dtype), *_TESTS]) + "\n"
+
+
+def generate_prompt(task: Task, program: str | None = None) -> str:
+    """The script up to its tests, as an LM is shown it that gets no structural IR; see `prompt_tests`.
+
+    The task's code stands there as its author wrote it, and none of it is run.
+
+    Args:
+        task: the task; its name is not told.
+        program: statements; None to leave `body` open.
+    """
+    sizes = [static_scope(task, index).sizes for index in range(len(task.size_sets()))]
+    statements = [OPEN_BODY] if program is None else program.strip("\n").split("\n")
+    body = [f"def body({', '.join(spec.name for spec in task.inputs)}):", *_indented(statements)]
+    return "\n".join([*_head(sizes, SEEDS), *_case(task, sizes, body, "float32")]).rstrip()
+
+
+def prompt_tests() -> str:
+    """The tests that every script ends with; the same for all tasks, so that a prompt need show them only once."""
+    return "\n".join(_TESTS)
+
+
+def _head(sizes: Sequence[Mapping[str, int]], seeds: Sequence[int]) -> list[str]:
+    return [
         "import pytest",
         "import torch",
         "from sympy import Symbol",
@@ -59,12 +91,11 @@ def generate_test(task: Task, program: str, *, seeds: Sequence[int] = SEEDS, dty
         f"SEEDS = {list(seeds)}",
         "",
         "",
-        *writer.case(list(sizes[0]), body, dtype),
-        "",
-        "",
-        *_TESTS,
     ]
-    return "\n".join(lines) + "\n"
+
+
+def _case(task: Task, sizes: Sequence[Mapping[str, int]], body: Sequence[str], dtype: str) -> list[str]:
+    return [*_Writer(task, widen=dtype == "float64").case(list(sizes[0]), body, dtype), "", ""]
 
 
 _TESTS = """\

@@ -30,7 +30,14 @@ class TaskError(StepError):
 
 
 class TaskCodeError(TaskError):
-    """Code of the task's author failed or returned something other than what the task declares."""
+    """Code of the task's author failed or returned something other than what the task declares.
+
+    `location` is the snippet's place in the file, such as `("outputs", 0, "data_transform", 1)`, where it is known.
+    """
+
+    def __init__(self, message: str, location: tuple[str | int, ...] = ()) -> None:
+        super().__init__(message)
+        self.location = location
 
 
 class RuleError(StepError):

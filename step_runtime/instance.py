@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,12 +14,14 @@ import torch
 from torch import Tensor
 
 from step_runtime import snippets
-from step_runtime.batching import Data, element_layout
+from step_runtime.calls import Data, Watch, element_layout
 from step_runtime.errors import RuleError, TaskCodeError, TaskError
 from step_runtime.functions import DeclaredFn, Fn
 from step_runtime.scope import Scope, make_scope
 from step_runtime.shapes import evaluate, format_dim, torch_shape
 from step_runtime.task import FnSpec, OutputSpec, Task, TensorSpec
+from step_runtime.task_checks import Location
+from step_runtime.task_yaml import format_location
 from step_runtime.types import Multihot, components_of, layout
 
 _DRAWS = 5
@@ -54,14 +57,19 @@ class TaskFn(DeclaredFn):
 class TaskInstance:
     """A task at one set of sizes, computing in one floating type.
 
+    `watch` is told of `global` and of the references before they run, each by its place in the file.
+
     Raises:
         TaskError: a dim has no size, or is no positive int at these sizes.
         TaskCodeError: the task's `global` failed.
     """
 
-    def __init__(self, task: Task, sizes: Mapping[str, int], *, dtype: torch.dtype = torch.float64) -> None:
+    def __init__(
+        self, task: Task, sizes: Mapping[str, int], *, dtype: torch.dtype = torch.float64, watch: Watch | None = None
+    ) -> None:
         self.task = task
         self.dtype = dtype
+        self._watch = watch
         self._widen = dtype == torch.float64
         self._drawn: dict[int, dict[str, Data]] = {}
         self._namespace = self._base_namespace(sizes)
@@ -90,9 +98,33 @@ class TaskInstance:
     def _run_global(self, sizes: Mapping[str, int]) -> None:
         if self.task.global_ is None:
             return
-        code = snippets.compile_block(self.task.global_, f"{self.task.name}: global", widen=self._widen)
-        with author_code(f"{self.task.name}: global", self.dtype):
+        who = f"{self.task.name}: global"
+        code = snippets.compile_block(self.task.global_, who, widen=self._widen)
+        with self._author_code(who, ("global",)):
             snippets.run(code, self._namespace)
+
+    @contextmanager
+    def _author_code(self, who: str, location: Location) -> Iterator[None]:
+        """Runs an author's code with the own floating type as torch's default; names the snippet where it fails.
+
+        Raises:
+            TaskCodeError: the code raised.
+        """
+        if self._watch is not None:
+            self._watch(format_location(location), "")
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(self.dtype)
+        try:
+            with torch.random.fork_rng(devices=[]), torch.no_grad():
+                torch.manual_seed(0)
+                yield
+        except TaskError:
+            raise
+        except (Exception, SystemExit) as error:
+            message = f"{who}: {_line(error, who)}raised {type(error).__name__}: {error}"
+            raise TaskCodeError(message, location) from error
+        finally:
+            torch.set_default_dtype(before)
 
     def _settled_sizes(self, before: Mapping[str, int]) -> dict[str, int]:
         """What `global` made of the sizes: `ctx` wins over a name such as `E_value`, which wins over defaults."""
@@ -187,61 +219,49 @@ class TaskInstance:
         namespace = dict(self._namespace)
         namespace["input_data"] = {name: value.clone() for name, value in self._namespace["input_data"].items()}
         outputs = []
-        for spec in self.task.outputs:
+        for number, spec in enumerate(self.task.outputs):
             stream = self.task.stream_type(spec)
             outer = torch_shape(stream.shape, self.sizes)
             parts = []
             for index, element in enumerate(components_of(stream.dtype)):
                 who = f"{self.task.name}: data_transform {index} of output {spec.name}"
                 code = snippets.compile_value(spec.data_transform[index], who, "_value", widen=self._widen)
-                with author_code(who, self.dtype):
+                with self._author_code(who, location := ("outputs", number, "data_transform", index)):
                     snippets.run(code, namespace)
                 expected = (*outer, *element_layout(element, self.sizes))
-                parts.append(self._reference_tensor(namespace.pop("_value"), expected, who))
+                told = _not_as_declared(value := namespace.pop("_value"), expected)
+                if told:
+                    raise TaskCodeError(f"{who}: {told}", location)
+                parts.append(value.detach().to(self.dtype))
             outputs.append(tuple(parts))
         return outputs
 
-    def _reference_tensor(self, value: object, expected: tuple[int, ...], who: str) -> Tensor:
-        if not isinstance(value, Tensor):
-            raise TaskCodeError(f"{who}: expected a tensor, found {type(value).__name__}")
-        if tuple(value.shape) != expected:
-            found = tuple(value.shape)
-            raise TaskCodeError(f"{who}: the reference has shape {found}; the declared dims give {expected}")
-        return value.detach().to(self.dtype)
+
+def _not_as_declared(value: object, expected: tuple[int, ...]) -> str | None:
+    if not isinstance(value, Tensor):
+        return f"expected a tensor, found {type(value).__name__}"
+    if tuple(value.shape) != expected:
+        return f"the reference has shape {tuple(value.shape)}; the declared dims give {expected}"
+    return None
+
+
+def _line(error: BaseException, who: str) -> str:
+    """The last line of a snippet of several that an error passed, for a message."""
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == f"<{who}>"]
+    return f"line {lines[-1]} of it " if lines else ""
 
 
 def _layout_dims(dtype: Any) -> tuple[Any, ...]:
     return tuple(dim for element in components_of(dtype) for dim in layout(element))
 
 
-@contextmanager
-def author_code(who: str, dtype: torch.dtype) -> Iterator[None]:
-    """Runs an author's code with `dtype` as torch's default; names the snippet where it fails.
-
-    Raises:
-        TaskCodeError: the code raised.
-    """
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(0)
-            yield
-    except TaskError:
-        raise
-    except Exception as error:
-        raise TaskCodeError(f"{who}: raised {type(error).__name__}: {error}") from error
-    finally:
-        torch.set_default_dtype(before)
-
-
-def instances(task: Task, *, dtype: torch.dtype = torch.float64) -> list[TaskInstance]:
+def instances(task: Task, *, dtype: torch.dtype = torch.float64, watch: Watch | None = None) -> list[TaskInstance]:
     """The task at each of its sets of sizes."""
-    return [TaskInstance(task, sizes, dtype=dtype) for sizes in task.size_sets()]
+    return [TaskInstance(task, sizes, dtype=dtype, watch=watch) for sizes in task.size_sets()]
 
 
-def check_reference(task: Task, source: str) -> None:
-    """Runs the task's own code once at each set of sizes.
+def check_reference(task: Task, source: str, watch: Watch | None = None) -> None:
+    """Runs the task's own code, functions apart, at each set of sizes.
 
     Raises:
         TaskError: a dim has no size, or the code fails or gives another shape than declared.
@@ -250,7 +270,7 @@ def check_reference(task: Task, source: str) -> None:
         UserWarning: an output is the same for other inputs.
     """
     task = task.named(source)
-    for instance in instances(task):
+    for instance in instances(task, watch=watch):
         drawn = []
         for seed in range(_DRAWS):
             instance.draw(seed)

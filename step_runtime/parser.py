@@ -41,6 +41,15 @@ class Source:
 def read(text: str, limits: Limits | None = None) -> Source:
     """The syntax tree of a program text: statements, with a `def body` or a code fence around them or not."""
     limits = limits or Limits()
+    source = read_any_depth(text, limits)
+    depth = _depth(source.statements)
+    if depth > limits.depth:
+        return _refused("depth", f"the program's syntax nests {depth} deep; the limit is {limits.depth}")
+    return source
+
+
+def read_any_depth(text: str, limits: Limits) -> Source:
+    """As `read`, of a program that may nest deeper than recursive code can follow."""
     if len(text) > limits.characters:
         return _refused("length", f"the program has {len(text):,} characters; the limit is {limits.characters:,}")
     lines, indent = _plain(text)
@@ -51,9 +60,6 @@ def read(text: str, limits: Limits | None = None) -> Source:
     except (ValueError, MemoryError, RecursionError) as error:
         message = f"the program is no Python syntax: {str(error) or 'it nests too deep'}"
         return Source(diagnostics=(Diagnostic("parse", "syntax", message),))
-    depth = _depth(tree)
-    if depth > limits.depth:
-        return _refused("depth", f"the program's syntax nests {depth} deep; the limit is {limits.depth}")
     return _unwrapped(Source(lines, tuple(tree.body), indent=indent))
 
 
@@ -108,9 +114,9 @@ def _syntax_hint(message: str) -> str:
     return "write the program alone, without prose: names bound to step.NAME(config).apply(stream), and a return"
 
 
-def _depth(tree: ast.AST) -> int:
-    """The height of the tree, found without recursion."""
-    deepest, level = 0, [tree]
+def _depth(statements: Sequence[ast.AST]) -> int:
+    """The height of the tree of these statements, found without recursion."""
+    deepest, level = 1, [*statements]
     while level:
         deepest += 1
         level = [child for node in level for child in ast.iter_child_nodes(node)]

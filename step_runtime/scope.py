@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from step_runtime.functions import DeclaredFn, Fn
 from step_runtime.shapes import Dim, StreamType
@@ -27,6 +27,14 @@ class Scope:
     dims: Mapping[str, Dim]
     sizes: Mapping[str, int]
     lists: Mapping[str, tuple[Fn, ...]] = field(default_factory=dict)
+
+    def without_code(self) -> Scope:
+        """The same with functions that are declared only: it can be pickled, and runs nothing of the task's."""
+        bare: dict[Fn, Fn] = {
+            fn: DeclaredFn(name, fn.name, (fn.input, fn.output), stateful=fn.stateful) for name, fn in self.fns.items()
+        }
+        lists = {name: tuple(bare.get(fn, fn) for fn in fns) for name, fns in self.lists.items()}
+        return replace(self, fns={name: bare[fn] for name, fn in self.fns.items()}, lists=lists)
 
 
 def static_scope(task: Task, set_index: int = 0) -> Scope:

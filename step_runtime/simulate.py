@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from step_runtime.batching import Applier, Data, StreamData
 from step_runtime.check import Types
 from step_runtime.errors import RuleError, Span, StepError
 from step_runtime.primitives import Frame, Operand
-from step_runtime.program import Program, StreamId
-from step_runtime.shapes import Sizes, StreamType
+from step_runtime.program import Program
+from step_runtime.shapes import Sizes
 
 
 class NodeError(StepError):
@@ -21,35 +21,38 @@ class NodeError(StepError):
         super().__init__(str(cause))
 
 
-def simulate(program: Program, types: Types, inputs: Mapping[str, Data], sizes: Sizes, applier: Applier) -> list[Data]:
+def simulate(
+    program: Program,
+    types: Types,
+    inputs: Mapping[str, Data],
+    sizes: Sizes,
+    applier: Applier,
+    enter: Callable[[int], None] | None = None,
+) -> list[Data]:
     """The results' tensors, each of torch shape `reversed(shape) + layout`.
 
     Every primitive runs, used or not, as all of them would on the chip. Streams that no later primitive
-    needs are dropped as soon as they are consumed.
+    needs are dropped as soon as they are consumed. `enter` is called with each primitive's number before it runs.
 
     Raises:
         NodeError: a rule was broken by the data, a function failed, or the time was up.
     """
+    known = [stream for stream in types if stream is not None]
+    if len(known) < len(types):
+        raise RuleError("unchecked", "a program is simulated only after its check")
     frame = Frame(dict(sizes), applier)
-    values: dict[StreamId, StreamData] = {index: inputs[name] for index, name in enumerate(program.inputs)}
+    values: list[StreamData] = [inputs[name] for name in program.inputs]
     last_use = {stream: index for index, node in enumerate(program.nodes) for stream in node.inputs}
-    kept = set(program.results)
+    last_use |= dict.fromkeys(program.results, len(program.nodes))
     for index, node in enumerate(program.nodes):
-        operands = [Operand(_known(types, stream), values[stream]) for stream in node.inputs]
-        outputs = [_known(types, stream) for stream in node.outputs]
+        operands = [Operand(known[stream], values[stream]) for stream in node.inputs]
         try:
-            results = node.op.run(operands, outputs, frame)
+            if enter is not None:
+                enter(index)
+            values += node.op.run(operands, [known[stream] for stream in node.outputs], frame)
         except StepError as error:
             raise NodeError(error, node.span) from error
-        values |= dict(zip(node.outputs, results, strict=True))
         for stream in node.inputs:
-            if last_use[stream] == index and stream not in kept:
-                values.pop(stream, None)
+            if last_use[stream] == index:
+                values[stream] = ()
     return [tuple(values[stream]) for stream in program.results]
-
-
-def _known(types: Sequence[StreamType | None], stream: StreamId) -> StreamType:
-    known = types[stream]
-    if known is None:
-        raise RuleError("unchecked", "a program is simulated only after its check")
-    return known

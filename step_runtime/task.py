@@ -6,9 +6,10 @@ YAML goes in through `load_task` and `loads_task` and comes out of `dump_task`; 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import sympy
 from pydantic import (
@@ -23,10 +24,13 @@ from pydantic import (
 )
 
 from step_runtime import task_yaml
-from step_runtime.errors import TaskError
+from step_runtime.errors import TaskCodeError, TaskError
 from step_runtime.shapes import DEFAULT_SIZES, SYMBOLS, Dim, StreamType
 from step_runtime.task_checks import Location, problems
 from step_runtime.types import DType, parse_dim, parse_dtype
+
+if TYPE_CHECKING:
+    from step_runtime.calls import Watch
 
 DTypeText: TypeAlias = str | list[str]
 DimText: TypeAlias = str | StrictInt
@@ -160,11 +164,12 @@ _MODELS: dict[str, type[BaseModel]] = {
 }
 
 
-def load_task(path: str | Path, name: str | None = None) -> Task:
-    """Reads a task file.
+def load_task(path: str | Path, name: str | None = None, *, watch: Watch | None = None) -> Task:
+    """Reads a task file, and tries its code.
 
     Without `name` a file below a folder `tasks` is named by its path there (`gemm/1`), another by its stem.
-    The task's code is run once at each set of sizes, so that a file that cannot work is refused here.
+    The task's code, functions apart, is run at each set of sizes, in this process and without a limit of time, so that
+    a file that cannot work is refused here; `watch` is told before.
 
     Raises:
         TaskError: the file cannot be read, or is no valid task.
@@ -174,15 +179,38 @@ def load_task(path: str | Path, name: str | None = None) -> Task:
     """
     from step_runtime.instance import check_reference
 
-    path = Path(path)
+    text = _text(Path(path))
+    task = loads_task(text, name or task_name(Path(path)), source=str(path))
     try:
-        text = path.read_text(encoding="utf-8")
+        check_reference(task, str(path), watch)
+    except TaskCodeError as error:
+        line = task_yaml.line_in(text, error.location)
+        told = f"{path}:{line}{str(error).removeprefix(str(path))}"
+        raise TaskCodeError(told, error.location) from error.__cause__
+    return task
+
+
+def read_task(path: str | Path, name: str | None = None) -> Task:
+    """As `load_task`, without running any of the file's code.
+
+    Raises:
+        TaskError: the file cannot be read, or is no valid task.
+    """
+    return loads_task(_text(Path(path)), name or task_name(Path(path)), source=str(path))
+
+
+def line_of_snippet(text: str, place: str) -> int:
+    """The line in a task's text of a snippet at a place such as `outputs[0].data_transform[1]`."""
+    location = [int(part) if part.isdigit() else part for part in re.findall(r"\w+", place)]
+    return task_yaml.line_in(text, tuple(location))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise TaskError(f"{path}: cannot read the task file: {reason}") from None
-    task = loads_task(text, name or task_name(path), source=str(path))
-    check_reference(task, source=str(path))
-    return task
 
 
 def task_name(path: Path) -> str:

@@ -87,6 +87,11 @@ def _check_keys(node: yaml.MappingNode, source: str) -> None:
         seen[key.value] = line
 
 
+def line_in(text: str, location: tuple[str | int, ...]) -> int:
+    """As `line_of`, of a text that was loaded before."""
+    return line_of(yaml.SafeLoader(text).get_single_node(), location)
+
+
 def line_of(node: yaml.Node | None, location: tuple[str | int, ...]) -> int:
     """The line, from 1, of a place such as `("inputs", 0, "dtype")`, or of the nearest node around it."""
     for part in location:

@@ -10,16 +10,19 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 import torch
 
 from step_runtime.batching import Applier, Data
-from step_runtime.canonical import graph_key
+from step_runtime.calls import Watch
+from step_runtime.canonical import graph_key, node_keys
 from step_runtime.check import Types, check_affine, check_outputs, infer_types
 from step_runtime.errors import STAGES, Diagnostic, RuleError, Stage
 from step_runtime.instance import TaskInstance, instances
 from step_runtime.limits import Limits, check_size
 from step_runtime.parser import Source, evaluate, read
+from step_runtime.printer import print_primitive
 from step_runtime.program import Program
 from step_runtime.scope import Scope
 from step_runtime.simulate import NodeError, simulate
@@ -56,6 +59,14 @@ class _Checked:
     program: Program
     types: Types
 
+    @cached_property
+    def node_keys(self) -> tuple[str, ...]:
+        """What each primitive computes, of those that run a function."""
+        return tuple(
+            f"{key}\t{print_primitive(node.op)}" if node.op.functions() else ""
+            for node, key in zip(self.program.nodes, node_keys(self.program), strict=True)
+        )
+
 
 class Verifier:
     """Verifies programs against one task, whose code is compiled and whose references are computed once.
@@ -66,6 +77,8 @@ class Verifier:
         seeds: one random input each, at every set of sizes.
         dtype: the floating type both sides compute in.
         remember: whether a program is not run if one of the same graph was.
+        watch: told of each piece of the author's code before it runs; it may raise `RunError`, which is a verdict where
+            a program is running, and passes through elsewhere.
 
     Raises:
         TaskError: the task cannot be used.
@@ -79,13 +92,16 @@ class Verifier:
         limits: Limits | None = None,
         dtype: torch.dtype = torch.float64,
         remember: bool = True,
+        watch: Watch | None = None,
     ) -> None:
         self.task = task
         self.limits = limits or Limits()
         self._seeds = tuple(seeds)
         self._dtype = dtype
+        self._watch = watch
+        self._at = ""
         with _TORCH:
-            self._instances = instances(task, dtype=dtype)
+            self._instances = instances(task, dtype=dtype, watch=watch and self._watched)
         self._references: dict[tuple[int, int], list[Data]] = {}
         self._remember = remember
         self._results: dict[tuple[str, ...], Diagnostic | None] = {}
@@ -137,6 +153,7 @@ class Verifier:
         with _TORCH:
             for index, (instance, one) in enumerate(zip(self._instances, checked, strict=True)):
                 for seed in self._seeds:
+                    self._at = f"set {index}, seed {seed}"
                     found = self._run(index, instance, one, seed)
                     if found is not None:
                         return found
@@ -167,7 +184,8 @@ class Verifier:
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
                 # Of the processor alone: torch.manual_seed notes a stack trace for each other device, every time.
                 torch.default_generator.manual_seed(seed)
-                results = simulate(checked.program, checked.types, inputs, instance.sizes, self._applier)
+                enter = partial(self._enter, checked.node_keys) if self._watch is not None else None
+                results = simulate(checked.program, checked.types, inputs, instance.sizes, self._applier, enter)
         except NodeError as error:
             return _run_failure(error, where)
         except (MemoryError, RuntimeError) as error:
@@ -177,6 +195,16 @@ class Verifier:
         finally:
             torch.set_default_dtype(before)
         return self._compare(results, reference, checked.program, where)
+
+    def _watched(self, what: str, key: str) -> None:
+        if self._watch is not None:
+            self._watch(what, f"{self._at}: {key}")
+
+    def _enter(self, keys: Sequence[str], index: int) -> None:
+        """Tells the watch of a primitive that runs a function."""
+        if keys[index]:
+            key, _, what = keys[index].partition("\t")
+            self._watched(what, key)
 
     def _compare(self, results: list[Data], reference: list[Data], program: Program, where: str) -> Diagnostic | None:
         for spec, result, expected in zip(self.task.outputs, results, reference, strict=True):

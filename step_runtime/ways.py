@@ -180,11 +180,16 @@ class Traced(Way):
         batch = prod(outer)
         # A small batch is copied in less time than it takes to find out how not to.
         large = batch * self._layout.numel() >= _LARGE
+        if self._tape.elementwise and not (large and self._tape.nodes):
+            return self._tape.replay(batch, *data, *(self._tape.weights() or ()))
         groups = self._groups(data, outer) if large else (batch,)
         tape = self._over(len(groups))
         if tape is None:
             groups, tape = (batch,), self._tape
-        parts = [part.reshape(*groups, *part.shape[len(outer) :]) for part in data]
+        if len(groups) == len(outer):
+            parts: Sequence[Tensor] = data
+        else:
+            parts = [part.reshape(*groups, *part.shape[len(outer) :]) for part in data]
         if large and tape.factors is not None:
             factors = tape.factors(*groups, *parts, *(tape.weights() or ()))
             left, right = (factor.reshape(*outer, *factor.shape[len(groups) :]) for factor in factors)

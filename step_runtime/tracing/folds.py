@@ -7,17 +7,17 @@ which is computed for all steps first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from step_runtime.tracing.recurrences import ADD, Link, Unstable, linear, solvable, solve
-from step_runtime.tracing.tape import Replay, Tape, Var
+from step_runtime.tracing.recurrences import ADD, MUL, SUB, Link, Scaled, Unstable, linear, solvable, solve
+from step_runtime.tracing.tape import Node, Replay, Tape, Var
 
 _LINEAR_STEPS = 12
 """From so many steps on, a linear recurrence takes less time solved than stepped through."""
@@ -30,7 +30,8 @@ class _Stage:
     """How one component of the state is folded once those in `depends` are.
 
     `links` lead from the old state to the new one, and `wanted`, computed from `known`, are those of their operands
-    that are tensors. Where the new state does not depend on the old, `links` is None and `wanted` is the new state.
+    that are tensors; of products by a number to each step, both factors. Where the new state does not depend on the
+    old, `links` is None and `wanted` is the new state.
     """
 
     component: int
@@ -136,7 +137,7 @@ class Fold:
             links = self._links(component)
             if links is None or not solvable(links):
                 return None
-            wanted = [link.operand for link in links if isinstance(link.operand, Var)]
+            wanted = list(dict.fromkeys(var for link in links for var in _vars(link.operand)))
         folded = [var for other in depends for var in (self._states[other], self._tape.outputs[other])]
         known = list(dict.fromkeys([*self._sources, *folded]))
         return _Stage(component, depends, links, known, wanted, self._tape.compiled(known, wanted))
@@ -156,8 +157,20 @@ class Fold:
                 return None
             first = left in reached
             var, operand = (left, right) if first else (right, left)
+            if node.op in (ADD, SUB) and operand in producer:
+                operand = self._scaled(producer[operand]) or operand
             links.append(Link(node.op, operand, first))
         return links[::-1]
+
+    def _scaled(self, node: Node) -> Scaled | None:
+        """The factors of a product, one of which has one number to a step; None for anything else."""
+        layouts = [self._tape.layouts.get(arg) for arg in node.args if isinstance(arg, Var)]
+        if node.op is not MUL or len(layouts) != 2 or None in layouts:
+            return None
+        counts = [layout.numel() for layout in layouts if layout is not None]
+        if min(counts) > 1 or max(counts) == 1:
+            return None
+        return Scaled(*(node.args if counts[0] == 1 else node.args[::-1]))
 
     def _at_once(
         self,
@@ -173,16 +186,15 @@ class Fold:
         for stage in stages:
             initial = state[stage.component]
             found = stage.replay(folds * steps, *(values[var] for var in stage.known))
-            split = (
-                value.reshape(folds, steps, *value.shape[1:]) if var in self._tape.layouts else value
+            operands = {
+                var: value.reshape(folds, steps, *value.shape[1:]) if var in self._tape.layouts else value
                 for var, value in zip(stage.wanted, found, strict=True)
-            )
+            }
             every = scan or any(stage.component in other.depends for other in stages)
             if stage.links is None:
-                result = next(split)
+                result = operands[stage.wanted[0]]
             else:
-                operands = [next(split) if isinstance(link.operand, Var) else link.operand for link in stage.links]
-                links = [link._replace(operand=value) for link, value in zip(stage.links, operands, strict=True)]
+                links = [link._replace(operand=_filled(link.operand, operands)) for link in stage.links]
                 result = solve(links, initial, steps, every=every)
             if every:
                 values[self._tape.outputs[stage.component]] = result.flatten(0, 1)
@@ -236,8 +248,23 @@ class Fold:
         return list(now)
 
 
+def _vars(operand: Any) -> list[Var]:
+    parts = (operand.scale, operand.tensor) if isinstance(operand, Scaled) else (operand,)
+    return [part for part in parts if isinstance(part, Var)]
+
+
+def _filled(operand: Any, values: Mapping[Var, Tensor]) -> Any:
+    """A link's operand with tensors in the place of variables."""
+    if isinstance(operand, Scaled):
+        return Scaled(values[operand.scale], values[operand.tensor])
+    return values[operand] if isinstance(operand, Var) else operand
+
+
 def _rows(values: Tensor) -> Iterator[Tensor]:
     """The steps of `(folds, steps, ...)`, some at a time, as each is an object of its own."""
+    if values.shape[1] <= _BLOCK:
+        yield from values.unbind(1)
+        return
     for block in torch.split(values, _BLOCK, 1):
         yield from block.unbind(1)
 

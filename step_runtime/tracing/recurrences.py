@@ -17,11 +17,48 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 _ATEN = torch.ops.aten
-ADD, _SUB, _MUL, _DIV = _ATEN.add.Tensor, _ATEN.sub.Tensor, _ATEN.mul.Tensor, _ATEN.div.Tensor
+ADD, SUB, MUL, _DIV = _ATEN.add.Tensor, _ATEN.sub.Tensor, _ATEN.mul.Tensor, _ATEN.div.Tensor
 _EXTREMA: dict[OpOverload, tuple[Callable[..., Tensor], Callable[..., Tensor], Callable[..., Any]]] = {
     _ATEN.maximum.default: (torch.maximum, torch.amax, torch.cummax),
     _ATEN.minimum.default: (torch.minimum, torch.amin, torch.cummin),
 }
+
+
+class Scaled:
+    """`scale * tensor`, with one number of `scale` to a step: what is summed of it need not be formed.
+
+    Both have shape `(folds, steps, *layout)`, where `scale` has a layout of ones.
+    """
+
+    def __init__(self, scale: Any, tensor: Any) -> None:
+        self.scale = scale
+        self.tensor = tensor
+
+    @property
+    def formed(self) -> Tensor:
+        """The product."""
+        product: Tensor = self.scale * self.tensor
+        return product
+
+    def summed(self) -> Tensor:
+        """Over the steps: `(folds, *layout)`."""
+        folds, steps, *layout = self.tensor.shape
+        tensor = self.tensor.reshape(folds, steps, -1)
+        return torch.bmm(self.scale.reshape(folds, 1, steps), tensor).reshape(folds, *layout)
+
+    def __neg__(self) -> Scaled:
+        return Scaled(-self.scale, self.tensor)
+
+    def __mul__(self, factor: Value) -> Scaled | Tensor:
+        return Scaled(self.scale * factor, self.tensor) if self._scales(factor) else self.formed * factor
+
+    def __truediv__(self, factor: Value) -> Scaled | Tensor:
+        return Scaled(self.scale / factor, self.tensor) if self._scales(factor) else self.formed / factor
+
+    def _scales(self, factor: Value) -> bool:
+        """Whether a factor is one number, or one to a step."""
+        return not isinstance(factor, Tensor) or factor.numel() == 1 or _is_single(factor, self.tensor.dim())
+
 
 Value: TypeAlias = Tensor | float
 
@@ -41,7 +78,7 @@ class Link(NamedTuple):
 def solvable(links: Sequence[Link]) -> bool:
     """Whether `solve` takes a step of these parts, one after the other."""
     operators = {link.op for link in links}
-    if operators <= {ADD, _SUB, _MUL, _DIV}:
+    if operators <= {ADD, SUB, MUL, _DIV}:
         return all(link.first or link.op is not _DIV for link in links)
     return len(operators) == 1 and operators <= _EXTREMA.keys()
 
@@ -49,13 +86,14 @@ def solvable(links: Sequence[Link]) -> bool:
 def linear(links: Sequence[Link]) -> bool:
     """Whether a solvable step is a linear recurrence, which takes many torch calls and not one."""
     operators = {link.op for link in links}
-    return bool(operators & {ADD, _SUB}) and bool(operators & {_MUL, _DIV})
+    return bool(operators & {ADD, SUB}) and bool(operators & {MUL, _DIV})
 
 
 def solve(links: Sequence[Link], initial: Tensor, steps: int, *, every: bool) -> Tensor:
     """The last state, `(folds, *layout)`, or every state, `(folds, steps, *layout)`.
 
-    The links' operands are numbers, or tensors that broadcast to `(folds, steps, *layout)`.
+    The links' operands are numbers, or tensors that broadcast to `(folds, steps, *layout)`; what is added or subtracted
+    may be `Scaled`.
 
     Raises:
         Unstable: it has to be run step by step.
@@ -66,13 +104,21 @@ def solve(links: Sequence[Link], initial: Tensor, steps: int, *, every: bool) ->
     factor, term = _combined(links)
     if factor is None and term is None:
         return initial.unsqueeze(1).expand(shape) if every else initial
+    if isinstance(term, Scaled) and (every or term.tensor.shape != shape):
+        term = term.formed
     if factor is None:
+        if isinstance(term, Scaled):
+            return term.summed().add_(initial)
         terms = _full(term, initial, shape)
         return terms.cumsum(1).add_(initial.unsqueeze(1)) if every else terms.sum(1).add_(initial)
     if term is None:
         factors = _full(factor, initial, shape)
         return factors.cumprod(1).mul_(initial.unsqueeze(1)) if every else factors.prod(1).mul_(initial)
-    return _linear(factor, _full(term, initial, shape), initial, every)
+    factors = _factors(factor, initial, shape)
+    if isinstance(term, Scaled):
+        return _linear_last(factors, term, initial)
+    terms = _full(term, initial, shape)
+    return _linear_scan(factors, terms, initial) if every else _linear_last(factors, terms, initial)
 
 
 def _full(value: Value | None, initial: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -89,14 +135,21 @@ def _extremum(links: Sequence[Link], initial: Tensor, shape: tuple[int, ...], ev
     return of_two(of_dim(values, 1), initial)
 
 
-def _combined(links: Sequence[Link]) -> tuple[Value | None, Value | None]:
+def _formed(value: Value | Scaled) -> Value:
+    return value.formed if isinstance(value, Scaled) else value
+
+
+def _combined(links: Sequence[Link]) -> tuple[Value | None, Value | Scaled | None]:
     """The step as `s * factor + term`; None for a factor of 1 and for a term of 0."""
     factor: Value | None = None
-    term: Value | None = None
-    for op, operand, first in links:
+    term: Any = None
+    for op, taken, first in links:
+        operand: Any = taken
+        if term is not None and op in (ADD, SUB):
+            term, operand = _formed(term), _formed(operand)
         if op is ADD:
             term = operand if term is None else term + operand
-        elif op is _MUL:
+        elif op is MUL:
             factor = operand if factor is None else factor * operand
             term = None if term is None else term * operand
         elif op is _DIV:
@@ -110,24 +163,35 @@ def _combined(links: Sequence[Link]) -> tuple[Value | None, Value | None]:
     return factor, term
 
 
-def _linear(factor: Value, terms: Tensor, initial: Tensor, every: bool) -> Tensor:
+def _factors(factor: Value, initial: Tensor, shape: Sequence[int]) -> Tensor:
+    """The factor of a linear recurrence at every step; its layout is the state's, or of ones.
+
+    Raises:
+        Unstable: it is beyond 1 somewhere.
+    """
     factors = torch.as_tensor(factor, dtype=initial.dtype)
-    factors = factors.expand(*terms.shape[:2], *(factors.shape[2:] or [1] * (terms.dim() - 2)))
+    factors = factors.expand(*shape[:2], *(factors.shape[2:] or [1] * (len(shape) - 2)))
     if not bool((factors.abs() <= 1).all()):
         raise Unstable
-    return _linear_scan(factors, terms, initial) if every else _linear_last(factors, terms, initial)
+    return factors
 
 
-def _linear_last(factors: Tensor, terms: Tensor, initial: Tensor) -> Tensor:
+def _linear_last(factors: Tensor, terms: Tensor | Scaled, initial: Tensor) -> Tensor:
     """Each term times all later factors, summed."""
-    folds, steps = terms.shape[:2]
     later = factors.flip(1).cumprod(1).flip(1)
     weights = torch.cat([later[:, 1:], torch.ones_like(later[:, :1])], 1)
-    if weights[0, 0].numel() == 1:
-        total = torch.bmm(weights.reshape(folds, 1, steps), terms.reshape(folds, steps, -1)).reshape(initial.shape)
+    if isinstance(terms, Tensor):
+        terms = Scaled(1.0, terms)
+    if _is_single(weights, weights.dim()):
+        total = Scaled(weights * terms.scale, terms.tensor).summed()
     else:
-        total = (weights * terms).sum(1)
+        total = (weights * terms.formed).sum(1)
     return total + later[:, 0] * initial
+
+
+def _is_single(values: Tensor, dims: int) -> bool:
+    """Whether a tensor of so many dims, `(folds, steps, *layout)`, has one number to a step."""
+    return values.dim() == dims and values.shape[2:].numel() == 1
 
 
 def _linear_scan(factors: Tensor, terms: Tensor, initial: Tensor) -> Tensor:

@@ -104,6 +104,25 @@ class Tape:
         return all(torch.Tag.pointwise in node.op.tags or node.op.is_view for node in self.nodes)
 
     @cached_property
+    def elementwise(self) -> bool:
+        """Whether it may be replayed on a batch of any number of dims: all that it does is to broadcast from the right.
+
+        Elements of several ranks are not: `vmap` aligns them by views, which count on the number of batch dims.
+        """
+        if not self.nodes:
+            return set(self.outputs) <= set(self.inputs)
+        ends = [*self.inputs, *self.outputs]
+        if not self.functional or not all(var in self.layouts for var in ends):
+            return False
+        rank = len(self.layouts[ends[0]])
+        shared = [*(tensor for _, _, tensor in self.captured), *self.constants.values()]
+        return (
+            all(len(self.layouts[var]) == rank for var in ends)
+            and all(tensor.dim() <= rank for tensor in shared)
+            and all(torch.Tag.pointwise in n.op.tags and not n.op.is_view and not n.sized for n in self.nodes)
+        )
+
+    @cached_property
     def factors(self) -> Replay | None:
         """As `replay`, but gives two factors that broadcast to the only output; None where it has no such form."""
         node = self.nodes[-1] if self.nodes else None

@@ -7,8 +7,11 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
+
+from pipeline import pool
 
 HELD: list[Any] = []
 
@@ -44,6 +47,24 @@ def fail_pickily() -> NoReturn:
 def hang() -> NoReturn:
     while True:
         pass
+
+
+def note_and(text: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Says what it is at, and then does it."""
+    pool.note(text)
+    return function(*args)
+
+
+def slow_then_note(seconds: float, text: str) -> NoReturn:
+    """Is at something else for most of its time."""
+    time.sleep(seconds)
+    note_and(text, hang)
+    raise AssertionError
+
+
+def told() -> dict[str, str]:
+    """What the worker knows of losses."""
+    return dict(pool.lost_at())
 
 
 def hang_deaf() -> NoReturn:

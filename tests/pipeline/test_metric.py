@@ -157,7 +157,7 @@ def test_dspy_takes_it_as_a_metric() -> None:
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[WorkerPool]:
-    with verification_pool(2, seconds=2.0, memory=2**29) as pool:
+    with verification_pool(2, seconds=4.0, memory=2**29) as pool:
         yield pool
 
 

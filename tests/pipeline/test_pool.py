@@ -2,6 +2,7 @@
 
 - it is an `Executor` like any other: results, exceptions, order, cancelling, shutting down;
 - a call that hangs, crashes or eats memory costs itself an error and one worker, and no other call anything;
+- what a call was lost at is known to the calls after it, where that alone was the reason;
 - no worker outlives the pool, nor the process that made it, however that ends; Ctrl-C leaves them silent.
 """
 
@@ -111,6 +112,38 @@ def test_a_hang_costs_its_own_call_only(function: Callable[[], Any]) -> None:
         assert "0.5 s" in str(error)
         assert after.result(20) != worker
         assert gone(worker)
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "code"), [(crashing.hang, (), "time-limit"), (crashing.leave, (3,), "crashed")]
+)
+def test_later_calls_know_what_a_call_was_lost_at(function: Callable[..., Any], args: Any, code: str) -> None:
+    """The error says it too; what a call was at before the next one came is nobody's concern."""
+    with make_pool(seconds=1.0) as pool:
+        assert pool.submit(crashing.note_and, "an echo", crashing.echo, 1).result(20) == 1
+        error = error_of(pool.submit(crashing.note_and, "the end", function, *args))
+        assert isinstance(error, WorkerLost)
+        assert (error.code, error.at) == (code, "the end")
+        assert pool.submit(crashing.told).result(20) == {"the end": str(error)}
+        unsaid = error_of(pool.submit(function, *args))
+        assert isinstance(unsaid, WorkerLost)
+        assert unsaid.at == ""
+
+
+def test_what_took_little_of_the_time_is_not_blamed() -> None:
+    """A call that was slow all along says nothing of what it was at when its time was up."""
+    with make_pool(seconds=1.0) as pool:
+        error = error_of(pool.submit(crashing.slow_then_note, 0.8, "the last bit"))
+        assert isinstance(error, WorkerLost)
+        assert error.at == "the last bit"
+        assert pool.submit(crashing.told).result(20) == {}
+
+
+def test_a_crash_that_does_not_come_again_is_not_blamed(pool: WorkerPool, tmp_path: Path) -> None:
+    """The second worker did what the first one was lost at."""
+    marker = str(tmp_path / "marker")
+    assert pool.submit(crashing.note_and, "a crash", crashing.crash_once, marker).result(20) == "survived"
+    assert "a crash" not in pool.submit(crashing.told).result(20)
 
 
 def test_time_is_counted_from_a_call_s_own_start() -> None:

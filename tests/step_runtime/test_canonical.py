@@ -121,3 +121,21 @@ def test_a_whole_graph_counts_what_no_result_depends_on() -> None:
 def test_constants_count_with_their_type_and_loops_with_all_they_say(one: str, other: str) -> None:
     """What the parser tells apart has different keys."""
     assert canonical_key(one) != canonical_key(other)
+
+
+def test_lines_that_are_read_alone_count_as_read_together() -> None:
+    """A statement over several lines, a docstring, a fence or `def body` around them make no other program."""
+    plain = "A = step.Map(fn=f).apply((E0, E1))\nB = [x for x in [A]]\nreturn B[0], x"
+    others = [
+        plain.replace("((E0, E1))", "(\n  (E0,\n# why\n  E1)\n)"),
+        f'"""\nA = 3\n"""\n{plain}',
+        f"```python\n{plain}\n```",
+        plain.replace("\n", "; ", 1).replace("B", "C"),
+        plain.replace("= step", "= \\\n step"),
+        "\n".join(f"  {line}" for line in plain.split("\n")),
+        "def body(one, other):\n" + "\n".join(f" {line}" for line in plain.split("\n")).replace("E0", "one"),
+    ]
+    keys = {canonical_key(text, ["E0", "E1"]) for text in [plain, *others[:-1], others[-1].replace("E1", "other")]}
+    assert len(keys) == 1
+    assert canonical_key(plain.replace(", x", ", A")) not in keys
+    assert canonical_key("A = '''\nB = 1\n'''\nreturn B") != canonical_key("A = ''\nB = 1\nreturn B")
