@@ -2,14 +2,16 @@
 
 Nothing here knows the domain: metric, grouping of answers and their length are handed in. To read it in
 order: `adaptive` (the algorithm), `run` (an iteration), `sampling` (a sample), `metering` (a request);
-`selection` and `filtering` are the algorithm's two functions, `experience` its record, `observer` how to
-listen; `baselines` are DSPy's own optimizers within such a run, and `tuning` is what they are handed.
+`selection` and `filtering` are the algorithm's two functions, `experience` is its record, whose attempts lie in
+an `attempt_log`; `observer` is how to listen; `baselines` are DSPy's own optimizers within such a run, and
+`tuning` is what they are handed.
 """
 
 from __future__ import annotations
 
 from optimizers.adaptive import AdaptiveFewShot
 from optimizers.attempt import Attempt
+from optimizers.attempt_log import AttemptLog
 from optimizers.budget import Budget
 from optimizers.domain import Domain
 from optimizers.errors import MetricError, OptimizerError, UnknownOptimizerError
@@ -23,6 +25,7 @@ from optimizers.single_pass import SinglePass
 __all__ = [
     "AdaptiveFewShot",
     "Attempt",
+    "AttemptLog",
     "BaseObserver",
     "Budget",
     "Domain",

@@ -20,3 +20,8 @@ class MetricError(OptimizerError):
 
 class UnknownOptimizerError(OptimizerError, ValueError):
     """No optimizer has the name asked for."""
+
+
+def in_short(error: BaseException) -> str:
+    """An error's class and the first line of its message; some go on with advice that is meant for developers."""
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

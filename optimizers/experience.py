@@ -8,7 +8,7 @@ whole but for the Python types of the fields' values, which `decode` brings back
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -135,13 +135,15 @@ class Experience:
         tasks: Keys of the run's tasks, in the order of the training set.
         entries: D at the end, what an earlier run brought along included: that first, then in task order.
         iterations: In order.
-        attempts: By iteration, task, temperature, sample; those on the validation set last.
+        attempts: By iteration, task, temperature, sample; those on the validation set last. After a run they
+            lie in a file (`AttemptLog`), so that going through them takes no memory.
         stopped: Why the run ended: `solved`, `exhausted` (the last level solved nothing), `budget`,
             `interrupted` or `failed` (the LM could not be used any longer).
         message: One line on `stopped`, for people.
         demos: Keys of the demonstrations the compiled program carries, hardest first.
         validation: Scores of the levels, if a validation set chose among them.
         tokens: All tokens of the run, validation included, per predictor.
+        overhead: Of `tokens`, those spent on no sample, such as by another optimizer within the run.
         seconds: Wall time.
         settings: Samples, temperatures, granularity, seed and budget of the run.
     """
@@ -149,12 +151,13 @@ class Experience:
     tasks: tuple[str, ...]
     entries: tuple[Entry, ...] = ()
     iterations: tuple[IterationResult, ...] = ()
-    attempts: tuple[Attempt, ...] = ()
+    attempts: Sequence[Attempt] = ()
     stopped: str = "exhausted"
     message: str = ""
     demos: tuple[str, ...] = ()
     validation: tuple[LevelScore, ...] = ()
     tokens: Mapping[str, TokenCount] = field(default_factory=dict)
+    overhead: Mapping[str, TokenCount] = field(default_factory=dict)
     seconds: float = 0.0
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -210,6 +213,7 @@ class Experience:
             demos=tuple(data["demos"]),
             validation=tuple(LevelScore(**{**v, "demos": tuple(v["demos"])}) for v in data["validation"]),
             tokens=_tokens(data["tokens"]),
+            overhead=_tokens(data.get("overhead", {})),
             seconds=data["seconds"],
             settings=data["settings"],
         )

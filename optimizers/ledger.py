@@ -27,6 +27,7 @@ class TokenCount:
         provider_cached: Of `prompt`, tokens that the provider read from its own prompt cache, for less.
         usd: Dollars, over the calls whose price is known.
         unpriced: Answered calls whose price is not known.
+        truncated: Completions that ended at the bound of tokens, and not because all was said.
     """
 
     calls: int = 0
@@ -39,6 +40,7 @@ class TokenCount:
     provider_cached: int = 0
     usd: float = 0.0
     unpriced: int = 0
+    truncated: int = 0
 
     @property
     def cached(self) -> int:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from optimizers.attempt import Attempt
 from optimizers.experience import Experience, IterationResult
+from optimizers.ledger import TokenCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class IterationStarted:
         tasks: Keys of the tasks to try.
         total_samples: Attempts to come: tasks times temperatures times samples.
         program: The program that is about to be sampled, its demonstrations set. To be read only.
+        overhead: Tokens spent on no sample until now, such as by another optimizer, per predictor.
     """
 
     index: int
@@ -53,6 +55,7 @@ class IterationStarted:
     tasks: tuple[str, ...]
     total_samples: int
     program: Any
+    overhead: Mapping[str, TokenCount]
 
 
 class Observer(Protocol):

@@ -12,14 +12,17 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from typing import Any
 
 import dspy
 
 from optimizers.attempt import Attempt
+from optimizers.attempt_log import AttemptLog
 from optimizers.budget import Budget
 from optimizers.demonstrations import fitting, set_demos
 from optimizers.domain import Domain
+from optimizers.errors import in_short
 from optimizers.experience import Entry, Experience, IterationResult, LevelScore, TaskCount
 from optimizers.filtering import choose_answer
 from optimizers.ledger import Ledger, TokenCount
@@ -28,6 +31,7 @@ from optimizers.pass_at_k import pass_at_k
 from optimizers.pool import Pool
 from optimizers.sampling import FATAL, Job, Outcome, Sampler, Task, derive_seed
 from optimizers.selection import iteration_label
+from optimizers.tally import Tally
 
 Samples = Pool[Job, Outcome]
 
@@ -76,7 +80,7 @@ class Run:
     tasks: Mapping[str, Task]
     entries: dict[str, Entry]
     iterations: list[IterationResult] = field(default_factory=list)
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: AttemptLog = field(default_factory=AttemptLog)
     validation: list[LevelScore] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
     spent: dict[str, TokenCount] = field(default_factory=dict)
@@ -125,20 +129,17 @@ class Run:
         kept, left_out = self._fit(step.demos, tasks)
         set_demos(self.program, self.names, kept)
         label = iteration_label(step.level, step.cycle, self.granularity)
-        attempts, stop = self._sample(self._announce(index, label, step.cycle, kept, left_out, tasks), tasks)
-        self.attempts += attempts
-        counts, solved = self._learn(index, tasks, attempts)
+        tally, stop = self._sample(self._announce(index, label, step.cycle, kept, left_out, tasks), tasks)
+        solved = self._learn(index, tasks, tally)
         result = IterationResult(
             index=index, label=label, cycle=step.cycle, level=step.level,
             demos=_keys(kept), left_out=_keys(left_out), tasks=tuple(task.key for task in tasks),
-            counts=counts, solved=solved, solved_total=len(self.tasks) - len(self.unsolved),
+            counts=tuple(count for task in tasks for count in tally.counts(task)),
+            solved=solved, solved_total=len(self.tasks) - len(self.unsolved),
             pass_at_1=self._pass_at(1), pass_at_8=self._pass_at(8), pass_at_n=self._pass_at(None),
-            tokens=_merged(attempts), tokens_prompt_per_task=self._prompt_per_task(),
-            samples=len(attempts), failures=sum(not attempt.scored for attempt in attempts),
-            seconds=time.monotonic() - start,
-            seconds_sampling=sum(attempt.seconds for attempt in attempts),
-            seconds_verifying=sum(attempt.metric_seconds for attempt in attempts),
-            complete=stop is None,
+            tokens=tally.tokens, tokens_prompt_per_task=self._prompt_per_task(),
+            samples=tally.samples, failures=tally.failures, seconds=time.monotonic() - start,
+            seconds_sampling=tally.seconds, seconds_verifying=tally.metric_seconds, complete=stop is None,
         )  # fmt: skip
         self.iterations.append(result)
         self.tell("iteration_finished", result)
@@ -156,11 +157,10 @@ class Run:
             set_demos(self.program, self.names, kept)
             label = iteration_label(level, cycle, self.granularity)
             event = self._announce(-1 - level, label, cycle, kept, left_out, tasks)
-            attempts, stop = self._sample(event, tasks)
-            self.attempts += attempts
+            tally, stop = self._sample(event, tasks)
             if stop is not None:
                 raise stop
-            best = [_best(_by_temperature(task, attempts, self.sampler)) for task in tasks]
+            best = [tally.best(task) for task in tasks]
             score = sum(count.successes / count.samples for count in best if count.samples) / len(tasks)
             self.validation.append(LevelScore(level, label, _keys(kept), score))
         return max(self.validation, key=lambda tried: (tried.score, -tried.level)).level
@@ -171,12 +171,13 @@ class Run:
             tasks=tuple(self.tasks),
             entries=tuple(self.entries.values()),
             iterations=tuple(self.iterations),
-            attempts=tuple(self.attempts),
+            attempts=self.attempts,
             stopped=stopped,
             message=message,
             demos=_keys(demos),
             validation=tuple(self.validation),
             tokens=self.tokens,
+            overhead=self.overhead.counts,
             seconds=time.monotonic() - self.started,
             settings=self.settings,
         )
@@ -207,41 +208,41 @@ class Run:
         sampling = self.sampler.sampling
         total = len(tasks) * len(sampling.temperatures) * sampling.num_samples
         keys = tuple(task.key for task in tasks)
-        event = IterationStarted(index, label, cycle, _keys(kept), _keys(left_out), keys, total, self.program)
+        spent = self.overhead.counts
+        event = IterationStarted(index, label, cycle, _keys(kept), _keys(left_out), keys, total, self.program, spent)
         self.tell("iteration_started", event)
         return event
 
-    def _sample(self, event: IterationStarted, tasks: Sequence[Task]) -> tuple[list[Attempt], Stop | None]:
-        """An iteration's samples, in the order of their jobs; and why it had to end early, if it had to."""
+    def _sample(self, event: IterationStarted, tasks: Sequence[Task]) -> tuple[Tally, Stop | None]:
+        """An iteration's samples, put on record in the order of their jobs; and why it ended early, if it did."""
         jobs = self.sampler.jobs(event.index, tasks)
-        threads = min(self.sampler.sampling.threads, event.total_samples)
+        threads = min(self.sampler.in_hand, event.total_samples)
         pool: Samples = Pool(self.sampler.worker(self.program), jobs, threads)  # nothing begins before the `try`
-        attempts: list[Attempt] = []
+        tally, begun = Tally(self.sampler.sampling), len(self.attempts)
         stop: Stop | None = None
         try:
-            stop = self._gather(pool, event, attempts)
+            stop = self._gather(pool, event, tally)
         except KeyboardInterrupt:
             stop = Stop("interrupted", f"interrupted in iteration {event.label}")
             with suppress(KeyboardInterrupt):  # a second time: what is in hand will do
                 pool.stop(PATIENCE)
-                self._gather(pool, event, attempts)
+                self._gather(pool, event, tally)
         finally:
             pool.stop()
-        order = {temperature: place for place, temperature in enumerate(self.sampler.sampling.temperatures)}
-        attempts.sort(key=lambda a: (a.task, order[a.temperature], a.sample))
-        return attempts, stop
+        self.attempts.arrange(begun, tally.places)
+        return tally, stop
 
-    def _gather(self, pool: Samples, event: IterationStarted, attempts: list[Attempt]) -> Stop | None:
+    def _gather(self, pool: Samples, event: IterationStarted, tally: Tally) -> Stop | None:
         """Takes in what the pool delivers, until it is empty; stops it when the run must end."""
         stop: Stop | None = None
-        failed = 0
         for outcome in pool:
             attempt = outcome.attempt
-            attempts.append(attempt)
+            self.attempts.append(attempt)
+            tally.add(attempt)
             self.ledger.merge(attempt.tokens)
             self.tell("sample_done", attempt)
-            failed += not attempt.scored
-            if stop is None and (stop := self._reason(outcome, failed, len(attempts), event.total_samples)):
+            done, total = tally.samples, event.total_samples
+            if stop is None and (stop := self._reason(outcome, tally.failures, done, total)):
                 pool.stop()
         return stop
 
@@ -249,10 +250,10 @@ class Run:
         """Why the run must end after this outcome, if it must."""
         failure = outcome.failure
         if isinstance(failure, FATAL):
-            return Stop("failed", f"the LM cannot be used: {type(failure).__name__}: {failure}", failure)
+            return Stop("failed", f"the LM cannot be used: {in_short(failure)}", failure)
         if failure is not None and self.budget.too_many_failures(failed, done, total):
-            last = f"{type(failure).__name__}: {failure}"
-            return Stop("failed", f"{failed} of {done} samples got no answer, the last: {last}", failure)
+            told = f"{failed} of {done} samples got no answer, the last: {in_short(failure)}"
+            return Stop("failed", told, failure)
         if done < total and (reached := self.reached()):
             return Stop("budget", f"budget reached: {reached}")
         return None
@@ -264,25 +265,24 @@ class Run:
     def _check_budget(self) -> None:
         reached = self.reached()
         if self.budget.iterations is not None and len(self.iterations) >= self.budget.iterations:
-            reached = f"{len(self.iterations)} iterations of {self.budget.iterations}"
+            done = len(self.iterations)
+            reached = f"{done} iteration{'' if done == 1 else 's'} of {self.budget.iterations}"
         if reached:
             raise Stop("budget", f"budget reached: {reached}")
 
-    def _learn(
-        self, index: int, tasks: Sequence[Task], attempts: Sequence[Attempt]
-    ) -> tuple[tuple[TaskCount, ...], tuple[str, ...]]:
-        """Books tokens on tasks and grows D by sigma; how each task fared, and which were solved."""
-        counts: list[TaskCount] = []
-        earned: dict[str, Entry] = {}
+    def _learn(self, index: int, tasks: Sequence[Task], tally: Tally) -> tuple[str, ...]:
+        """Books tokens on tasks and grows D by sigma; the keys of the tasks that were solved."""
         for task in tasks:
-            own = [attempt for attempt in attempts if attempt.task == task.index]
-            tokens = TokenCount.sum(count for attempt in own for count in attempt.tokens.values())
-            self.spent[task.key] = self.spent.get(task.key, TokenCount()) + tokens
-            counts += (fared := _by_temperature(task, own, self.sampler))
+            self.spent[task.key] = self.spent.get(task.key, TokenCount()) + tally.spent(task.index)
+        at_work = {task.index: task for task in tasks}
+        drawn = (self.attempts[place] for place in range(len(self.attempts) - tally.samples, len(self.attempts)))
+        earned: dict[str, Entry] = {}
+        for number, own in groupby(drawn, key=lambda attempt: attempt.task):
             if correct := [attempt for attempt in own if attempt.passed]:
-                earned[task.key] = self._entry(index, task, correct, _best(fared))
+                task = at_work[number]
+                earned[task.key] = self._entry(index, task, correct, tally.best(task))
         self.entries = in_task_order({**self.entries, **earned}, self.tasks)
-        return tuple(counts), tuple(earned)
+        return tuple(earned)
 
     def _entry(self, index: int, task: Task, correct: Sequence[Attempt], best: TaskCount) -> Entry:
         rng = random.Random(derive_seed("sigma", self.sampler.sampling.seed, index, task.key))
@@ -317,28 +317,6 @@ def _of_outputs(function: Callable[[Mapping[str, Any]], Any]) -> Callable[[Attem
 
 def _keys(entries: Iterable[Entry]) -> tuple[str, ...]:
     return tuple(entry.task_key for entry in entries)
-
-
-def _merged(attempts: Iterable[Attempt]) -> dict[str, TokenCount]:
-    ledger = Ledger()
-    for attempt in attempts:
-        ledger.merge(attempt.tokens)
-    return ledger.counts
-
-
-def _by_temperature(task: Task, attempts: Iterable[Attempt], sampler: Sampler) -> list[TaskCount]:
-    """How one task fared at every temperature; unscored attempts count in neither number."""
-    scored = [attempt for attempt in attempts if attempt.task == task.index and attempt.scored]
-    counts = []
-    for temperature in sampler.sampling.temperatures:
-        drawn = [attempt.passed for attempt in scored if attempt.temperature == temperature]
-        counts.append(TaskCount(task.key, temperature, sum(drawn), len(drawn)))
-    return counts
-
-
-def _best(counts: Sequence[TaskCount]) -> TaskCount:
-    """The count with the highest rate; the first of equals."""
-    return max(counts, key=lambda count: count.successes / count.samples if count.samples else -1.0)
 
 
 def in_task_order(entries: Mapping[str, Entry], tasks: Mapping[str, Task]) -> dict[str, Entry]:

@@ -12,6 +12,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,9 +26,10 @@ from dspy.utils.exceptions import (
 )
 
 from optimizers.attempt import Attempt
-from optimizers.errors import MetricError
+from optimizers.batching import Batches, Share
+from optimizers.errors import MetricError, in_short
 from optimizers.ledger import Ledger
-from optimizers.metering import innermost, metered, own_lms, predictor_names, rebind
+from optimizers.metering import Slots, innermost, metered, own_lms, predictor_names, rebind
 
 __all__ = ["FATAL", "Attempt", "Job", "Outcome", "Sampler", "Sampling", "Task", "derive_seed"]
 
@@ -108,7 +110,8 @@ class Sampler:
         sampling: How many samples, at which temperatures.
         threshold: The score from which on an answer is right.
         journal: Attempts of a run that broke off. Those with an answer stand for the samples of the same seed,
-            iteration, task, temperature and index; the others were paid for, and are tried again.
+            iteration, task, temperature and index. So do the others, where a later iteration was built on what they
+            left; in the one that broke off they were paid for, and are tried again.
     """
 
     def __init__(
@@ -116,29 +119,49 @@ class Sampler:
     ) -> None:
         self.metric, self.sampling, self.threshold = metric, sampling, threshold
         self._journal = {_place(attempt, attempt.task_key): attempt for attempt in journal}
+        self._last = max((iteration for iteration, *_ in self._journal), default=0)
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of a task and temperature that one request answers: the `n` that the LM is set to."""
+        lm = dspy.settings.lm
+        return min(getattr(lm, "kwargs", {}).get("n") or 1, self.sampling.num_samples)
+
+    @property
+    def in_hand(self) -> int:
+        """Samples at work at a time, so that `threads` requests are under way though a batch waits for one."""
+        return self.sampling.threads * self.batch_size
 
     def jobs(self, iteration: int, tasks: Sequence[Task]) -> Iterator[Job]:
-        """An iteration's jobs, sample by sample over all tasks, so that one cut short treats all alike."""
-        for sample in range(self.sampling.num_samples):
+        """An iteration's jobs, batch by batch over all tasks, so that one cut short treats all alike."""
+        return self._jobs(iteration, tasks, self.batch_size)
+
+    def _jobs(self, iteration: int, tasks: Sequence[Task], size: int) -> Iterator[Job]:
+        for start in range(0, self.sampling.num_samples, size):
             for task in tasks:
                 for temperature in self.sampling.temperatures:
-                    seed = derive_seed(self.sampling.seed, iteration, task.key, temperature, sample)
-                    yield Job(iteration, task, temperature, sample, seed)
+                    for sample in range(start, min(start + size, self.sampling.num_samples)):
+                        yield self._job(iteration, task, temperature, sample)
+
+    def _job(self, iteration: int, task: Task, temperature: float, sample: int) -> Job:
+        seed = derive_seed(self.sampling.seed, iteration, task.key, temperature, sample)
+        return Job(iteration, task, temperature, sample, seed)
 
     def worker(self, program: dspy.Module) -> Callable[[Job], Outcome]:
         """The function that does a job with `program`; safe to call from several threads."""
         names, rebound = predictor_names(program), own_lms(program)
+        slots, batches = Slots(self.sampling.threads), Batches(self.batch_size)
 
         def work(job: Job) -> Outcome:
-            earlier = self._journal.get(_place(job, job.task.key))
-            if earlier is not None and earlier.scored:
+            earlier = self._earlier(job)
+            if earlier is not None and self._stands(earlier):
                 return Outcome(replace(earlier, task=job.task.index))
             ledger = Ledger()
             ledger.merge(earlier.tokens if earlier else {})
-            config = _lm_config(job)
 
-            def meter(lm: Any) -> Any:
-                return metered(lm, ledger, lambda callers: innermost(callers, twin_names), **config)
+            def meter(lm: Any, share: Share | None = None, **config: Any) -> Any:
+                config = _lm_config(job) | config
+                return metered(lm, ledger, lambda callers: innermost(callers, twin_names), slots, share, **config)
 
             twin, twin_names = program, names
             if rebound:
@@ -146,12 +169,35 @@ class Sampler:
                 twin = rebind(program, meter)
                 twin_names.update(predictor_names(twin))
             lm = dspy.settings.lm
-            with dspy.context(lm=lm if lm is None else meter(lm), trace=[]):
+            with self._share(batches, job) as share, dspy.context(lm=lm and meter(lm, share, n=None), trace=[]):
                 outcome, prediction = self._ask(twin, job)
             outcome = replace(outcome, attempt=replace(outcome.attempt, tokens=ledger.counts))
             return outcome if prediction is None else self._judge(outcome, job, prediction)
 
         return work
+
+    def _earlier(self, job: Job) -> Attempt | None:
+        return self._journal.get(_place(job, job.task.key))
+
+    def _stands(self, earlier: Attempt) -> bool:
+        return earlier.scored or 0 <= earlier.iteration < self._last
+
+    @contextmanager
+    def _share(self, batches: Batches, job: Job) -> Iterator[Share | None]:
+        """A sample's share in its batch, whose members are those without an answer in the journal."""
+        start = job.sample - job.sample % batches.size
+        places = range(start, min(start + batches.size, self.sampling.num_samples))
+        jobs = [self._job(job.iteration, job.task, job.temperature, sample) for sample in places]
+        known = map(self._earlier, jobs)
+        members = [place for place, earlier in enumerate(known) if earlier is None or not self._stands(earlier)]
+        # A run that goes on asks for whole batches, in the same words: the response cache may have them.
+        request = {"n": len(jobs), "seed": None, "rollout_id": _lm_config(jobs[0]).get("rollout_id")}
+        share = batches.share((job.task.key, job.temperature, start), members, job.sample - start, request)
+        try:
+            yield share
+        finally:
+            if share:
+                share.leave()
 
     def _ask(self, program: dspy.Module, job: Job) -> tuple[Outcome, Any]:
         """Runs the program; the prediction is None where there is none to judge."""
@@ -165,8 +211,8 @@ class Sampler:
             attempt = Attempt(*place, text=text, score=0.0, seconds=seconds, error="AdapterParseError")
             return Outcome(attempt), None
         except Exception as error:  # data; too many of them end the run, with the last as the reason
-            seconds, text = time.perf_counter() - start, f"{type(error).__name__}: {error}"
-            return Outcome(Attempt(*place, seconds=seconds, error=text), error), None
+            seconds = time.perf_counter() - start
+            return Outcome(Attempt(*place, seconds=seconds, error=in_short(error)), error), None
         return Outcome(Attempt(*place, outputs=outputs, seconds=time.perf_counter() - start)), prediction
 
     def _judge(self, outcome: Outcome, job: Job, prediction: Any) -> Outcome:

@@ -17,7 +17,7 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import LMError
 
-from optimizers.errors import MetricError
+from optimizers.errors import MetricError, in_short
 from optimizers.metering import OTHER, innermost, metered, predictor_names
 from optimizers.run import Run, Stop
 from optimizers.sampling import FATAL, derive_seed, read_verdict
@@ -46,7 +46,7 @@ class Tuning:
 
     def lm(self, lm: Any) -> Any:
         """A copy of `lm` to tune with; it stays one when DSPy copies it for other settings."""
-        twin = metered(lm, self._run.overhead, self._name)
+        twin = metered(lm, self._run.overhead, self._name, n=None)
         twin.__class__ = _tuned_class(twin.__class__)
         twin._tuning = self
         return twin
@@ -91,7 +91,7 @@ class Tuning:
             self._failed += error is not None
             many = self._run.budget.too_many_failures(self._failed, self._done, 32)
         if isinstance(error, FATAL) or (error is not None and many):
-            raise Enough(Stop("failed", f"the LM cannot be used: {type(error).__name__}: {error}", error)) from error
+            raise Enough(Stop("failed", f"the LM cannot be used: {in_short(error)}", error)) from error
 
     def _name(self, callers: Sequence[Any]) -> str:
         student = type(self._run.program)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from optimizers import Attempt
+from pipeline.metrics import counted
 from step_runtime.canonical import canonical_key
 from step_runtime.errors import STAGES, Stage
 
@@ -54,9 +55,10 @@ class Failures:
     def render(self, name: str) -> str:
         """For people: the counts, then the best failures in full."""
         answers = sum(self.stages.values())
-        lines = [f"  {answers} answers, all wrong" if answers else "  no answers"]
+        wrong = "all wrong" if answers > 1 else "wrong"
+        lines = [f"  {counted(answers, 'answer')}, {wrong}" if answers else "  no answers"]
         if self.without_answer:
-            lines[0] += f"; {self.without_answer} requests got none: {self.reason}"
+            lines[0] += f"; {counted(self.without_answer, 'request')} got none: {self.reason}"
         if answers:
             lines.append(f"  they fail at: {_counts(self.stages)}")
             lines.append(f"  most common:  {_counts(dict(list(self.diagnostics.items())[:5]))}")

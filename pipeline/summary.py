@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from optimizers import Experience, TokenCount
+from pipeline.metrics import counted
 from pipeline.paths import shown
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def print_summary(experience: Experience, run_name: str, program: Path, console:
     cost = "" if tokens.cost is None else f", {tokens.cost:.2f} USD"
     lines = [
         "",
-        f"solved {solved} of {total} tasks in {_duration(experience.seconds)}: {experience.message}",
+        f"solved {solved} of {counted(total, 'task')} in {_duration(experience.seconds)}: {experience.message}",
         f"tokens   {tokens.prompt:,} in, {tokens.completion:,} out{cost}",
         f"program  {shown(program)}   (pipeline.load_program reads it)",
         f"record   the run {run_name!r}; to look at it: python -m pipeline.ui",

@@ -8,17 +8,22 @@ Artifacts of the parent:
     iterations/03_HM/demonstrations.yaml    what the proposer was shown
     iterations/03_HM/prompt.yaml            every predictor's messages, the task at their end left out
     iterations/03_HM/attempts.jsonl.gz      every sample with its verdict, one JSON object a line
+    overhead.json                           tokens that one of DSPy's optimizers took before, per predictor
     solutions/GROUP/NAME.yaml               the solved tasks, each with its program
     learning_curve.png, pass_at_k.png       drawn at the end, and now and then in a long run
     experience.json, compiled.json          the record that a run can go on from, and the compiled program
 
-A run that broke off is gone on with in the same run: what is on record already is neither logged nor written again.
+The program is logged as a model, too (`pipeline.models`). An iteration's metrics are logged once, when it is whole;
+those called `total_…` are the run's at its end, with the number of its samples as step. A run that broke off is gone on
+with in the same run: what is on record already is neither logged nor written again. Where the store fails, the run
+ends, and what was sampled waits in a folder of the run's own until a command puts it on record (`pipeline.store`).
 """
 
 from __future__ import annotations
 
 import getpass
 import json
+import logging
 import sys
 import tempfile
 import time
@@ -27,15 +32,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted, TokenCount
-from pipeline import earlier, pictures, store
+from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted
+from pipeline import earlier, models, pictures, store
 from pipeline.curves import final_counts, learning_points, pass_at_k_curve, title
+from pipeline.errors import RecordError
+from pipeline.metrics import describe, of_iteration, of_predictors, of_run
+from pipeline.paths import shown
 from pipeline.transcript import as_yaml, demonstrations, messages
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
-
     from step_runtime.task import Task
+
+logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_PICTURES = 30.0
 ENDED = {"interrupted": "KILLED", "failed": "FAILED"}
@@ -60,8 +68,10 @@ def recorded(
 
     Raises:
         UsageError: the store can't be opened, or the run to go on with is at work.
+        RecordError: the record can't be written any longer; what was sampled waits in the run's folder.
     """
-    client, experiment = store.open_store()
+    opened, experiment = store.open_store()
+    client: Any = store.Steady(opened)
     run_id = resumed or _new_run(client, experiment, name, params)
     with store.run_at_work(run_id) as folder:
         journal = earlier.attempts(client, run_id) if resumed else []
@@ -72,13 +82,27 @@ def recorded(
         recorder = Recorder(client, experiment, run_id, folder, tasks, journal, name.partition(" ")[0])
         try:
             yield recorder
+            recorder.close()
         except BaseException as error:
-            recorder.close("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
-            raise
-        recorder.close()
+            try:
+                recorder.close("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
+                if not isinstance(error, RecordError):
+                    raise
+                failure = error
+            except RecordError as again:
+                failure = again
+            raise RecordError(f"{failure}. {_where_it_is(folder, run_id, request)}") from error
 
 
-def _new_run(client: MlflowClient, experiment: str, name: str, params: Mapping[str, object]) -> str:
+def _where_it_is(folder: Path, run_id: str, request: earlier.Request | None) -> str:
+    """What a person is told whose store has failed."""
+    kept = "All answers until then are on record"
+    if any(folder.rglob("attempts.*")):
+        kept = f"The last answers are kept in {shown(folder)}, and the next command puts them on record once it can"
+    return kept + (f"; to go on then: python -m pipeline.compile --resume {run_id[:8]}" if request else "")
+
+
+def _new_run(client: Any, experiment: str, name: str, params: Mapping[str, object]) -> str:
     from mlflow.entities import Param
 
     tags = {
@@ -95,7 +119,7 @@ class Recorder(BaseObserver):
     """Listens to one run and writes it down; use `recorded`.
 
     Args:
-        client: of the store.
+        client: of the store, a `store.Steady` one.
         experiment: id of the run's experiment.
         run_id: of the parent run.
         folder: where files lie until they are uploaded, kept if the process is killed.
@@ -106,7 +130,7 @@ class Recorder(BaseObserver):
 
     def __init__(
         self,
-        client: MlflowClient,
+        client: Any,
         experiment: str,
         run_id: str,
         folder: Path,
@@ -117,8 +141,8 @@ class Recorder(BaseObserver):
         self.run_id = run_id
         self._label = label
         self.journal = journal
-        self._written = {_sample(attempt) for attempt in journal if attempt.scored}
-        self._known = store.known_metrics(client, run_id) if journal else {}
+        self._on_record = {_sample(attempt) for attempt in journal if attempt.scored}
+        self._known = store.known_metrics(client, run_id) if journal else set()
         self._known_runs = store.nested_runs(client, experiment, run_id) if journal else {}
         self._client = client
         self._experiment = experiment
@@ -149,29 +173,35 @@ class Recorder(BaseObserver):
         if event.index >= 0:
             self._nested = self._start_nested(name, event)
         earned = {count.task_key: count for count in final_counts(self._iterations)}
-        shown = demonstrations(event.program, event.demos, earned)
-        self._client.log_text(self.run_id, as_yaml(shown), f"{place}/demonstrations.yaml")
+        if event.overhead:
+            spent = {name: count.to_dict() for name, count in event.overhead.items()}
+            self._client.log_text(self.run_id, json.dumps(spent, indent=1), "overhead.json")
+        demos = demonstrations(event.program, event.demos, earned)
+        self._client.log_text(self.run_id, as_yaml(demos), f"{place}/demonstrations.yaml")
         self._client.log_text(self.run_id, as_yaml(messages(event.program)), f"{place}/prompt.yaml")
         path = self._folder / place / "attempts.jsonl"
-        path.parent.mkdir(parents=True)
-        partial = path.with_suffix(".partial")
-        lines = (json.dumps(attempt.to_dict()) for attempt in self.journal if attempt.iteration == event.index)
-        partial.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
-        partial.replace(path)  # at once, as this file will take the place of what is on record
-        self._attempts = path.open("a", encoding="ascii", buffering=1)
+        with _written():
+            path.parent.mkdir(parents=True)
+            partial = path.with_suffix(".partial")
+            with partial.open("w", encoding="ascii") as file:
+                file.writelines(_line(attempt) for attempt in self.journal if attempt.iteration == event.index)
+            partial.replace(path)  # at once, as this file will take the place of what is on record
+            self._attempts = path.open("a", encoding="ascii", buffering=1)
 
     def sample_done(self, attempt: Attempt) -> None:
         """Writes the attempt down at once, unless it is on record."""
-        if self._attempts and _sample(attempt) not in self._written:
-            self._attempts.write(json.dumps(attempt.to_dict()) + "\n")
+        if self._attempts and _sample(attempt) not in self._on_record:
+            with _written():
+                self._attempts.write(_line(attempt))
 
     def iteration_finished(self, result: IterationResult) -> None:
         """Uploads the attempts, logs the metrics and draws the pictures anew."""
         self._iterations.append(result)
-        metrics = iteration_metrics(result)
-        self._log_metrics(self.run_id, metrics, step=result.index + 1)
-        if self._nested:
-            self._log_metrics(self._nested, metrics | predictor_metrics(result), step=0)
+        if result.complete:
+            metrics = of_iteration(result)
+            self._log_metrics(self.run_id, metrics, step=result.index + 1)
+            if self._nested:
+                self._log_metrics(self._nested, metrics | of_predictors(result), step=0)
         self._end_iteration("FINISHED" if result.complete else "KILLED")
         if time.monotonic() - self._drawn > SECONDS_BETWEEN_PICTURES:
             self._draw()
@@ -187,15 +217,18 @@ class Recorder(BaseObserver):
                 self._client.log_text(self.run_id, dump_task(solved), f"solutions/{entry.task_key}.yaml")
         text = json.dumps(experience.to_dict(attempts=False), indent=1)
         self._client.log_text(self.run_id, text, "experience.json")
-        tokens = _token_metrics(TokenCount.sum(experience.tokens.values()))
-        self._log_metrics(self.run_id, {f"total_{name}": count for name, count in tokens.items()}, step=0)
+        self._log_metrics(self.run_id, of_run(experience), step=len(experience.attempts))
         self._client.set_tag(self.run_id, "mlflow.note.content", describe(experience))
         self._client.set_tag(self.run_id, "stopped", experience.stopped)
         self._status = ENDED.get(experience.stopped, "FINISHED")
 
     def log_program(self, path: Path) -> None:
-        """Uploads the compiled program as `compiled.json`."""
+        """Uploads the compiled program as `compiled.json`, and logs it as a model."""
         self._client.log_text(self.run_id, path.read_text(encoding="utf-8"), "compiled.json")
+        try:
+            models.log(self._client, self._experiment, self.run_id, path)
+        except RecordError as error:  # the program itself is on record
+            logger.warning("the program is not logged as a model: %s", error)
 
     def close(self, status: str | None = None) -> None:
         """Ends the run with an MLflow status; None: the one that follows from what ended the experience."""
@@ -226,11 +259,11 @@ class Recorder(BaseObserver):
 
     def _end_iteration(self, status: str) -> None:
         if self._attempts:
-            self._attempts.close()
-            path = Path(self._attempts.name)
-            self._attempts = None
-            compressed = store.compress(path, key=lambda line: self._order(json.loads(line)))
-            self._client.log_artifact(self.run_id, str(compressed), str(path.parent.relative_to(self._folder)))
+            attempts, self._attempts = self._attempts, None
+            with _written():
+                attempts.close()
+                compressed = store.compress(Path(attempts.name), key=self._order)
+            self._client.log_artifact(self.run_id, str(compressed), str(compressed.parent.relative_to(self._folder)))
             compressed.unlink()
         if self._nested:
             self._client.set_terminated(self._nested, status)
@@ -243,9 +276,10 @@ class Recorder(BaseObserver):
     def _log_metrics(self, run_id: str, metrics: Mapping[str, float], step: int) -> None:
         from mlflow.entities import Metric
 
-        now, known = int(time.time() * 1000), self._known.get((run_id, step), {})
-        if any(known.get(name) != value for name, value in metrics.items() if name != "seconds"):
-            self._client.log_batch(run_id, [Metric(name, value, now, step) for name, value in metrics.items()])
+        now = int(time.time() * 1000)
+        new = [Metric(name, value, now, step) for name, value in metrics.items()]
+        if new := [metric for metric in new if (run_id, metric.key, step) not in self._known]:
+            self._client.log_batch(run_id, new)
 
     def _draw(self) -> None:
         self._drawn = time.monotonic()
@@ -261,6 +295,19 @@ class Recorder(BaseObserver):
             self._client.log_artifacts(self.run_id, scratch)
 
 
+@contextmanager
+def _written() -> Iterator[None]:
+    """A full disk ends the run as a store that fails does."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordError(f"can't write the record of the run: {store.first_line(error)}") from error
+
+
+def _line(attempt: Attempt) -> str:
+    return json.dumps(attempt.to_dict()) + "\n"
+
+
 def _sample(attempt: Attempt) -> tuple[int, str, float, int]:
     return attempt.iteration, attempt.task_key, attempt.temperature, attempt.sample
 
@@ -273,56 +320,3 @@ def run_name(index: int, label: str) -> str:
 
 def _place(name: str, index: int) -> str:
     return f"{'iterations' if index >= 0 else 'validation'}/{name.replace(' ', '_')}"
-
-
-def iteration_metrics(result: IterationResult) -> dict[str, float]:
-    """The metrics of an iteration."""
-    tokens = TokenCount.sum(result.tokens.values())
-    metrics: dict[str, float] = {
-        "pass_at_1": result.pass_at_1,
-        "pass_at_8": result.pass_at_8,
-        "pass_at_n": result.pass_at_n,
-        "solved": result.solved_total,
-        "solved_new": len(result.solved),
-        "demonstrations": len(result.demos),
-        "tokens_prompt_per_task": result.tokens_prompt_per_task,
-        "samples": result.samples,
-        "samples_unscored": result.failures,
-        "seconds": result.seconds,
-        "seconds_sampling": result.seconds_sampling,
-        "seconds_verifying": result.seconds_verifying,
-        **_token_metrics(tokens),
-    }
-    if tokens.cost is not None:
-        metrics["cost_usd"] = tokens.cost
-    return metrics
-
-
-def predictor_metrics(result: IterationResult) -> dict[str, float]:
-    """Calls and tokens of each predictor; the UI groups what stands before the `/`."""
-    return {
-        f"{name}/{key}": value
-        for name, count in result.tokens.items()
-        for key, value in {"calls": count.calls, **_token_metrics(count)}.items()
-    }
-
-
-def _token_metrics(count: TokenCount) -> dict[str, float]:
-    return {"tokens_prompt": count.prompt, "tokens_completion": count.completion, "tokens_cached": count.cached}
-
-
-def describe(experience: Experience) -> str:
-    """The run's description in the UI, in Markdown."""
-    solved, total = len(experience.solved), len(experience.tasks)
-    lines = [
-        f"**{solved} of {total} tasks solved** in {len(experience.iterations)} iterations. {experience.message}",
-        "",
-    ]
-    lines += ["| task | right answers | temperature | iteration |", "|---|---|---|---|"]
-    lines += [
-        f"| {entry.task_key} | {entry.successes} of {entry.samples} | {entry.temperature} | {entry.iteration + 1} |"
-        for entry in experience.entries
-    ]
-    if experience.unsolved:
-        lines += ["", f"Unsolved: {', '.join(experience.unsolved)}."]
-    return "\n".join(lines)

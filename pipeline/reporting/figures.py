@@ -70,7 +70,7 @@ def granularity(runs: Sequence[RecordedRun], path: Path) -> None:
     by_m = {f"m = {run.params['granularity']}": run for run in runs}
     _draw_curves(curves, by_m)
     curves.legend(fontsize=12, frameon=False, loc="lower right")
-    _bars(solved, {m: 100 * run.score.pass_at_n for m, run in by_m.items()}, f"pass@{_n(runs)} at the end (%)")
+    _bars(solved, {m: 100 * run.score.pass_at_n for m, run in by_m.items()}, f"pass@{samples(runs)} at the end (%)")
     _bars(spent, {m: run.iterations[-1].prompt_per_task for m, run in by_m.items()}, "prompt tokens per task")
     spent.set_yticklabels([])
     figure.savefig(path)
@@ -84,18 +84,18 @@ def _draw_curves(axes: Axes, runs: Mapping[str, RecordedRun]) -> None:
             [point.tokens for point in points],
             [100 * point.pass_at_n for point in points],
             linestyle=LINES[index // len(COLOURS) % len(LINES)],
-            linewidth=1.2 + 3.6 * emphasis,
+            linewidth=1.4 + 2.2 * emphasis,
             marker=MARKERS[index % len(MARKERS)],
-            markersize=7 + 8 * emphasis,
+            markersize=7 + 6 * emphasis,
             markerfacecolor="none",
-            markeredgewidth=2,
+            markeredgewidth=1.8,
             color=COLOURS[index % len(COLOURS)],
             label=name,
         )
     _style(axes)
     axes.grid(color="#dddddd", linewidth=0.8)
     axes.set_xlabel("prompt tokens per task", fontsize=13)
-    axes.set_ylabel(f"pass@{_n(list(runs.values()))} (% of tasks)", fontsize=13)
+    axes.set_ylabel(f"pass@{samples(list(runs.values()))} (% of tasks)", fontsize=13)
     axes.set_ylim(-3, 111)
     axes.set_yticks(range(0, 101, 20))
     axes.set_xlim(left=0)
@@ -131,7 +131,7 @@ def _curve(run: RecordedRun, counts: list[TaskCount]) -> list[float]:
     return pass_at_k_curve(counts, len(run.tasks), run.samples)
 
 
-def _n(runs: Sequence[RecordedRun]) -> str:
+def samples(runs: Sequence[RecordedRun]) -> str:
     """What to call n in pass@n: the number, where the runs agree in it."""
     numbers = {run.samples for run in runs}
     return str(numbers.pop()) if len(numbers) == 1 else "n"

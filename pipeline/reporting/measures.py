@@ -18,7 +18,7 @@ from step_runtime.canonical import canonical_key
 from step_runtime.classes import program_class
 from step_runtime.parser import parse
 from step_runtime.scope import static_scope
-from step_runtime.task import load_task
+from step_runtime.task import read_task
 
 GROUPS = ("attn", "gemm", "bmm", "norm", "rope", "index", "expert", "etoe")
 """The benchmark's groups in the order of the paper's Table 4."""
@@ -107,7 +107,7 @@ def class_of(name: str) -> str | None:
     oracle = ORACLES / f"{name}.step"
     if not oracle.is_file():
         return None
-    program, _ = parse(oracle.read_text(encoding="utf-8"), static_scope(load_task(TASKS / f"{name}.yaml")))
+    program, _ = parse(oracle.read_text(encoding="utf-8"), static_scope(read_task(TASKS / f"{name}.yaml")))
     return program_class(program)
 
 

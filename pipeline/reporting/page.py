@@ -83,14 +83,14 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
 
     def shown(table: tables.Table, texts: int) -> Shown:
         """The table as the page shows it: without its column of runs where there is only one."""
-        return _shown(table, texts) if several else _shown(_without(table, "run"), texts - 1)
+        return show(table, texts) if several else show(_without(table, "run"), texts - 1)
 
-    text = _template().render(
+    text = template("page").render(
         title=_title(runs),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         code_css=_CODE.get_style_defs("pre"),
         runs=runs,
-        overview=_shown(_columns(written["runs"], OVERVIEW), 3),
+        overview=show(_columns(written["runs"], OVERVIEW), 3),
         diversity=shown(written["table1_diversity"], 2),
         classes=shown(tables.class_layout(runs), 3),
         groups=shown(tables.group_layout(runs), 2),
@@ -159,8 +159,8 @@ def _title(runs: Sequence[RecordedRun]) -> str:
     return f"Report on {runs[0].name}" if len(runs) == 1 else f"Report on {len(runs)} runs"
 
 
-def _shown(table: tables.Table, texts: int) -> Shown:
-    """Leading texts that only repeat the row above are left out."""
+def show(table: tables.Table, texts: int) -> Shown:
+    """A table as a page shows it: leading texts that only repeat the row above are left out."""
     rows: list[tables.Row] = []
     above: tables.Row = (None,) * len(table.head)
     for row in table.rows:
@@ -184,9 +184,10 @@ def _code(program: str) -> str:
     return f"<pre>{highlight(program, PythonLexer(), _CODE)}</pre>"
 
 
-def _template() -> jinja2.Template:
+def template(name: str) -> jinja2.Template:
+    """A page of this folder, to be filled in."""
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template("page.html.jinja")
+    return environment.get_template(f"{name}.html.jinja")

@@ -1,6 +1,7 @@
 """A recorded run read back from the store, and its figures recomputed from the attempts alone.
 
 - Of MLflow's metrics and of what the optimizer said of itself nothing is read; what a killed run had uploaded counts.
+- What one of DSPy's optimizers took before its program was sampled is no attempt; its tokens are on record apart.
 - A task of the run without a right answer in it may have been solved by the run that it went on from; that answer's
   counts are read from the run's experience.
 """
@@ -36,11 +37,13 @@ if TYPE_CHECKING:
 ID_PREFIX = 6
 """Characters from which on a text may stand for a run by the beginning of its id."""
 TELLING = {
-    "optimizer": "{}", "lm": "{}", "guardian": "guardian {}", "proposer": "{}", "granularity": "m = {}",
+    "optimizer": "{}", "lm": "{}", "guardian": "guardian {}", "proposer": "{}", "refine": "refined {} times",
+    "no_ir": "bare {}", "granularity": "m = {}",
     "samples": "{} samples", "temperatures": "T {}", "task_set_digest": "tasks {}", "program": "{}", "seed": "seed {}",
 }  # fmt: skip
 """The parameters that tell runs of one page apart, and how each is put into a legend."""
 ALWAYS_TOLD = ("optimizer", "lm")
+NO_TOKENS = TokenCount()
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,8 @@ class Iteration:
         attempts: in the algorithm's order.
         solved: names of the tasks solved here for the first time.
         score: over all tasks of the run, each with the counts of the iteration that solved it.
-        prompt_per_task: input tokens since the run began, averaged over all its tasks (paper, Figure 7, x-axis).
+        prompt_per_task: input tokens since the run began, averaged over all its tasks (paper, Figure 7, x-axis); what
+            an optimizer took before the first iteration is among them.
     """
 
     index: int
@@ -84,6 +88,7 @@ class RecordedRun:
         iterations: in order, at least one.
         counts: of the tasks solved, at the best temperature of the iteration that solved each.
         programs: of the tasks solved, the one that it was remembered by.
+        overhead: tokens of no iteration: of an optimizer before the first one, and of the validation after the last.
         samples: n, the most scored samples that a task has at one temperature of an iteration.
     """
 
@@ -98,6 +103,12 @@ class RecordedRun:
     counts: Mapping[str, TaskCount]
     programs: Mapping[str, str]
     samples: int
+    overhead: TokenCount = NO_TOKENS
+
+    @property
+    def tokens(self) -> TokenCount:
+        """What the whole run took, all predictors together."""
+        return TokenCount.sum((self.overhead, *(iteration.tokens for iteration in self.iterations)))
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -141,6 +152,7 @@ def replay(
     labels: Mapping[int, str],
     names: Sequence[str],
     inherited: Mapping[str, TaskCount],
+    overhead: TokenCount = NO_TOKENS,
 ) -> tuple[tuple[Iteration, ...], dict[str, TaskCount]]:
     """The iterations, and the counts of the tasks that are solved at the end.
 
@@ -149,9 +161,10 @@ def replay(
         labels: of each iteration.
         names: of the run's tasks.
         inherited: the counts of the tasks that were solved before the run began.
+        overhead: what an optimizer took before the first iteration.
     """
     counts, iterations = dict(inherited), []
-    prompt = 0
+    prompt = overhead.input
     for index in sorted(attempts):
         fared = measures.best_counts(attempts[index])
         solved = {name: c for name, c in fared.items() if c.successes and name not in counts}
@@ -255,14 +268,16 @@ def _read(client: MlflowClient, run: Run, label: str) -> RecordedRun:
             folder = Path(client.download_artifacts(run_id, "", scratch))
         except (MlflowException, OSError):
             folder = Path(scratch)
-        attempts, levels = _attempts(folder)
+        attempts, levels = _attempts(folder, "iterations")
+        validation = [attempt for drawn in _attempts(folder, "validation")[0].values() for attempt in drawn]
+        before = _overhead(folder / "overhead.json")
         tasks = _tasks(folder / "tasks")
         remembered = _tasks(folder / "solutions")
         inherited = _inherited(folder / "experience.json", tasks, attempts.values())
     if not any(attempts.values()) or not tasks:
         raise UsageError(f"the run {run.info.run_name!r} ({run_id}) has no recorded answers; nothing to report")
     names = measures.in_group_order(tasks)
-    iterations, counts = replay(attempts, levels, names, inherited)
+    iterations, counts = replay(attempts, levels, names, inherited, before)
     iterations = with_cycles(iterations, _granularity(params))
     told = {name: task.impl for name, task in remembered.items() if task.impl}
     return RecordedRun(
@@ -277,14 +292,15 @@ def _read(client: MlflowClient, run: Run, label: str) -> RecordedRun:
         counts=counts,
         programs={name: told.get(name) or _shortest(name, iterations) for name in names if name in counts},
         samples=_most_samples(a for drawn in attempts.values() for a in drawn),
+        overhead=TokenCount.sum((before, *(count for attempt in validation for count in attempt.tokens.values()))),
     )
 
 
-def _attempts(folder: Path) -> tuple[dict[int, list[Attempt]], dict[int, str]]:
-    """The attempts of each iteration, and what its folder `03_HM` calls it."""
+def _attempts(folder: Path, kind: str) -> tuple[dict[int, list[Attempt]], dict[int, str]]:
+    """The attempts of each iteration in the artifacts' folder `kind`, and what its folder `03_HM` calls it."""
     attempts: dict[int, list[Attempt]] = {}
     levels: dict[int, str] = {}
-    for path in sorted(folder.glob("iterations/*/attempts.jsonl.gz")):
+    for path in sorted(folder.glob(f"{kind}/*/attempts.jsonl.gz")):
         try:
             lines = gzip.decompress(path.read_bytes()).decode().splitlines()
             read = [_attempt(line) for line in lines]
@@ -322,6 +338,12 @@ def _inherited(path: Path, tasks: Iterable[str], drawn: Iterable[Sequence[Attemp
         for entry in entries
         if entry["task_key"] in set(tasks) - own
     }
+
+
+def _overhead(path: Path) -> TokenCount:
+    """What an optimizer took before the first iteration, all predictors together."""
+    counts = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    return TokenCount.sum(map(TokenCount.from_dict, counts.values()))
 
 
 def _most_samples(attempts: Iterable[Attempt]) -> int:

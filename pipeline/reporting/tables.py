@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from optimizers import TokenCount
 from pipeline.curves import pass_at_k_curve, title
 from pipeline.reporting import measures
 from pipeline.reporting.measures import Score
@@ -45,7 +44,7 @@ def runs(recorded: Sequence[RecordedRun]) -> Table:
     tail = (*SCORE, "iterations", "answers", "prompt_tokens_per_task", "tokens_prompt", "tokens_completion")
     rows = []
     for run in recorded:
-        tokens = TokenCount.sum(iteration.tokens for iteration in run.iterations)
+        tokens = run.tokens
         rows.append((
             run.label, run.name, run.run_id, run.status, run.started.isoformat(" ", "minutes"),
             *(run.params.get(option) for option in options), *_cells(run.score), len(run.iterations),

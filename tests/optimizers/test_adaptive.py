@@ -2,7 +2,8 @@
 
 Invariants held here: the demonstrations of every iteration are d_j of β over what is known by then; a
 solution restarts the cycle from the hardest level; repeats are kept; the run ends when nothing is left, when
-d_j = D solves nothing, or when D stays empty; entries carry the figures of the iteration that earned them.
+d_j = D solves nothing, or when D stays empty; entries carry the figures of the iteration that earned them; all of it
+equals the algorithm as the paper writes it down, for any rates, levels and number of threads.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 
 import dspy
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from optimizers import AdaptiveFewShot, Domain, Experience, SinglePass, pass_at_k
 from tests.optimizers.scripted import ScriptedEngine, Solver, by_task, is_right, learn, story, tasks
@@ -202,3 +205,58 @@ def test_it_is_called_as_the_interface_says():
         optimizer = AdaptiveFewShot(metric=is_right, num_samples=64, granularity=3, temperatures=(0.7,))
         compiled = optimizer.compile(Solver(), trainset=tasks("a"))
     assert compiled.experience.entries[0].rate == 1 / 64
+
+
+N = 4
+RATES = st.dictionaries(st.integers(0, 6), st.integers(0, N), max_size=4)
+"""Of a task: how many of N samples are right once so many demonstrations are shown, at least."""
+
+
+def as_written(names: str, rates: list[dict[int, int]], m: int) -> list[str]:
+    """Algorithm 1, told by itself: lists and loops, and none of what it is to test."""
+
+    def right(task: str, shown: str) -> int:
+        of_task = rates[names.index(task)]
+        return of_task.get(max((k for k in of_task if k <= len(shown)), default=-1), 0)
+
+    def iteration(label: str, shown: str) -> str:
+        solved = [task for task in names if task not in known and right(task, shown)]
+        told.append(f"{label}: {shown or '-'} -> {''.join(solved) or '-'}")
+        known.update({task: right(task, shown) for task in solved})
+        return "".join(solved)
+
+    def levels() -> list[str]:
+        ranked = sorted((task for task in names if task in known), key=lambda task: known[task])
+        runs = min(m, len(ranked))
+        cuts = [len(ranked) // runs * j + min(j, len(ranked) % runs) for j in range(1, runs + 1)] if runs else []
+        bounds = [known[ranked[cut - 1]] for cut in cuts]
+        return ["".join(task for task in ranked if known[task] <= bound) for bound in bounds]
+
+    known: dict[str, int] = {}
+    told: list[str] = []
+    iteration("None", "")
+    cycle, going = 0, True
+    while going and set(names) - set(known):
+        cycle, going = cycle + 1, False
+        for level, shown in enumerate(levels()):
+            called = "HME"[: level + 1] if m == 3 else "".join(str(j + 1) for j in range(level + 1))
+            if iteration(f"{called}_{cycle}", shown):
+                going = True
+                break
+    return told
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(RATES, min_size=1, max_size=6), st.integers(1, 7), st.sampled_from([1, 3, 8]))
+def test_it_is_the_algorithm_as_written_whatever_the_rates_levels_and_threads(rates, m, threads):
+    names = "abcdef"[: len(rates)]
+
+    def script(task: str, demos: tuple[str, ...], visit: int) -> int:
+        of_task = rates[names.index(task)]
+        return of_task.get(max((k for k in of_task if k <= len(demos)), default=-1), 0)
+
+    compiled = learn(names, script, n=N, granularity=m, threads=threads)
+    assert story(compiled) == as_written(names, rates, m)
+    shown = [demo.task for demo in compiled.solve.demos]
+    assert compiled.experience.demos == tuple(shown)
+    assert bool(shown) == bool(compiled.experience.entries)

@@ -219,6 +219,30 @@ def test_a_program_that_crashes_is_a_failure_and_its_error_the_reason():
         learn("ab", some, student=Broken())
 
 
+def test_a_run_that_is_gone_on_with_keeps_what_its_iterations_were_built_on():
+    """A sample without an answer in a whole iteration stays one; in the iteration that broke off it is tried again."""
+
+    class Sometimes(ScriptedEngine):
+        def complete(self, request: Any) -> Any:
+            response = super().complete(request)
+            if self.calls == 2:
+                raise lm15.InvalidRequestError("no")
+            return response
+
+    whole = learn("ax", some, engine=Sometimes(some, 8), n=8, threads=1).experience
+    assert [result.failures for result in whole.iterations] == [1, 0]
+    engine = ScriptedEngine(some, 8)
+    resumed = learn("ax", some, engine=engine, n=8, threads=1, compiling={"resume": whole.attempts[:18]}).experience
+    assert engine.calls == 24 - 18
+    assert [(a.iteration, a.seed, a.outputs, a.score) for a in resumed.attempts] == [
+        (a.iteration, a.seed, a.outputs, a.score) for a in whole.attempts
+    ]
+    assert resumed.entries == whole.entries
+    unscored = replace(whole.attempts[17], score=None)
+    resumed = learn("ax", some, engine=engine, n=8, compiling={"resume": [*whole.attempts[:17], unscored]}).experience
+    assert all(attempt.scored for attempt in resumed.attempts[16:])
+
+
 # --- the metric -------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,99 @@
+"""Attempts in a file: a run of any length holds a few bytes of each in memory.
+
+Invariants: a log is read like a list, and grows at its end alone; what is taken out equals what was put in, with
+the types of its fields where these can be pickled, and as JSON holds them where not; the file has no name and is
+gone with the log; what a full disk has no room for stays in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, overload
+
+from optimizers.attempt import Attempt
+
+
+class AttemptLog(Sequence[Attempt]):
+    """A growing sequence of attempts; a slice of it is a tuple.
+
+    Args:
+        attempts: Those to begin with.
+    """
+
+    def __init__(self, attempts: Iterable[Attempt] = ()) -> None:
+        # The file is closed with the log, as long as there is an experience that holds it.
+        self._file = tempfile.TemporaryFile(prefix="attempts-", buffering=0)  # noqa: SIM115
+        self._end = 0
+        self._starts, self._sizes = array("Q"), array("L")
+        self._held: dict[int, bytes] = {}
+        for attempt in attempts:
+            self.append(attempt)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self._file.close()
+
+    def append(self, attempt: Attempt) -> None:
+        """Adds one at the end."""
+        data = _packed(attempt)
+        try:
+            written = os.pwrite(self._file.fileno(), data, self._end)
+        except OSError:
+            written = 0
+        if written < len(data):
+            self._held[self._end] = data
+        self._starts.append(self._end)
+        self._sizes.append(len(data))
+        self._end += len(data)
+
+    def arrange(self, start: int, places: Sequence[int]) -> None:
+        """Sorts what was added from index `start` on by `places`, a number for each."""
+        order = sorted(range(len(places)), key=places.__getitem__)
+        for column in (self._starts, self._sizes):
+            column[start:] = array(column.typecode, (column[start + index] for index in order))
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, index: int) -> Attempt: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Attempt, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Attempt | tuple[Attempt, ...]:
+        if isinstance(index, slice):
+            return tuple(self[place] for place in range(*index.indices(len(self))))
+        start, size = self._starts[index], self._sizes[index]
+        data = self._held.get(start) or os.pread(self._file.fileno(), size, start)
+        # What this process wrote, into a file that no other can open.
+        return Attempt.from_dict(pickle.loads(data))
+
+    def __iter__(self) -> Iterator[Attempt]:
+        return (self[index] for index in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(map(Attempt.__eq__, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return AttemptLog, (tuple(self),)
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} attempts>"
+
+
+def _packed(attempt: Attempt) -> bytes:
+    values = {name: getattr(attempt, name) for name in attempt.__slots__}
+    values["tokens"] = {name: count.to_dict() for name, count in attempt.tokens.items()}
+    try:
+        return pickle.dumps(values, pickle.HIGHEST_PROTOCOL)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return pickle.dumps(attempt.to_dict(), pickle.HIGHEST_PROTOCOL)

@@ -1,0 +1,72 @@
+"""What became of the samples of one iteration, counted as they come in, so that none has to be kept for it."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+
+from optimizers.attempt import Attempt
+from optimizers.experience import TaskCount
+from optimizers.ledger import Ledger, TokenCount
+from optimizers.sampling import Sampling, Task
+
+
+class Tally:
+    """Counts of samples, in whatever order they are done.
+
+    Args:
+        sampling: How they are drawn.
+
+    Attributes:
+        places: Of each sample, its place in the order of the algorithm: by task, temperature, sample.
+        failures: Of these, the unscored.
+        seconds: Spent in the program.
+        metric_seconds: Spent in the metric.
+    """
+
+    def __init__(self, sampling: Sampling) -> None:
+        self.places = array("Q")
+        self.failures = 0
+        self.seconds = self.metric_seconds = 0.0
+        self._sampling = sampling
+        self._temperatures = {temperature: place for place, temperature in enumerate(sampling.temperatures)}
+        self._scored: Counter[tuple[int, float]] = Counter()
+        self._passed: Counter[tuple[int, float]] = Counter()
+        self._ledger = Ledger()
+        self._spent: dict[int, TokenCount] = {}
+
+    def add(self, attempt: Attempt) -> None:
+        """Counts one."""
+        key = attempt.task, attempt.temperature
+        of_task = attempt.task * len(self._temperatures) + self._temperatures[attempt.temperature]
+        self.places.append(of_task * self._sampling.num_samples + attempt.sample)
+        self.failures += not attempt.scored
+        self.seconds += attempt.seconds
+        self.metric_seconds += attempt.metric_seconds
+        self._scored[key] += attempt.scored
+        self._passed[key] += attempt.passed
+        self._ledger.merge(attempt.tokens)
+        self._spent[attempt.task] = TokenCount.sum((self.spent(attempt.task), *attempt.tokens.values()))
+
+    @property
+    def samples(self) -> int:
+        """How many were counted."""
+        return len(self.places)
+
+    @property
+    def tokens(self) -> dict[str, TokenCount]:
+        """Tokens, per predictor."""
+        return self._ledger.counts
+
+    def spent(self, task: int) -> TokenCount:
+        """Tokens of the task with this index, all predictors together."""
+        return self._spent.get(task, TokenCount())
+
+    def counts(self, task: Task) -> list[TaskCount]:
+        """How a task fared at every temperature; unscored attempts count in neither number."""
+        keys = [(task.index, temperature) for temperature in self._temperatures]
+        return [TaskCount(task.key, key[1], self._passed[key], self._scored[key]) for key in keys]
+
+    def best(self, task: Task) -> TaskCount:
+        """The count with the highest rate; the first of equals."""
+        return max(self.counts(task), key=lambda count: count.successes / count.samples if count.samples else -1.0)

@@ -1,0 +1,82 @@
+"""What the UI tells of an iteration and of a run: their metrics, and a run's description."""
+
+from __future__ import annotations
+
+from optimizers import Experience, IterationResult, TokenCount
+
+
+def of_iteration(result: IterationResult) -> dict[str, float]:
+    """The metrics of an iteration."""
+    tokens = TokenCount.sum(result.tokens.values())
+    metrics: dict[str, float] = {
+        "pass_at_1": result.pass_at_1,
+        "pass_at_8": result.pass_at_8,
+        "pass_at_n": result.pass_at_n,
+        "solved": result.solved_total,
+        "solved_new": len(result.solved),
+        "demonstrations": len(result.demos),
+        "tokens_prompt_per_task": result.tokens_prompt_per_task,
+        "samples": result.samples,
+        "samples_unscored": result.failures,
+        "seconds": result.seconds,
+        "seconds_sampling": result.seconds_sampling,
+        "seconds_verifying": result.seconds_verifying,
+        **_of_tokens(tokens),
+    }
+    if tokens.cost is not None:
+        metrics["cost_usd"] = tokens.cost
+    return metrics
+
+
+def of_predictors(result: IterationResult) -> dict[str, float]:
+    """Calls and tokens of each predictor; the UI groups what stands before the `/`."""
+    return {
+        f"{name}/{key}": value
+        for name, count in result.tokens.items()
+        for key, value in {"calls": count.calls, **_of_tokens(count)}.items()
+    }
+
+
+def of_run(experience: Experience) -> dict[str, float]:
+    """The metrics of a run at its end, an iteration that was cut short and the tokens of every request included."""
+    tokens = TokenCount.sum(experience.tokens.values())
+    last = experience.iterations[-1] if experience.iterations else None
+    metrics: dict[str, float] = {
+        "solved": len(experience.solved),
+        "pass_at_1": last.pass_at_1 if last else 0.0,
+        "pass_at_n": last.pass_at_n if last else 0.0,
+        "seconds": experience.seconds,
+        "calls": tokens.calls,
+        **_of_tokens(tokens),
+    }
+    if tokens.cost is not None:
+        metrics["cost_usd"] = tokens.cost
+    return {f"total_{name}": value for name, value in metrics.items()}
+
+
+def _of_tokens(count: TokenCount) -> dict[str, float]:
+    return {"tokens_prompt": count.prompt, "tokens_completion": count.completion, "tokens_cached": count.cached}
+
+
+def describe(experience: Experience) -> str:
+    """A run's description, in Markdown."""
+    done = f"{len(experience.solved)} of {counted(len(experience.tasks), 'task')} solved"
+    took = counted(len(experience.iterations), "iteration")
+    told = experience.message[:1].upper() + experience.message[1:]
+    lines = [f"**{done}** in {took}. {told}.", ""]
+    if experience.entries:
+        lines += ["| task | right answers | temperature | iteration |", "|---|---|---|---|"]
+    own = set(experience.tasks)
+    lines += [
+        f"| {entry.task_key} | {entry.successes} of {entry.samples} | {entry.temperature} |"
+        f" {entry.iteration + 1 if entry.task_key in own else 'of an earlier run'} |"
+        for entry in experience.entries
+    ]
+    if experience.unsolved:
+        lines += [*[""][: len(experience.entries)], f"Unsolved: {', '.join(experience.unsolved)}."]
+    return "\n".join(lines)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 task`, `26 tasks`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

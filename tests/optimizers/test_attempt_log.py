@@ -1,0 +1,115 @@
+"""Attempts in a file hold these.
+
+- A log reads like a tuple of what was put in, in any order that it was arranged to.
+- It survives copying, pickling and a full disk, and takes memory for a few bytes of an attempt only.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from optimizers import Attempt, AttemptLog, TokenCount
+from tests.optimizers.scripted import learn
+
+
+def attempt(sample: int, **others: object) -> Attempt:
+    tokens = {"solve": TokenCount(calls=1, prompt=3)}
+    return Attempt(0, 0, "a", 0.7, sample, 100 + sample, tokens=tokens, **others)  # type: ignore[arg-type]
+
+
+def test_a_log_reads_like_a_tuple() -> None:
+    """Length, places from both ends, slices, going through, equality."""
+    attempts = tuple(attempt(n, outputs={"answer": {n}}) for n in range(5))
+    log = AttemptLog(attempts)
+    assert (len(log), log[1], log[-1], log[1:3]) == (5, attempts[1], attempts[4], attempts[1:3])
+    assert log[::-2] == attempts[::-2]
+    assert tuple(log) == attempts and log == attempts and attempts == log
+    assert log != attempts[:4] and log != [*attempts[:4], attempt(9)] and log != 5
+    assert attempts[3] in log and log.index(attempts[3]) == 3
+    assert log[0].outputs == {"answer": {0}}, "types are kept"
+    with pytest.raises(IndexError):
+        log[5]
+
+
+def test_what_was_added_last_is_arranged_by_its_places() -> None:
+    log = AttemptLog(map(attempt, (0, 1)))
+    for sample in (9, 7, 8):
+        log.append(attempt(sample))
+    log.arrange(2, [2, 0, 1])
+    assert [a.sample for a in log] == [0, 1, 7, 8, 9]
+
+
+def test_it_survives_copying_and_pickling() -> None:
+    log = AttemptLog(map(attempt, range(3)))
+    assert pickle.loads(pickle.dumps(log)) == copy.deepcopy(log) == log
+    record = learn("ab", lambda *_: 1).experience
+    assert pickle.loads(pickle.dumps(record)) == record
+
+
+def test_what_can_not_be_pickled_is_kept_as_json_has_it() -> None:
+    log = AttemptLog([attempt(0, outputs={"lock": threading.Lock(), "n": 1})])
+    assert log[0].outputs["n"] == 1
+    assert "lock" in log[0].outputs["lock"]
+
+
+def test_a_full_disk_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has no room for stays in memory, the half-written one included."""
+    log = AttemptLog([attempt(0)])
+    with Path("/dev/full").open("r+b", buffering=0) as full, monkeypatch.context() as patch:
+        patch.setattr(log, "_file", full)
+        log.append(attempt(1))
+    log.append(attempt(2))
+    assert [a.sample for a in log] == [0, 1, 2]
+
+
+def test_memory_does_not_grow_with_what_is_in_the_log() -> None:
+    """Not a hundredth of what the attempts would take."""
+    text = "x" * 2000
+    tracemalloc.start()
+    try:
+        log = AttemptLog()
+        for n in range(2000):
+            log.append(attempt(n, text=f"{n}{text}"))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 2000 * 2000 / 100
+    assert log[1999].text == f"1999{text}"
+
+
+def test_memory_of_a_run_does_not_grow_with_its_samples() -> None:
+    """Within an iteration neither; the record has every sample all the same."""
+
+    def peak(n: int) -> int:
+        answer = "[[ ## answer ## ]]\n" + "x" * 20_000 + "\n\n[[ ## completed ## ]]"
+        tracemalloc.start()
+        try:
+            engine = Engine(answer)
+            record = learn("a", lambda *_: 0, n=n, engine=engine).experience
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+            assert len(record.attempts) == n
+
+    peak(4)
+    assert peak(150) - peak(20) < 130 * 20_000 / 4
+
+
+class Engine:
+    """Says always the same, at length, and remembers nothing."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def complete(self, request: object) -> object:
+        from dspy import lm15
+
+        from tests.optimizers.scripted import respond
+
+        return respond(request, self.text + "", lm15.Usage(input_tokens=1, output_tokens=1))  # type: ignore[arg-type]

@@ -1,0 +1,132 @@
+"""When a request is made again, and after what wait: the provider's word counts, wherever it stands, within a bound."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import Any
+
+import dspy
+import pytest
+from dspy import lm15
+from dspy.utils.exceptions import (
+    LMAuthError,
+    LMError,
+    LMInvalidRequestError,
+    LMProviderError,
+    LMRateLimitError,
+    LMServerError,
+    LMTransportError,
+)
+
+from optimizers.ledger import Ledger
+from optimizers.metering import LONGEST_WAIT, Slots, _truncated, _wait, is_transient, metered, retry_after
+from tests.optimizers.scripted import ScriptedEngine, learn
+
+
+@pytest.mark.parametrize(
+    ("error", "transient"),
+    [
+        (LMRateLimitError("slow down", status=429), True),
+        (LMServerError("on fire", status=500), True),
+        (LMTransportError("reset"), True),
+        (LMProviderError("the reply is not JSON", status=200), True),
+        (LMProviderError("no", status=418), False),
+        (LMInvalidRequestError("no", status=400), False),
+        (LMAuthError("no", status=200), False),
+        (ValueError("no"), False),
+    ],
+)
+def test_what_passes_is_told_from_what_does_not(error: Exception, transient: bool) -> None:
+    assert is_transient(error) is transient
+
+
+class Carrying(Exception):
+    """An error of a client's own, with the response that it had."""
+
+    def __init__(self, **headers: str) -> None:
+        self.response = type("Response", (), {"headers": headers})()
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [({"retry-after": "7"}, 7.0), ({"retry-after": "soon"}, None), ({"retry-after": "-1"}, None), ({}, None)],
+)
+def test_the_wait_is_found_in_the_cause_where_litellm_left_it(headers: dict[str, str], seconds: float | None) -> None:
+    error = LMRateLimitError("slow down")
+    error.__cause__ = Carrying(**headers)
+    assert retry_after(error) == seconds
+
+
+def test_the_wait_that_is_asked_for_goes_before_what_the_cause_says() -> None:
+    error = LMRateLimitError("slow down", retry_after=3.0)
+    error.__cause__ = Carrying(**{"retry-after": "7"})
+    assert retry_after(error) == 3.0
+    assert 3.0 <= _wait(error, 4) <= 4.0
+
+
+def test_waits_double_and_differ() -> None:
+    error: LMError = LMServerError("on fire")
+    waits = [[_wait(error, attempt) for _ in range(20)] for attempt in range(6)]
+    assert all(2.0**attempt / 2 <= wait <= 2.0**attempt for attempt, each in enumerate(waits) for wait in each)
+    assert all(len(set(each)) == 20 for each in waits)
+
+
+def test_a_wait_beyond_the_bound_is_a_failure_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("optimizers.metering._wait", lambda error, attempt: 0.0)
+
+    class Busy(ScriptedEngine):
+        asked = 0
+
+        def complete(self, request: Any) -> Any:
+            with self.lock:
+                self.asked += 1
+                if self.asked <= 2:
+                    raise lm15.RateLimitError("slow down", retry_after=LONGEST_WAIT + (self.asked == 1))
+            return super().complete(request)
+
+    engine = Busy(lambda *_: 8, 8)
+    compiled = learn("a", lambda *_: 8, engine=engine, n=8, threads=1)
+    assert [attempt.scored for attempt in compiled.experience.attempts] == [False] + [True] * 7
+    assert engine.asked == 1 + 1 + 7
+
+
+def test_completions_that_were_cut_off_are_counted_in_whatever_form() -> None:
+    ended = type("Response", (), {"finish_reason": "length"})()
+    chosen = {"choices": [{"finish_reason": "length"}, {"finish_reason": "stop"}, {"finish_reason": "length"}]}
+    assert (_truncated(ended), _truncated((ended, ended)), _truncated(chosen), _truncated(object())) == (1, 2, 2, 0)
+
+
+def test_a_request_that_waits_to_be_repeated_holds_nobody_up() -> None:
+    """Two threads, one request at a time: while the first waits, the second is answered."""
+    slots, log = Slots(1), []
+    assert copy.deepcopy(slots) is slots
+    begun, answered = threading.Event(), threading.Event()
+
+    class Engine(ScriptedEngine):
+        asked = 0
+
+        def complete(self, request: Any) -> Any:
+            self.asked += 1
+            log.append(self.asked)
+            begun.set()
+            if self.asked == 1:
+                raise lm15.ServerError("on fire")
+            answered.set()
+            return super().complete(request)
+
+    def sleep(error: LMError, attempt: int) -> float:
+        assert answered.wait(10)
+        return 0.0
+
+    with pytest.MonkeyPatch.context() as patch, dspy.context(usage_tracker=None):
+        patch.setattr("optimizers.metering._wait", sleep)
+        original = dspy.LM("scripted", engine=Engine(lambda *_: 1, 1), cache=False, num_retries=1)
+        lms = [metered(original, Ledger(), lambda callers: "x", slots) for _ in range(2)]
+        prompt = "[[ ## task ## ]]\na\n\n"
+        first = threading.Thread(target=lms[0], args=(prompt,))
+        first.start()
+        assert begun.wait(10)
+        lms[1](prompt)
+        first.join(10)
+    assert log == [1, 2, 3]
