@@ -1,21 +1,25 @@
-"""Does learning learn? The embedded proposers on the benchmark, under different selections of demonstrations.
+"""Does learning learn? The embedded proposers on tasks, under different selections of demonstrations.
 
 Every run has the same budget: so many iterations, each of so many samples at one temperature for every task that is
 still unsolved. After the first iteration, which has no demonstrations, they come from the run's own solved tasks (one
 answer each, by the filter function), and only their selection differs:
 
     none            no demonstrations
-    everything      all solved tasks, which is adaptive with one level
+    everything      all solved tasks, which is adaptive with one level (m = 1)
     adaptive-m      levels of difficulty: the hardest, then the hardest two, …; anew once something is solved
     hard-first      the hardest half, by rank
     easy-first      as adaptive-3, from the easiest level on
     random          so many as adaptive-3 would take, at random
+    bootstrap       DSPy's: instead of the first iteration it looks for four solutions, which are shown ever after
 
 It draws through the engine (see `proposing`) and applies the optimizer's own functions for selection and filtering;
 unlike the optimizer it goes on when a cycle ends, as budgets are to be equal. Samples of one seed are shared by
 selections as long as these show the same demonstrations, so that differences are paired.
 
-How to run: python -m benchmarks.learning --lm embedded/small --seeds 10 -o docs/learning
+Transfer: for each seed two of the eight groups are set aside; adaptive-3 learns on the other six; then what each
+selection would show first of what was learned is shown on the two groups, and on data/tasks-extra.
+
+How to run: python -m benchmarks.learning -o docs/learning
 """
 
 from __future__ import annotations
@@ -23,24 +27,62 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import multiprocessing
 import random
-import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from itertools import product
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 
 import torch
 
+from benchmarks.bootstrapping import bootstrap
+from benchmarks.comparing import FIGURES, Curve, Point, Runs, compare, plot, table
 from benchmarks.proposing import Desk, Judge, tasks_in
 from optimizers.filtering import choose_answer
 from optimizers.selection import selections, stratify
 from pipeline.domain import code_length
-from pipeline.embedded import engine_named
+from pipeline.embedded import EmbeddedEngine, Strong, engine_named
+from pipeline.embedded.proposer import Effort
 from step_runtime.canonical import canonical_key
 from step_runtime.task import Task
+
+ROUNDS = 8
+"""Tries of DSPy's bootstrap at a task, as in `optimizers.baselines`."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An LM and the budget of a run."""
+
+    lm: str
+    samples: int
+    iterations: int
+    reads: bool = True
+    """Whether the strong proposer may read the reference."""
+    temperature: float = 0.7
+
+    def engine(self) -> EmbeddedEngine:
+        """The LM."""
+        return engine_named(self.lm) if self.reads else EmbeddedEngine(Strong(Effort(following=0.0)))
+
+    def words(self, seeds: int) -> str:
+        """The setting in words."""
+        lm = self.lm if self.reads else f"{self.lm} without its reading of the reference"
+        return (
+            f"{lm}: {self.samples} samples a task and iteration,"
+            f" {self.iterations} iterations, temperature {self.temperature}, {seeds} seeds"
+        )
+
+
+SETTINGS = {
+    "small": Setting("embedded/small", samples=8, iterations=5),
+    "strong": Setting("embedded", samples=4, iterations=2),
+    "unread": Setting("embedded", samples=4, iterations=5, reads=False),
+}
 
 
 @dataclass(frozen=True)
@@ -82,26 +124,16 @@ SELECTIONS: dict[str, Select] = {
     "easy-first": _easy_first,
     "random": _random,
 }
-
-
-@dataclass(frozen=True)
-class Point:
-    """After an iteration: samples and prompt tokens so far, solved tasks, and correct samples of solved tasks."""
-
-    samples: int
-    prompt_tokens: int
-    solved: int
-    pass_at_1: float
+BOOTSTRAP = "bootstrap"
+TRANSFERRED = ("none", "everything", "adaptive-3", "random")
 
 
 @dataclass
 class Bench:
-    """What runs share: the tasks, the proposer, the verdicts, and the samples drawn under the same prompt and seed."""
+    """What runs share: the proposer, the verdicts, and the samples drawn under the same prompt and seed."""
 
+    setting: Setting
     desk: Desk
-    tasks: Sequence[Task]
-    samples: int
-    temperature: float
     judge: Judge = field(default_factory=Judge)
     drawn: dict[tuple[object, ...], tuple[tuple[str, ...], int]] = field(default_factory=dict)
 
@@ -111,9 +143,9 @@ class Bench:
         if key not in self.drawn:
             prompt = self.desk.prompt(task, [(entry.task, entry.answer) for entry in demos])
             correct, tokens = [], 0
-            for number in range(self.samples):
+            for number in range(self.setting.samples):
                 digest = hashlib.sha256(f"{seed}/{iteration}/{number}".encode()).digest()
-                sample = self.desk.sample(prompt, int.from_bytes(digest[:4], "big"), self.temperature)
+                sample = self.desk.sample(prompt, int.from_bytes(digest[:4], "big"), self.setting.temperature)
                 tokens += sample.prompt_tokens
                 if sample.program is not None and self.judge.passes(task, sample.program):
                     correct.append(sample.program)
@@ -121,163 +153,174 @@ class Bench:
         return self.drawn[key]
 
 
-def run(bench: Bench, select: Select, seed: int, iterations: int) -> list[Point]:
-    """One run: its curve."""
-    rng = random.Random(seed)
-    entries: dict[str, Entry] = {}
-    points: list[Point] = []
-    samples = tokens = level = 0
-    for iteration in range(iterations):
-        levels = select(list(entries.values()), rng) if entries else [[]]
-        demos = levels[level % len(levels)]
-        unsolved = [task for task in bench.tasks if task.name not in entries]
-        found = {}
+class Run:
+    """One run over some tasks, iteration by iteration: what is solved, and the curve so far."""
+
+    def __init__(self, bench: Bench, tasks: Sequence[Task], seed: int) -> None:
+        self._bench = bench
+        self._tasks = tasks
+        self._seed = seed
+        self.entries: dict[str, Entry] = {}
+        self.curve: Curve = []
+        self._samples = self._tokens = 0
+
+    def spend(self, samples: int, tokens: int, solved: dict[str, Entry]) -> None:
+        """Ends an iteration."""
+        self._samples, self._tokens = self._samples + samples, self._tokens + tokens
+        self.entries |= solved
+        rate = sum(entry.rate for entry in self.entries.values()) / len(self._tasks)
+        self.curve.append(Point(self._samples, self._tokens, len(self.entries), rate))
+
+    def iterate(self, demos: Sequence[Entry]) -> bool:
+        """Samples every unsolved task with these demonstrations; whether any was solved."""
+        found, spent, samples = {}, 0, self._bench.setting.samples
+        unsolved = [task for task in self._tasks if task.name not in self.entries]
         for task in unsolved:
-            answers, spent = bench.ask(task, demos, seed, iteration)
-            samples, tokens = samples + bench.samples, tokens + spent
+            answers, tokens = self._bench.ask(task, demos, self._seed, len(self.curve))
+            spent += tokens
             if answers:
-                chosen = choose_answer(answers, canonical_key, code_length, random.Random(f"{seed}/{task.name}"))
-                found[task.name] = Entry(task, chosen, len(answers) / bench.samples)
-        level = 0 if found or not iteration else level + 1
-        entries |= found
-        rate = sum(entry.rate for entry in entries.values()) / len(bench.tasks)
-        points.append(Point(samples, tokens, len(entries), rate))
-    return points
+                rng = random.Random(f"{self._seed}/{task.name}")
+                chosen = choose_answer(answers, canonical_key, code_length, rng)
+                found[task.name or ""] = Entry(task, chosen, len(answers) / samples)
+        self.spend(samples * len(unsolved), spent, found)
+        return bool(found)
 
 
-# --- what came out ----------------------------------------------------------------------------------------------------
+def learn(bench: Bench, tasks: Sequence[Task], select: Select, seed: int) -> Run:
+    """A whole run with demonstrations of its own."""
+    run, rng, level = Run(bench, tasks, seed), random.Random(seed), 0
+    for iteration in range(bench.setting.iterations):
+        levels = select(list(run.entries.values()), rng) if run.entries else [[]]
+        solved = run.iterate(levels[level % len(levels)])
+        level = 0 if solved or not iteration else level + 1
+    return run
 
 
-def interval(values: Sequence[float], draws: int = 4000) -> tuple[float, float]:
-    """The 95 % bootstrap interval of a mean."""
-    rng = random.Random(0)
-    means = sorted(statistics.fmean(rng.choices(values, k=len(values))) for _ in range(draws))
-    return means[int(0.025 * draws)], means[int(0.975 * draws) - 1]
+def learn_by_bootstrap(bench: Bench, tasks: Sequence[Task], seed: int) -> Run:
+    """A whole run with the demonstrations that DSPy's bootstrap finds; what it solves counts as solved."""
+    setting, run = bench.setting, Run(bench, tasks, seed)
+    found = bootstrap(setting.engine(), tasks, bench.judge, seed, ROUNDS, setting.temperature)
+    entries = [Entry(*solved) for solved in found.solved]
+    run.spend(found.samples, found.prompt_tokens, {entry.task.name or "": entry for entry in entries})
+    for _ in range(setting.iterations - 1):
+        run.iterate(entries)
+    return run
 
 
-def sign_flip(differences: Sequence[float], draws: int = 1 << 14) -> float:
-    """The chance of a mean so far from 0, either way, were the sign of each difference a coin; exact up to 14."""
-    size, rng = len(differences), random.Random(0)
-    every = 1 << size <= draws
-    flips = product((1, -1), repeat=size) if every else (rng.choices((1, -1), k=size) for _ in range(draws))
-    sums = [abs(sum(sign * value for sign, value in zip(flip, differences, strict=True))) for flip in flips]
-    return sum(total >= abs(sum(differences)) - 1e-9 for total in sums) / len(sums)
+def transfer(bench: Bench, tasks: Sequence[Task], seed: int) -> dict[str, dict[str, Curve]]:
+    """Demonstrations learned on six groups, shown on the other two and on data/tasks-extra.
 
-
-def compare(runs: dict[str, list[list[Point]]], base: str, figure: str) -> list[str]:
-    """How each selection ends against a base, paired by seed: mean, bootstrap interval, sign-flip p, and a word.
-
-    A difference is called real if its p stays below 0.05 by Holm's correction over the selections compared here.
+    By place (`others`, `extra`) and selection; each curve is one point.
     """
-    found = {}
-    for name, curves in runs.items():
-        pairs = zip(curves, runs[base], strict=True)
-        differences = [getattr(one[-1], figure) - getattr(other[-1], figure) for one, other in pairs]
-        found[name] = (differences, sign_flip(differences))
-    del found[base]
-    lines, real = {}, True
-    for rank, (name, (differences, p)) in enumerate(sorted(found.items(), key=lambda item: item[1][1])):
-        real = real and p * (len(found) - rank) < 0.05
-        low, high = interval(differences)
-        lines[name] = (
-            f"{name:12} - {base:10} {figure:9} {statistics.fmean(differences):+.3f} [{low:+.3f}, {high:+.3f}]"
-            f"  p = {p:.3f}  {'real' if real else 'not shown'}"
-        )
-    return [lines[name] for name in found]
+    groups = sorted({_group(task) for task in tasks})
+    aside = random.Random(f"aside {seed}").sample(groups, 2)
+    learned = learn(bench, [task for task in tasks if _group(task) not in aside], SELECTIONS["adaptive-3"], seed)
+    places = {
+        "others": [task for task in tasks if _group(task) in aside],
+        "extra": tasks_in("tasks-extra"),
+    }
+    ends: dict[str, dict[str, Curve]] = {place: {} for place in places}
+    for name, select in ((name, SELECTIONS[name]) for name in TRANSFERRED):
+        demos = select(list(learned.entries.values()), random.Random(seed))[0]
+        for place, held_out in places.items():
+            run = Run(bench, held_out, seed)
+            run.iterate(demos)
+            ends[place][name] = run.curve
+    return ends
 
 
-def table(runs: dict[str, list[list[Point]]]) -> list[str]:
-    """The ends of all runs, as a table."""
-    lines = ["| selection | solved | pass@1 | samples | prompt tokens (1000) |", "|---|---|---|---|---|"]
-    for name, curves in runs.items():
-        ends = [curve[-1] for curve in curves]
-        solved, rate = [float(end.solved) for end in ends], [end.pass_at_1 for end in ends]
-        bands = [interval(solved), interval(rate)]
-        drawn = statistics.fmean(end.samples for end in ends)
-        tokens = statistics.fmean(end.prompt_tokens for end in ends) / 1000
-        lines.append(
-            f"| {name} | {statistics.fmean(solved):.1f} [{bands[0][0]:.1f}, {bands[0][1]:.1f}]"
-            f" | {statistics.fmean(rate):.3f} [{bands[1][0]:.3f}, {bands[1][1]:.3f}] | {drawn:.0f} | {tokens:.0f} |"
-        )
-    return lines
+def _group(task: Task) -> str:
+    return (task.name or "").partition("/")[0]
 
 
-def plot(runs: dict[str, list[list[Point]]], path: Path, title: str) -> None:
-    """Solved tasks and pass@1 over samples and over prompt tokens, with 95 % bands."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, figsize=(12, 8))
-    for row, (value, label) in enumerate((("solved", "solved tasks"), ("pass_at_1", "pass@1"))):
-        for column, (along, name) in enumerate((("samples", "samples"), ("prompt_tokens", "prompt tokens"))):
-            axis = axes[row][column]
-            for selection, curves in runs.items():
-                steps = list(zip(*curves, strict=True))
-                x = [statistics.fmean(getattr(point, along) for point in step) for step in steps]
-                values = [[float(getattr(point, value)) for point in step] for step in steps]
-                (line,) = axis.plot(x, [statistics.fmean(step) for step in values], label=selection)
-                bands = [interval(step, 400) for step in values]
-                axis.fill_between(x, *zip(*bands, strict=True), color=line.get_color(), alpha=0.1)
-            axis.set(xlabel=name, ylabel=label)
-    axes[0][0].legend(fontsize=8)
-    figure.suptitle(title)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+# --- all seeds of one setting -----------------------------------------------------------------------------------------
 
 
-def report(runs: dict[str, list[list[Point]]], options: argparse.Namespace) -> None:
-    """Prints what came out, and writes it where it is to be written."""
-    seeds = len(next(iter(runs.values())))
-    drawn = f"{options.samples} samples a task and iteration, {options.iterations} iterations"
-    title = f"{options.lm}: {drawn}, temperature {options.temperature}, {seeds} seeds"
-    bases = [base for base in ("none", "everything", "adaptive-3") if base in runs]
-    compared = [line for base in bases for figure in ("solved", "pass_at_1") for line in compare(runs, base, figure)]
-    text = "\n".join(
-        [
-            title,
-            "",
-            *table(runs),
-            "",
-            "Differences at the end, paired by seed; 95 % bootstrap intervals; p by sign flips, judged by Holm:",
+@cache
+def _bench(setting: Setting) -> Bench:
+    torch.set_num_threads(1)
+    return Bench(setting, Desk(setting.engine()))
+
+
+def one_seed(setting: Setting, names: Sequence[str], transfers: bool, seed: int) -> dict[str, dict[str, Curve]]:
+    """The curves of a seed by what was tried (`learning`, and where transferred) and by selection."""
+    bench, start = _bench(setting), time.monotonic()
+    tasks = tasks_in("tasks")
+    curves = {name: learn(bench, tasks, SELECTIONS[name], seed).curve for name in names if name in SELECTIONS}
+    if BOOTSTRAP in names:
+        curves[BOOTSTRAP] = learn_by_bootstrap(bench, tasks, seed).curve
+    found = {"learning": curves}
+    if transfers:
+        found |= transfer(bench, tasks, seed)
+    bench.drawn.clear()
+    ends = {selection: curve[-1].solved for selection, curve in curves.items()}
+    print(f"seed {seed}: {ends}, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+    return found
+
+
+def report(name: str, words: str, found: Sequence[dict[str, dict[str, Curve]]], output: Path | None) -> str:
+    """What came out, as text; written where it is to be written, with the curves and their plot."""
+    parts = [f"## {words}"]
+    for what in found[0]:
+        runs: Runs = {selection: [seed[what][selection] for seed in found] for selection in found[0][what]}
+        parts += [_TITLES[what], "\n".join(table(runs)), "```\n" + "\n".join(_compared(runs, what)) + "\n```"]
+        if output is not None and what == "learning":
+            plot(runs, output.with_name(f"{output.name}-{name}.png"), words)
+    text = "\n\n".join(parts) + "\n"
+    if output is not None:
+        output.with_name(f"{output.name}-{name}.md").write_text(text)
+        points = [
+            {
+                what: {one: [asdict(point) for point in curve] for one, curve in runs.items()}
+                for what, runs in seed.items()
+            }
+            for seed in found
         ]
-    )
-    text += "\n\n```\n" + "\n".join(compared) + "\n```\n"
-    print(text)
-    if options.output is not None:
-        options.output.with_suffix(".md").write_text(text)
-        points = {name: [[vars(point) for point in curve] for curve in curves] for name, curves in runs.items()}
-        options.output.with_suffix(".json").write_text(json.dumps(points))
-        plot(runs, options.output.with_suffix(".png"), title)
+        output.with_name(f"{output.name}-{name}.json").write_text(json.dumps(points))
+    return text
+
+
+_TITLES = {
+    "learning": "### Learning by its own demonstrations",
+    "others": "### Transfer: learned on six groups, tried on the other two",
+    "extra": "### Transfer: learned on six groups, tried on data/tasks-extra",
+}
+
+
+def _compared(runs: Runs, what: str) -> list[str]:
+    if what != "learning":
+        return [line for figure in ("solved", "pass@1") for line in compare(runs, "none", figure)]
+    bases = [base for base in ("none", "adaptive-3") if base in runs]
+    return [line for base in bases for figure in FIGURES for line in compare(runs, base, figure)]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs all selections seed by seed; prints the table and the comparisons, and writes them with the plot."""
+    """Runs all selections seed by seed; prints tables and comparisons, and writes them with the plots."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lm", default="embedded/small")
+    parser.add_argument("--only", nargs="*", choices=SETTINGS, default=list(SETTINGS), help="settings")
+    parser.add_argument("--selections", nargs="*", choices=[*SELECTIONS, BOOTSTRAP], default=[*SELECTIONS, BOOTSTRAP])
+    parser.add_argument("--samples", type=int, help="a task and iteration, instead of the setting's own")
+    parser.add_argument("--iterations", type=int, help="instead of the setting's own")
+    parser.add_argument("--no-transfer", action="store_true", help="only learning on the benchmark")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--samples", type=int, default=16)
-    parser.add_argument("--iterations", type=int, default=8)
-    parser.add_argument("--temperature", type=float, default=0.7)
-    parser.add_argument("--minutes", type=float, default=None, help="no new seed is begun after so long")
-    parser.add_argument("--only", nargs="*", choices=SELECTIONS, default=list(SELECTIONS))
-    parser.add_argument("-o", "--output", type=Path, default=None, help="writes OUTPUT.md, OUTPUT.json and OUTPUT.png")
+    parser.add_argument("--jobs", type=int, default=2, help="seeds at a time")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=None, help="writes OUTPUT-SETTING.md, .json and .png for each setting"
+    )
     options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    bench = Bench(Desk(engine_named(options.lm)), tasks_in("tasks"), options.samples, options.temperature)
-    runs: dict[str, list[list[Point]]] = {name: [] for name in options.only}
-    start = time.monotonic()
-    for seed in range(options.first_seed, options.first_seed + options.seeds):
-        if options.minutes is not None and time.monotonic() - start > 60 * options.minutes:
-            break
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
         for name in options.only:
-            runs[name].append(run(bench, SELECTIONS[name], seed, options.iterations))
-            print(f"seed {seed} {name:12} {runs[name][-1][-1]} {time.monotonic() - start:.0f} s", file=sys.stderr)
-        bench.drawn.clear()
-    report(runs, options)
+            setting = SETTINGS[name]
+            own = {"samples": options.samples, "iterations": options.iterations}
+            setting = replace(setting, **{key: number for key, number in own.items() if number})
+            work = partial(one_seed, setting, options.selections, setting.reads and not options.no_transfer)
+            found = []
+            for one in pool.map(work, seeds):
+                found.append(one)
+                text = report(name, setting.words(len(found)), found, options.output)
+            print(text)
     return 0
 
 

@@ -29,16 +29,21 @@ How the strong one answers, a module each:
     search        draws drafts, function first, until all functions are used and only the outputs are left over
     moves         a draft → a program's graph: equal nodes once, nothing dead, Copies put in
     scoring       n-grams of moves over kinds of type and shape, counted in examples and demonstrations
+    roles         what a function does, read off its code with all names made equal
+    outlines      a solved task: what was applied to what, and how much that has to do with another task
+    precedents    how well solved tasks support applying a function to streams that were made like this
+    counsel       what precedents advise next, while a program grows
     proposer      one sample: several drafts, one chosen by score; and the guardian's repair
     engine        requests in, responses out
 
 Most samples follow the reading of the reference, some ignore it, as it may be wrong. Temperature flattens or sharpens
 every choice. Budgets are numbers of tries, so the same seed gives the same answer on any machine.
 
-The small one has no reading and no coercions, and sees of a function its types and its name:
+The small one has no reading and no plan, and sees of a function its types and how like it is to others:
 
     steps         types → what one primitive can do next
     ngrams        which step follows which, counted in examples and demonstrations
+    paths         which steps lead to what a precedent shows
     small         one walk after the other, until one ends
 """
 

@@ -12,15 +12,20 @@ from dspy.lm15 import Message, Request, Response, Usage, response_to_events
 from pipeline.embedded.proposer import Strong, repair, view_of
 from pipeline.embedded.reading import Question, Read, Solved, demonstration, question, solved_examples
 from pipeline.embedded.task_view import TaskView
+from step_runtime.canonical import canonical_key
 
 DEFAULT_TEMPERATURE = 0.7
 CHARACTERS_PER_TOKEN = 4
+OTHERWISE = 4
+"""How often a program is drawn again that was refused already."""
 
 
 class Proposer(Protocol):
     """What answers. `name` changes whenever a request may get another answer under the same seed."""
 
     name: str
+    how: str
+    """One sentence on how it comes by a program, for requests that ask for reasoning."""
 
     def propose(self, view: TaskView, read: Read, seed: int, temperature: float) -> str | None:
         """A program for the task, by what was read; None if none was found. Safe to call from several threads."""
@@ -74,20 +79,32 @@ class EmbeddedEngine:
 
     def _answer(self, system: str, messages: Sequence[tuple[str, str]], seed: int | None, heat: float | None) -> str:
         asked = question(messages[-1][1])
+        if "next_tool_name" in asked.fields:
+            return "I call no tools: I can only write STeP programs at once."
         view = None if asked.task is None else view_of(asked.task)
         if view is None:
             return "I can only write STeP programs, and found no task (YAML with inputs and outputs) in this request."
         if asked.program is not None:
-            repaired = repair(view.task, asked.program)
-            # What cannot be parsed is handed back as it came: the checker's own words help more than a guess.
-            return _formatted(asked, repaired or asked.program, "every stream that is used again gets a Copy")
+            repaired = repair(view.task, asked.program, asked.diagnostics is None)
+            if asked.diagnostics is None or repaired is not None:
+                # What cannot be parsed is handed back as it came: the checker's own words help more than a guess.
+                return _formatted(asked, repaired or asked.program, "every stream that is used again gets a Copy")
         read = (solved_examples(system), _demonstrations(messages[:-1]))
         own = next(self._row) if seed is None else seed
         mixed = _mixed(own, messages[-1][1])
-        program = self._proposer.propose(view, read, mixed, DEFAULT_TEMPERATURE if heat is None else heat)
+        program = self._proposed(view, read, mixed, DEFAULT_TEMPERATURE if heat is None else heat, asked.program)
         if program is None:
             return "I found no well-typed program that applies every function of this task and gives its outputs."
-        return _formatted(asked, program, "types and shapes decide which functions can follow one another")
+        return _formatted(asked, program, self._proposer.how)
+
+    def _proposed(self, view: TaskView, read: Read, seed: int, heat: float, refused: str | None) -> str | None:
+        """A program, and if it can be had another than the one that was refused."""
+        program = self._proposer.propose(view, read, seed, heat)
+        for turn in range(OTHERWISE if refused else 0):
+            if program is not None and canonical_key(program) != canonical_key(refused or ""):
+                break
+            program = self._proposer.propose(view, read, _mixed(seed, f"another, {turn}"), heat)
+        return program
 
 
 def estimate_tokens(characters: int) -> int:

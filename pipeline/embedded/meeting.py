@@ -9,7 +9,7 @@ from pipeline.embedded.choice import Choice
 from pipeline.embedded.layout import ONE
 from pipeline.embedded.moves import Draft, Move, Routing
 from pipeline.embedded.scoring import Habits
-from pipeline.embedded.space import Fold, Join, Space, TypeId
+from pipeline.embedded.space import INVENTED, Fold, Join, Space, TypeId
 from pipeline.embedded.task_view import Offer, TaskView
 from step_runtime.functions import Fn
 from step_runtime.shapes import Dim, StreamType
@@ -36,6 +36,25 @@ class Meeting(NamedTuple):
 
     sources: tuple[int, ...]
     counts: tuple[int, ...]
+
+
+def meetings(
+    space: Space, streams: Sequence[TypeId], among: Sequence[int], offer: Offer, newest: int
+) -> Iterator[Meeting]:
+    """Sources for an offer among some streams, the newest one among them, that serve without an invented dim."""
+
+    def extend(sources: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Meeting]:
+        place = sum(counts)
+        if place == len(offer.need):
+            if newest in sources:
+                yield Meeting(sources, counts)
+            return
+        for stream in among:
+            count, distance = space.fit(streams[stream], *offer.suffixes[place])
+            if count and distance < INVENTED:
+                yield from extend((*sources, stream), (*counts, count))
+
+    return extend((), ())
 
 
 class Meetings:
@@ -76,18 +95,14 @@ class Meetings:
         shape = (*join.shape, *(ONE,) * fold.placeholder)[0 if fold.scan else fold.b :]
         return Move((offer.fn,), meeting.sources, join.plans, self._type(offer.fn, shape), fold)
 
-    def route(
-        self, draft: Draft, routing: Routing, meeting: Meeting, branches: tuple[Fn | None, ...] = ()
-    ) -> Move | None:
-        """A routing on its data's sources and, last, its index; `branches` in the order of the bits, if decided."""
+    def route(self, draft: Draft, routing: Routing, meeting: Meeting, branches: tuple[Fn | None, ...]) -> Move | None:
+        """A routing on its data's sources and, last, its index; `branches` in the order of the bits."""
         types = [draft.streams[source] for source in meeting.sources]
         joins = [*self._index_joins(self._view.routing_offers[id(routing)], meeting, types)]
         if not joins:
             return None
         join = self._choice.pick(joins, [_COST * join.cost for join in joins])
-        passing = (None,) * (routing.bits - len(routing.branches))
-        order = branches or self._choice.shuffled((*routing.branches, *passing))
-        return Move(order, meeting.sources, join.plans, self._type(routing.merge, join.shape), routing=routing)
+        return Move(branches, meeting.sources, join.plans, self._type(routing.merge, join.shape), routing=routing)
 
     def _type(self, fn: Fn, shape: tuple[Dim, ...]) -> TypeId:
         return self._space.intern(StreamType(fn.output, shape))

@@ -7,6 +7,7 @@ graph, where equal nodes are one node, nothing dead is left and every further us
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -31,6 +32,9 @@ from step_runtime.program import Node, Program, StreamId
 from step_runtime.shapes import StreamType
 from step_runtime.types import Multihot
 
+_MOST_BRANCHES = 4
+"""With more branches than these their orders are too many to look at each."""
+
 
 @dataclass(frozen=True)
 class Routing:
@@ -43,6 +47,14 @@ class Routing:
     merge: Fn
     index: Multihot
     bits: int
+
+    def passing(self) -> tuple[Fn | None, ...]:
+        """The branches, in the order in which functions are listed, and None for a bit without one."""
+        return (*self.branches, *(None,) * (self.bits - len(self.branches)))
+
+    def orders(self) -> tuple[tuple[Fn | None, ...], ...]:
+        """The orders in which branches may stand for bits, that of the listing first; none if they are too many."""
+        return tuple(itertools.permutations(self.passing())) if self.bits <= _MOST_BRANCHES else ()
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,11 @@ class Move:
     def key(self) -> tuple[object, ...]:
         """Moves of one key compute the same from the same streams."""
         return (tuple(map(id, self.fns)), self.sources, self.result, self.fold)
+
+    @property
+    def maker(self) -> Fn | Routing:
+        """What it applies."""
+        return self.routing or next(self.functions())
 
     def functions(self) -> Iterator[Fn]:
         """The functions it applies."""
@@ -80,6 +97,8 @@ class Draft:
     endings: tuple[Plan, ...] = ()
     read: bool = False
     """Whether, as far as could be read, the results are what the reference computes."""
+    support: list[float] = field(default_factory=list)
+    """How well precedents support each move."""
 
     @classmethod
     def start(cls, inputs: Sequence[TypeId]) -> Draft:

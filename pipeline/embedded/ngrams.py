@@ -2,8 +2,7 @@
 
 Every stream of a program has a history: what produced it, and what produced what that took. Counts tell which step
 comes after which history, at which of its operands, backed off from longer histories to shorter ones and at last to a
-uniform prior over primitives. Steps are told apart by kind, as in `scoring`, and functions by their names as well,
-which mean nothing to it, but recur: where a name was seen before, what it followed there counts.
+uniform prior over primitives. Steps are told apart by kind, as in `scoring`, which knows nothing of names.
 """
 
 from __future__ import annotations
@@ -24,33 +23,29 @@ _PRIMITIVES = 12.0
 _UNIFORM = 6.0
 """… the uniform prior,"""
 _SHORTER = 3.0
-"""… a shorter history against a longer one,"""
-_UNNAMED = 1.5
-"""… and kinds against names."""
+"""… and a shorter history against a longer one."""
 
 
 class History(NamedTuple):
-    """How a stream came about: the kinds of the last two steps, and the name of the last."""
+    """How a stream came about: the kinds of the last two steps."""
 
     last: Kind
     before: Kind
-    name: str
 
 
-INPUT = History(("input",), (), "input")
+INPUT = History(("input",), ())
 
 
 class Taken(NamedTuple):
-    """A step as it is counted: its kind, its name (a function's or the primitive's), the histories of its operands."""
+    """A step as it is counted: its kind, and the histories of its operands."""
 
     kind: Kind
-    name: str
     sources: tuple[History, ...]
 
     @property
     def result(self) -> History:
         """The history of what it makes."""
-        return History(self.kind, self.sources[0].last, self.name)
+        return History(self.kind, self.sources[0].last)
 
 
 class Grams:
@@ -61,7 +56,6 @@ class Grams:
         self._after: defaultdict[object, float] = defaultdict(float)
         self._seen: defaultdict[object, float] = defaultdict(float)
         self._total = 0.0
-        self._names: set[str] = set()
         self._shares = {"applied": (0.5, 5.0), "used": (0.5, 5.0), "older": (1.0, 5.0), "listed": (0.5, 1.5)}
         self._cache: dict[Taken, float] = {}
 
@@ -69,7 +63,6 @@ class Grams:
         """Counts a program's steps, each `weight` times."""
         for taken in steps_of(program, types, context):
             self._total += weight
-            self._names.add(taken.name)
             for place, source in enumerate(taken.sources):
                 self._kinds[taken.kind, place] += weight
                 for history, step in _grams(taken, place, source):
@@ -115,13 +108,10 @@ class Grams:
         return known
 
     def _follows(self, taken: Taken, place: int, source: History, chance: float) -> float:
-        *kinds, named = _grams(taken, place, source)
-        for history, step in kinds:
+        for history, step in _grams(taken, place, source):
             chance = (self._after.get((history, step), 0.0) + _SHORTER * chance) / (
                 self._seen.get(history, 0.0) + _SHORTER
             )
-        if taken.name in self._names:
-            chance = (self._after.get(named, 0.0) + _UNNAMED * chance) / (self._seen.get(named[0], 0.0) + _UNNAMED)
         return chance
 
 
@@ -135,9 +125,9 @@ def _follow(one: Node, other: Node, program: Program) -> bool:
 
 
 def _grams(taken: Taken, place: int, source: History) -> tuple[tuple[object, object], ...]:
-    """What came before an operand, and the step: by kinds, the shorter first, and last by names."""
+    """What came before an operand, and the step, the shorter history first."""
     step = (taken.kind, place)
-    return ((source.last, step), ((source.last, source.before), step), (source.name, (taken.name, place)))
+    return ((source.last, step), ((source.last, source.before), step))
 
 
 def steps_of(program: Program, types: Sequence[StreamType], context: Context) -> Iterator[Taken]:
@@ -156,7 +146,7 @@ def steps_of(program: Program, types: Sequence[StreamType], context: Context) ->
             parts |= dict.fromkeys(node.outputs, together)
         else:
             sources = origin or tuple(history for stream in node.inputs for history in parts[stream])
-            taken = Taken(_kind(node, types, context), _name(node), sources)
+            taken = Taken(_kind(node, types, context), sources)
             yield taken
             parts |= dict.fromkeys(node.outputs, (taken.result,))
 
@@ -170,7 +160,3 @@ def _kind(node: Node, types: Sequence[StreamType], context: Context) -> Kind:
         case Merge():
             return ROUTE
     return structure_kind(node.op, types[node.inputs[0]], context, types[node.outputs[0]])
-
-
-def _name(node: Node) -> str:
-    return next((fn.label for fn in node.op.functions()), node.op.name)

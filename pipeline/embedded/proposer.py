@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from pipeline.embedded.choice import Choice
 from pipeline.embedded.moves import lower, tidy
+from pipeline.embedded.precedents import precedents_for
 from pipeline.embedded.reading import Read, Solved, as_graph, find_task
 from pipeline.embedded.reference import Reading
 from pipeline.embedded.scoring import Context, Habits
-from pipeline.embedded.search import Search
+from pipeline.embedded.search import Learned, Search
 from pipeline.embedded.task_view import TaskView
-from step_runtime.check import insert_copies
+from step_runtime.check import check_affine, insert_copies
 from step_runtime.parser import parse
 from step_runtime.printer import print_program
 from step_runtime.program import Program
 from step_runtime.scope import static_scope
 from step_runtime.task import Task
 
-DEMONSTRATION = 4.0
-"""What a demonstration's edge counts, against one of a reference example."""
 _PER_NODE = 0.3
 _READ = 12.0
 """For a draft that computes what was read: a longer program is less likely otherwise."""
+_SUPPORTED = 8.0
+"""For a draft each of whose moves has a precedent that could not be better."""
 
 
 @dataclass(frozen=True)
@@ -48,39 +49,54 @@ def view_of(text: str) -> TaskView | None:
     return None if task is None else TaskView(task)
 
 
-@lru_cache(maxsize=64)
-def habits_of(examples: tuple[Solved, ...], demonstrations: tuple[Solved, ...]) -> Habits:
-    """What instructions and demonstrations make likely."""
+@lru_cache(maxsize=128)
+def learned_for(view: TaskView, read: Read) -> Learned:
+    """What instructions and demonstrations teach about a task; of the demonstrations, those that bear on it."""
+    precedents = precedents_for(view, read)
+    return Learned(habits_of(precedents.weights(read)), precedents)
+
+
+def habits_of(weights: Mapping[Solved, float]) -> Habits:
+    """What solved tasks make likely, each counted so many times."""
     habits = Habits()
-    for weight, solved in [*((1.0, s) for s in examples), *((DEMONSTRATION, s) for s in demonstrations)]:
+    for solved, weight in weights.items():
         if (found := as_graph(solved)) is not None:
-            program, types, scope = found
-            reading = Reading(solved.task, scope)
-            emitting = frozenset(name for name, fn in scope.fns.items() if reading.emits(fn))
-            habits.learn(program, types, Context.of(scope.outputs, emitting), weight)
+            program, types, _ = found
+            habits.learn(program, types, _context_of(solved), weight)
     return habits
+
+
+@lru_cache(maxsize=1024)
+def _context_of(solved: Solved) -> Context:
+    scope = static_scope(solved.task)
+    reading = Reading(solved.task, scope)
+    return Context.of(scope.outputs, frozenset(name for name, fn in scope.fns.items() if reading.emits(fn)))
 
 
 class Strong:
     """The strong proposer."""
 
-    name = "2"
+    name = "3"
     """Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
+    how = (
+        "I read the PyTorch code as text, draw programs function by function along that reading, with the structural"
+        " primitives that types ask for, and choose among a few by the examples; nothing is run."
+    )
 
     def __init__(self, effort: Effort | None = None) -> None:
         self._effort = effort or Effort()
 
     def propose(self, view: TaskView, read: Read, seed: int, temperature: float) -> str | None:
         """A program's text; None if no proposal came to an end."""
-        return propose(view, habits_of(*read), seed, temperature, self._effort)
+        return propose(view, learned_for(view, read), seed, temperature, self._effort)
 
 
-def propose(view: TaskView, habits: Habits, seed: int, temperature: float, effort: Effort) -> str | None:
-    """As `Strong.propose`, by the habits alone."""
+def propose(view: TaskView, learned: Learned, seed: int, temperature: float, effort: Effort) -> str | None:
+    """As `Strong.propose`, by what was learned."""
     choice = Choice(seed, 1.0 / (0.3 + temperature))
     readings: Sequence[Reading | None] = view.readings if choice.happens(effort.following) else (None,)
-    searches = [Search(view, habits, choice, reading) for reading in readings]
-    sure = 0
+    searches = [Search(view, learned, choice, reading) for reading in readings]
+    habits, sure = learned.habits, 0
     found: list[tuple[float, Program]] = []
     for _ in range(effort.tries):
         draft = choice.any_of(searches).draw()
@@ -88,7 +104,8 @@ def propose(view: TaskView, habits: Habits, seed: int, temperature: float, effor
             continue
         program, types = lower(view.space, draft, lambda: choice.happens(habits.reference_share()))
         score = habits.score(program, types, view.context) - _PER_NODE * len(program.nodes)
-        found.append((score + _READ * draft.read, program))
+        score += _READ * draft.read + _SUPPORTED * sum(draft.support) / len(draft.support)
+        found.append((score, program))
         sure += draft.read
         if len(found) == effort.draws or sure == effort.enough:
             break
@@ -98,7 +115,7 @@ def propose(view: TaskView, habits: Habits, seed: int, temperature: float, effor
     return print_program(tidy(chosen))
 
 
-def repair(task: Task, text: str) -> str | None:
-    """The program with the Copies it lacks; None where it cannot be read."""
+def repair(task: Task, text: str, whatever: bool = True) -> str | None:
+    """The program with the Copies it lacks; None where it cannot be read, or lacks none, unless `whatever` is set."""
     program, wrong = parse(text, static_scope(task))
-    return None if wrong else print_program(insert_copies(program))
+    return None if wrong or not (whatever or check_affine(program)) else print_program(insert_copies(program))

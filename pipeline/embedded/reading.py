@@ -1,7 +1,7 @@
 """From a request's text to what it asks: instructions, demonstrations, the task, the fields to answer.
 
-Messages are sections under `[[ ## name ## ]]` markers where there are any. Tasks are found by their structure:
-a YAML block at one indentation with the keys `inputs` and `outputs`, whatever stands around it.
+Messages are sections under `[[ ## name ## ]]` markers where there are any. Tasks are found by their structure: a YAML
+block at one indentation with the keys `inputs` and `outputs`, whatever stands around it; or a script (`script`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import yaml
 
+from pipeline.embedded.script import scripts
 from step_runtime import task_yaml
 from step_runtime.check import infer_types
 from step_runtime.errors import TaskError
@@ -45,11 +46,19 @@ Read: TypeAlias = tuple[tuple[Solved, ...], tuple[Solved, ...]]
 
 @dataclass(frozen=True)
 class Question:
-    """What the last message asks: a task (as text), the program to repair if there is one, the fields of the answer."""
+    """What the last message asks.
+
+    Attributes:
+        task: as text.
+        program: to be repaired, if there is one.
+        fields: of the answer.
+        diagnostics: what a checker found in the program, if it was asked.
+    """
 
     task: str | None
     program: str | None
     fields: tuple[str, ...]
+    diagnostics: str | None = None
 
 
 def sections(text: str) -> dict[str, str]:
@@ -63,8 +72,7 @@ def sections(text: str) -> dict[str, str]:
 def solved_examples(text: str) -> tuple[Solved, ...]:
     """The tasks in a text that stand there with their solution, in order."""
     found = []
-    for block in _task_blocks(text):
-        content = _load(block)
+    for content in _contents(text):
         program = content.get("output_impl", content.get("impl"))
         task = _task(content)
         if task is not None and isinstance(program, str):
@@ -72,6 +80,7 @@ def solved_examples(text: str) -> tuple[Solved, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=1024)
 def as_graph(solved: Solved) -> tuple[Program, list[StreamType], Scope] | None:
     """The program's graph, the types of its streams, and its scope; None if it is not well-typed."""
     scope = static_scope(solved.task)
@@ -84,7 +93,7 @@ def as_graph(solved: Solved) -> tuple[Program, list[StreamType], Scope] | None:
 @lru_cache(maxsize=512)
 def find_task(text: str) -> Task | None:
     """The first task in a text, without its solution."""
-    tasks = (_task(_load(block)) for block in _task_blocks(text))
+    tasks = map(_task, _contents(text))
     return next((task for task in tasks if task is not None), None)
 
 
@@ -105,8 +114,17 @@ def question(text: str) -> Question:
     named = sections(text)
     task_section = next((name for name, body in named.items() if find_task(body) is not None), None)
     task = None if task_section is None else named[task_section]
-    rest = [body for name, body in named.items() if name not in ("", task_section, _END) and "return" in body]
-    return Question(task, rest[-1] if rest else None, asked)
+    diagnostics = named.pop("diagnostics", None)
+    rest = [body for name, body in named.items() if name not in ("", task_section, _END)]
+    # A guardian is shown whatever was proposed, a program or not.
+    programs = rest if "input_impl" in named else [body for body in rest if "return" in body]
+    return Question(task, programs[-1] if programs else None, asked, diagnostics)
+
+
+def _contents(text: str) -> Iterator[Mapping[str, object]]:
+    """What a text says of tasks: in YAML, or in Python where there is no structural IR."""
+    yield from map(_load, _task_blocks(text))
+    yield from scripts(text)
 
 
 def _task_blocks(text: str) -> Iterator[str]:

@@ -6,18 +6,23 @@ go on, or has gone on for too long, is a dead end.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pipeline.embedded.choice import Choice
+from pipeline.embedded.counsel import Counsel, choose_order
 from pipeline.embedded.ending import Ending
 from pipeline.embedded.meeting import Meeting, Meetings
 from pipeline.embedded.moves import Draft, Move, Routing
+from pipeline.embedded.outlines import How, how_folded
+from pipeline.embedded.precedents import Precedents
 from pipeline.embedded.reference import Reading
 from pipeline.embedded.scoring import Habits
 from pipeline.embedded.space import Space
 from pipeline.embedded.task_view import Offer, TaskView
-from pipeline.embedded.trail import Trail
+from pipeline.embedded.trail import Hint, Trail
 
 # Scores, in the units of the softmax at sharpness 1.
 _APPLIED_AGAIN = -2.8
@@ -31,6 +36,10 @@ _WIDE = 1.0
 _OTHER_ROLE = -1.5
 """For an input to which the reference does nothing that this function does."""
 _UNSERVED = -9.0
+_SUPPORTED = 3.0
+"""For a step along the reading that has a precedent which could not be better."""
+_KEEN = 5.0
+"""How much the better one of several precedents is preferred."""
 # Probabilities.
 _FOLLOWED = 0.97
 """How often an open step of the reading is taken."""
@@ -42,23 +51,39 @@ _GIVES_UP = 0.5
 _MOST_USES = 3
 
 
+@dataclass(frozen=True)
+class Learned:
+    """What was read, as it bears on one task."""
+
+    habits: Habits
+    precedents: Precedents
+
+
+def _supported(hint: Hint, counsel: Counsel) -> float:
+    """How well precedents support a step along the reading."""
+    support = counsel.support(hint.offer, hint.routing, hint.meeting)
+    return max((s for how, s in support.items() if hint.scan in (None, how.startswith("Scan"))), default=0.0)
+
+
 class Search:
     """Proposals for one task, for one sample; with a `reading`, they follow it where they can."""
 
-    def __init__(self, view: TaskView, habits: Habits, choice: Choice, reading: Reading | None = None) -> None:
+    def __init__(self, view: TaskView, learned: Learned, choice: Choice, reading: Reading | None = None) -> None:
         self._view = view
         self._space: Space = view.space
         self._choice = choice
         self._reading = reading
-        self._meetings = Meetings(view, habits, choice, read=reading is not None)
+        self._precedents = learned.precedents
+        self._meetings = Meetings(view, learned.habits, choice, read=reading is not None)
 
     def draw(self) -> Draft | None:
         """One finished proposal, or None for a dead end."""
         draft = Draft.start(self._space.inputs)
         routings = self._choose_routings()
-        reserved = {fn for routing in routings for fn in (*routing.branches, routing.merge)}
-        offers = [offer for offer in self._view.offers if offer.fn not in reserved]
+        offered = self._view.offered(routings)
+        offers = [offer for offer, routing in offered if routing is None]
         trail = None if self._reading is None else Trail(self._view, self._reading, draft, offers, routings)
+        counsel = Counsel(self._space, self._precedents, draft.streams, offered)
         for _ in range(2 * len(self._view.offers) + 3):
             hints = () if trail is None else trail.hints()
             if self._all_applied(draft):
@@ -67,14 +92,22 @@ class Search:
                     return draft
                 if not hints and self._choice.happens(_GIVES_UP):
                     return None
-            move = self._hinted(draft, trail) or self._next(draft, offers, routings)
+            move = self._hinted(draft, trail, counsel) or self._advised(draft, counsel)
+            move = move or self._next(draft, offers, routings)
             if move is None:
                 return None
             draft.add(move)
+            draft.support.append(counsel.applied(move.maker, self._how(move), move.sources, len(draft.streams) - 1))
             if trail is not None:
                 trail.advance()
         ended = self._all_applied(draft) and Ending(self._space, draft, trail, self._choice).bind()
         return draft if ended else None
+
+    def _how(self, move: Move) -> How:
+        if move.fold is None:
+            return "Map" if move.routing is None else "Route"
+        shape = self._space.types[move.result].shape
+        return how_folded(move.fold.scan, shape[move.fold.b :] if move.fold.scan else shape)
 
     def _choose_routings(self) -> tuple[Routing, ...]:
         if not self._view.routings or self._choice.happens(_UNROUTED):
@@ -84,16 +117,34 @@ class Search:
     def _all_applied(self, draft: Draft) -> bool:
         return len({fn for move in draft.moves for fn in move.functions()}) == len(self._view.offers)
 
-    def _hinted(self, draft: Draft, trail: Trail | None) -> Move | None:
+    def _hinted(self, draft: Draft, trail: Trail | None, counsel: Counsel) -> Move | None:
         """A step along the reading, if one is open."""
         hints = trail.hints() if trail is not None and self._choice.happens(_FOLLOWED) else ()
         if not hints:
             return None
         applied = {fn for move in draft.moves for fn in move.functions()}
-        hint = self._choice.pick(hints, [_APPLIED_AGAIN * (h.offer.fn in applied) - h.distance for h in hints])
+        scores = [
+            _APPLIED_AGAIN * (hint.offer.fn in applied) - hint.distance + _SUPPORTED * _supported(hint, counsel)
+            for hint in hints
+        ]
+        hint = self._choice.pick(hints, scores)
         if hint.routing is not None:
             return self._meetings.route(draft, hint.routing, hint.meeting, hint.branches)
         return self._meetings.apply(draft, hint.offer, hint.meeting, hint.scan)
+
+    def _advised(self, draft: Draft, counsel: Counsel) -> Move | None:
+        """What a precedent says comes next, as often as it is a good one."""
+        advice = counsel.advice()
+        if not advice or not self._choice.happens(max(each.support for each in advice)):
+            return None
+        chosen = self._choice.pick(advice, [_KEEN * math.log(each.support) for each in advice])
+        if chosen.routing is not None:
+            return self._route(draft, chosen.routing, chosen.meeting)
+        return self._meetings.apply(draft, chosen.offer, chosen.meeting, chosen.scan)
+
+    def _route(self, draft: Draft, routing: Routing, meeting: Meeting) -> Move | None:
+        order = choose_order(routing, self._precedents, self._choice)
+        return self._meetings.route(draft, routing, meeting, order)
 
     def _next(self, draft: Draft, offers: Sequence[Offer], routings: Sequence[Routing]) -> Move | None:
         """A step that types allow; None where there is none."""
@@ -118,7 +169,7 @@ class Search:
         if meeting is None:
             return None
         if isinstance(item, Routing):
-            return self._meetings.route(draft, item, meeting)
+            return self._route(draft, item, meeting)
         if len(meeting.sources) > 1 and self._view.projects(offer.fn):
             return None
         return self._meetings.apply(draft, offer, meeting)

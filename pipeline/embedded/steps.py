@@ -2,21 +2,21 @@
 
 A `Step` applies one primitive to streams that are there; only a Partition, the functions of its branches and the Merge
 are one step together. Types alone decide which steps there are: nothing of a function but its declared types is
-looked at, and nothing of the reference at all. Structural primitives are offered where they are the first on some way
+looked at here, and nothing of the reference. Structural primitives are offered where they are the first on some way
 to streams that a function could take, or to an output; nothing holds a program to the rest of that way.
 All answers depend on types, so they are kept per task.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from pipeline.embedded.layout import ONE
+from pipeline.embedded.meeting import meetings
 from pipeline.embedded.moves import Routing
 from pipeline.embedded.scoring import Context, Kind, kind_of
-from pipeline.embedded.space import INVENTED, Join, Space, TypeId
+from pipeline.embedded.space import Join, Space, TypeId
 from pipeline.embedded.task_view import Offer, TaskView
 from step_runtime.functions import Fn
 from step_runtime.primitives import (
@@ -50,6 +50,24 @@ class Step(NamedTuple):
     fns: tuple[Fn, ...] = ()
     routing: Routing | None = None
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Steps of one key make the same."""
+        return (self.op, self.sources, self.result)
+
+
+class Aim(NamedTuple):
+    """A function, or a routing, and the streams that it shall take; each serves so many components (`counts`)."""
+
+    offer: Offer
+    routing: Routing | None
+    sources: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    def moved(self, source: int, to: int) -> Aim:
+        """The same on another stream."""
+        return self._replace(sources=tuple(to if stream == source else stream for stream in self.sources))
+
 
 Way: TypeAlias = tuple[Primitive | None, int | None, TypeId, Kind]
 """As a step, but its operand is the place of one source among several, or None for all of them."""
@@ -63,6 +81,8 @@ class Steps:
         self.space: Space = view.space
         self.context = Context.of(view.scope.outputs, frozenset())
         self.arity = {offer.fn: len(offer.need) for offer in view.offers}
+        routes = [(view.routing_offers[id(routing)], routing) for routing in view.routings]
+        self.offered: list[tuple[Offer, Routing | None]] = [*((offer, None) for offer in view.offers), *routes]
         self._rules = Rules(view.scope.sizes)
         self._known: dict[tuple[int, tuple[TypeId, ...], tuple[int, ...]], tuple[Way, ...]] = {}
         self._endings: dict[TypeId, tuple[Way, ...]] = {}
@@ -78,17 +98,24 @@ class Steps:
 
     def _all(self, streams: Sequence[TypeId], company: Sequence[int], newest: int) -> Iterator[Step]:
         yield from self._references(streams, company, newest)
-        offers = [(offer, None) for offer in self.view.offers]
-        routes = [(self.view.routing_offers[id(routing)], routing) for routing in self.view.routings]
-        for offer, routing in [*offers, *routes]:
-            for sources, counts in self._meetings(offer, streams, company, newest):
-                types = tuple(streams[source] for source in sources)
-                for op, place, result, kind in self._ways(offer, routing, types, counts):
-                    if place is not None:
-                        yield Step(op, (sources[place],), result, kind)
-                        continue
-                    fns = (offer.fn,) if routing is None else (*routing.branches, routing.merge)
-                    yield Step(op, sources, result, kind, fns, routing)
+        for aim in self.aims(streams, company, newest):
+            yield from self.towards(aim, streams)
+
+    def aims(self, streams: Sequence[TypeId], company: Sequence[int], newest: int) -> Iterator[Aim]:
+        """What could be applied to streams in company of the newest, now or after structural primitives."""
+        for offer, routing in self.offered:
+            for meeting in meetings(self.space, streams, company, offer, newest):
+                yield Aim(offer, routing, *meeting)
+
+    def towards(self, aim: Aim, streams: Sequence[TypeId]) -> Iterator[Step]:
+        """The steps that come next if something is to be applied: structural ones on its sources, or itself."""
+        types = tuple(streams[source] for source in aim.sources)
+        for op, place, result, kind in self._ways(aim.offer, aim.routing, types, aim.counts):
+            if place is not None:
+                yield Step(op, (aim.sources[place],), result, kind)
+                continue
+            fns = (aim.offer.fn,) if aim.routing is None else (*aim.routing.branches, aim.routing.merge)
+            yield Step(op, aim.sources, result, kind, fns, aim.routing)
 
     def _references(self, streams: Sequence[TypeId], company: Sequence[int], newest: int) -> Iterator[Step]:
         types = self.space.types
@@ -113,26 +140,6 @@ class Steps:
         source = self.space.types[type_]
         result = op.infer((source,), self._rules)[0]
         return op, place, self.space.intern(result), structure_kind(op, source, self.context, result)
-
-    def _meetings(
-        self, offer: Offer, streams: Sequence[TypeId], company: Sequence[int], newest: int
-    ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Streams that hold what is needed, in order, the newest among them; and how many components each holds."""
-
-        def extend(
-            sources: tuple[int, ...], counts: tuple[int, ...]
-        ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-            place = sum(counts)
-            if place == len(offer.need):
-                if newest in sources:
-                    yield sources, counts
-                return
-            for stream in company:
-                count, distance = self.space.fit(streams[stream], *offer.suffixes[place])
-                if count and distance < INVENTED:
-                    yield from extend((*sources, stream), (*counts, count))
-
-        return extend((), ())
 
     def _ways(
         self, offer: Offer, routing: Routing | None, types: tuple[TypeId, ...], counts: tuple[int, ...]
@@ -198,8 +205,3 @@ def structure_kind(op: Primitive, source: StreamType, context: Context, result: 
         case Bufferize(a=a):
             return (op.name, str(a))
     return (op.name,)
-
-
-def orders(routing: Routing) -> Iterator[tuple[Fn | None, ...]]:
-    """The orders in which branches may stand for bits; the one in which functions are listed comes first."""
-    return itertools.permutations((*routing.branches, *(None,) * (routing.bits - len(routing.branches))))

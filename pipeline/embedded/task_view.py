@@ -65,6 +65,12 @@ class TaskView:
         self._agreements: dict[tuple[int, int, int], bool] = {}
         self._plain: dict[TypeId, tuple[Dim, ...]] = {}
 
+    def offered(self, routings: Sequence[Routing]) -> list[tuple[Offer, Routing | None]]:
+        """What may be applied if these routings are: them, and the functions that none of them takes."""
+        taken = {fn for routing in routings for fn in (*routing.branches, routing.merge)}
+        alone: list[tuple[Offer, Routing | None]] = [(offer, None) for offer in self.offers if offer.fn not in taken]
+        return [*alone, *((self.routing_offers[id(routing)], routing) for routing in routings)]
+
     # What follows reads the task's code; who never asks for it sees types only.
 
     @cached_property

@@ -6,16 +6,12 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pipeline.embedded.meeting import Meeting
+from pipeline.embedded.meeting import Meeting, meetings
 from pipeline.embedded.moves import Draft, Routing
 from pipeline.embedded.reference import Reading, Terms
-from pipeline.embedded.space import INVENTED
 from pipeline.embedded.task_view import Offer, TaskView
 from step_runtime.functions import Fn
 from step_runtime.types import DType
-
-_MOST_BRANCHES = 4
-"""With more branches than these their orders are too many to read each."""
 
 
 class Hint(NamedTuple):
@@ -101,20 +97,7 @@ class Trail:
 
         Terms know no shapes, so that much seems to fit: a stream must serve without a dim that nothing told of.
         """
-        space, streams = self._view.space, self._draft.streams
-
-        def extend(sources: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Meeting]:
-            place = sum(counts)
-            if place == len(offer.need):
-                if newest in sources:
-                    yield Meeting(sources, counts)
-                return
-            for stream in self._known:
-                count, distance = space.fit(streams[stream], *offer.suffixes[place])
-                if count and distance < INVENTED:
-                    yield from extend((*sources, stream), (*counts, count))
-
-        return extend((), ())
+        return meetings(self._view.space, self._draft.streams, self._known, offer, newest)
 
     def _steps(self, offer: Offer, meeting: Meeting) -> Iterator[Hint]:
         arguments = self._held(meeting)
@@ -127,10 +110,7 @@ class Trail:
 
     def _routes(self, offer: Offer, routing: Routing, meeting: Meeting) -> Iterator[Hint]:
         *data, index = self._held(meeting)
-        branches = (*routing.branches, *(None,) * (routing.bits - len(routing.branches)))
-        if len(branches) > _MOST_BRANCHES:
-            return
-        for order in itertools.permutations(branches):
+        for order in routing.orders():
             terms = self._reading.routed(routing, order, tuple(data), index)
             if self._reading.wanted(terms):
                 yield Hint(offer, meeting, None, routing, order, terms, self._distance(offer, meeting))

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from pipeline.embedded.choice import Choice
 from pipeline.embedded.moves import lower
-from pipeline.embedded.proposer import habits_of
+from pipeline.embedded.proposer import learned_for
 from pipeline.embedded.reading import Solved, solved_examples
-from pipeline.embedded.scoring import Habits
-from pipeline.embedded.search import Search
+from pipeline.embedded.search import Learned, Search
 from pipeline.embedded.task_view import TaskView
 from step_runtime.program import Program
 from step_runtime.shapes import StreamType
@@ -34,17 +33,23 @@ outputs:
 SCANNED = "E1 = step.Map(fn=fn_half).apply(E0)\nreturn step.Scan(fn=fn_add, b=1).apply(E1)"
 REDUCED = "E1 = step.Accum(fn=fn_add, b=1).apply(step.Map(fn=fn_half).apply(E0))\nreturn step.Repeat(n=M).apply(E1)"
 
+VIEW = TaskView(loads_task(RUNNING.format(input="x", fn="fn_collect")))
+
 
 def demo(program: str, times: int = 1) -> tuple[Solved, ...]:
     return tuple(Solved(loads_task(RUNNING.format(input="E0", fn="fn_add")), program) for _ in range(times))
 
 
-def drafts(habits: Habits, count: int = 60) -> list[tuple[Program, list[StreamType], TaskView]]:
-    """Drafts for the same kind of task under other names."""
-    view = TaskView(loads_task(RUNNING.format(input="x", fn="fn_collect")))
-    found = []
+def taught(examples: tuple[Solved, ...], demonstrations: tuple[Solved, ...]) -> Learned:
+    """What is learned for the same kind of task under other names."""
+    return learned_for(VIEW, (examples, demonstrations))
+
+
+def drafts(learned: Learned, count: int = 60) -> list[tuple[Program, list[StreamType], TaskView]]:
+    """Drafts for that task."""
+    view, found = VIEW, []
     for seed in range(count):
-        draft = Search(view, habits, Choice(seed, 1.0)).draw()
+        draft = Search(view, learned, Choice(seed, 1.0)).draw()
         if draft is not None:
             found.append((*lower(view.space, draft, lambda: False), view))
     return found
@@ -54,43 +59,47 @@ def names(program: Program) -> list[str]:
     return [node.op.name for node in program.nodes]
 
 
-def scans(habits: Habits) -> float:
-    programs = [program for program, _, _ in drafts(habits)]
+def scans(learned: Learned) -> float:
+    programs = [program for program, _, _ in drafts(learned)]
     return sum("Scan" in names(program) for program in programs) / len(programs)
 
 
 def test_demonstrations_make_what_they_show_more_frequent() -> None:
     """After programs that scan, drafts scan more often than after programs that reduce and repeat."""
-    assert scans(habits_of((), demo(SCANNED, 5))) > scans(habits_of((), ())) > scans(habits_of((), demo(REDUCED, 5)))
+    assert scans(taught((), demo(SCANNED, 5))) > scans(taught((), ())) > scans(taught((), demo(REDUCED, 5)))
 
 
 def test_demonstrations_raise_the_score_of_what_they_show() -> None:
     """A program's score against another's grows with demonstrations of its kind, though all names differ."""
-    plain, taught = habits_of((), ()), habits_of((), demo(SCANNED))
+    plain, shown = taught((), ()), taught((), demo(SCANNED))
     by_kind = {
         any(node.op.name == "Scan" for node in p.nodes): (p, types, view.context) for p, types, view in drafts(plain)
     }
-    gains = {kind: taught.score(*found) - plain.score(*found) for kind, found in by_kind.items()}
+    gains = {kind: shown.habits.score(*found) - plain.habits.score(*found) for kind, found in by_kind.items()}
     assert gains[True] > gains[False]
 
 
 def test_a_demonstration_counts_more_than_an_example() -> None:
     """The same program weighs more as a demonstration than as a reference example."""
-    program, types, view = next(d for d in drafts(habits_of((), ())) if names(d[0]) == ["Map", "Scan"])
-    as_example, as_demonstration = habits_of(demo(SCANNED), ()), habits_of((), demo(SCANNED))
-    assert as_demonstration.score(program, types, view.context) > as_example.score(program, types, view.context)
+    program, types, view = next(d for d in drafts(taught((), ())) if names(d[0]) == ["Map", "Scan"])
+    as_example, as_demonstration = taught(demo(SCANNED), ()), taught((), demo(SCANNED))
+    assert as_demonstration.habits.score(program, types, view.context) > as_example.habits.score(
+        program, types, view.context
+    )
 
 
 def test_demonstrations_that_do_not_parse_teach_nothing() -> None:
     """A broken program leaves the counts as they were."""
-    broken = habits_of((), demo("return step.Nothing().apply(E0)"))
+    broken = taught((), demo("return step.Nothing().apply(E0)"))
     program, types, view = drafts(broken)[0]
-    assert broken.score(program, types, view.context) == habits_of((), ()).score(program, types, view.context)
+    assert broken.habits.score(program, types, view.context) == taught((), ()).habits.score(
+        program, types, view.context
+    )
 
 
 def test_the_instructions_examples_are_learnt_from() -> None:
     """The base prompt's examples all count."""
     examples = solved_examples((ROOT / "data/prompts/proposer.yaml").read_text())
-    program, types, view = drafts(habits_of((), ()))[0]
-    taught, untaught = habits_of(examples, ()), habits_of((), ())
-    assert taught.score(program, types, view.context) != untaught.score(program, types, view.context)
+    program, types, view = drafts(taught((), ()))[0]
+    shown, untaught = taught(examples, ()), taught((), ())
+    assert shown.habits.score(program, types, view.context) != untaught.habits.score(program, types, view.context)
