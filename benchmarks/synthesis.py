@@ -1,0 +1,95 @@
+"""Classical synthesis beside the embedded proposer: what each solves, and in what time.
+
+The search runs functions and reference; the proposer reads text alone and is told of nothing but its last answer's
+being wrong, by being asked again. Each search has one core and its own process. Of the proposer, the median over
+several runs with seeds of their own: answers up to the first right one at temperature 0.7 and no demonstrations, and
+the seconds for those answers and their verification. Seconds are the processor's, of one thread, as a busy machine's
+clock tells little.
+
+How to run: python -m benchmarks.synthesis (two minutes of an idle core; --seconds, --runs, --tasks)
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+
+import torch
+
+from benchmarks.proposing import Desk, Judge, tasks_in
+from pipeline.embedded import engine_named
+from pipeline.synthesis import Budget, Outcome
+from pipeline.synthesis.session import search_all
+from step_runtime.task import Task
+
+SAMPLES = 64
+TEMPERATURE = 0.7
+_FOLDERS = ("tasks", "tasks-extra")
+_HEAD = (
+    "| task | search | seconds | candidates | distinct values | primitives | embedded: answers | seconds |\n"
+    "|---|---|---|---|---|---|---|---|"
+)
+
+
+def first_right(desk: Desk, task: Task, run: int) -> tuple[int | None, float]:
+    """Answers up to the first right one (None if there is none among the first 64), and the seconds they took."""
+    start = time.process_time()
+    judge = Judge()
+    prompt = desk.prompt(task)
+    for number in range(1, SAMPLES + 1):
+        answer = desk.sample(prompt, SAMPLES * run + number, TEMPERATURE)
+        if judge.passes(task, answer.program):
+            return number, time.process_time() - start
+    return None, time.process_time() - start
+
+
+def row(task: Task, outcome: Outcome, answers: Sequence[tuple[int | None, float]]) -> str:
+    """A task's line of the table."""
+    numbers = [SAMPLES + 1 if number is None else number for number, _ in answers]
+    median = statistics.median_low(numbers)
+    cells = [
+        task.name,
+        "solved" if outcome.impl else str(outcome.reason),
+        f"{outcome.processor:.1f}",
+        f"{outcome.candidates:,}",
+        f"{outcome.distinct:,}",
+        str(outcome.length or ""),
+        f"{median}" if median <= SAMPLES else f"none of {SAMPLES}",
+        f"{statistics.median(seconds for _, seconds in answers):.2f}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Prints the table, task by task, and a summary."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.synthesis", description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--seconds", type=float, default=600.0, help="wall clock, for each search (default: %(default)g)"
+    )
+    parser.add_argument("--runs", type=int, default=5, help="of the proposer, for each task (default: %(default)s)")
+    parser.add_argument("--tasks", default="", help="only tasks whose names begin so")
+    args = parser.parse_args(argv)
+    torch.set_num_threads(1)
+    desk = Desk(engine_named("embedded"))
+    for folder in _FOLDERS:
+        tasks = [task for task in tasks_in(folder) if task.name.startswith(args.tasks)]
+        print(f"\ndata/{folder}\n\n{_HEAD}", flush=True)
+        # All searches first, so that none has to share its core with the proposer.
+        outcomes = [outcome for _, outcome in search_all(tasks, Budget(seconds=args.seconds), 1)]
+        solved = 0
+        for task, outcome in zip(tasks, outcomes, strict=True):
+            answers = [first_right(desk, task, run) for run in range(args.runs)]
+            solved += statistics.median_low([SAMPLES + 1 if n is None else n for n, _ in answers]) <= SAMPLES
+            print(row(task, outcome, answers), flush=True)
+        found = [outcome.processor for outcome in outcomes if outcome.impl]
+        within = ", ".join(f"{sum(seconds <= limit for seconds in found)} within {limit} s" for limit in (1, 10, 60))
+        print(
+            f"\nsearch: {len(found)} of {len(tasks)} ({within}); embedded, {SAMPLES} answers: {solved} of {len(tasks)}"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

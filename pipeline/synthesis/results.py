@@ -1,0 +1,52 @@
+"""What searches came to, for people and for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.paths import shown
+from pipeline.synthesis.budget import Outcome
+
+if TYPE_CHECKING:
+    from step_runtime.task import Task
+
+_REASONS = {
+    "time": "the time was up; --max-minutes gives more",
+    "candidates": "the candidates were used up; --max-candidates gives more",
+    "memory": "what it may keep in memory was used up",
+    "exhausted": "nothing was left to try; the program is of a kind that it does not look for",
+    "crashed": "the process crashed, in one of the task's functions or its reference",
+}
+
+
+def as_json(
+    tasks: Sequence[Task], outcomes: Mapping[str, Outcome], written: Mapping[str, Sequence[Path]]
+) -> dict[str, Any]:
+    """Solved and unsolved names, then task by task what `Outcome` tells; tasks not come to have null."""
+    solved = [task.name for task in tasks if task.name in outcomes and outcomes[task.name].impl]
+    return {
+        "proposer": "search",
+        "solved": solved,
+        "unsolved": [task.name for task in tasks if task.name not in solved],
+        "tasks": {task.name: _task_json(outcomes.get(task.name), written.get(task.name, ())) for task in tasks},
+    }
+
+
+def told(name: str, outcome: Outcome | None, files: Sequence[Path]) -> str:
+    """The result of one task: its program and where it was written, or why there is none."""
+    if outcome is None:
+        return f"{name}: not come to"
+    effort = f"{outcome.seconds:.1f} s, {outcome.candidates:,} candidates"
+    if outcome.impl is None:
+        return f"{name}: no program found in {effort}: {_REASONS[outcome.reason or 'exhausted']}"
+    lines = [str(shown(file)) for file in files] or outcome.impl.strip().splitlines()
+    return "\n".join([f"{name}: verified, {effort}", *(f"  {line}" for line in lines)])
+
+
+def _task_json(outcome: Outcome | None, files: Sequence[Path]) -> dict[str, Any] | None:
+    if outcome is None:
+        return None
+    return {"passed": outcome.impl is not None, "files": [str(file) for file in files], **asdict(outcome)}

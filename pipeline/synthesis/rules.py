@@ -1,0 +1,283 @@
+"""Which function may be applied to which types of streams, by way of which structural primitives.
+
+A `Rule` is one function (Map, Accum, Scan) or one routing (Partition, a Map on each branch, Merge) on streams that
+inputs or other rules give; each operand is brought into form by its plan. Rules say nothing of values: what to apply
+them to is the search's affair. Left out are rules that another makes superfluous, as a function on each element does
+not mind whether its elements are repeated, or a placeholder put around them, before or after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, permutations, product
+from typing import Protocol, TypeVar
+
+from pipeline.synthesis.space import ONE, Plan, Space, TypeId, joined
+from step_runtime.errors import RuleError
+from step_runtime.functions import Fn
+from step_runtime.primitives import Accum, Flatten, Map, Merge, Partition, Primitive, Rules, Scan, Zip
+from step_runtime.shapes import Dim, StreamType, try_evaluate
+from step_runtime.types import DType, Multihot, components_of
+
+_MOST_TYPES = 120
+_MOST_BITS = 4
+_MOST_ORDERS = 120
+"""Orders of branches that are tried for one routing."""
+_MOST_STRUCTURE = 8
+"""Structural primitives in front of one function."""
+
+_COST = 2
+"""Of a function or a routing, in units of a choice of plan."""
+
+S = TypeVar("S")
+
+
+class Maker(Protocol[S]):
+    """What a rule is written out with: nodes of a graph, or a run on data."""
+
+    def add(self, op: Primitive, *inputs: S) -> tuple[S, ...]:
+        """The results of a primitive on streams."""
+
+
+@dataclass(frozen=True)
+class Routing:
+    """The functions of the branches in the order of the index's bits (None: unchanged), and the one that merges."""
+
+    branches: tuple[Fn | None, ...]
+    merge: Fn
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One function, or one routing, whose index is the last operand; `cost` counts all primitives but Copies.
+
+    A placeholder that is left beside other dims is flattened at once, so that streams differ by it nowhere.
+    """
+
+    apply: Map | Accum | Scan | Routing
+    operands: tuple[Plan, ...]
+    flatten: tuple[Flatten, ...]
+    result: TypeId
+    cost: int = field(compare=False)
+
+    def write(self, maker: Maker[S], streams: Sequence[S]) -> S:
+        """The result on streams of the operands' source types."""
+        return self.write_last(maker, [follow(maker, *pair) for pair in zip(self.operands, streams, strict=True)])
+
+    def write_last(self, maker: Maker[S], parts: Sequence[S]) -> S:
+        """The result on operands that are in form."""
+        stream = self._applied(maker, parts)
+        for op in self.flatten:
+            stream = maker.add(op, stream)[0]
+        return stream
+
+    def _applied(self, maker: Maker[S], parts: Sequence[S]) -> S:
+        if isinstance(self.apply, Map):
+            return maker.add(self.apply, *parts)[0]
+        if not isinstance(self.apply, Routing):
+            return maker.add(self.apply, _zipped(maker, parts))[0]
+        *data, index = parts
+        pieces = maker.add(Partition(len(self.apply.branches)), _zipped(maker, data), index)
+        pairs = zip(pieces, self.apply.branches, strict=True)
+        branches = [piece if fn is None else maker.add(Map(fn), piece)[0] for piece, fn in pairs]
+        return maker.add(Merge(self.apply.merge), *branches, index)[0]
+
+
+def follow(maker: Maker[S], plan: Plan, stream: S) -> S:
+    """The stream at the end of a plan."""
+    for op in plan.ops:
+        stream = maker.add(op, stream)[0]
+    return stream
+
+
+def _zipped(maker: Maker[S], parts: Sequence[S]) -> S:
+    stream = parts[0]
+    for other in parts[1:]:
+        stream = maker.add(Zip(), stream, other)[0]
+    return stream
+
+
+class _TypeMaker:
+    """Writes rules out on types alone."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    def add(self, op: Primitive, *inputs: StreamType) -> tuple[StreamType, ...]:
+        """The types of the results."""
+        return op.infer(inputs, self._rules)
+
+
+class Rulebook:
+    """All rules of a task.
+
+    `types` are those of inputs and of what rules give, `into` the rules by the type of their result; `cheapest` has
+    for each type the least cost at which a stream of it can be had.
+    """
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self._maker = _TypeMaker(Rules(space.scope.sizes))
+        self.types: list[TypeId] = list(dict.fromkeys(space.inputs))
+        self.rules: dict[Rule, None] = {}
+        known = 0
+        while known < len(self.types) <= _MOST_TYPES:
+            new = frozenset(self.types[known:])
+            known = len(self.types)
+            for rule in list(self._found(new)):
+                self.rules.setdefault(rule)
+                if rule.result not in self.types:
+                    self.types.append(rule.result)
+        self.into: dict[TypeId, list[Rule]] = {type_: [] for type_ in self.types}
+        for rule in self.rules:
+            self.into[rule.result].append(rule)
+        self.cheapest = self._cheapest()
+
+    def remaining(self, goals: Iterable[TypeId]) -> dict[TypeId, int]:
+        """For each type the least cost that it takes from there to some goal; types with no way there are absent."""
+        wanted = [self.space.types[goal] for goal in goals]
+        left: dict[TypeId, int] = {}
+        for type_ in self.types:
+            plans = [plan for plan in self.space.plans(type_) if plan.target in wanted]
+            if plans:
+                left[type_] = min(plan.cost for plan in plans)
+        changed = True
+        while changed:
+            changed = False
+            for rule in self.rules:
+                if rule.result not in left or any(plan.source not in self.cheapest for plan in rule.operands):
+                    continue
+                total = left[rule.result] + rule.cost + sum(self.cheapest[plan.source] for plan in rule.operands)
+                for plan in rule.operands:
+                    cost = total - self.cheapest[plan.source]
+                    if cost < left.get(plan.source, cost + 1):
+                        left[plan.source] = cost
+                        changed = True
+        return left
+
+    def _cheapest(self) -> dict[TypeId, int]:
+        found = dict.fromkeys(self.space.inputs, 0)
+        changed = True
+        while changed:
+            changed = False
+            for rule in self.rules:
+                if all(plan.source in found for plan in rule.operands):
+                    cost = rule.cost + sum(found[plan.source] for plan in rule.operands)
+                    if cost < found.get(rule.result, cost + 1):
+                        found[rule.result] = cost
+                        changed = True
+        return found
+
+    def _found(self, new: frozenset[TypeId]) -> Iterator[Rule]:
+        """Every rule on the types known so far that takes one of those that are new."""
+        by_target: dict[DType, dict[tuple[Dim, ...], list[Plan]]] = {}
+        for type_ in list(self.types):
+            for plan in self.space.plans(type_):
+                by_target.setdefault(plan.target.dtype, {}).setdefault(plan.target.shape, []).append(plan)
+        fns = list(self.space.scope.fns.values())
+        for fn in fns:
+            for plans in _meetings(fn.input, by_target):
+                if any(plan.source in new for plan in plans):
+                    yield from self._made(_folds(fn, plans) if fn.stateful else _maps(fn, plans), plans)
+        for merge in fns:
+            if merge.stateful:
+                yield from self._routings(merge, fns, by_target)
+
+    def _made(self, applications: Iterable[Map | Accum | Scan | Routing], plans: tuple[Plan, ...]) -> Iterator[Rule]:
+        if sum(len(plan.ops) for plan in plans) > _MOST_STRUCTURE:
+            return
+        for apply in applications:
+            try:
+                made = Rule(apply, plans, (), -1, 0).write_last(self._maker, [plan.target for plan in plans])
+            except RuleError:
+                continue
+            flatten = tuple(_without_placeholder(made.shape))
+            for op in flatten:
+                made = self._maker.add(op, made)[0]
+            if self.space.allowed(made):
+                yield Rule(apply, plans, flatten, self.space.intern(made), _COST + sum(plan.cost for plan in plans))
+
+    def _routings(
+        self, merge: Fn, fns: Sequence[Fn], by_target: dict[DType, dict[tuple[Dim, ...], list[Plan]]]
+    ) -> Iterator[Rule]:
+        maps = [fn for fn in fns if not fn.stateful and fn.output == merge.input]
+        for dtype in dict.fromkeys([*(fn.input for fn in maps), merge.input]):
+            branches: list[Fn | None] = [fn for fn in maps if fn.input == dtype]
+            if dtype == merge.input:
+                branches.append(None)
+            for data in _meetings(dtype, by_target):
+                if _common_repeats(data) or _has_placeholder(data[0].target.shape):
+                    continue
+                for bits, index in _indices(data[0].target, by_target, self.space.scope.sizes):
+                    orders = permutations(branches, bits) if len(branches) >= bits else product(branches, repeat=bits)
+                    routings = [Routing(order, merge) for order in islice(orders, _MOST_ORDERS) if any(order)]
+                    yield from self._made(routings, (*data, index))
+
+
+def _meetings(dtype: DType, by_target: dict[DType, dict[tuple[Dim, ...], list[Plan]]]) -> Iterator[tuple[Plan, ...]]:
+    """Plans to streams of one shape that together hold the type, from left to right."""
+    parts = components_of(dtype)
+
+    def rest(start: int, shape: tuple[Dim, ...] | None) -> Iterator[tuple[Plan, ...]]:
+        if start == len(parts):
+            yield ()
+            return
+        for end in range(start + 1, len(parts) + 1):
+            shapes = by_target.get(joined(parts[start:end]), {})
+            for own, plans in shapes.items() if shape is None else [(shape, shapes.get(shape, []))]:
+                for others in list(rest(end, own)) if plans else ():
+                    for plan in plans:
+                        yield (plan, *others)
+
+    return rest(0, None)
+
+
+def _indices(
+    data: StreamType, by_target: dict[DType, dict[tuple[Dim, ...], list[Plan]]], sizes: Mapping[str, int]
+) -> Iterator[tuple[int, Plan]]:
+    """Plans to streams that can route the data, and the number of their bits."""
+    for dtype, shapes in by_target.items():
+        bits = try_evaluate(dtype.length, sizes) if isinstance(dtype, Multihot) else None
+        if bits is None or bits > _MOST_BITS:
+            continue
+        for inner in range(len(data.shape)):
+            for plan in shapes.get(data.shape[inner:], ()):
+                if not plan.repeated:
+                    yield bits, plan
+
+
+def _maps(fn: Fn, plans: tuple[Plan, ...]) -> Iterator[Map]:
+    if len(plans) == 1 and plans[0].ops and plans[0].steps[0].dtype == plans[0].target.dtype:
+        return
+    if not _common_repeats(plans) and not _has_placeholder(plans[0].target.shape):
+        yield Map(fn)
+
+
+def _folds(fn: Fn, plans: tuple[Plan, ...]) -> Iterator[Accum | Scan]:
+    shape = plans[0].target.shape
+    repeated = _common_repeats(plans)
+    for b in range(1, len(shape)):
+        if _has_placeholder(shape) and (ONE in shape[:-1] or b < len(shape) - 1):
+            continue
+        if not repeated:
+            yield Accum(fn, b)
+        if repeated <= set(shape[:b]):
+            yield Scan(fn, b)
+
+
+def _common_repeats(plans: Sequence[Plan]) -> frozenset[Dim]:
+    return frozenset.intersection(*(plan.repeated for plan in plans))
+
+
+def _has_placeholder(shape: Sequence[Dim]) -> bool:
+    """Whether there is a dim of 1 beside others."""
+    return ONE in shape and len(shape) > 1
+
+
+def _without_placeholder(shape: Sequence[Dim]) -> Iterator[Flatten]:
+    dims = list(shape)
+    while _has_placeholder(dims):
+        place = dims.index(ONE)
+        del dims[place]
+        yield Flatten((max(place, 1),))

@@ -1,0 +1,178 @@
+"""Classical synthesis: bottom-up and top-down enumeration that meet at a value, held to the verifier.
+
+It runs the task's functions and its reference, which no proposer may: a baseline, and no language model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice, product
+
+import torch
+from torch import Tensor
+
+from pipeline.synthesis.backward import Backward, Subgoal
+from pipeline.synthesis.budget import Budget, Outcome, OutOfBudget, Reason
+from pipeline.synthesis.build import Builder, Meeting
+from pipeline.synthesis.engine import Engine
+from pipeline.synthesis.forward import Block, Forward, Stream
+from pipeline.synthesis.rules import Rulebook
+from pipeline.synthesis.space import Space, TypeId
+from pipeline.synthesis.values import Index, sane
+from step_runtime.instance import TaskInstance, instances
+from step_runtime.primitives import Copy
+from step_runtime.printer import print_program
+from step_runtime.task import Task
+from step_runtime.verify import Verifier
+
+SEED = 0
+"""Of the one set of data that values are observed on; the verifier has others."""
+_MOST_TOGETHER = 64
+"""Programs that are tried for one more way to an output, where a task has several."""
+
+
+class Search:
+    """One task's search."""
+
+    def __init__(self, task: Task, budget: Budget) -> None:
+        self._start = time.monotonic(), time.process_time()
+        self._task = task.without_impl()
+        self._verifier = Verifier(self._task)
+        instance = min(instances(self._task), key=_numbers)
+        self._space = Space(instance.scope)
+        self._engine = Engine(instance, self._space, budget)
+        self._book = Rulebook(self._space)
+        self._wanted, inputs = self._observed(instance)
+        usual = all(bool(sane(value).all()) for value in self._wanted)
+        self._forward = Forward(self._engine, self._book, inputs, sane_only=usual)
+        self._backward = Backward(self._engine, self._book, self._forward.buckets)
+        self._builder = Builder(self._space, self._forward, self._backward)
+        self._streams: dict[TypeId, tuple[Index, list[int]]] = {type_: (Index(), []) for type_ in self._book.types}
+        self._ways: list[list[Meeting]] = [[] for _ in self._wanted]
+        self._refused: set[str] = set()
+
+    def _observed(self, instance: TaskInstance) -> tuple[list[Tensor], dict[TypeId, Tensor]]:
+        """The outputs' values, and those of the inputs by type."""
+        data = instance.draw(SEED)
+        wanted = []
+        for type_, parts in zip(self._space.outputs, instance.reference(), strict=True):
+            wanted.append(self._engine.layout(self._space.types[type_]).pack(parts, 1))
+        inputs: dict[TypeId, list[Tensor]] = {}
+        for type_, parts in zip(self._space.inputs, data.values(), strict=True):
+            inputs.setdefault(type_, []).append(self._engine.layout(self._space.types[type_]).pack(parts, 1))
+        return wanted, {type_: torch.cat(values) for type_, values in inputs.items()}
+
+    def run(self) -> Outcome:
+        """Searches until there is a program, the budget is used up, or there is nothing left to try."""
+        reason: Reason | None = "exhausted"
+        impl = length = None
+        try:
+            for meetings in self._meetings():
+                program = self._builder.program(meetings)
+                text = print_program(program)
+                if text not in self._refused:
+                    if self._verifier.verify(text).passed:
+                        impl, reason = text, None
+                        length = sum(not isinstance(node.op, Copy) for node in program.nodes)
+                        break
+                    self._refused.add(text)
+        except OutOfBudget as error:
+            reason = error.reason
+        buckets = [bucket for by_cost in self._forward.buckets.values() for bucket in by_cost.values()]
+        return Outcome(
+            impl,
+            reason,
+            time.monotonic() - self._start[0],
+            time.process_time() - self._start[1],
+            self._engine.candidates,
+            sum(len(bucket.values) for bucket in buckets),
+            sum(len(goals.values) for goals in self._backward.sets),
+            len(self._refused),
+            length,
+        )
+
+    def _meetings(self) -> Iterator[tuple[Meeting, ...]]:
+        """A meeting for every output, in all ways found."""
+        for meeting in self._found():
+            output = self._builder.output(meeting.subgoal)
+            others = [ways if place != output else [meeting] for place, ways in enumerate(self._ways)]
+            self._ways[output].append(meeting)
+            yield from islice(product(*others), _MOST_TOGETHER)
+
+    def _found(self) -> Iterator[Meeting]:
+        """Where streams and subgoals meet, in turns: whoever has tried less goes on."""
+        for output, value in enumerate(self._wanted):
+            before = len(self._backward.sets)
+            self._backward.add_output(output, value)
+            for number in range(before, len(self._backward.sets)):
+                yield from self._met_from_above(number)
+        for type_ in dict.fromkeys(self._space.inputs):
+            yield from self._filled(type_, 0)
+        spent = {"up": 0, "down": 0}
+        forward = self._forward.run(self._book.remaining(self._space.outputs))
+        ended = False
+        while not (ended and self._backward.idle):
+            before = self._engine.candidates
+            down = ended or (not self._backward.idle and spent["down"] <= spent["up"])
+            if down:
+                new = self._backward.step()
+                if new is not None:
+                    yield from self._met_from_above(new)
+            else:
+                made = next(forward, None)
+                ended = made is None
+                if isinstance(made, Block):
+                    for row, subgoal in self._backward.find(made.type, made.values):
+                        yield Meeting(made.origin.made(row), subgoal)
+                elif made is not None:
+                    yield from self._filled(*made)
+            spent["down" if down else "up"] += self._engine.candidates - before
+
+    def _filled(self, type_: TypeId, cost: int) -> Iterator[Meeting]:
+        """Makes a full bucket known; inputs are met here, other streams were when they were made."""
+        bucket = self._forward.buckets[type_][cost]
+        index, costs = self._streams[type_]
+        index.add(bucket.values)
+        costs.append(cost)
+        if not cost:
+            for row, subgoal in self._backward.find(type_, bucket.values):
+                yield Meeting(Stream(type_, cost, row), subgoal)
+        self._backward.offer(type_, cost)
+
+    def _met_from_above(self, number: int) -> Iterator[Meeting]:
+        goals = self._backward.sets[number]
+        index, costs = self._streams[goals.type]
+        for row, block, other in index.find(goals.values):
+            yield Meeting(Stream(goals.type, costs[block], other), Subgoal(number, row))
+
+
+def synthesize(task: Task, budget: Budget | None = None) -> Outcome:
+    """Searches for a program of a task, whose code runs in this process; see `session` for where it may hang.
+
+    Raises:
+        TaskError: the task's own code failed.
+    """
+    start = time.monotonic()
+    with _double():
+        try:
+            return Search(task, budget or Budget()).run()
+        except OutOfBudget as error:
+            return Outcome(None, error.reason, time.monotonic() - start)
+
+
+@contextmanager
+def _double() -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _numbers(instance: TaskInstance) -> int:
+    """Numbers in all inputs."""
+    return sum(part.numel() for parts in instance.draw(SEED).values() for part in parts)

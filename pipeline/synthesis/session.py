@@ -1,0 +1,57 @@
+"""Searches for many tasks in worker processes that may be killed, as authors' functions may hang."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from pipeline.judge import MEMORY
+from pipeline.pool import WorkerLost, WorkerPool
+from pipeline.synthesis.budget import Budget, Outcome, Reason
+
+if TYPE_CHECKING:
+    from step_runtime.task import Task
+
+_GRACE = 20.0
+"""Seconds beyond its budget after which a search is killed: for the task's compilation and the last verification."""
+_REASONS: dict[str, Reason] = {"time-limit": "time", "memory-limit": "memory"}
+
+
+def search_all(tasks: Sequence[Task], budget: Budget, workers: int) -> Iterator[tuple[Task, Outcome]]:
+    """What each search comes to, in the order of tasks; so many run at a time, and all end where this is left early.
+
+    Raises:
+        TaskError: a task's own code failed.
+    """
+    from step_runtime.task import dump_task
+
+    limit = budget.seconds + _GRACE
+    with WorkerPool(workers, seconds=limit, memory=MEMORY, initializer=_settle, preload=[__name__]) as pool:
+        try:
+            found = [pool.submit(_search, task.name, dump_task(task.without_impl()), budget) for task in tasks]
+            for task, future in zip(tasks, found, strict=True):
+                yield task, _outcome(future, limit)
+        finally:
+            pool.kill_workers()
+
+
+def _outcome(future: Future[Outcome], limit: float) -> Outcome:
+    try:
+        return future.result()
+    except WorkerLost as error:
+        return Outcome(None, _REASONS.get(error.code, "crashed"), limit)
+
+
+def _search(name: str, content: str, budget: Budget) -> Outcome:
+    """Runs in a worker."""
+    from pipeline.synthesis.search import synthesize
+    from step_runtime.task import loads_task
+
+    return synthesize(loads_task(content, name), budget)
+
+
+def _settle() -> None:
+    import torch
+
+    torch.set_num_threads(1)

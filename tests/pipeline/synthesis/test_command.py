@@ -1,0 +1,86 @@
+"""`pipeline.generate --proposer search` holds these.
+
+- It needs no program and no LM, and takes no option that only they use.
+- What it writes verifies; what it does not find, it says so of, with the reason and exit code 1.
+- A function that never returns costs its task alone.
+- Commands that measure pass@k refuse it, and say where it is to be had.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline import compile as compile_command
+from pipeline import evaluate, generate
+from pipeline.errors import run_command
+from pipeline.synthesis import Budget, session
+from step_runtime import verify
+from step_runtime.task import dump_task, load_task
+from tests.pipeline.synthesis.small import of_scalars
+
+
+def run(*argv: str) -> int:
+    return run_command(generate.NAME, generate.main, [*argv, "--proposer", "search"])
+
+
+def test_a_task_is_solved_without_an_lm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Written as a task that verifies; the result tells what the search did."""
+    assert run("gemm/1", "-o", str(tmp_path), "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["solved"] == ["gemm/1"] and told["tasks"]["gemm/1"]["candidates"] > 0
+    assert verify(load_task(tmp_path / "gemm" / "1.yaml")).passed
+
+
+def test_what_is_not_found_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With exit code 1, the reason, and no file."""
+    assert run("gemm/1", "norm/1", "--max-candidates", "500", "-o", str(tmp_path), "--format", "text") == 1
+    out = capsys.readouterr().out
+    assert "gemm/1: verified" in out
+    assert "norm/1: no program found" in out and "--max-candidates gives more" in out
+    assert [path.name for path in tmp_path.rglob("*.*")] == ["1.step"]
+
+
+@pytest.mark.parametrize("option", ["--program none", "--lm embedded", "--samples 3", "--seed 1"])
+def test_options_of_an_lm_are_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """They would do nothing."""
+    assert run("gemm/1", *option.split()) == 2
+    assert f"{option.split()[0]}: `--proposer search` asks no LM" in capsys.readouterr().err
+
+
+def test_candidates_and_programs_belong_to_one_proposer_each(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without `search` a program must be named, and candidates are not counted."""
+    assert run_command(generate.NAME, generate.main, ["gemm/1"]) == 2
+    assert "--program" in capsys.readouterr().err
+    argv = ["gemm/1", "--program", "none", "--max-candidates", "5"]
+    assert run_command(generate.NAME, generate.main, argv) == 2
+    assert "--max-candidates: only `--proposer search`" in capsys.readouterr().err
+
+
+def test_commands_that_measure_pass_at_k_refuse_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """As a bad option, in one line that names the command that has it."""
+    for command, argv in ((compile_command, ["--optimizer", "none"]), (evaluate, ["--program", "none"])):
+        assert run_command(command.NAME, command.main, [*argv, "--proposer", "search"]) == 2
+        message = capsys.readouterr().err
+        assert "pass@k" in message and "pipeline.generate" in message and message.count("\n") == 1
+
+
+def test_a_function_that_hangs_costs_its_task_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its worker is killed when the time is up, and the next task is solved."""
+    monkeypatch.setattr(session, "_GRACE", 5.0)
+    loop = "[input[0] for _ in iter(int, 1)]"
+    hanging = of_scalars({"hang": (loop, 1)}, "input_data['E0'] * 2").named("hanging")
+    easy = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] * 2").named("easy")
+    found = [outcome for _, outcome in session.search_all([hanging, easy], Budget(seconds=1), 1)]
+    assert (found[0].impl, found[0].reason) == (None, "time")
+    assert found[1].impl is not None
+
+
+def test_the_task_s_own_program_is_not_seen() -> None:
+    """An `impl` that is there does not reach the worker: a wrong one is not given back, and a right one not needed."""
+    given = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] * 2").model_copy(update={"impl": "return E0"})
+    assert "impl" in dump_task(given)
+    ((_, outcome),) = session.search_all([given], Budget(seconds=30), 1)
+    assert outcome.impl == "E1 = step.Map(fn=fn_double).apply(E0)\nreturn E1\n"
