@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +15,11 @@ from pipeline.errors import LMUnavailable, UsageError
 if TYPE_CHECKING:
     import dspy
 
-    from optimizers import Domain
+    from optimizers import Budget, Domain
     from pipeline.agent import Agent, GuardianMode
     from pipeline.metric import Metric
+    from pipeline.program import SavedProgram
+    from pipeline.proposer import ProposerKind
 
 NO_PROGRAM = "none"
 GO_ON = "To go on, run the same command again: answers that an LM was paid for come from the cache"
@@ -29,11 +31,21 @@ class Arguments(argparse.Namespace):
     program: str
     lm: str | None
     api_base: str | None
+    max_tokens: int
+    timeout: float
+    batch_n: int
     guardian: GuardianMode | None
+    proposer: ProposerKind | None
+    refine: int | None
+    no_ir: bool | None
     samples: int
     temperatures: tuple[float, ...]
     threads: int | None
     seed: int
+    max_tokens_total: int | None
+    max_usd: float | None
+    max_minutes: float | None
+    verdict_cache: str | None
 
 
 @dataclass(frozen=True)
@@ -45,55 +57,19 @@ class Asked:
     threads: int
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Which program, which LM, and how answers are drawn."""
+def add_options(parser: argparse.ArgumentParser, proposers: Sequence[str] = options.PROPOSERS) -> None:
+    """Which program, which LM, how answers are drawn, and when to stop."""
     parser.add_argument(
         "--program",
         metavar="P",
-        required=True,
+        required=options.SEARCH not in proposers,
         help=f"a compiled program, such as pipeline.compile writes; `{NO_PROGRAM}`: the agent as it is, uncompiled",
     )
-    group = parser.add_argument_group("the LM")
-    group.add_argument(
-        "--lm",
-        metavar="MODEL",
-        help="a DSPy/LiteLLM model string such as openai/gpt-4o, or `embedded`: offline, no key"
-        " (default: the one that the program was compiled with, else embedded)",
-    )
-    group.add_argument("--api-base", metavar="URL", help="the address of an OpenAI-compatible server")
-    group.add_argument(
-        "--guardian",
-        choices=options.GUARDIANS,
-        help=f"with `--program {NO_PROGRAM}`: what mends a proposal that reuses a stream (default: gated)",
-    )
-    group = parser.add_argument_group("sampling")
-    group.add_argument(
-        "--samples",
-        metavar="N",
-        type=options.at_least(1),
-        default=64,
-        help="answers per task and temperature, at most (default: %(default)s)",
-    )
-    group.add_argument(
-        "--temperatures",
-        metavar="T,T",
-        type=options.temperatures,
-        default=(0.4, 0.7, 1.0),
-        help="sampling temperatures, with commas between (default: 0.4,0.7,1.0)",
-    )
-    group.add_argument(
-        "--threads",
-        metavar="N",
-        type=options.at_least(1),
-        help="answers drawn at a time; the results don't depend on it (default: 16; embedded: one a core)",
-    )
-    group.add_argument(
-        "--seed",
-        metavar="N",
-        type=options.at_least(0),
-        default=0,
-        help="the same seed gives the same answers (default: %(default)s)",
-    )
+    options.add_lm(parser, default=None)
+    options.add_agent(parser, compiled=True, proposers=proposers)
+    options.add_sampling(parser, learning=False)
+    options.add_verdict_cache(parser)
+    options.add_budget(parser, learning=False)
 
 
 def make(args: Arguments) -> Asked:
@@ -105,19 +81,67 @@ def make(args: Arguments) -> Asked:
     """
     import dspy
 
-    from pipeline.agent import Agent
     from pipeline.lm import EMBEDDED, make_lm
     from pipeline.program import load_program, read_program
 
     compiled = None if args.program == NO_PROGRAM else read_program(Path(args.program))
-    if compiled and args.guardian not in (None, compiled.guardian):
-        raise UsageError(f"--guardian: this program was compiled with {compiled.guardian}; leave the option out")
+    if compiled:
+        _refuse_others(args, compiled)
     model = args.lm or (compiled.lm if compiled else None) or EMBEDDED
-    lm = make_lm(model, args.api_base)
+    lm = make_lm(model, args.api_base, **options.of_lm(args))
     with dspy.context(lm=lm):
-        agent = load_program(args.program) if compiled else Agent(args.guardian or "gated")
-    embedded = model.partition("/")[0] == EMBEDDED
-    return Asked(agent, lm, args.threads or (options.cores() if embedded else 16))
+        agent = load_program(args.program) if compiled else new_agent(args)
+    refuse_tools(agent.proposer.kind, lm.model)
+    return Asked(agent, lm, args.threads or threads(model))
+
+
+def new_agent(args: argparse.Namespace) -> Agent:
+    """The uncompiled agent that the options of `options.add_agent` describe.
+
+    Raises:
+        UsageError: a base prompt can't be used.
+    """
+    from pipeline.agent import Agent
+
+    return Agent(
+        args.guardian or "gated", proposer=args.proposer or "predict", refine=args.refine or 0, ir=not args.no_ir
+    )
+
+
+def refuse_tools(proposer: str | None, model: str) -> None:
+    """Raises `UsageError` if tools are to be called by an LM that calls none."""
+    from pipeline.lm import EMBEDDED
+
+    if proposer == "react" and model.partition("/")[0] == EMBEDDED:
+        raise UsageError("--proposer react: the embedded LM calls no tools; name another with --lm, or use `predict`")
+
+
+def threads(model: str) -> int:
+    """Requests in flight: the embedded LM computes, so that more than the cores would not help it; others wait."""
+    from pipeline.lm import EMBEDDED
+
+    return options.cores() if model.partition("/")[0] == EMBEDDED else 16
+
+
+def budget(args: argparse.Namespace) -> Budget:
+    """The limits that the options name."""
+    from optimizers import Budget
+
+    iterations = getattr(args, "max_iterations", None)
+    return Budget(iterations, args.max_tokens_total, args.max_usd, args.max_minutes)
+
+
+def _refuse_others(args: Arguments, compiled: SavedProgram) -> None:
+    """Raises `UsageError` if an option contradicts what a compiled program says of itself."""
+    known = {
+        "guardian": compiled.guardian, "proposer": compiled.proposer, "refine": compiled.refine,
+        "no_ir": not compiled.ir,
+    }  # fmt: skip
+    for name, value in known.items():
+        if getattr(args, name) not in (None, value):
+            option = f"--{name.replace('_', '-')}"
+            told = "with the structural IR" if name == "no_ir" else f"with {value}"
+            raise UsageError(f"{option}: this program was compiled {told}; leave the option out")
 
 
 def domain() -> Domain:
@@ -128,31 +152,38 @@ def domain() -> Domain:
 
 
 @contextmanager
-def working(lm: dspy.LM) -> Iterator[Metric]:
+def working(lm: dspy.LM, verdict_cache: str | None = None) -> Iterator[Metric]:
     """The metric to judge answers by; in this context requests go to `lm`, and faults end the command.
 
-    Answers are verified in worker processes, one a core, which are gone when the context is left.
+    Answers are verified in worker processes, one a core, which are gone when the context is left. Verdicts are kept in
+    the folder `verdict_cache`, if one is named.
 
     Raises:
         LMUnavailable: the LM can't be used.
-        UsageError: a task's own code failed, or an optimizer lacks something.
+        UsageError: a task's own code failed, an optimizer lacks something, or the folder can't be used.
     """
     import dspy
     from dspy.utils.exceptions import LMError
 
     from optimizers import MetricError, OptimizerError
     from pipeline.judge import verification_pool
+    from pipeline.lm import reason
     from pipeline.metric import Metric
+    from pipeline.verdicts import VerdictStore
     from signatures import YAMLAdapter
     from step_runtime.errors import TaskError
 
     try:
-        with dspy.context(lm=lm, adapter=YAMLAdapter()), verification_pool(options.cores()) as workers:
-            yield Metric(workers)
+        with (
+            dspy.context(lm=lm, adapter=YAMLAdapter()),
+            VerdictStore(Path(verdict_cache)) if verdict_cache else nullcontext() as verdicts,
+            verification_pool(options.cores()) as workers,
+        ):
+            yield Metric(workers, verdicts)
             # Whoever is still at work was given up, as after an interrupt.
             workers.kill_workers()
     except LMError as error:
-        raise LMUnavailable(f"{lm.model}: {error}") from None
+        raise LMUnavailable(f"{lm.model}: {reason(error, lm.model, lm.kwargs.get('api_base'))}") from None
     except MetricError as error:
         if isinstance(error.__cause__, TaskError):
             raise UsageError(str(error.__cause__)) from None

@@ -36,11 +36,11 @@ def make_parser() -> Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the script."""
     args = make_parser().parse_args(argv)
-    from pipeline.tasks import load_task_named
+    from pipeline.tasks import load_task_named, scopes
     from step_runtime.codegen import generate_test
 
     task = load_task_named(args.task)
-    script = generate_test(task, read_program(args, task), dtype=args.dtype)
+    script = generate_test(task, read_program(args, task), dtype=args.dtype, scopes=scopes(task))
     if args.output is None:
         sys.stdout.write(script)
         return Exit.OK

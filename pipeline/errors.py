@@ -2,6 +2,7 @@
 
     PipelineError
     ├── UsageError        2  an option, a task file or a program file is wrong
+    ├── RecordError       2  what was done can't be put on record: the store is away, the disk full
     └── LMUnavailable     3  the LM can't be used: no key, refused, unreachable, nothing left to spend
 
 A wrong answer of an LM is none of these: it is data (a verdict). The message of each is one that a person can act on:
@@ -36,6 +37,10 @@ class PipelineError(Exception):
 
 class UsageError(PipelineError):
     """What the person typed, or a file that they named, can't be used."""
+
+
+class RecordError(PipelineError):
+    """The record of a run can't be written any longer: the store is away, the disk full."""
 
 
 class LMUnavailable(PipelineError):

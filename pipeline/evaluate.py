@@ -172,13 +172,14 @@ def _evaluate(
             run_id = recorder.run_id
         console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
         observers.append(stack.enter_context(ProgressDisplay(console, args.samples)))
-        metric = stack.enter_context(asking.working(asked.lm))
+        metric = asked.agent.judge.metric = stack.enter_context(asking.working(asked.lm, args.verdict_cache))
         optimizer = SinglePass(
             metric,
             args.samples,
             temperatures=args.temperatures,
             threads=asked.threads,
             seed=args.seed,
+            budget=asking.budget(args),
             domain=asking.domain(),
             observers=observers,
         )
@@ -197,6 +198,9 @@ def _params(args: Arguments, asked: asking.Asked, tasks: Sequence[Task], command
         "program": args.program,
         "lm": asked.lm.model,
         "guardian": asked.agent.guardian.mode,
+        "proposer": asked.agent.proposer.kind,
+        "refine": asked.agent.refine,
+        "no_ir": not asked.agent.ir,
         "samples": args.samples,
         "temperatures": ",".join(map(str, args.temperatures)),
         "seed": args.seed,
@@ -232,6 +236,9 @@ def _end(experience: Experience) -> Exit:
     if experience.stopped in ("interrupted", "failed"):
         tell(f"{experience.message}; the figures above are of what was done. {asking.GO_ON}")
         return Exit.INTERRUPTED if experience.stopped == "interrupted" else Exit.LM
+    if experience.stopped == "budget":
+        tell(f"{experience.message}; the figures above are of what was done")
+        return Exit.OK if experience.attempts else Exit.LM
     return Exit.OK
 
 

@@ -27,15 +27,21 @@ EPILOG = """\
 examples:
   python -m pipeline.generate my_task.yaml --program mlruns/programs/adaptive-embedded-1234abcd.json
   python -m pipeline.generate 'my_tasks/*.yaml' --program P -o solved --lm openai/gpt-4o --samples 16
+  python -m pipeline.generate my_task.yaml --proposer search --max-minutes 5
 
 exit codes: 0 every task has a verified program, 1 some task has none, 2 a bad option or file, 3 the LM can't be used,
 130 interrupted (what was verified is kept)"""
 ENDINGS = {"yaml": (".yaml",), "text": (".step",), "both": (".yaml", ".step")}
 
 
+SEARCH_OPTIONS = {"task", "proposer", "max_minutes", "max_candidates", "output", "format", "force", "json"}
+"""What else may be given with `--proposer search`, which asks no LM."""
+
+
 class Arguments(asking.Arguments):
     """The command's options, as parsed."""
 
+    max_candidates: int | None
     task: list[str]
     output: str | None
     format: str
@@ -49,7 +55,19 @@ def make_parser() -> options.Parser:
     parser.add_argument(
         "task", metavar="TASK", nargs="+", help="task files, folders, patterns, or benchmark names such as gemm/1"
     )
-    asking.add_options(parser)
+    asking.add_options(parser, (*options.PROPOSERS, options.SEARCH))
+    group = parser.add_argument_group(
+        f"with `--proposer {options.SEARCH}`",
+        "classical synthesis, which runs the task's functions and reference on data: no LM, no --program;"
+        " --max-minutes is then for each task (default: 1)",
+    )
+    group.add_argument(
+        "--max-candidates",
+        metavar="N",
+        type=options.at_least(1),
+        help="streams computed for a task, at most; given the time, the same number gives the same result anywhere"
+        " (default: 20 million)",
+    )
     group = parser.add_argument_group("results")
     group.add_argument(
         "-o", "--output", metavar="DIR", help="write them to files in this folder (default: on stdout alone)"
@@ -67,12 +85,16 @@ def make_parser() -> options.Parser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Generates; see the exit codes."""
-    args = make_parser().parse_args(argv, namespace=Arguments())
+    parser = make_parser()
+    args = parser.parse_args(argv, namespace=Arguments())
+    _check_proposer(args, options.given(parser, argv))
 
     from pipeline.tasks import load_tasks
 
     tasks = load_tasks(args.task)
     files = _files(args, tasks)
+    if args.proposer == options.SEARCH:
+        return _synthesize(args, tasks, files)
     asked = asking.make(args)
 
     from optimizers import Sampling
@@ -82,14 +104,62 @@ def main(argv: Sequence[str] | None = None) -> int:
     drawn = len(args.temperatures) * args.samples
     tell(f"{len(tasks)} tasks, {asked.lm.model}, program {args.program}, up to {drawn} answers a task")
     sampling = Sampling(args.samples, args.temperatures, asked.threads, args.seed)
-    with asking.working(asked.lm) as metric:
-        search = draw(asked.agent, tasks, Sampler(metric, sampling), lambda name: tell(f"{name}: verified"))
-    written = {task.name: _write(task, search, files[task.name]) for task in tasks}
+    with asking.working(asked.lm, args.verdict_cache) as metric:
+        asked.agent.judge.metric = metric
+        sampler, limits = Sampler(metric, sampling), asking.budget(args)
+        search = draw(asked.agent, tasks, sampler, lambda name: tell(f"{name}: verified"), limits)
+    found = {task.name: search.found(task.name) for task in tasks}
+    impls = {name: str(answer.outputs["impl"]) if answer else None for name, answer in found.items()}
+    written = {task.name: _write(task, impls[task.name], files[task.name]) for task in tasks}
     if args.json:
         print(json.dumps(as_json(tasks, search, written) | {"program": args.program, "lm": asked.lm.model}))
     else:
         print("\n\n".join(told(task, search, written[task.name]) for task in tasks))
     return _end(tasks, search)
+
+
+def _check_proposer(args: Arguments, given: set[str]) -> None:
+    """Raises `UsageError` for options that the proposer has no use for, or lacks."""
+    if args.proposer != options.SEARCH:
+        if not args.program:
+            raise UsageError(f"--program: name a compiled program, or `{asking.NO_PROGRAM}` (--help shows the options)")
+        if args.max_candidates:
+            raise UsageError("--max-candidates: only `--proposer search` counts candidates; leave the option out")
+    for name in sorted(given - SEARCH_OPTIONS) if args.proposer == options.SEARCH else ():
+        raise UsageError(f"--{name.replace('_', '-')}: `--proposer search` asks no LM; leave the option out")
+
+
+def _synthesize(args: Arguments, tasks: Sequence[Task], files: dict[str, list[Path]]) -> int:
+    """As `main`, without an LM."""
+    from pipeline.synthesis import Budget, Outcome, results, session
+    from step_runtime.errors import TaskError
+
+    default = Budget()
+    seconds = args.max_minutes * 60 if args.max_minutes else default.seconds
+    budget = Budget(seconds, args.max_candidates or default.candidates, default.numbers)
+    tell(f"{len(tasks)} tasks, classical synthesis, up to {seconds:g} s and {budget.candidates:,} candidates a task")
+    outcomes: dict[str, Outcome] = {}
+    stopped = False
+    try:
+        for task, outcome in session.search_all(tasks, budget, min(options.cores(), len(tasks))):
+            outcomes[task.name] = outcome
+            tell(f"{task.name}: {'verified' if outcome.impl else 'nothing found'}")
+    except TaskError as error:
+        raise UsageError(str(error)) from None
+    except KeyboardInterrupt:
+        stopped = True
+    written = {task.name: _write(task, outcomes[task.name].impl, files[task.name]) for task in tasks
+               if task.name in outcomes}  # fmt: skip
+    if args.json:
+        print(json.dumps(results.as_json(tasks, outcomes, written)))
+    else:
+        print(
+            "\n\n".join(results.told(task.name, outcomes.get(task.name), written.get(task.name, ())) for task in tasks)
+        )
+    if stopped:
+        tell("interrupted; what was verified is kept, see above")
+        return Exit.INTERRUPTED
+    return Exit.OK if all(outcome.impl for outcome in outcomes.values()) else Exit.NO
 
 
 def as_json(tasks: Sequence[Task], search: Search, written: dict[str, list[Path]]) -> dict[str, Any]:
@@ -143,14 +213,12 @@ def _files(args: Arguments, tasks: Sequence[Task]) -> dict[str, list[Path]]:
     return files
 
 
-def _write(task: Task, search: Search, files: Sequence[Path]) -> list[Path]:
+def _write(task: Task, impl: str | None, files: Sequence[Path]) -> list[Path]:
     """Writes the task's program, if there is one, and gives the files written."""
     from step_runtime.task import dump_task
 
-    answer = search.found(task.name)
-    if answer is None:
+    if impl is None:
         return []
-    impl = str(answer.outputs["impl"])
     solved = task.model_copy(update={"impl": impl})
     for path in files:
         asking.write(path, dump_task(solved) if path.suffix == ".yaml" else impl.rstrip() + "\n")
@@ -177,10 +245,13 @@ def _indented(text: str) -> str:
 
 def _end(tasks: Sequence[Task], search: Search) -> Exit:
     """The exit code, once stderr has been told what is not as it should be."""
-    if search.stopped:
+    solved = all(search.found(task.name) for task in tasks)
+    if search.stopped == "budget":
+        tell(f"{search.message}; what was verified is kept, see above")
+    elif search.stopped:
         tell(f"{search.message}; what was verified is kept, see above. {asking.GO_ON}")
         return Exit.INTERRUPTED if search.stopped == "interrupted" else Exit.LM
-    return Exit.OK if all(search.found(task.name) for task in tasks) else Exit.NO
+    return Exit.OK if solved else Exit.NO
 
 
 def tell(message: str) -> None:

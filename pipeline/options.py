@@ -8,12 +8,19 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, NoReturn
 
 from pipeline.errors import UsageError
 
 GUARDIANS = ("gated", "paper", "compiler", "none")
+PROPOSERS = ("predict", "cot", "react")
+SEARCH = "search"
+"""No proposer of the agent's but classical synthesis, in its place."""
+FREE_ON_RESUME = {
+    *("api_base", "timeout", "batch_n", "threads", "verdict_cache"),
+    *("max_iterations", "max_tokens_total", "max_usd", "max_minutes"),
+}
 _ABSENT = object()
 
 
@@ -49,6 +56,18 @@ def at_least(minimum: int) -> Callable[[str], int]:
     return convert
 
 
+def one_of(known: Sequence[str], elsewhere: Mapping[str, str]) -> Callable[[str], str]:
+    """A converter for one of some words; `elsewhere` tells of words that only other commands know."""
+
+    def convert(text: str) -> str:
+        if text not in known:
+            reason = f" ({elsewhere[text]})" if text in elsewhere else ""
+            raise argparse.ArgumentTypeError(f"expected one of {', '.join(known)}, got {text!r}{reason}")
+        return text
+
+    return convert
+
+
 def positive(text: str) -> float:
     """A converter for finite numbers above 0."""
     try:
@@ -58,6 +77,14 @@ def positive(text: str) -> float:
     if not (math.isfinite(value) and value > 0):
         raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
     return value
+
+
+def temperature(text: str) -> float:
+    """A converter for one sampling temperature, from 0 to 2."""
+    values = temperatures(text)
+    if len(values) > 1:
+        raise argparse.ArgumentTypeError(f"expected one number from 0 to 2, got {text!r}")
+    return values[0]
 
 
 def temperatures(text: str) -> tuple[float, ...]:
@@ -71,22 +98,81 @@ def temperatures(text: str) -> tuple[float, ...]:
     return values
 
 
-def add_lm(parser: argparse.ArgumentParser) -> None:
-    """Which LM writes the programs."""
+def add_lm(parser: argparse.ArgumentParser, default: str | None = "embedded", *, several: bool = False) -> None:
+    """Which LM writes the programs, or which `several` do; without a default it is the compiled program's."""
     group = parser.add_argument_group("the LM")
+    told = default or "the one that the program was compiled with, else embedded"
     group.add_argument(
         "--lm",
         metavar="MODEL",
-        default="embedded",
-        help="a DSPy/LiteLLM model string such as openai/gpt-4o, or `embedded`: offline, no key (default: %(default)s)",
+        nargs="+" if several else None,
+        default=[default] if several else default,
+        help=f"a DSPy/LiteLLM model string such as openai/gpt-4o, or `embedded`: offline, no key (default: {told})",
     )
     group.add_argument("--api-base", metavar="URL", help="the address of an OpenAI-compatible server")
     group.add_argument(
+        "--max-tokens",
+        metavar="N",
+        type=at_least(1),
+        default=4096,
+        help="of an answer, thoughts included; what is cut off is counted (default: %(default)s)",
+    )
+    group.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=positive,
+        default=600.0,
+        help="without a byte of an answer; the request is then made again (default: %(default)g)",
+    )
+    group.add_argument(
+        "--batch-n",
+        metavar="N",
+        type=at_least(1),
+        default=1,
+        help="answers that one request asks for, where the provider has `n`: the prompt is then paid once"
+        " (default: %(default)s)",
+    )
+
+
+def of_lm(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings of `pipeline.lm.make_lm` that the options name, beside the model and its address."""
+    return {"max_tokens": args.max_tokens, "timeout": args.timeout, "n": args.batch_n}
+
+
+def add_agent(parser: argparse.ArgumentParser, *, compiled: bool = False, proposers: Sequence[str] = PROPOSERS) -> None:
+    """How the agent is made; a compiled program says so itself, and then there are no defaults."""
+    told = "the agent (that of a compiled program is in its file)" if compiled else "the agent"
+    group = parser.add_argument_group(told)
+    group.add_argument(
         "--guardian",
         choices=GUARDIANS,
-        default="gated",
+        default=None if compiled else "gated",
         help="what mends a proposal that reuses a stream: `gated`, the LM, asked where the exact check says so;"
-        " `paper`, the LM, asked about every proposal; `compiler`, a pass without an LM (default: %(default)s)",
+        " `paper`, the LM, asked about every proposal; `compiler`, a pass without an LM; `none` (default: gated)",
+    )
+    group.add_argument(
+        "--proposer",
+        metavar=f"{{{','.join(proposers)}}}",
+        type=one_of(proposers, {SEARCH: "it runs what it tries, and has no part in pass@k: see pipeline.generate"}),
+        default=None if compiled else "predict",
+        help="`predict`, a program at once; `cot`, with reasoning first; `react`, in turns with tools that check types"
+        " and shapes and verify on solved examples"
+        + ("; `search`, no proposer of the agent's: see below" if SEARCH in proposers else "")
+        + " (default: predict)",
+    )
+    group.add_argument(
+        "--refine",
+        metavar="K",
+        type=at_least(0),
+        default=None if compiled else 0,
+        help="let the LM repair a refused answer up to K times by what the verifier says; it stays one answer"
+        " (default: 0)",
+    )
+    group.add_argument(
+        "--no-ir",
+        action="store_true",
+        default=None if compiled else False,
+        help="prompts in bare Python, without the structural IR: an ablation of the paper's",
     )
 
 
@@ -100,15 +186,16 @@ def add_tasks(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_sampling(parser: argparse.ArgumentParser) -> None:
-    """How answers are drawn."""
+def add_sampling(parser: argparse.ArgumentParser, *, learning: bool = True) -> None:
+    """How answers are drawn, by an optimizer that learns or by a command that asks a program as it is."""
     group = parser.add_argument_group("sampling")
+    often = "in an iteration" if learning else "at most"
     group.add_argument(
         "--samples",
         metavar="N",
         type=at_least(1),
         default=64,
-        help="answers per task and temperature in an iteration (default: %(default)s)",
+        help=f"answers per task and temperature, {often} (default: %(default)s)",
     )
     group.add_argument(
         "--temperatures",
@@ -117,13 +204,14 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
         default=(0.4, 0.7, 1.0),
         help="sampling temperatures, with commas between (default: 0.4,0.7,1.0)",
     )
-    group.add_argument(
-        "--granularity",
-        metavar="M",
-        type=at_least(1),
-        default=3,
-        help="levels of difficulty that solved tasks are sorted into (default: %(default)s)",
-    )
+    if learning:
+        group.add_argument(
+            "--granularity",
+            metavar="M",
+            type=at_least(1),
+            default=3,
+            help="levels of difficulty that solved tasks are sorted into (default: %(default)s)",
+        )
     group.add_argument(
         "--threads",
         metavar="N",
@@ -135,7 +223,7 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=at_least(0),
         default=0,
-        help="the same seed gives the same run (default: %(default)s)",
+        help=f"the same seed gives the same {'run' if learning else 'answers'} (default: %(default)s)",
     )
 
 
@@ -156,15 +244,26 @@ def add_tuning(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_budget(parser: argparse.ArgumentParser) -> None:
+def add_budget(parser: argparse.ArgumentParser, *, learning: bool = True) -> None:
     """When to stop although tasks are unsolved; the answers until then are kept."""
     group = parser.add_argument_group("budget (none by default; a run that reaches one ends with what it has)")
-    group.add_argument("--max-iterations", metavar="N", type=at_least(1))
+    if learning:
+        group.add_argument("--max-iterations", metavar="N", type=at_least(1))
     group.add_argument(
         "--max-tokens-total", metavar="N", type=at_least(1), help="prompt and completion tokens together"
     )
     group.add_argument("--max-usd", metavar="X", type=positive, help="needs an LM with a known price")
     group.add_argument("--max-minutes", metavar="X", type=positive)
+
+
+def add_verdict_cache(parser: argparse.ArgumentParser) -> None:
+    """Where verdicts are kept between runs."""
+    parser.add_argument(
+        "--verdict-cache",
+        metavar="DIR",
+        help="keep verdicts in this folder, and verify no program again that it knows; any number of runs may share it."
+        " Not for tasks whose code reads what is not in their files (default: verdicts end with the run)",
+    )
 
 
 def add_earlier(parser: argparse.ArgumentParser) -> None:
@@ -188,6 +287,21 @@ def given(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> set[st
     bare = argparse.Namespace(**{action.dest: _ABSENT for action in parser._actions})
     parsed = vars(parser.parse_args(argv, namespace=bare))
     return {name for name, value in parsed.items() if value is not _ABSENT}
+
+
+def restore(args: argparse.Namespace, recorded: Mapping[str, Any], given: Set[str]) -> None:
+    """Sets the options to those of the run to go on with, but for those that may differ and were given.
+
+    Raises:
+        UsageError: an option that was given contradicts the run.
+    """
+    for name, plain in recorded.items():
+        value = tuple(plain) if isinstance(plain, list) else plain
+        if name in given and name not in FREE_ON_RESUME and getattr(args, name) != value:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option}: the run to go on with has {value}; leave the option out, or start a new run")
+        if name not in given or name not in FREE_ON_RESUME:
+            setattr(args, name, value)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -11,11 +11,13 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pipeline import models
 from pipeline.errors import UsageError
 from pipeline.paths import shown
 from step_runtime.syntax import parse_python
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from pipeline.agent import Agent
     from step_runtime.scope import Scope
     from step_runtime.task import Task
+
+OPTIONAL = {"reasoning", "trajectory"}
+"""Fields that a demonstration may lack."""
 
 Lines = list[str]
 """A text of several lines, which JSON would write on one."""
@@ -58,6 +63,9 @@ class SavedProgram(_Strict):
     version: Literal[1] = 1
     lm: str | None
     guardian: Literal["gated", "paper", "compiler", "none"]
+    proposer: Literal["predict", "cot", "react"] = "predict"
+    refine: int = Field(default=0, ge=0)
+    ir: bool = True
     metadata: dict[str, Any] = Field(default_factory=dict)
     predictors: dict[str, SavedPredictor]
 
@@ -76,6 +84,9 @@ def save_program(program: Agent, path: str | Path, metadata: Mapping[str, Any] |
     saved = SavedProgram(
         lm=next((lm.model for lm in lms if lm is not None), None),
         guardian=program.guardian.mode,
+        proposer=program.proposer.kind,
+        refine=program.refine,
+        ir=program.ir,
         metadata=dict(metadata or {}),
         predictors={name: _saved(predictor) for name, predictor in program.named_predictors()},
     )
@@ -86,34 +97,32 @@ def save_program(program: Agent, path: str | Path, metadata: Mapping[str, Any] |
 
 
 def read_program(path: str | Path) -> SavedProgram:
-    """What a program's file says, its demonstrations unchecked.
-
-    Raises:
-        UsageError: the file can't be read, or is no compiled program of this version.
-    """
-    path = Path(path)
+    """What a program's file says, its demonstrations unchecked; arguments and errors as for `load_program`."""
+    where = _shown(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        with _file(path) as file:
+            content = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"{shown(path)}: cannot read the program: {error.strerror}") from None
+        raise UsageError(f"{where}: cannot read the program: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{shown(path)}: expected a compiled program in JSON: {error}") from None
+        raise UsageError(f"{where}: expected a compiled program in JSON: {error}") from None
     if not isinstance(content, dict) or content.get("format") != "adaptive-step":
-        raise UsageError(f'{shown(path)}: expected a compiled program, with "format": "adaptive-step"')
+        raise UsageError(f'{where}: expected a compiled program, with "format": "adaptive-step"')
     if content.get("version") != 1:
-        raise UsageError(f"{shown(path)}: the file is of version {content.get('version')}; this code reads version 1")
+        raise UsageError(f"{where}: the file is of version {content.get('version')}; this code reads version 1")
     try:
         return SavedProgram.model_validate(content)
     except ValidationError as error:
         told = (f"{'.'.join(map(str, item['loc']))}: {item['msg'].lower()}" for item in error.errors())
-        raise UsageError("\n".join(f"{shown(path)}: {line}" for line in told)) from None
+        raise UsageError("\n".join(f"{where}: {line}" for line in told)) from None
 
 
 def load_program(path: str | Path, lm: dspy.LM | str | None = None) -> Agent:
     """The program in a file: `load_program("compiled.json")(task=load_task("task.yaml")).impl`.
 
     Args:
-        path: of the JSON file.
+        path: of the JSON file, or the address of a model in the project's MLflow store, such as `models:/m-1a2b3c` or
+            `runs:/RUN/program`.
         lm: an LM or a model string; None for the one that DSPy is configured to, or else the one that the program was
             compiled with.
 
@@ -123,28 +132,60 @@ def load_program(path: str | Path, lm: dspy.LM | str | None = None) -> Agent:
     """
     import dspy
 
-    from pipeline.agent import Agent
     from pipeline.lm import make_lm
 
     saved = read_program(path)
-    prompts = {
-        f"{name.partition('.')[0]}_prompt": "\n".join(predictor.instructions)
-        for name, predictor in saved.predictors.items()
-    }
-    expected = ["proposer.predict", *(["guardian.predict"] if saved.guardian in ("gated", "paper") else [])]
-    if sorted(saved.predictors) != sorted(expected):
-        found = ", ".join(saved.predictors) or "none"
-        raise UsageError(f"{shown(Path(path))}: predictors: expected {' and '.join(expected)}, found {found}")
-    agent = Agent(saved.guardian, **{"guardian_prompt": "", **prompts})
-    for name, predictor in agent.named_predictors():
-        demonstrations = enumerate(saved.predictors[name].demonstrations)
-        where = f"{shown(Path(path))}: predictors.{name}.demonstrations"
-        predictor.demos = [_loaded(demo, f"{where}[{index}]", predictor.signature) for index, demo in demonstrations]
+    agent = _agent(saved, _shown(path))
     if lm is None and dspy.settings.lm is None and saved.lm is not None:
         lm = saved.lm
     if lm is not None:
         agent.set_lm(make_lm(lm, probed=False) if isinstance(lm, str) else lm)
     return agent
+
+
+def unbound(path: str | Path) -> Agent:
+    """The program in a file, without an LM; arguments and errors as for `load_program`."""
+    return _agent(read_program(path), _shown(path))
+
+
+def _agent(saved: SavedProgram, where: str) -> Agent:
+    from pipeline.agent import Agent
+
+    agent = Agent(
+        saved.guardian,
+        proposer=saved.proposer,
+        refine=saved.refine,
+        ir=saved.ir,
+        proposer_prompt="",
+        guardian_prompt="",
+        refiner_prompt="",
+    )
+    expected = [name for name, _ in agent.named_predictors()]
+    if sorted(saved.predictors) != sorted(expected):
+        found = ", ".join(saved.predictors) or "none"
+        raise UsageError(f"{where}: predictors: expected {' and '.join(expected)}, found {found}")
+    for name, predictor in agent.named_predictors():
+        known = saved.predictors[name]
+        predictor.signature = predictor.signature.with_instructions("\n".join(known.instructions))
+        place = f"{where}: predictors.{name}.demonstrations"
+        predictor.demos = [
+            _loaded(demo, f"{place}[{index}]", predictor.signature) for index, demo in enumerate(known.demonstrations)
+        ]
+    return agent
+
+
+@contextmanager
+def _file(path: str | Path) -> Iterator[Path]:
+    """The file that a path, or a model's address, stands for."""
+    if str(path).startswith(models.ADDRESSES):
+        with models.fetched(str(path)) as file:
+            yield file
+    else:
+        yield Path(path)
+
+
+def _shown(path: str | Path) -> str:
+    return str(path) if str(path).startswith(models.ADDRESSES) else shown(Path(path))
 
 
 def _saved(predictor: dspy.Predict) -> SavedPredictor:
@@ -170,25 +211,28 @@ def _saved_demonstration(demo: Mapping[str, Any], names: list[str]) -> SavedDemo
 
 
 def _loaded(saved: SavedDemonstration, where: str, signature: type[dspy.Signature]) -> dspy.Example:
-    """A demonstration whose task is valid, and whose programs parse and are well-typed.
+    """A demonstration whose task is valid, and whose answer is a program that parses and is well-typed.
 
     Raises:
         UsageError: they are not.
     """
     import dspy
 
+    from signatures import ANSWERS
     from step_runtime.errors import TaskError
     from step_runtime.task import loads_task
 
-    if {"task", *saved.fields} != set(signature.fields):
-        wanted = ", ".join(name for name in signature.fields if name != "task")
-        raise UsageError(f"{where}: fields: expected {wanted}, found {', '.join(saved.fields) or 'none'}")
+    wanted = [name for name in signature.fields if name != "task"]
+    if not set(wanted) - OPTIONAL <= saved.fields.keys() <= set(wanted):
+        raise UsageError(f"{where}: fields: expected {', '.join(wanted)}, found {', '.join(saved.fields) or 'none'}")
     try:
         task = loads_task("\n".join(saved.task), saved.name, source=f"{where}.task")
     except TaskError as error:
         raise UsageError(str(error)) from None
     texts = {name: "\n".join(lines) for name, lines in saved.fields.items()}
     for name, text in texts.items():
+        if name not in ANSWERS:
+            continue
         problems = list(_problems(task, text, f"{where}.fields.{name}"))
         if problems:
             raise UsageError("\n".join(problems))

@@ -1,24 +1,48 @@
-"""What the LMs see: DSPy signatures over the structural IR, their base prompts, and the adapter that speaks YAML."""
+"""What the LMs see: DSPy signatures over the structural IR, their base prompts, and the adapter that speaks YAML.
+
+Without the structural IR (`signatures.bare`), the same signatures and prompts in plain Python.
+"""
 
 from signatures.adapter import YAMLAdapter, render_task
-from signatures.extract import extract_program, holds_program
+from signatures.bare import BareWords, compose_bare, render_script, without_ir
+from signatures.extract import ANSWERS, extract_program, holds_program
 from signatures.guard import Guard
 from signatures.memo import by_identity
-from signatures.prompts import GuardianPrompt, PromptError, ProposerPrompt, compose, digest, load_prompt
+from signatures.prompts import (
+    BasePrompt,
+    GuardianPrompt,
+    PromptError,
+    ProposerPrompt,
+    RefinerPrompt,
+    compose,
+    digest,
+    load_prompt,
+    read_yaml,
+)
 from signatures.propose import Propose
+from signatures.refine import Refine
 
 __all__ = [
+    "ANSWERS",
+    "BareWords",
+    "BasePrompt",
     "Guard",
     "GuardianPrompt",
     "PromptError",
     "Propose",
     "ProposerPrompt",
+    "Refine",
+    "RefinerPrompt",
     "YAMLAdapter",
     "by_identity",
     "compose",
+    "compose_bare",
     "digest",
     "extract_program",
     "holds_program",
     "load_prompt",
+    "read_yaml",
+    "render_script",
     "render_task",
+    "without_ir",
 ]

@@ -12,7 +12,9 @@ from typing import Any
 import dspy
 from dspy.utils.callback import BaseCallback
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
+from signatures.bare import FORM, SCRIPT, render_script
 from signatures.extract import ANSWERS, extract_program, sections
 from signatures.memo import by_identity
 from step_runtime import task_yaml
@@ -50,7 +52,7 @@ class YAMLAdapter(dspy.ChatAdapter):
     ) -> str:
         """The inputs below their markers; those of a demonstration too."""
         fields = signature.input_fields
-        rendered = {name: _as_yaml(inputs[name], fields[name].annotation) for name in fields if name in inputs}
+        rendered = {name: _rendered(inputs[name], fields[name]) for name in fields if name in inputs}
         text: str = super().format_user_message_content(signature, rendered, prefix, suffix, main_request)
         return text
 
@@ -69,13 +71,15 @@ class YAMLAdapter(dspy.ChatAdapter):
         return others | {name: extract_program(completion) for name in programs}
 
 
-def _as_yaml(value: Any, declared: Any) -> Any:
-    """Structured values as YAML; text, and what else DSPy knows how to write, as it is."""
-    if declared is Task and isinstance(value, Mapping):
+def _rendered(value: Any, field: FieldInfo) -> Any:
+    """Structured values as YAML, or as the field asks; text, and what else DSPy knows how to write, as it is."""
+    if field.annotation is Task and isinstance(value, Mapping):
         # Demonstrations that were kept as JSON.
         value = Task.model_validate(value)
     if isinstance(value, Task):
-        return render_task(value)
+        extra = field.json_schema_extra
+        bare = isinstance(extra, Mapping) and extra.get(FORM) == SCRIPT
+        return render_script(value) if bare else render_task(value)
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", by_alias=True)
     return task_yaml.dump(value).rstrip() if isinstance(value, dict) else value

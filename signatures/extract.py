@@ -11,6 +11,7 @@ is inside of it, or the text as it was where it finds no program inside. They ar
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import textwrap
@@ -21,8 +22,8 @@ from step_runtime.syntax import parse_python
 ANSWERS = ("impl", "output_impl")
 """The fields that hold a program as an answer."""
 
-_ORNAMENT = r"(?:>>>|\.\.\.|>|[-*+•]|\d+[ \t]*[.):|])[ \t]+"
-_PREFIX = rf"^[ \t]*+(?:{_ORNAMENT})?`?"
+_ORNAMENT = r"(?:[^\w\s#\"'`()\[\]{},:=]{1,3}|\d+[ \t]*[.):|]|(?:Step|Line|L)[ ]?\d+[.:)]|In[ ]?\[\d+\]:)[ \t]+"
+_PREFIX = rf"^[ \t]*+(?:{_ORNAMENT})?(?:\*\*|[`\"'])?"
 _NAME = r"[(\[*]*\w+[)\]]*"
 _NAMES = rf"{_NAME}(?:[ \t]*,[ \t]*{_NAME})*,?(?:[ \t]*:[ \t]*[\w.\[\], ]+)?[ \t]*"
 _STATEMENT = re.compile(
@@ -32,6 +33,7 @@ _STATEMENT = re.compile(
     re.MULTILINE,
 )
 _RETURN = re.compile(rf"{_PREFIX}return\b(?:[ \t]+[\w(\[*][^\n]*|[ \t]*[(\[][^\n]*)$", re.MULTILINE)
+_HEADING = re.compile(r"[ \t]*#{2,6}[ \t]")
 _PLAIN_RETURN = re.compile(
     r"^[ \t]*+return\b[ \t]*[(\[]?[ \t]*\w+(?:[ \t]*,[ \t]*\w+)*[ \t]*,?[)\]]?`?[ \t]*(?:#.*)?$", re.MULTILINE
 )
@@ -39,15 +41,17 @@ _CODE = re.compile(
     rf"{_PREFIX}(?:{_NAMES}=(?!=)|return\b|for\b.*:|\w+\.append\(|#|\"\"\"|'''|[)\]}}])|^\s*$", re.MULTILINE
 )
 
-_THOUGHT = r"[<◁\[](?P<tag>think(?:ing)?|thoughts?|reasoning|analysis|scratchpad)[>▷\]]"
+_THOUGHT = r"[<◁\[](?P<tag>(?:\w+:)?think(?:ing)?|thoughts?|reasoning|analysis|scratchpad)[>▷\]]"
+_THOUGHT_END = re.compile(_THOUGHT.replace("(?P<tag>", "/(?:"), re.IGNORECASE)
 _MARKER = re.compile(r"\**\[\[\s*#+\s*(\w+)\s*#*\s*\]\]\**")
 _TAG = re.compile(
-    r"<(impl|output_impl|program|code|answer|solution)(?: [^<>]*)?>(.*?)(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
+    r"<(impl|output_impl|program|code|answer|solution|parameter)(?: [^<>]*)?>(.*?)(?:</\1>|\Z)",
+    re.DOTALL | re.IGNORECASE,
 )
 _FENCE = re.compile(r"^[ \t]*(?:[-*>]|\d+\.)?[ \t]*(?:`{3,}|~{3,})[ \t]*([\w+.#-]*)[^`\n]*$")
 _KEY = re.compile(
-    r"""^(?P<indent>[ \t]*+)(?:-[ ])?(?:\{(?:.*,)?|,)?[ \t]*
-        ["'*`]*(?:(?:output_)?impl(?:ementation)?|program|answer|solution)["'*`]*[ \t]*
+    r"""^(?P<indent>[ \t]*+)(?:-[ ])?(?:.*[{,])?[ \t]*
+        ["'*`]*(?:(?:output_)?impl(?:ementation)?|program|answer|solution|assistant)["'*`]*[ \t]*
         (?::|=(?=[ \t]*(?:\"""|\'\'\')))(?P<rest>.*)$""",
     re.MULTILINE | re.IGNORECASE | re.VERBOSE,
 )
@@ -91,8 +95,10 @@ def _best(candidates: Iterable[str], otherwise: str) -> str:
 def _tidy(text: str) -> str:
     """Line ends, spaces and tabs as Python knows them; no invisible characters, no control tokens of chat models."""
     text = re.sub(r"\r\n?|[\u2028\u2029]", "\n", text)
-    text = re.sub(r"[\ufeff\u200b-\u200d\u2060\u00ad]", "", text)
-    text = re.sub(r"<\|[^|>\n]*\|>|</?s>", "\n", text)
+    text = re.sub(r"[\ufeff\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\u00ad]", "", text)
+    text = html.unescape(text) if re.search(r"&(?:#\d+|#x[\da-fA-F]+|lt|gt|amp|quot);", text) else text
+    text = re.sub(r"<\|[^|>\n]*\|>|</?s>|<br[ ]*/?>\n?", "\n", text)
+    text = re.sub(r"\\([_()\[\]=*.,])", r"\1", text)
     if "\n" not in text.strip():
         text = text.replace("\\n", "\n") if '"' not in text else text
     text = re.sub(r"[^\S\n\t ]", " ", text).expandtabs(4)
@@ -101,8 +107,12 @@ def _tidy(text: str) -> str:
 
 def _after_thought(text: str) -> str:
     """The answer without the train of thought, unless the only program stands in there."""
-    closed = re.sub(rf"{_THOUGHT}.*?[<◁\[]/(?P=tag)[>▷\]]", "\n", text, flags=re.DOTALL | re.IGNORECASE)
-    after = re.split(_THOUGHT.replace("(?P<tag>", "/(?:"), closed, flags=re.IGNORECASE)[-1]
+    ends = [match.end() for match in _THOUGHT_END.finditer(text)]
+    if not ends:
+        return text
+    # Beyond the last end there is none to look for, which would take long where many thoughts begin.
+    thoughts = re.sub(rf"{_THOUGHT}.*?[<◁\[]/(?P=tag)[>▷\]]", "\n", text[: ends[-1]], flags=re.DOTALL | re.IGNORECASE)
+    after = _THOUGHT_END.split(thoughts + text[ends[-1] :])[-1]
     return after if holds_program(after) else text
 
 
@@ -122,18 +132,20 @@ def _fenced(text: str) -> str:
     text = re.sub(r"(?<=[^\s`])[ \t]*(`{3,})[ \t]*$", r"\n\1", text, flags=re.MULTILINE)
     inside, outside = [], [""]
     block: list[str] | None = None
+    patch = False
     for line in text.split("\n"):
         fence = _FENCE.match(line)
         if fence is None:
             if block is None:
                 outside[-1] += line + "\n"
             else:
-                block.append(line)
+                block += [line] if not patch else [line[1:]] if line[:1] != "-" else []
             continue
         if block is not None:
             inside.append("\n".join(block))
         outside.append("")
         block = [] if block is None or fence[1] else None
+        patch = fence[1] in ("diff", "patch")
     inside += ["\n".join(block)] if block is not None else []
     return _best(inside, _best(outside, text))
 
@@ -153,7 +165,8 @@ def _value_at(key: re.Match[str], following: str) -> str:
         except (ValueError, RecursionError):
             # It breaks off, or escapes what needs no escape.
             value = re.sub(r"\"\s*[\]}]*\s*\Z", "", f"{rest[1:]}\n{following}").replace("\\n", "\n")
-        return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+        value = "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+        return value if "\n" in value else value.replace("\\n", "\n")
     if rest[:1] == "'":
         return re.split(r"(?<!')'(?!')", f"{rest[1:]}\n{following}")[0].replace("''", "'")
     lines = _indented(following, len(key["indent"])) or _until_key(following)
@@ -178,7 +191,8 @@ def _function(text: str) -> str:
     bodies, others = [], []
     for match in _DEF.finditer(text):
         block = "\n".join([match["rest"], *_indented(text[match.end() + 1 :], len(match["indent"]))]).rstrip()
-        function = textwrap.dedent(f"{match['indent']}def body{match['parameters']}:{block}")
+        parameters = re.sub(r"\(\s*self\b\s*,?\s*", "(", match["parameters"])
+        function = textwrap.dedent(f"{match['indent']}def body{parameters}:{block}")
         if match["name"] == "body" and holds_program(block):
             bodies.append(function)
         elif _STATEMENT.search(block):
@@ -190,7 +204,7 @@ def _statements(text: str) -> str:
     """The program's own lines: from its first statement to its `return`, without prose in between."""
     if _DEF.match(text):
         return text
-    lines = [_plain(line) for line in text.replace("\\_", "_").split("\n")]
+    lines = [_plain(line) for line in text.split("\n")]
     start, stop = _last_program(lines)
     chosen = lines[start:stop]
     kept = _without_prose(chosen)
@@ -208,6 +222,8 @@ def _plain(line: str) -> str:
         return line
     bare = re.sub(rf"^[ \t]*{_ORNAMENT}", "", line)
     bare = bare if bare != line and _CODE.match(bare) else line
+    quoted = re.fullmatch(r"([ \t]*)(\*\*|[\"'])(.*)\2[ \t]*", bare)
+    bare = quoted[1] + quoted[3] if quoted else bare
     return bare.replace("`", "") if bare.strip()[:1] == "`" or bare.count("`") % 2 else bare
 
 
@@ -232,7 +248,7 @@ def _first(lines: list[str], number: int, bound: int = 0) -> int:
     """Where the program begins whose first primitive stands in line `number`: lists and comments above belong to it."""
     indent = _indent(lines[number])
     for index in range(number - 1, bound - 1, -1):
-        if not _CODE.match(lines[index]) or _indent(lines[index]) > indent:
+        if not _CODE.match(lines[index]) or _HEADING.match(lines[index]) or _indent(lines[index]) > indent:
             break
         number = index if lines[index].strip() else number
     return number

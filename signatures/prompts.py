@@ -20,6 +20,7 @@ from step_runtime.errors import TaskError
 from step_runtime.task import Task, task_of
 
 Location = tuple[str | int, ...]
+M = TypeVar("M", bound=BaseModel)
 P = TypeVar("P", bound="BasePrompt")
 
 
@@ -27,7 +28,9 @@ class PromptError(ValueError):
     """A base prompt's file cannot be used; the message names the file, the line, the place and what was expected."""
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """Frozen, and without unknown keys."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
@@ -45,7 +48,7 @@ class Correction(Task):
     explanation: str
 
 
-class Reference(_Strict):
+class Reference(Strict):
     """What one primitive does, or one pattern of usage, with solved examples (paper, Figures 14 and 17)."""
 
     name: str
@@ -53,7 +56,7 @@ class Reference(_Strict):
     examples: list[Solved]
 
 
-class BasePrompt(_Strict, ABC):
+class BasePrompt(Strict, ABC):
     """What an agent is told in every request, whatever the task."""
 
     desc: str
@@ -89,19 +92,44 @@ class GuardianPrompt(BasePrompt):
             yield ("examples", number), example
 
 
+class RefinerPrompt(BasePrompt):
+    """How to repair; what a program is, the proposer's prompt tells before it."""
+
+    def located_examples(self) -> Iterator[tuple[Location, Task]]:
+        """None."""
+        return iter(())
+
+
+def read_yaml(model: type[M], path: Path) -> M:
+    """The content of a YAML file.
+
+    Raises:
+        PromptError: the file cannot be read, or holds something else.
+    """
+    return _read(model, path)[1]
+
+
 def load_prompt(model: type[P], path: Path) -> P:
     """Reads the base prompt of an agent: `model` says whose.
 
     Raises:
         PromptError: the file cannot be read, or is no such prompt.
     """
+    node, prompt = _read(model, path)
     try:
-        node, content = task_yaml.load(path.read_text(encoding="utf-8"), str(path))
-        prompt = model.model_validate(content)
         for location, example in prompt.located_examples():
             # The types of an example's fields hold by now; this checks dtypes, dims, code and names.
             plain = example.model_dump(by_alias=True, exclude_defaults=True, include=set(Task.model_fields))
             task_of(plain, path.stem, _places(path, node, location))
+    except TaskError as error:
+        raise PromptError(str(error)) from None
+    return prompt
+
+
+def _read(model: type[M], path: Path) -> tuple[yaml.Node | None, M]:
+    try:
+        node, content = task_yaml.load(path.read_text(encoding="utf-8"), str(path))
+        return node, model.model_validate(content)
     except ValidationError as error:
         raise PromptError("\n".join(_told(item, _places(path, node, item["loc"])) for item in error.errors())) from None
     except TaskError as error:
@@ -109,7 +137,6 @@ def load_prompt(model: type[P], path: Path) -> P:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise PromptError(f"{path}: cannot read the prompt: {reason}") from None
-    return prompt
 
 
 def compose(prompt: BasePrompt) -> str:

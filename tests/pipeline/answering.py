@@ -23,13 +23,15 @@ class Engine:
         self.calls = 0
         self.fail_from = 1_000_000
 
+    def solves(self, task: str, shown: bool, turn: int) -> bool:
+        return "'] * 2" in task or ("'] * 3" in task and (shown or turn == 3))
+
     def complete(self, request: lm15.Request) -> lm15.Response:
         self.calls += 1
         if self.calls >= self.fail_from:
             raise LMAuthError("the key was revoked")
         task, turn = request.messages[-1].text or "", (request.config.seed or 0) % 4
-        right = "'] * 2" in task or ("'] * 3" in task and (len(request.messages) > 1 or turn == 3))
-        answer = RIGHT if right else WRONG[min(turn, 2)]
+        answer = RIGHT if self.solves(task, len(request.messages) > 1, turn) else WRONG[min(turn, 2)]
         text = f"[[ ## impl ## ]]\n{answer}\n\n[[ ## completed ## ]]"
         usage = lm15.Usage(input_tokens=PROMPT_TOKENS, output_tokens=COMPLETION_TOKENS)
         message = lm15.Message.assistant(text)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import dspy
 from dspy import lm15
 
-from optimizers import AdaptiveFewShot, Budget, Domain, Experience, Observer
+from optimizers import AdaptiveFewShot, Attempt, Budget, Domain, Experience, Observer
 from step_runtime.task import Task, loads_task
 
 TASK = """
@@ -56,7 +56,12 @@ def is_right(example: dspy.Example, prediction: dspy.Prediction, trace: Any = No
     return bool(prediction.impl == RIGHT)
 
 
-def learn(observers: Sequence[Observer], engine: Engine | None = None, budget: Budget | None = None) -> Experience:
+def learn(
+    observers: Sequence[Observer],
+    engine: Engine | None = None,
+    budget: Budget | None = None,
+    journal: Iterable[Attempt] = (),
+) -> Experience:
     """A run of two samples at two temperatures: iteration 1 solves `easy/0`, 2 solves `hard/0`, 3 and 4 nothing."""
     examples = [dspy.Example(name=task.name, task=task).with_inputs("name", "task") for task in tasks()]
     optimizer = AdaptiveFewShot(
@@ -69,5 +74,5 @@ def learn(observers: Sequence[Observer], engine: Engine | None = None, budget: B
         observers=observers,
     )
     with dspy.context(lm=dspy.LM("scripted", engine=engine or Engine(), cache=False)):
-        experience: Experience = optimizer.compile(Solver(), trainset=examples).experience
+        experience: Experience = optimizer.compile(Solver(), trainset=examples, resume=journal).experience
         return experience

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import dspy
 import pytest
 from dspy import lm15
@@ -168,3 +170,28 @@ def test_a_copy_asks_the_same() -> None:
         for copy in (agent, agent.deepcopy(), agent.reset_copy()):
             copy(task=task())
     assert len(set(engine.texts)) == 1
+
+
+@pytest.mark.parametrize(("temperature", "asked"), [(0.0, 1), (0.7, 2)])
+def test_samples_share_a_guardian_s_answer_at_temperature_0_alone(temperature: float, asked: int) -> None:
+    """There equal proposals make equal requests, which the response cache answers; elsewhere answers are draws."""
+    engine = Engine(lambda request: RIGHT if asks_guardian(request) else REUSING)
+    agent = Agent("gated", proposer_prompt="Propose.", guardian_prompt="Guard.")
+    model = f"scripted-{uuid.uuid4()}"
+    for seed in (1, 2):
+        own = {"rollout_id": seed} if temperature else {}
+        lm = dspy.LM(model, engine=engine, cache=True, temperature=temperature, seed=seed, **own)
+        with dspy.context(lm=lm):
+            assert agent(task=task()).impl == RIGHT
+    assert sum(map(asks_guardian, engine.requests)) == asked
+    assert len(engine.requests) == 2 + asked
+
+
+def test_a_compiler_s_answer_keeps_no_reuse_without_the_ir_either() -> None:
+    """Every mode works on bare prompts."""
+    for mode in ("gated", "paper", "compiler"):
+        lm, engine = scripted(lambda request: RIGHT if asks_guardian(request) else REUSING)
+        with dspy.context(lm=lm):
+            impl = Agent(mode, ir=False)(task=task()).impl  # type: ignore[arg-type]
+        assert verify(task(), impl).passed
+        assert all("def make_case(" in (request.messages[-1].text or "") for request in engine.requests)

@@ -19,55 +19,38 @@ from typing import Any
 
 import dspy
 import pytest
-from dspy import lm15
-from dspy.utils.exceptions import LMAuthError
 from mlflow import MlflowClient
 
 from pipeline import compile as command
 from pipeline import load_program, store
 from pipeline.errors import LMUnavailable, run_command
 from step_runtime.task import load_task
+from tests.pipeline import answering
+from tests.pipeline.answering import write_tasks
 from tests.pipeline.scripted import RIGHT, TASK
 
 PROJECT = Path(__file__).resolve().parents[2]
 
 
-class Engine:
-    """Doubles alone, triples once it has seen a demonstration, and can't halve; counts its requests."""
+class Engine(answering.Engine):
+    """Doubles alone, triples once it has seen a demonstration and never before, and can't halve."""
 
-    def __init__(self) -> None:
-        self.calls = 0
-        self.fail_from = 1_000_000
-
-    def complete(self, request: lm15.Request) -> lm15.Response:
-        self.calls += 1
-        if self.calls >= self.fail_from:
-            raise LMAuthError("the key was revoked")
-        task = request.messages[-1].text or ""
-        right = "* 2" in task or ("* 3" in task and len(request.messages) > 1)
-        answer = f"[[ ## impl ## ]]\n{RIGHT if right else 'return E0'}\n\n[[ ## completed ## ]]"
-        usage = lm15.Usage(input_tokens=10, output_tokens=1)
-        message = lm15.Message.assistant(answer)
-        return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
+    def solves(self, task: str, shown: bool, turn: int) -> bool:
+        return "'] * 2" in task or ("'] * 3" in task and shown)
 
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
     """The LM of every run in the test."""
     engine = Engine()
-    lm = dspy.LM("scripted", engine=engine, cache=False, num_retries=0)
-    monkeypatch.setattr("pipeline.lm.make_lm", lambda model, api_base: lm)
+    answering.use(engine, monkeypatch)
     return engine
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Task files `double`, `triple` and `halve`."""
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    for name, factor in [("double", "* 2"), ("triple", "* 3"), ("halve", "/ 2")]:
-        (folder / f"{name}.yaml").write_text(TASK.replace("* 2", factor))
-    return folder
+    return write_tasks(tmp_path / "mine")
 
 
 def run(*argv: str) -> int:
@@ -82,7 +65,7 @@ def test_json_is_one_object_with_the_figures(engine: Engine, folder: Path, capsy
     assert result["unsolved"] == ["halve"]
     assert (result["iterations"], result["stopped"]) == (4, "exhausted")
     assert (result["pass_at_1"], result["pass_at_n"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
-    assert result["tokens"] == {"prompt": engine.calls * 10, "completion": engine.calls, "cached": 0}
+    assert result["tokens"] == {"prompt": engine.calls * 10, "completion": engine.calls * 3, "cached": 0}
     assert result["seconds"] > 0
 
 
@@ -105,7 +88,7 @@ def test_the_run_is_on_record_with_what_is_needed_to_repeat_it(
     assert run("none", "--tasks", str(folder / "double.yaml"), "--json", "--seed", "7") == 0
     run_id = json.loads(capsys.readouterr().out)["run_id"]
     recorded = MlflowClient(tracking_uri=store.store_uri()).get_run(run_id)
-    assert recorded.info.run_name == "none 1 tasks embedded"
+    assert recorded.info.run_name == "none 1 task embedded"
     params = recorded.data.params
     expected = {"optimizer": "none", "samples": "2", "temperatures": "0.4,0.7,1.0", "seed": "7", "guardian": "gated"}
     assert expected.items() <= params.items()
@@ -190,7 +173,7 @@ def test_an_lm_without_a_key_is_exit_code_3(
 ) -> None:
     """What is missing is told before anything is recorded."""
 
-    def no_key(model: str, api_base: str | None) -> dspy.LM:
+    def no_key(model: str, *_: Any, **__: Any) -> dspy.LM:
         raise LMUnavailable(f"{model}: no API key; set OPENAI_API_KEY in the environment")
 
     monkeypatch.setattr("pipeline.lm.make_lm", no_key)

@@ -208,3 +208,41 @@ def test_the_embedded_lm_is_evaluated_offline(store_folder: Path, capsys: pytest
     result = json.loads(capsys.readouterr().out)
     assert result["lm"].startswith("embedded/")
     assert result["by_class"]["S1"]["tasks"] == 1
+
+
+def test_a_budget_ends_the_pass(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The figures are of what was done until then, and stderr says so."""
+    budget = ["--max-tokens-total", "40", "--temperatures", "0.7"]
+    assert run("--program", "none", "--tasks", str(folder), "--guardian", "none", "--json", *budget) == 0
+    told = capsys.readouterr()
+    assert 4 <= json.loads(told.out)["answers"] < 12
+    assert "budget reached: " in told.err
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (["--refine", "2"], "--refine: this program was compiled with 0; leave the option out"),
+        (["--proposer", "cot"], "--proposer: this program was compiled with predict"),
+        (["--no-ir"], "--no-ir: this program was compiled with the structural IR"),
+    ],
+)
+def test_a_compiled_program_is_asked_as_it_is(
+    engine: Engine, compiled: Path, option: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it says of itself can't be changed; saying the same is no contradiction."""
+    assert run("--program", str(compiled), *option) == 2
+    assert told in capsys.readouterr().err
+    assert engine.calls == 0
+
+
+def test_an_uncompiled_agent_is_made_as_the_options_say(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Repairs are drawn and counted under their own name, and make no further answers."""
+    options = ["--guardian", "none", "--refine", "1", "--no-ir", "--temperatures", "0.7", "--json"]
+    assert run("--program", "none", "--tasks", str(folder / "halve.yaml"), *options) == 0
+    result = json.loads(capsys.readouterr().out)
+    calls = {name: module["calls"] for name, module in result["tokens_by_module"].items()}
+    assert calls == {"proposer.predict": 4, "refiner.predict": 4}
+    assert (result["answers"], result["solved"]) == (4, [])

@@ -191,3 +191,13 @@ def test_bad_usage_is_told_in_one_line(
         assert told in err
         assert err.count("\n") == 1, err
     assert engine.calls == 0
+
+
+def test_a_budget_ends_the_search(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was verified until then is kept; nothing further is asked."""
+    assert run(str(folder / "double.yaml"), str(folder / "halve.yaml"), "--max-tokens-total", "60", "--json") == 1
+    told = capsys.readouterr()
+    assert json.loads(told.out)["solved"] == ["double"]
+    assert "budget reached: " in told.err
+    assert 60 <= engine.calls * (PROMPT_TOKENS + COMPLETION_TOKENS) < 120
+    assert run(str(folder / "double.yaml"), "--max-tokens-total", "1") == 0

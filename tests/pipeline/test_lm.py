@@ -7,67 +7,19 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 
 from pipeline.errors import Exit, LMUnavailable, UsageError
 from pipeline.lm import PROBE_TOKENS, make_lm
-
-ANSWER = {
-    "id": "1",
-    "object": "chat.completion",
-    "created": 0,
-    "model": "tiny",
-    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "ready"}}],
-    "usage": {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6},
-}
-
-
-class Server(ThreadingHTTPServer):
-    """An OpenAI-compatible server on loopback that answers every request alike, and keeps them."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.status, self.answer = 200, dict(ANSWER)
-        self.requests: list[dict[str, Any]] = []
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/v1"
-
-    def refuse(self, status: int, message: str, code: str | None = None) -> None:
-        self.status, self.answer = status, {"error": {"message": message, "type": "error", "code": code}}
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        self.server.requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        body = json.dumps(self.server.answer).encode()
-        self.send_response(self.server.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: Any) -> None:
-        pass
+from tests.pipeline.serving import Fault, Server, fault
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
     with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture(autouse=True)
@@ -77,9 +29,9 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
 
-def refusal(model: str, api_base: str | None = None) -> str:
+def refusal(model: str, api_base: str | None = None, **settings: float) -> str:
     with pytest.raises(LMUnavailable) as caught:
-        make_lm(model, api_base)
+        make_lm(model, api_base, **settings)  # type: ignore[arg-type]
     assert caught.value.exit_code == Exit.LM
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -113,6 +65,9 @@ def test_a_model_string_cut_short_is_told(model: str) -> None:
     ("status", "message", "code", "told"),
     [
         (401, "Incorrect API key provided", "invalid_api_key", "refuses the key: Incorrect API key provided"),
+        (403, "This key may not use tiny", None, "refuses the key: This key may not use tiny"),
+        (402, "No credit is left", None, "refuses for want of credit: No credit is left"),
+        (404, "model 'tiny' not found", None, "has no such model: model 'tiny' not found"),
         (404, "The model `tiny` does not exist", "model_not_found", "has no such model: The model `tiny` does not"),
         (400, "temperature is not supported", None, "it can't be used: temperature is not supported"),
         (500, "on fire", None, "it can't be used: on fire"),
@@ -123,7 +78,7 @@ def test_a_refusal_is_told_in_the_server_s_words(
 ) -> None:
     """A refused key, an unknown model, a parameter that is not taken, a broken server."""
     monkeypatch.setenv("OPENAI_API_KEY", "wrong")
-    server.refuse(status, message, code)
+    server.set(faults=[fault("status", status, message=message, code=code)])
     assert told in refusal("openai/tiny", server.address)
 
 
@@ -133,11 +88,50 @@ def test_an_unreachable_server_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no answer from http://127.0.0.1:9/v1: " in refusal("openai/tiny", "http://127.0.0.1:9/v1")
 
 
+def test_a_name_that_is_no_machine_s_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the address, and what the resolver says."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    told = refusal("openai/tiny", "http://nowhere.invalid/v1")
+    assert "no answer from http://nowhere.invalid/v1: failed to connect to nowhere.invalid:80" in told
+
+
+@pytest.mark.parametrize("path", ["", "/v2"])
+def test_a_path_where_no_lm_is_is_told(server: Server, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """With how such an address usually ends."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    told = refusal("openai/tiny", server.origin + path)
+    assert f"no OpenAI-compatible server at {server.origin}{path}; such an address usually ends in /v1" in told
+
+
+@pytest.mark.parametrize("kind", ["html", "truncated"])
+def test_an_answer_that_is_no_completion_is_told(server: Server, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """A web server says 200 to anything."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    server.set(faults=[fault(kind)])
+    assert f"no OpenAI-compatible server at {server.address}" in refusal("openai/tiny", server.address)
+
+
+@pytest.mark.parametrize("what", [fault("reset", at=[1]), fault("status", 503, at=[1], retry_after="3600")])
+def test_a_hiccup_is_no_reason_to_refuse(server: Server, monkeypatch: pytest.MonkeyPatch, what: Fault) -> None:
+    """Asked once more, after a second whatever the server wishes."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    server.set(faults=[what])
+    make_lm("openai/tiny", server.address)
+    assert len(server.requests()) == 2
+
+
+def test_a_server_that_does_not_answer_is_told(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the timeout, twice."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    server.set(latency=3.0)
+    assert f"no answer from {server.address}: read timed out" in refusal("openai/tiny", server.address, timeout=0.2)
+
+
 def test_a_usable_lm_is_asked_once_and_cheaply(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what samples are drawn with, a seed and a temperature, so that a server that takes none shows at once."""
     monkeypatch.setenv("OPENAI_API_KEY", "right")
     lm = make_lm("openai/tiny", server.address, temperature=0.4, max_tokens=77)
-    (request,) = server.requests
+    (request,) = [each["body"] for each in server.requests()]
     assert (request["model"], request["max_completion_tokens"], request["seed"]) == ("tiny", PROBE_TOKENS, 0)
     assert (lm.kwargs["temperature"], lm.kwargs["max_tokens"], lm.cache) == (0.4, 77, True)
     assert not lm.history
@@ -146,14 +140,22 @@ def test_a_usable_lm_is_asked_once_and_cheaply(server: Server, monkeypatch: pyte
 def test_a_busy_server_is_usable(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too many requests now are not too many later."""
     monkeypatch.setenv("OPENAI_API_KEY", "right")
-    server.refuse(429, "slow down", "rate_limit_exceeded")
+    server.set(faults=[fault("status", 429, retry_after="3600")])
     assert make_lm("openai/tiny", server.address).model == "openai/tiny"
 
 
 def test_nothing_is_asked_when_probing_is_off(server: Server) -> None:
     """A program that is loaded is not always run."""
     make_lm("openai/tiny", server.address, probed=False)
-    assert not server.requests
+    assert not server.requests()
+
+
+def test_a_model_that_reasons_is_probed_without_a_bound(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thoughts would fill one."""
+    monkeypatch.setenv("OPENAI_API_KEY", "right")
+    make_lm("openai/o3", server.address)
+    (request,) = [each["body"] for each in server.requests()]
+    assert not {"max_tokens", "max_completion_tokens"} & {name for name, value in request.items() if value is not None}
 
 
 def test_a_model_that_reasons_is_taken_with_its_own_bounds(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

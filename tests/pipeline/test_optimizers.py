@@ -1,7 +1,7 @@
 """DSPy's own optimizers by the command hold these.
 
 - Same student, metric, tasks and record as `adaptive`: a parent run, a pass of samples, a program that loads and works.
-- Tokens are those that the LM gave out, what the optimizer itself asked included.
+- Tokens are those that the LM gave out, what the optimizer itself asked included, in the report as in the record.
 - What an optimizer needs, or has no use for, is told in one line before anything is asked.
 - `bootstrap` and `random-search` run on the embedded LM; the others need one that writes instructions.
 """
@@ -22,6 +22,7 @@ from optimizers import registry
 from pipeline import compile as command
 from pipeline import load_program, store
 from pipeline.errors import run_command
+from pipeline.reporting.record import read_runs
 from pipeline.tasks import load_tasks
 from step_runtime.verify import verify
 from tests.pipeline import answering
@@ -69,12 +70,14 @@ def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, 
     return code, json.loads(out) if out else {}, "\n".join(own)
 
 
-@pytest.mark.parametrize("name", ["bootstrap", "random-search", "simba", "gepa"])
+@pytest.mark.parametrize("name", ["bootstrap", "random-search", "mipro", "simba", "gepa"])
 def test_an_optimizer_has_the_record_that_every_other_has(
     name: str, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Figures of the pass, tokens of all requests, a program that loads and answers, and one that can be resumed."""
     tasks = write_tasks(tmp_path / "mine")
+    if name == "mipro":
+        pytest.importorskip("optuna")
     code, result, _ = run(capsys, "--optimizer", name, "--lm", "scripted/1", "--tasks", str(tasks))
     before = engine.calls
     assert (code, result["iterations"], result["solved"][0], result["unsolved"][0]) == (0, 1, "double", "halve")
@@ -86,6 +89,12 @@ def test_an_optimizer_has_the_record_that_every_other_has(
     assert parent.data.metrics["pass_at_n"] == result["pass_at_n"] == pytest.approx(len(result["solved"]) / 3)
     assert parent.data.metrics["samples"] == 3 * 4
     assert parent.data.metrics["total_tokens_prompt"] == engine.calls * 10
+    (reported,) = read_runs([result["run_id"]])
+    assert (reported.tokens.prompt, reported.tokens.completion) == (engine.calls * 10, engine.calls * 3)
+    assert (
+        reported.iterations[0].prompt_per_task == parent.data.metrics["tokens_prompt_per_task"] == engine.calls * 10 / 3
+    )
+    assert (reported.overhead.calls, reported.iterations[0].tokens.calls) == (engine.calls - 12, 12)
     program = load_program(result["program"], lm=dspy.LM("scripted", engine=engine, cache=False))
     task = load_tasks([str(tasks / "double.yaml")])[0]
     assert verify(task, program(task=task).impl).passed

@@ -17,7 +17,14 @@ from pipeline.errors import Exit, LMUnavailable, UsageError, run_command
 
 def parser() -> options.Parser:
     built = options.Parser("pipeline.example", "An example.")
-    for add in (options.add_lm, options.add_tasks, options.add_sampling, options.add_budget, options.add_json):
+    for add in (
+        options.add_lm,
+        options.add_agent,
+        options.add_tasks,
+        options.add_sampling,
+        options.add_budget,
+        options.add_json,
+    ):
         add(built)
     return built
 
@@ -94,3 +101,30 @@ def test_success_is_exit_code_zero() -> None:
     """The code that a command returns is the process's."""
     assert run_command("pipeline.example", lambda argv: Exit.NO) == 1
     assert run_command("pipeline.example", lambda argv: Exit.OK) == 0
+
+
+def test_a_compiled_program_s_options_have_no_defaults() -> None:
+    """So that a command can tell what was said from what was not; the others have the same in every command."""
+    plain, compiled = options.Parser("a", "b"), options.Parser("a", "b")
+    options.add_agent(plain)
+    options.add_agent(compiled, compiled=True)
+    assert vars(plain.parse_args([])) == {"guardian": "gated", "proposer": "predict", "refine": 0, "no_ir": False}
+    assert set(vars(compiled.parse_args([])).values()) == {None}
+    assert vars(compiled.parse_args(["--no-ir", "--refine", "2"]))["no_ir"] is True
+
+
+def test_a_run_s_options_come_back_but_for_those_that_may_differ() -> None:
+    """A contradiction is told with what the run has."""
+    args = argparse.Namespace(samples=8, threads=4, max_usd=None)
+    options.restore(args, {"samples": 64, "temperatures": [0.4, 1.0], "threads": 2, "max_usd": 5.0}, {"threads"})
+    assert vars(args) == {"samples": 64, "temperatures": (0.4, 1.0), "threads": 4, "max_usd": 5.0}
+    with pytest.raises(UsageError, match="--samples: the run to go on with has 16; leave the option out"):
+        options.restore(args, {"samples": 16}, {"samples"})
+
+
+def test_one_temperature_is_one_number() -> None:
+    """From 0 to 2, as of several."""
+    assert options.temperature("0.7") == 0.7
+    for text in ("0.4,0.7", "3", ""):
+        with pytest.raises(argparse.ArgumentTypeError):
+            options.temperature(text)

@@ -4,6 +4,7 @@
 - Every attempt is on record once, in the algorithm's order, also those of a run that dies.
 - A run's status says how it ended: finished, interrupted, failed, or killed without a word.
 - Two runs at once on one store don't disturb each other.
+- Where the store fails, the run ends in one line that says where its answers are, and none of them is lost.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from mlflow.exceptions import MlflowException
 
-from optimizers import Budget, Experience
+from optimizers import Attempt, BaseObserver, Budget, Experience
 from pipeline import store
+from pipeline.errors import RecordError
+from pipeline.metrics import describe
 from pipeline.tracking import recorded
 from step_runtime.task import loads_task
 from tests.pipeline.conftest import Recorded
@@ -216,3 +220,128 @@ def test_a_budget_ends_a_run_as_finished(store_folder: Path) -> None:
     parent, nested = runs(store_folder)
     assert [parent.info.status, *(run.info.status for run in nested)] == ["FINISHED", "FINISHED"]
     assert parent.data.tags["stopped"] == "budget"
+
+
+def points(folder: Path, run: Run) -> dict[str, list[int]]:
+    """The steps of every metric of a run."""
+    client = MlflowClient(tracking_uri=f"sqlite:///{folder}/mlflow.db")
+    return {name: [p.step for p in client.get_metric_history(run.info.run_id, name)] for name in run.data.metrics}
+
+
+def test_an_iteration_is_on_the_curves_once_and_whole(store_folder: Path) -> None:
+    """Cut short, it is on none; gone on with, it has one point like any other; the run's own figures go on."""
+
+    def interrupt(number: int) -> None:
+        if number == 15:
+            time.sleep(0.3)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    cut = record(Engine(interrupt))
+    parent, nested = runs(store_folder)
+    assert points(store_folder, parent)["solved"] == [1]
+    assert nested[1].data.metrics == {}
+    assert parent.data.metrics["total_solved"] == len(cut.solved)
+    with recorded("again", {}, tasks(), resumed=parent.info.run_id) as recorder:
+        done = learn([recorder], journal=recorder.journal)
+    parent, nested = runs(store_folder)
+    steps = points(store_folder, parent)
+    assert {tuple(found) for name, found in steps.items() if not name.startswith("total_")} == {(1, 2, 3, 4)}
+    assert steps["total_solved"][-1] == len(done.attempts) == 12 + 3 * 8 - 4 - 4
+    assert all(found == [0] for run in nested for found in points(store_folder, run).values())
+    assert [run.info.status for run in nested] == ["FINISHED"] * 4
+
+
+@pytest.mark.parametrize("call", ["log_batch", "log_artifact", "create_run", "log_text"])
+def test_a_store_that_fails_ends_the_run_and_loses_no_answer(
+    call: str, store_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the folder with the answers; the next command that opens the store puts them on record."""
+    monkeypatch.setattr(store, "WAITS", (0.0,))
+    drawn: list[Any] = []
+    broken = False
+
+    def break_down(number: int) -> None:
+        nonlocal broken
+        broken = broken or number > 14
+
+    def failing(name: str) -> Any:
+        original = getattr(MlflowClient, name)
+
+        def fail(*args: Any, **kwargs: Any) -> Any:
+            if broken and name in (call, "set_terminated"):
+                raise MlflowException("database is locked")
+            return original(*args, **kwargs)
+
+        return fail
+
+    for name in (call, "set_terminated"):
+        monkeypatch.setattr(MlflowClient, name, failing(name))
+
+    class Listener(BaseObserver):
+        def sample_done(self, attempt: Attempt) -> None:
+            drawn.append(attempt.to_dict())
+
+    with (
+        pytest.raises(RecordError, match=r"can't write the record of the run: \w+: database is locked") as caught,
+        recorded("breaks", {}, tasks()) as recorder,
+    ):
+        learn([Listener(), recorder], Engine(break_down))
+    told = str(store_folder / "running") if call == "log_artifact" else "All answers until then are on record"
+    assert told in str(caught.value)
+    broken = False
+    store.open_store()
+    parent, nested = runs(store_folder)
+    assert {run.info.status for run in (parent, *nested)} <= {"FAILED", "FINISHED"}
+    places = sorted(path.name for path in (artifacts(parent) / "iterations").iterdir() if list(path.glob("*.gz")))
+    found = [attempt for place in places for attempt in attempts(parent, place)]
+    assert sorted(found, key=str) == sorted(drawn, key=str)
+    assert list((store_folder / "running").iterdir()) == []
+
+
+def test_a_full_disk_ends_the_run_in_one_line(store_folder: Path) -> None:
+    """What was written until then stays."""
+    kept: list[Any] = []
+
+    def fill_up(number: int) -> None:
+        if number == 5:
+            time.sleep(0.3)
+            kept.append(recorder._attempts)
+            recorder._attempts = full
+
+    with (
+        Path("/dev/full").open("a", buffering=1) as full,
+        pytest.raises(RecordError, match=r"can't write the record of the run: .*No space left on device"),
+        recorded("full", {}, tasks()) as recorder,
+    ):
+        learn([recorder], Engine(fill_up))
+    kept[0].close()
+    store.open_store()
+    parent, _ = runs(store_folder)
+    assert parent.info.status == "FAILED"
+    assert 1 <= len(attempts(parent, "01_None")) <= 12
+
+
+def test_a_store_that_is_busy_for_a_moment_is_asked_again(store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nobody hears of it."""
+    monkeypatch.setattr(store, "WAITS", (0.0, 0.0))
+    original, calls = MlflowClient.log_batch, []
+
+    def busy(*args: Any, **kwargs: Any) -> Any:
+        calls.append(args)
+        if len(calls) % 3:
+            raise MlflowException("database is locked")
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(MlflowClient, "log_batch", busy)
+    assert record().stopped == "exhausted"
+    assert points(store_folder, runs(store_folder)[0])["solved"] == [1, 2, 3, 4]
+
+
+def test_a_run_is_described_in_sentences() -> None:
+    """One of a thing is not several, and nothing is said of what there is not."""
+    many, one = learn([]), learn([], budget=Budget(iterations=1))
+    assert describe(many).startswith("**2 of 3 tasks solved** in 4 iterations. 1 task stays unsolved.\n")
+    assert describe(many).endswith("\n\nUnsolved: no/0.")
+    assert describe(one).startswith("**1 of 3 tasks solved** in 1 iteration. Budget reached: 1 iteration of 1.\n")
+    nothing = Experience(("a",), stopped="exhausted", message="1 task stays unsolved")
+    assert describe(nothing) == "**0 of 1 task solved** in 0 iterations. 1 task stays unsolved.\n\nUnsolved: a."

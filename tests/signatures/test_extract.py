@@ -7,178 +7,41 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from signatures.extract import extract_program, holds_program, sections
-from step_runtime.parser import read
+from step_runtime.parser import parse, read
+from step_runtime.scope import static_scope
+from step_runtime.task import loads_task
+from tests.signatures.completions import (
+    BODY,
+    DRAFT,
+    FUNCTIONS,
+    LINES,
+    PROGRAM,
+    REFUSED,
+    WHOLE,
+    WRAPPED,
+    Completion,
+    indented,
+)
 
-PROGRAM = """\
-E2 = step.Zip().apply((E0, E1))
-E3 = step.Map(fn=fn_mul).apply(E2)
-return E3"""
-LINES = PROGRAM.split("\n")
-BODY = f"def body(E0, E1):\n{textwrap.indent(PROGRAM, '    ')}"
-DRAFT = "E9 = step.Map(fn=fn_add).apply(E0)\nreturn E9"
-ECHO = """\
+TASK = """
 inputs:
-  - name: E0
-    dtype: fp32
-    dims: [M, N]
+  - {name: E0, dtype: fp32, dims: [M], data_gen: torch.rand}
+  - {name: E1, dtype: fp32, dims: [M], data_gen: torch.rand}
 fns:
-  - name: Mul
-    apply: |
-      y = input[0] * input[1]
-      return [y]
-    func_name: fn_mul
+  - {name: Mul, apply: "return [input[0] * input[1]]", input_dtype: [fp32, fp32], output_dtype: fp32, func_name: fn_mul}
 outputs:
-  - name: S0
-    data_transform:
-      - |
-        y = input_data['E0']
-        y * input_data['E1']"""
+  - {name: S0, dtype: fp32, dims: [M], data_transform: ["input_data['E0'] * input_data['E1']"]}
+"""
 
 
-def indented(columns: int, text: str = PROGRAM) -> str:
-    return textwrap.indent(text, " " * columns)
-
-
-def escaped(text: str = PROGRAM) -> str:
-    return text.replace("\n", "\\n")
-
-
-WRAPPED = {
-    "nothing around it": PROGRAM,
-    "blank lines around it": f"\n\n{PROGRAM}\n\n",
-    "indented as a whole": indented(8),
-    "indented after the first line": "\n  ".join(LINES),
-    # field markers
-    "markers": f"[[ ## impl ## ]]\n{PROGRAM}\n\n[[ ## completed ## ]]",
-    "bold markers": f"**[[ ## impl ## ]]**\n{PROGRAM}\n\n**[[ ## completed ## ]]**",
-    "markers on its lines": f"[[ ## impl ## ]] {PROGRAM} [[ ## completed ## ]]",
-    "loose markers": f"[[##impl##]]\n{PROGRAM}\n[[##completed##]]",
-    "markers around a fence": f"[[ ## impl ## ]]\n```python\n{PROGRAM}\n```\n\n[[ ## completed ## ]]",
-    "markers around YAML": f"[[ ## impl ## ]]\nimpl: |\n{indented(2)}\n[[ ## completed ## ]]",
-    "a marker cut off": f"[[ ## impl ## ]]\n{PROGRAM}\n\n[[ ## compl",
-    "the guardian's marker": f"[[ ## output_impl ## ]]\n{PROGRAM}\n",
-    "a field of reasoning": f"[[ ## reasoning ## ]]\n{DRAFT}\n\n[[ ## impl ## ]]\n{PROGRAM}\n",
-    "an empty field, then another": f"[[ ## impl ## ]]\n\nLet me think.\n\n[[ ## impl ## ]]\n{PROGRAM}",
-    # fences
-    "fence with python": f"```python\n{PROGRAM}\n```",
-    "fence with py and a space": f"``` py\n{PROGRAM}\n```",
-    "fence with Step": f"```Step\n{PROGRAM}\n```",
-    "fence with attributes": f'```python title="impl"\n{PROGRAM}\n```',
-    "fence without label": f"```\n{PROGRAM}\n```",
-    "fence with its label a line late": f"```\npython\n{PROGRAM}\n```",
-    "fence of four": f"````\n{PROGRAM}\n````",
-    "fence of tildes": f"~~~\n{PROGRAM}\n~~~",
-    "fence never closed": f"Here it is:\n```python\n{PROGRAM}",
-    "fence closed only": f"{PROGRAM}\n```",
-    "fences on its lines": f"```{PROGRAM}```",
-    "fence in a list": f"- The program:\n  ```python\n{indented(2)}\n  ```",
-    "prose around the fence": f"Sure! Zip, then map.\n\n```python\n{PROGRAM}\n```\n\nE2 is then used once, E3 too.",
-    "two fences, the last is right": f"```python\n{DRAFT}\n```\nThat has the wrong type.\n```python\n{PROGRAM}\n```",
-    "a whole program, then a part": f"```\n{PROGRAM}\n```\nwhere\n```\n{LINES[1]}\n```\ndoes the work.",
-    "a fence within YAML within a fence": f"```yaml\nimpl: |\n  ```python\n{indented(2)}\n  ```\n```",
-    # YAML and JSON
-    "YAML literal": f"impl: |\n{indented(2)}\n",
-    "YAML literal, stripped": f"impl: |-\n{indented(4)}",
-    "YAML literal, kept and indented": f"impl: |2+\n{indented(2)}\n",
-    "YAML folded": f"impl: >-\n{indented(2)}",
-    "YAML with a comment": f"impl: |  # the program\n{indented(2)}",
-    "YAML that forgot to indent": f"impl: |\n{PROGRAM}\n",
-    "YAML plain": "impl: " + "\n  ".join(LINES),
-    "YAML double-quoted": f'impl: "{escaped()}"',
-    "YAML single-quoted": f"impl: '{PROGRAM}'",
-    "YAML of the guardian": f"output_impl: |\n{indented(2)}\nexplanation: |\n  Nothing is used twice.\n",
-    "YAML in a list": f"- impl: |\n{indented(4)}\n  explanation: |\n    zip, then map",
-    "YAML in a fence": f"```yaml\nimpl: |-\n{indented(2)}\n```",
-    "the task in YAML with its impl": f"{ECHO}\nimpl: |\n{indented(2)}\n",
-    "JSON": f'{{"impl": "{escaped()}"}}',
-    "JSON with newlines in the string": f'{{"impl": "{PROGRAM}"}}',
-    "JSON in a fence": f'```json\n{{\n  "impl": "{escaped()}"\n}}\n```',
-    "JSON with a list of lines": '{"impl": ["' + '", "'.join(LINES) + '"]}',
-    "JSON with another key before": f'{{"reasoning": "Zip, then map: {{}}.", "impl": "{escaped()}"}}',
-    "JSON cut off": f'{{"impl": "{escaped()}',
-    # tags
-    "a tag": f"<impl>\n{PROGRAM}\n</impl>",
-    "a tag around a fence": f"<answer>\n```python\n{PROGRAM}\n```\n</answer>",
-    "a tag with attributes": f'<code class="python">\n{PROGRAM}\n</code>',
-    "a tag never closed": f"<program>\n{PROGRAM}",
-    # thoughts
-    "a thought": f"<think>\n{DRAFT}\n</think>\n{PROGRAM}",
-    "a thought with capitals": f"<Thinking>{DRAFT}</Thinking>\n\n```\n{PROGRAM}\n```",
-    "a thought opened by the template": f"{DRAFT}\n</think>\n\n{PROGRAM}",
-    "a thought in brackets": f"[THINK]{DRAFT}[/THINK]{PROGRAM}",
-    "a thought that never ends": f"<think>\nSo the program is\n\n{PROGRAM}\n",
-    "channels": f"<|channel|>analysis<|message|>{DRAFT}<|end|><|start|>assistant<|channel|>final<|message|>{PROGRAM}",
-    # Python around it
-    "an import": f"import step\nfrom step import *\n\n{PROGRAM}",
-    "a string in Python": f'impl = """\n{PROGRAM}\n"""',
-    "a session": ">>> " + "\n>>> ".join(LINES),
-    # prose
-    "prose around it": f"I zip the inputs first.\n\n{PROGRAM}\n\nThis gives what was asked.",
-    "prose between the statements": f"First:\n{LINES[0]}\nThen multiply, with N = 3:\n{LINES[1]}\nFinally:\n{LINES[2]}",
-    "a heading": f"**Implementation:**\n\n{PROGRAM}\n",
-    "a label on its first line": f"Answer: {PROGRAM}",
-    "a program corrected below": f"{DRAFT}\n\nWait, these must be zipped first.\n\n{PROGRAM}",
-    "a numbered list": "\n".join(f"{number}. {line}" for number, line in enumerate(LINES, 1)),
-    "line numbers": "\n".join(f"{number} | {line}" for number, line in enumerate(LINES, 1)),
-    "bullets and backticks": "\n".join(f"- `{line}`" for line in LINES),
-    "a quotation": "> " + "\n> ".join(LINES),
-    "an echo of the prompt": f"[[ ## task ## ]]\n{ECHO}\n\n[[ ## impl ## ]]\n{PROGRAM}\n\n[[ ## completed ## ]]",
-    "an echo of the task alone": f"{ECHO}\n\n{PROGRAM}",
-    # characters
-    "Windows line ends": PROGRAM.replace("\n", "\r\n"),
-    "old Macintosh line ends": PROGRAM.replace("\n", "\r"),
-    "non-breaking spaces": PROGRAM.replace(" ", "\u00a0"),
-    "a byte order mark and zero-width spaces": "\ufeff" + PROGRAM.replace("E2", "E2\u200b"),
-    "underscores escaped for Markdown": PROGRAM.replace("_", "\\_"),
-    "newlines escaped": escaped(),
-    "a token of the chat template": f"{PROGRAM}<|im_end|>",
-}
-
-FUNCTIONS = {
-    "a function": BODY,
-    "a function with tabs": "def body(E0, E1):\n" + textwrap.indent(PROGRAM, "\t"),
-    "a function with a result type": BODY.replace("):", ") -> step.Stream:"),
-    "a function of another name": BODY.replace("body", "program"),
-    "a function in a fence": f"```python\nimport step\n\n{BODY}\n```\nIt returns E3.",
-    "a function and its call": f"{BODY}\n\nprint(body(E0, E1))",
-    "a method": f"class Solution:\n{indented(4, BODY)}",
-    "a script": f"import step\n\nclass Mul(step.Fn):\n    def apply(self, input):\n        return [input[0]]\n\n"
-    f"def prepare():\n    E0 = step.Stream('E0', 1)\n    return E0\n\n{BODY}\n\n"
-    "def test():\n    S0 = body(prepare())\n",
-}
-
-WHOLE = {
-    "comments and blank lines": "# online softmax\nE2 = step.Zip().apply((E0, E1))  # a pair\n\n# done\nreturn E2",
-    "a list above": "fns = [fn_a, fn_b]\n\nE2 = [step.Map(fn=fn).apply(s) for fn, s in zip(fns, E0)]\nreturn E2",
-    "a loop": "E2 = []\nfor fn, s in zip([fn_a, fn_b], E0):\n    E2.append(step.Map(fn=fn).apply(s))\nreturn E2",
-    "statements over lines": "E2 = step.Map(\n    fn=fn_mul,\n).apply((\n    E0,\n    E1,\n))\nreturn (\n    E2,\n)",
-    "a variable called answer": "answer = step.Map(fn=fn_mul).apply(E0)\nimpl = step.Copy().apply(answer)\nreturn impl",
-    "a starred target": "E2 = step.Partition(N=3).apply((E0, E1))\nfirst, *rest = E2\nreturn first, *rest",
-    "one statement": "return step.Zip().apply((E0, E1))",
-    "no primitive at all": "return E0",
-    "a form outside of the language": "E2 = step.Zip().apply((E0, E1))\nif E2:\n    E3 = E2\nreturn E3",
-    "broken off": "E2 = step.Zip().apply((E0, E1))\nE3 = step.Map(fn=fn_",
-}
-
-NO_PROGRAMS = [
-    "",
-    " \n",
-    "I can't do that.",
-    "Sure!",
-    "No step.Copy() is needed: every stream is consumed once.",
-    "The stream is used once,\nreturn it as it is.",
-    "```python\nprint('hello')\n```",
-    "import torch\n\nprint(torch.ones(3))",
-    "impl: |\n  to be done",
-    "\x00\ud800",
-]
+def found(program: str) -> list[str]:
+    """The codes of what the parser finds."""
+    return [diagnostic.code for diagnostic in parse(program, static_scope(loads_task(TASK)))[1]]
 
 
 @pytest.mark.parametrize("answer", WRAPPED.values(), ids=WRAPPED.keys())
@@ -208,11 +71,30 @@ def test_a_program_stays_whole(program: str, wrapping: str) -> None:
     assert extract_program(wrapping.replace("{}", program)) == program
 
 
-@pytest.mark.parametrize("text", NO_PROGRAMS)
-def test_what_is_no_program_comes_out_as_it_is(text: str) -> None:
-    """The parser then says what is wrong with it."""
+@pytest.mark.parametrize("answer", REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_no_program_is_told_by_the_parser(answer: Completion) -> None:
+    """What there is of it comes out, or else the answer as it is, and the first diagnostic is the one expected."""
+    assert extract_program(answer.text) == answer.program
+    assert found(answer.program)[0] == answer.code
+
+
+def test_what_comes_out_of_wrappings_is_a_program() -> None:
+    """The parser finds nothing in it."""
+    assert found(PROGRAM) == found(BODY) == []
+
+
+def test_there_are_at_least_eighty_shapes() -> None:
+    """Each under a name of its own, and no two of them equal."""
+    texts = [*WRAPPED.values(), *FUNCTIONS.values(), *WHOLE.values(), *(answer.text for answer in REFUSED.values())]
+    assert len(set(texts)) == len(texts) >= 80
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Sure!", "The stream is used once,\nreturn it as it is.", "impl: |\n  to be done"]
+)
+def test_prose_holds_no_program(text: str) -> None:
+    """A guardian that answers so has changed nothing."""
     assert not holds_program(text)
-    assert extract_program(text) == text
 
 
 @pytest.mark.parametrize("answer", WRAPPED.values(), ids=WRAPPED.keys())
@@ -236,7 +118,7 @@ def test_sections_keep_the_last_that_is_not_empty() -> None:
 FRAGMENTS = [
     *WRAPPED.values(),
     *WHOLE.values(),
-    *NO_PROGRAMS,
+    *(answer.text for answer in REFUSED.values()),
     "```",
     "impl: ",
     "(",

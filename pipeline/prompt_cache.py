@@ -1,0 +1,26 @@
+"""Marks for providers that cache what they are told to: what all requests of an iteration begin with alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+from dspy.lm15 import CacheConfig
+
+PROVIDERS = ("anthropic",)
+"""Those that need marks; others cache the beginnings that they have seen of themselves, or not at all."""
+
+
+class MarkingLM(dspy.LM):
+    """Marks the system message and, where there are demonstrations, the last of them: only the task comes after."""
+
+    def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """As `dspy.LM`, whose default for all requests can't say where a request's constant part ends."""
+        marked = {"prompt_cache": constant_part(messages)} if messages else {}
+        return super().__call__(prompt, messages=messages, **{**marked, **kwargs})
+
+
+def constant_part(messages: list[dict[str, Any]]) -> CacheConfig:
+    """What to cache of a request: all but its last message."""
+    turns = sum(message["role"] != "system" for message in messages)
+    return CacheConfig(prefix_until_index=turns - 2) if turns > 1 else CacheConfig(prefix="stable")

@@ -1,0 +1,81 @@
+"""Prompts without the structural IR (paper, Section 6.2): what YAML says elsewhere is said by Python scripts here.
+
+A script is the one that the code generator writes (paper, Figure 19), its `body` left open. The tests it ends with are
+the same for all tasks: they stand in the proposer's base prompt, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import dspy
+
+from signatures.memo import by_identity
+from signatures.prompts import BasePrompt, GuardianPrompt, ProposerPrompt, Strict
+from step_runtime.codegen import generate_prompt, prompt_tests
+
+if TYPE_CHECKING:
+    from step_runtime.task import Task
+
+FORM = "form"
+SCRIPT = "script"
+_DESC = "the operator as a test script, whose `body` is the program"
+
+
+class BareWords(Strict):
+    """What the proposer is told without the structural IR, where its own words would name keys of the IR.
+
+    `closing` introduces the tests that every script ends with.
+    """
+
+    desc: str
+    syntax: str
+    closing: str
+
+
+def without_ir(signature: type[dspy.Signature]) -> type[dspy.Signature]:
+    """The signature whose task is shown as a script."""
+    bare: type[dspy.Signature] = signature.with_updated_fields("task", desc=_DESC, **{FORM: SCRIPT})
+    return bare
+
+
+@by_identity
+def render_script(task: Task) -> str:
+    """A task as such prompts show it: its script, without its solution."""
+    return generate_prompt(task)
+
+
+def compose_bare(prompt: BasePrompt, words: BareWords) -> str:
+    """The instructions that a prompt gives without the structural IR."""
+    if isinstance(prompt, ProposerPrompt):
+        return "\n\n".join(_proposer(prompt, words))
+    if isinstance(prompt, GuardianPrompt):
+        return "\n\n".join(_guardian(prompt))
+    return prompt.desc.strip()
+
+
+def _proposer(prompt: ProposerPrompt, words: BareWords) -> Iterator[str]:
+    yield words.desc.strip()
+    yield words.syntax.strip()
+    yield words.closing.strip()
+    yield _code(prompt_tests())
+    for reference in (*prompt.primitives, *prompt.patterns):
+        yield f"## {reference.name}"
+        yield reference.desc.strip()
+        for example in reference.examples:
+            yield _code(generate_prompt(example, example.impl))
+
+
+def _guardian(prompt: GuardianPrompt) -> Iterator[str]:
+    yield prompt.desc.strip()
+    for number, example in enumerate(prompt.examples, start=1):
+        yield f"## Example {number}"
+        yield _code(generate_prompt(example, example.input_impl))
+        yield "The program after correction:"
+        yield _code(example.output_impl.strip())
+        yield example.explanation.strip()
+
+
+def _code(text: str) -> str:
+    return f"```python\n{text}\n```"

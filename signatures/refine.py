@@ -1,0 +1,16 @@
+"""What the refiner is asked: a program that passes, for one that does not, with what the verifier found."""
+
+from __future__ import annotations
+
+import dspy
+
+from step_runtime.task import Task
+
+
+class Refine(dspy.Signature):
+    """Mend the program, or write another, so that it computes the task's outputs from its inputs."""
+
+    task: Task = dspy.InputField(desc="the operator: its inputs, the functions on offer, its outputs in PyTorch; YAML")
+    input_impl: str = dspy.InputField(desc="a program for the task that is wrong")
+    diagnostics: str = dspy.InputField(desc="what a checker found, with the lines of the program")
+    output_impl: str = dspy.OutputField(desc="a program that is right, and nothing beside it")

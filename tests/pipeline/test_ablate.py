@@ -1,0 +1,138 @@
+"""The ablation holds these:
+
+- four runs on the same tasks, each as `pipeline.compile` would make it, with the method's own prompts and guardian;
+- the page's figures are those of the recorded attempts;
+- what broke off is gone on with: no run that ended is made again, no answer on record asked for again.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import ablate as command
+from pipeline import store
+from pipeline.errors import Exit, run_command
+from tests.pipeline.answering import Engine, use, write_tasks
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
+    engine = Engine()
+    use(engine, monkeypatch)
+    return engine
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_tasks(tmp_path / "mine")
+
+
+def run(*argv: str) -> int:
+    return run_command(command.NAME, command.main, argv)
+
+
+def options(folder: Path, page: Path) -> list[str]:
+    return ["--tasks", str(folder), "--lm", "scripted", "--samples", "4", "--threads", "2", "-o", str(page)]
+
+
+def recorded() -> list[Any]:
+    client, experiment = store.open_store()
+    runs = client.search_runs([experiment], order_by=["attributes.start_time ASC"])
+    return [run for run in runs if "ablation" in run.data.params]
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_four_methods_one_page(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every table and picture of the paper's ablation, from four runs that differ in the method alone."""
+    page = tmp_path / "page"
+    assert run(*options(folder, page), "--json") == Exit.OK
+    result = json.loads(capsys.readouterr().out)
+    assert set(result["files"]) == {path.name for path in page.iterdir()}
+    for name in ("figure2_completed", "figure9_pass_at_k", "figure12_models", "figure13_groups"):
+        assert (page / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    text = (page / "index.html").read_text(encoding="utf-8")
+    assert all(file in text for file in result["files"] if file != "index.html")
+    methods = result["lms"]["scripted"]
+    assert list(methods) == ["Single-WS", "Single", "Agent", "Agent, adaptive"]
+    runs = {r.info.run_id: r.data.params for r in recorded()}
+    asked = [
+        tuple(runs[methods[name]["run"]][key] for key in ("optimizer", "guardian", "no_ir", "temperatures"))
+        for name in methods
+    ]
+    assert asked == [
+        ("none", "none", "True", "0.7"),
+        ("none", "none", "False", "0.7"),
+        ("none", "paper", "False", "0.7"),
+        ("adaptive", "paper", "False", "0.4,0.7,1.0"),
+    ]
+    assert len({params["task_set_digest"] for params in runs.values()}) == 1
+    assert methods["Single"]["solved"] == 2
+    assert methods["Single"]["pass_at_n"] == pytest.approx(2 / 3)
+
+
+def test_the_figures_are_those_of_the_attempts(engine: Engine, folder: Path, tmp_path: Path) -> None:
+    """Tokens are of every call: the guardian doubles the answers' cost in the paper's scheme."""
+    page = tmp_path / "page"
+    assert run(*options(folder, page)) == Exit.OK
+    methods = {row["method"]: row for row in rows(page / "methods.csv")}
+    answers = 3 * 4
+    assert int(methods["Single"]["tokens in"]) == 10 * answers
+    assert int(methods["Agent"]["tokens in"]) == 2 * 10 * answers
+    assert int(methods["Agent"]["tokens per solved task"]) == round(2 * 13 * answers / 2)
+    assert [row["method"] for row in rows(page / "table1_diversity.csv")] == ["Single-WS", "Single", "Agent"]
+    assert {row["run"] for row in rows(page / "figure9_pass_at_k.csv")} == {"Single-WS", "Single", "Agent"}
+    assert [row["method"] for row in rows(page / "figure2_completed.csv")] == ["Single", "Agent", "Agent, adaptive"]
+
+
+def test_what_broke_off_is_gone_on_with(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The LM fails in the second run; resumed, the first is left alone and the second's answers are not asked again."""
+    page = tmp_path / "page"
+    engine.fail_from = 12 + 7
+    assert run(*options(folder, page)) == Exit.LM
+    told = capsys.readouterr().err
+    ablation = told.rpartition("--resume ")[2].split()[0]
+    first = recorded()
+    assert [r.info.status for r in first] == ["FINISHED", "FAILED"]
+    engine.fail_from, engine.calls = 1_000_000, 0
+    assert run("--resume", ablation, "--samples", "8") == Exit.USAGE
+    assert run("--resume", ablation[:5], "-o", str(page)) == Exit.OK
+    runs = recorded()
+    assert [r.info.run_id for r in runs[:2]] == [r.info.run_id for r in first]
+    assert len(runs) == 4
+    assert [r.info.status for r in runs] == ["FINISHED"] * 4
+    attempts = rows(page / "methods.csv")
+    assert int(attempts[1]["tokens in"]) == 10 * 12
+    assert run("--resume", ablation, "-o", str(page)) == Exit.OK
+    assert len(recorded()) == 4
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["--lm", "a", "a"], "--lm: an LM is named twice"),
+        (["--resume", "ffffffff"], "there is no ablation 'ffffffff'"),
+        (["--resume", "x'y%"], "expected the id of an ablation"),
+        (["--temperature", "0.4,0.7"], "expected one number from 0 to 2"),
+        (["--tasks", "nowhere"], "nowhere: no such task"),
+    ],
+)
+def test_a_bad_option_is_told_in_a_line(
+    engine: Engine, argv: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is asked."""
+    assert run(*argv) == Exit.USAGE
+    assert told in capsys.readouterr().err
+    assert engine.calls == 0
