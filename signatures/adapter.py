@@ -39,8 +39,7 @@ class YAMLAdapter(dspy.ChatAdapter):
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """The instructions as they are, then the fields."""
-        fields = self.format_field_description(signature)
-        return f"{signature.instructions}\n\n{fields}\n{self.format_field_structure(signature)}"
+        return _system_message(signature)
 
     def format_user_message_content(
         self,
@@ -69,6 +68,14 @@ class YAMLAdapter(dspy.ChatAdapter):
         found = sections(completion)
         others = {name: found.get(name, "") for name in signature.output_fields}
         return others | {name: extract_program(completion) for name in programs}
+
+
+@by_identity
+def _system_message(signature: type[dspy.Signature]) -> str:
+    # DSPy cleans the instructions at every look at them, which takes longer than all else in a request.
+    adapter = YAMLAdapter()
+    fields = adapter.format_field_description(signature)
+    return f"{signature.instructions}\n\n{fields}\n{adapter.format_field_structure(signature)}"
 
 
 def _rendered(value: Any, field: FieldInfo) -> Any:

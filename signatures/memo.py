@@ -28,7 +28,7 @@ class _Same(Generic[T]):
 def by_identity(function: Callable[[T], R]) -> Callable[[T], R]:
     """Remembers a function's last 1024 results by the identity of its argument, which must never change.
 
-    Tasks are frozen, but hashing or comparing one takes as long as writing it as YAML.
+    Tasks are frozen, but hashing or comparing one takes as long as writing it as YAML. Signatures are never changed.
     """
 
     @functools.lru_cache(maxsize=1024)

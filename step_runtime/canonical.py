@@ -11,6 +11,7 @@ import ast
 import functools
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from step_runtime.limits import Limits
@@ -175,41 +176,54 @@ def _is_text(node: Any) -> bool:
 
 
 def graph_key(program: Program, *, whole: bool = False) -> str:
-    """A digest of the live part of a program's graph, whatever the order of independent primitives.
+    """The key of `describe(program)`."""
+    return describe(program).key(whole=whole)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a graph computes, whatever the order of independent primitives.
 
     Every stream is described by the primitive that made it, its place among the results and the descriptions
     of what that primitive consumed; Copy and Identity say nothing. Streams are checked for the affine rule
-    before: the key tells what a program computes, not whether it may.
+    before: a description tells what a program computes, not whether it may.
 
-    With `whole`, primitives that no result depends on count too, as all of a program runs and any may fail.
+    Attributes:
+        program: what is described.
+        streams: a description of each.
+        nodes: for each primitive a digest of what it computes, all that leads to it included, so that nodes of one
+            digest do the same; empty for those that say nothing.
     """
-    known, made = _described(program)
-    # A Merge may fail on its data even where nothing uses its result.
-    effects = {
-        key for node, key in zip(program.nodes, made, strict=True) if key and (whole or node.op.name in _MAY_FAIL)
-    }
-    return _digest(f"{sorted(effects)} -> {[known[stream] for stream in program.results]}")
 
+    program: Program
+    streams: Mapping[StreamId, str]
+    nodes: Sequence[str]
 
-def node_keys(program: Program) -> tuple[str, ...]:
-    """For each primitive a digest of what it computes, all that leads to it included; nodes of one key do the same."""
-    return tuple(_described(program)[1])
+    def key(self, *, whole: bool = False) -> str:
+        """A digest of the live part of the graph.
+
+        With `whole`, primitives that no result depends on count too, as all of a program runs and any may fail.
+        """
+        # A Merge may fail on its data even where nothing uses its result.
+        made = zip(self.program.nodes, self.nodes, strict=True)
+        effects = {digest for node, digest in made if digest and (whole or node.op.name in _MAY_FAIL)}
+        return _digest(f"{sorted(effects)} -> {[self.streams[stream] for stream in self.program.results]}")
 
 
 _MAY_FAIL = ("Merge", "Reshape")
 
 
-def _described(program: Program) -> tuple[dict[StreamId, str], list[str]]:
-    """The descriptions of all streams, and of all nodes; empty for those that say nothing."""
-    known: dict[StreamId, str] = {i: f"input {name}" for i, name in enumerate(program.inputs)}
+def describe(program: Program) -> Description:
+    """The description of a program's graph."""
+    streams: dict[StreamId, str] = {i: f"input {name}" for i, name in enumerate(program.inputs)}
     nodes = []
     for node in program.nodes:
         if node.op.name in ("Copy", "Identity"):
-            known |= dict.fromkeys(node.outputs, known[node.inputs[0]])
+            streams |= dict.fromkeys(node.outputs, streams[node.inputs[0]])
             nodes.append("")
             continue
-        operands = ",".join(known[stream] for stream in node.inputs)
+        operands = ",".join(streams[stream] for stream in node.inputs)
         made = _digest(f"{print_primitive(node.op)}({operands})")
-        known |= {stream: f"{made}.{index}" for index, stream in enumerate(node.outputs)}
+        streams |= {stream: f"{made}.{index}" for index, stream in enumerate(node.outputs)}
         nodes.append(made)
-    return known, nodes
+    return Description(program, streams, nodes)

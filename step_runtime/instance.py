@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,8 +18,9 @@ from step_runtime import snippets
 from step_runtime.calls import Data, Watch, element_layout
 from step_runtime.errors import RuleError, TaskCodeError, TaskError
 from step_runtime.functions import DeclaredFn, Fn
+from step_runtime.limits import Limits
 from step_runtime.scope import Scope, make_scope
-from step_runtime.shapes import evaluate, format_dim, torch_shape
+from step_runtime.shapes import Dim, evaluate, format_dim, torch_shape
 from step_runtime.task import FnSpec, OutputSpec, Task, TensorSpec
 from step_runtime.task_checks import Location
 from step_runtime.task_yaml import format_location
@@ -143,19 +145,26 @@ class TaskInstance:
     def _check_dims(self) -> None:
         task = self.task
         specs: list[TensorSpec | OutputSpec] = [*task.inputs, *task.parameters, *task.outputs]
-        shapes = [(spec.name, (*t.shape, *_layout_dims(t.dtype))) for spec in specs for t in [task.stream_type(spec)]]
-        shapes += [(f.func_name, _layout_dims(t)) for f in task.fns for t in task.fn_types(f)]
+        streams = [(spec.name, task.stream_type(spec)) for spec in specs]
+        shapes = [(name, (*t.shape, *layout(element))) for name, t in streams for element in components_of(t.dtype)]
+        shapes += [(f.func_name, layout(e)) for f in task.fns for t in task.fn_types(f) for e in components_of(t)]
+        most = Limits().bytes // self.dtype.itemsize
         for name, dims in shapes:
-            for dim in dims:
-                try:
-                    evaluate(dim, self.sizes)
-                except KeyError as error:
-                    raise TaskError(
-                        f"{task.name}: {name}: dim {error.args[0]} has no size; "
-                        f"expected one in `sizes` (sizes: {{{error.args[0]}: 3}}) or in `global`"
-                    ) from None
-                except RuleError as error:
-                    raise TaskError(f"{task.name}: {name}: {error}") from None
+            numbers = math.prod(self._size(dim, name) for dim in dims)
+            if numbers > most:
+                raise TaskError(f"{task.name}: {name}: {numbers:,} numbers at these sizes; the limit is {most:,}")
+
+    def _size(self, dim: Dim, name: str) -> int:
+        """The size of a dim of what is called `name`."""
+        try:
+            return evaluate(dim, self.sizes)
+        except KeyError as error:
+            raise TaskError(
+                f"{self.task.name}: {name}: dim {error.args[0]} has no size; "
+                f"expected one in `sizes` (sizes: {{{error.args[0]}: 3}}) or in `global`"
+            ) from None
+        except RuleError as error:
+            raise TaskError(f"{self.task.name}: {name}: {error}") from None
 
     @cached_property
     def scope(self) -> Scope:
@@ -249,10 +258,6 @@ def _line(error: BaseException, who: str) -> str:
     """The last line of a snippet of several that an error passed, for a message."""
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == f"<{who}>"]
     return f"line {lines[-1]} of it " if lines else ""
-
-
-def _layout_dims(dtype: Any) -> tuple[Any, ...]:
-    return tuple(dim for element in components_of(dtype) for dim in layout(element))
 
 
 def instances(task: Task, *, dtype: torch.dtype = torch.float64, watch: Watch | None = None) -> list[TaskInstance]:

@@ -119,7 +119,14 @@ def _depth(statements: Sequence[ast.AST]) -> int:
     deepest, level = 1, [*statements]
     while level:
         deepest += 1
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        below: list[ast.AST] = []
+        for node in level:
+            for value in vars(node).values():
+                if isinstance(value, ast.AST):
+                    below.append(value)
+                elif isinstance(value, list):
+                    below += [item for item in value if isinstance(item, ast.AST)]
+        level = below
     return deepest
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import sympy
@@ -41,7 +40,7 @@ def print_program(program: Program) -> str:
 
 def print_primitive(op: Primitive) -> str:
     """`step.NAME(config)`."""
-    config = ", ".join(f"{field.name}={_value(getattr(op, field.name))}" for field in fields(op))
+    config = ", ".join(f"{name}={_value(getattr(op, name))}" for name in op.config_names())
     return f"step.{op.name}({config})"
 
 

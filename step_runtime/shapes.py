@@ -152,20 +152,19 @@ def evaluate(dim: Dim, sizes: Sizes) -> int:
     return int(value)
 
 
-def _value(dim: Dim, sizes: Sizes) -> Fraction:
+def _value(dim: Dim, sizes: Sizes) -> int | Fraction:
     if isinstance(dim, sympy.Symbol):
-        return Fraction(sizes[dim.name])
+        return sizes[dim.name]
+    if isinstance(dim, sympy.Integer):
+        return int(dim.p)
     if isinstance(dim, sympy.Rational):
         return Fraction(int(dim.p), int(dim.q))
     parts = [_value(arg, sizes) for arg in dim.args]
     if isinstance(dim, sympy.Add):
-        return sum(parts, Fraction(0))
+        return sum(parts)
     if isinstance(dim, sympy.Pow):
-        return Fraction(parts[0] ** parts[1])
-    product = Fraction(1)
-    for part in parts:
-        product *= part
-    return product
+        return Fraction(Fraction(parts[0]) ** parts[1])
+    return prod(parts)
 
 
 def upper_bound(dim: Dim, bounds: Sizes) -> int:

@@ -6,6 +6,7 @@ YAML goes in through `load_task` and `loads_task` and comes out of `dump_task`; 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -215,26 +216,28 @@ def _text(path: Path) -> str:
 
 def task_name(path: Path) -> str:
     """The name of the task in a file: its path below the nearest folder `tasks` or `tasks-…`, else its stem."""
-    parts = path.absolute().with_suffix("").parts
+    parts = Path(os.path.normpath(path.absolute())).with_suffix("").parts
     for index in range(len(parts) - 2, -1, -1):
         if parts[index] == "tasks" or parts[index].startswith("tasks-"):
             return "/".join(parts[index + 1 :])
     return path.stem
 
 
-def loads_task(text: str, name: str = "task", *, source: str | None = None) -> Task:
+def loads_task(text: str, name: str | None = None, *, source: str | None = None) -> Task:
     """Reads a task from YAML text, without running any of its code; `source` names the text in errors.
+
+    Without `name` it goes by its `test_name`.
 
     Raises:
         TaskError: the text is no valid task; the message names source, line, place and what was expected.
     """
-    source = source or name
+    source = source or name or "task"
     node, content = task_yaml.load(text, source)
     return task_of(content, name, lambda loc: f"{source}:{task_yaml.line_of(node, loc)}")
 
 
-def task_of(content: Any, name: str, where: Any) -> Task:
-    """Validates what a YAML text held; `where(location)` names a place in it.
+def task_of(content: Any, name: str | None, where: Any) -> Task:
+    """Validates what a YAML text held; `where(location)` names a place in it, and `name` is as for `loads_task`.
 
     Raises:
         TaskError: it is no valid task.
@@ -251,7 +254,7 @@ def task_of(content: Any, name: str, where: Any) -> Task:
         found.sort(key=lambda problem: order.index(str(problem[0][0])) if problem[0] and problem[0][0] in order else -1)
         lines = [f"{where(loc)}: {task_yaml.format_location(loc)}: {message}" for loc, message in found]
         raise TaskError("\n".join(dict.fromkeys(lines)))
-    return task.named(str(task.test_name) if name == "task" and task.test_name is not None else name)
+    return task.named(name or ("task" if task.test_name is None else str(task.test_name)))
 
 
 def dump_task(task: Task) -> str:

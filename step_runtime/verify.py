@@ -16,7 +16,7 @@ import torch
 
 from step_runtime.batching import Applier, Data
 from step_runtime.calls import Watch
-from step_runtime.canonical import graph_key, node_keys
+from step_runtime.canonical import Description, describe
 from step_runtime.check import Types, check_affine, check_outputs, infer_types
 from step_runtime.errors import STAGES, Diagnostic, RuleError, Stage
 from step_runtime.instance import TaskInstance, instances
@@ -60,12 +60,9 @@ class _Checked:
     types: Types
 
     @cached_property
-    def node_keys(self) -> tuple[str, ...]:
-        """What each primitive computes, of those that run a function."""
-        return tuple(
-            f"{key}\t{print_primitive(node.op)}" if node.op.functions() else ""
-            for node, key in zip(self.program.nodes, node_keys(self.program), strict=True)
-        )
+    def described(self) -> Description:
+        """What the program computes."""
+        return describe(self.program)
 
 
 class Verifier:
@@ -139,7 +136,7 @@ class Verifier:
 
     def _result(self, checked: Sequence[_Checked]) -> Diagnostic | None:
         """What running finds; known without, for a program of the same graph as one before at every set of sizes."""
-        key = tuple(graph_key(one.program, whole=True) for one in checked)
+        key = tuple(one.described.key(whole=True) for one in checked)
         if key not in self._results:
             found = self._run_all(checked)
             if not self._remember or (found is not None and found.stage == "run"):
@@ -184,7 +181,7 @@ class Verifier:
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
                 # Of the processor alone: torch.manual_seed notes a stack trace for each other device, every time.
                 torch.default_generator.manual_seed(seed)
-                enter = partial(self._enter, checked.node_keys) if self._watch is not None else None
+                enter = partial(self._enter, checked.described) if self._watch is not None else None
                 results = simulate(checked.program, checked.types, inputs, instance.sizes, self._applier, enter)
         except NodeError as error:
             return _run_failure(error, where)
@@ -200,11 +197,11 @@ class Verifier:
         if self._watch is not None:
             self._watch(what, f"{self._at}: {key}")
 
-    def _enter(self, keys: Sequence[str], index: int) -> None:
+    def _enter(self, described: Description, index: int) -> None:
         """Tells the watch of a primitive that runs a function."""
-        if keys[index]:
-            key, _, what = keys[index].partition("\t")
-            self._watched(what, key)
+        op = described.program.nodes[index].op
+        if op.functions():
+            self._watched(print_primitive(op), described.nodes[index])
 
     def _compare(self, results: list[Data], reference: list[Data], program: Program, where: str) -> Diagnostic | None:
         for spec, result, expected in zip(self.task.outputs, results, reference, strict=True):

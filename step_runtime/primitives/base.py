@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,7 +59,7 @@ class Primitive(ABC):
     @classmethod
     def config_names(cls) -> tuple[str, ...]:
         """The configuration's keywords, in order."""
-        return tuple(f.name for f in fields(cls))
+        return _field_names(cls)
 
     def operands(self, argument: Any, is_stream: Callable[[Any], bool]) -> tuple[Any, ...]:
         """The streams in what `apply` was given, in the primitive's order.
@@ -84,7 +85,7 @@ class Primitive(ABC):
 
     def functions(self) -> tuple[Fn, ...]:
         """The functions in its configuration."""
-        return tuple(value for value in (getattr(self, f.name) for f in fields(self)) if isinstance(value, Fn))
+        return tuple(value for value in (getattr(self, name) for name in self.config_names()) if isinstance(value, Fn))
 
     @abstractmethod
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
@@ -181,6 +182,11 @@ def function(value: Any, who: str, *, stateful: bool) -> Fn:
             hint=f"{value.label} belongs into {other}",
         )
     return value
+
+
+@functools.cache
+def _field_names(cls: type[Primitive]) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(cls))
 
 
 def check_input(fn: Fn, found: Any, who: str) -> None:
