@@ -76,7 +76,7 @@ def _context_of(solved: Solved) -> Context:
 class Strong:
     """The strong proposer."""
 
-    name = "3"
+    name = "4"
     """Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
     how = (
         "I read the PyTorch code as text, draw programs function by function along that reading, with the structural"

@@ -22,7 +22,7 @@ from step_runtime.syntax import parse_python
 from step_runtime.task import FnSpec, Task, TensorSpec
 from step_runtime.types import Multihot, components_of, parse_dtype
 
-_CHOICES = frozenset(("greater", "greater_equal", "less_equal", "eq", "ne", "scatter", "scatter_", "one_hot", "isin"))
+_CHOICES = frozenset(("greater", "eq", "ne", "scatter", "one_hot", "isin"))
 """Operations whose results are zeros and ones."""
 
 Terms: TypeAlias = tuple[Term, ...]
@@ -32,15 +32,17 @@ Terms: TypeAlias = tuple[Term, ...]
 class Reading:
     """Terms of one task, worked out when they are first asked for. Threads may share it.
 
-    `shifted` chooses among two ways to read an exponential's normalization, see `Vocabulary`.
+    `shifted` chooses among two ways to read an exponential's normalization, see `Vocabulary`; `flat` among two to read
+    a sum of sums, see `Algebra`.
     """
 
-    def __init__(self, task: Task, scope: Scope, shifted: bool = False) -> None:
-        self._algebra = algebra = Algebra()
+    def __init__(self, task: Task, scope: Scope, *, shifted: bool = False, flat: bool = False) -> None:
+        self._algebra = algebra = Algebra(flat=flat)
         self._specs = {spec.func_name: spec for spec in task.fns}
         self._values: dict[tuple[object, ...], Terms] = {}
         self._sizes = dict(scope.sizes)
         self._wanted: set[Term] = set()
+        self._pieces: set[Term] = set()
         self._binary: set[str] = {spec.name for spec in task.inputs if spec.data_gen == "binary"}
         self._binary |= {s.name for s in task.inputs if isinstance(parse_dtype(s.dtype, task.symbols()), Multihot)}
         data = {spec.name: self._input(spec, task) for spec in task.inputs}
@@ -61,10 +63,16 @@ class Reading:
             tuple(self._keep(self._words.term(reference.run(code, env))) for code in spec.data_transform)
             for spec in task.outputs
         )
+        self.ambiguous = algebra.ambiguous
+        """Whether the reference sums what was reduced before."""
 
     def wanted(self, terms: Terms) -> bool:
         """Whether a stream of these terms holds something that the reference computes on its way."""
         return all(term in self._wanted or self._partly_wanted(term) for term in terms)
+
+    def useful(self, terms: Terms) -> bool:
+        """Whether a stream of these terms may lead to what the reference computes, which goes another way itself."""
+        return all(term in self._wanted or term in self._pieces for term in terms)
 
     def _partly_wanted(self, term: Term) -> bool:
         """Whether it is an index that stacks choices of which the reference makes one."""
@@ -180,6 +188,7 @@ class Reading:
         if term not in self._wanted and term is not self._algebra.size and self._algebra.constant(term) is None:
             self._wanted.add(term)
             self._wanted.update(self._algebra.parts_of(term))
+            self._pieces.update(self._algebra.pieces_of(term))
         return term
 
     def _input(self, spec: TensorSpec, task: Task) -> Term:
@@ -224,7 +233,7 @@ class Reading:
             return algebra.add(algebra.linear("cumsum" if scan else "sum", added), algebra.number(initial))
         factor = algebra.divide(result, state)
         if not self._has_state(factor) and initial == 1:
-            return algebra.atom("cumprod" if scan else "prod", factor)
+            return self._words.product("cumsum" if scan else "sum", factor)
         for sign in (1.0, -1.0):  # a smallest element is the opposite of the largest opposite
             one = algebra.number(sign)
             others = list(self._arguments(algebra.times(one, result), "maximum"))

@@ -18,6 +18,7 @@ from pipeline.embedded.meeting import Meeting, Meetings
 from pipeline.embedded.moves import Draft, Move, Routing
 from pipeline.embedded.outlines import How, how_folded
 from pipeline.embedded.precedents import Precedents
+from pipeline.embedded.pruning import pruned
 from pipeline.embedded.reference import Reading
 from pipeline.embedded.scoring import Habits
 from pipeline.embedded.space import Space
@@ -43,12 +44,16 @@ _KEEN = 5.0
 # Probabilities.
 _FOLLOWED = 0.97
 """How often an open step of the reading is taken."""
+_DETOURS = 0.4
+"""How often what the reference does not compute itself may be a step towards it."""
 _UNROUTED = 0.04
 """How often functions that could be routed are applied on their own."""
 _GIVES_UP = 0.5
 """How often a draw ends that has used every function and yet has something left over."""
 
 _MOST_USES = 3
+_ALONG = 0.5
+"""What a step along the reading takes of a draw's moves: such steps come to an end of their own."""
 
 
 @dataclass(frozen=True)
@@ -82,17 +87,23 @@ class Search:
         routings = self._choose_routings()
         offered = self._view.offered(routings)
         offers = [offer for offer, routing in offered if routing is None]
-        trail = None if self._reading is None else Trail(self._view, self._reading, draft, offers, routings)
+        trail = self._trail(draft, offers, routings)
         counsel = Counsel(self._space, self._precedents, draft.streams, offered)
-        for _ in range(2 * len(self._view.offers) + 3):
+        left = 2.0 * len(self._view.offers) + 3
+        while left > 0:
             hints = () if trail is None else trail.hints()
             if self._all_applied(draft):
+                lean = trail and pruned(self._space, draft, trail, set(self._view.fns))
+                if lean:
+                    return lean
                 ended = Ending(self._space, draft, trail, self._choice).bind()
                 if ended and (draft.read or not hints):
                     return draft
                 if not hints and self._choice.happens(_GIVES_UP):
                     return None
-            move = self._hinted(draft, trail, counsel) or self._advised(draft, counsel)
+            move = self._hinted(draft, trail, counsel)
+            left -= _ALONG if move else 1
+            move = move or self._advised(draft, counsel)
             move = move or self._next(draft, offers, routings)
             if move is None:
                 return None
@@ -102,6 +113,12 @@ class Search:
                 trail.advance()
         ended = self._all_applied(draft) and Ending(self._space, draft, trail, self._choice).bind()
         return draft if ended else None
+
+    def _trail(self, draft: Draft, offers: Sequence[Offer], routings: Sequence[Routing]) -> Trail | None:
+        if self._reading is None:
+            return None
+        detours = self._choice.happens(_DETOURS)
+        return Trail(self._view, self._reading, draft, offers, routings, detours=detours)
 
     def _how(self, move: Move) -> How:
         if move.fold is None:

@@ -81,7 +81,10 @@ class TaskView:
     @cached_property
     def readings(self) -> tuple[Reading, ...]:
         """All ways to read the task."""
-        more = [Reading(self.task, self.scope, shifted=True)] if _normalizes(self.task) else []
+        shifts = (False, True) if _normalizes(self.task) else (False,)
+        flats = (False, True) if self.reading.ambiguous else (False,)
+        ways = [(shifted, flat) for shifted in shifts for flat in flats]
+        more = (Reading(self.task, self.scope, shifted=shifted, flat=flat) for shifted, flat in ways[1:])
         return (self.reading, *more)
 
     @cached_property

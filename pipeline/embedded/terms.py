@@ -14,7 +14,9 @@ from typing import TypeAlias
 Monomial: TypeAlias = tuple[tuple[int, float], ...]
 """Atoms by number, each with its exponent."""
 
-_CONSTANT = frozenset(("size", "sum", "amax", "prod"))
+_CONSTANT = frozenset(("size", "sum", "amax"))
+_OPAQUE = frozenset(("input", "weight", "select", "argument", "state", "cumsum", "cummax", "text", "name", "data"))
+"""Atoms that are not constant, whatever they are made of, or that are made of nothing."""
 _MOST_PRODUCTS = 48
 """A product that would have more summands stays a product of opaque atoms."""
 
@@ -29,9 +31,17 @@ class Term:
 
 
 class Algebra:
-    """Makes and knows all terms of one task. Atoms are numbered as they are met."""
+    """Makes and knows all terms of one task. Atoms are numbered as they are met.
 
-    def __init__(self) -> None:
+    If it is `flat`, all sums are taken along one dim: what was reduced is then constant under a second sum, which
+    multiplies it by the size. Else a second sum is along another dim, and an operation of its own.
+    """
+
+    def __init__(self, *, flat: bool = False) -> None:
+        self.ambiguous = False
+        """Whether something reduced was summed again, which can be meant in two ways."""
+        self._flat = flat
+        self._reduced: dict[int, bool] = {}
         self._terms: dict[tuple[tuple[Monomial, float], ...], Term] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
         self.atoms: dict[int, tuple[object, ...]] = {}
@@ -82,6 +92,7 @@ class Algebra:
 
     def power(self, a: Term, exponent: float) -> Term:
         """The power; of a sum it is multiplied out for small whole exponents only."""
+        exponent = round(exponent, 12)
         if len(a.summands) == 1:
             monomial, value = a.summands[0]
             if value > 0 or exponent == int(exponent):
@@ -91,9 +102,26 @@ class Algebra:
             return self.times(a, self.power(a, exponent - 1)) if exponent > 2 else self.times(a, a)
         if exponent == 1.0 or not a.summands:
             return a
-        number = self._numbers.setdefault(("group", a), len(self._numbers))
-        self.atoms[number] = ("group", a)
-        return self._term({((number, exponent),): 1.0})
+        # Exponentials go before the sum: 1 / (1 + exp(-x)) is exp(x) / (exp(x) + 1).
+        shared, _ = self.factored(a)
+        common = self._term({tuple(p for p in shared.summands[0][0] if self.atoms[p[0]][0] == "exp"): 1.0})
+        rest = a if common is self.one else self.divide(a, common)
+        number = self._numbers.setdefault(("group", rest), len(self._numbers))
+        self.atoms[number] = ("group", rest)
+        return self.times(self.power(common, exponent), self._term({((number, exponent),): 1.0}))
+
+    def factored(self, a: Term) -> tuple[Term, Term]:
+        """What all summands share, with the size of the first one's number, and what that leaves of them."""
+        products = [dict(monomial) for monomial, _ in a.summands]
+        atoms = sorted({number for product in products for number in product})
+        least = ((number, min(product.get(number, 0.0) for product in products)) for number in atoms)
+        common = self._term({tuple((number, exponent) for number, exponent in least if exponent): 1.0})
+        scale = self.times(common, self.number(abs(a.summands[0][1])))
+        return scale, self.divide(a, scale)
+
+    def product_of(self, monomial: Monomial) -> Term:
+        """Some atoms, each with its exponent, as a term."""
+        return self._term({monomial: 1.0})
 
     def divide(self, a: Term, b: Term) -> Term:
         """The quotient."""
@@ -107,12 +135,29 @@ class Algebra:
         """
         parts = []
         for monomial, value in a.summands:
-            inside = tuple(pair for pair in monomial if self.atoms[pair[0]][0] not in _CONSTANT)
+            inside = tuple(pair for pair in monomial if not self._is_reduced(pair[0]))
+            if not inside and name == "sum":
+                self.ambiguous |= any(self.atoms[number][0] != "size" for number, _ in monomial)
+                if self._flat or not monomial:
+                    parts.append(self.times(self._term({monomial: value}), self.size))
+                    continue
             if not inside:
                 inside = tuple(pair for pair in monomial if self.atoms[pair[0]][0] != "size")
             outside = tuple(pair for pair in monomial if pair not in inside)
             parts.append(self.times(self._term({outside: value}), self.atom(name, self._term({inside: 1.0}))))
         return self.add(*parts)
+
+    def _is_reduced(self, number: int) -> bool:
+        """Whether an atom is made by reductions, and by what is done to their results."""
+        known = self._reduced.get(number)
+        if known is None:
+            name, *parts = self.atoms[number]
+            inner = [other for part in parts if isinstance(part, Term) for m, _ in part.summands for other, _ in m]
+            known = name in _CONSTANT or (
+                name not in _OPAQUE and bool(inner) and all(self._is_reduced(other) for other in inner)
+            )
+            self._reduced[number] = known
+        return known
 
     def each_factor(self, a: Term, change: Callable[[tuple[object, ...]], Term | None]) -> Term:
         """The term with every atom for which `change` gives another one replaced."""
@@ -131,12 +176,34 @@ class Algebra:
         if len(term.summands) == 1:
             monomial, _ = term.summands[0]
             if 2 < len(monomial) <= 5:
-                yield from (self._term({part: 1.0}) for part in _subsets(monomial))
+                yield from (self._term({part: 1.0}) for part in _subsets(monomial, 2))
         elif len(term.summands) <= 4:
-            yield from (self._term(dict(part)) for part in _subsets(term.summands))
+            yield from (self._term(dict(part)) for part in _subsets(term.summands, 2))
+
+    def pieces_of(self, term: Term) -> Iterable[Term]:
+        """What code may compute that comes to the term in another way.
+
+        These are single factors and summands, bases and inverses of powers, what all summands share, and what that
+        leaves of them.
+        """
+        if not 0 < len(term.summands) <= 8:
+            return
+        common, rest = self.factored(term)
+        monomial = common.summands[0][0]
+        for number, exponent in monomial:
+            yield from (self._term({((number, e),): 1.0}) for e in dict.fromkeys((exponent, -exponent, 1.0)))
+        if len(term.summands) == 1:
+            yield common if common is not term else rest
+            return
+        if monomial and len(monomial) <= 4:
+            yield from (self.times(self._term({part: 1.0}), rest) for part in _subsets(monomial, 1))
+        yield from (rest, self.times(rest, self.number(common.summands[0][1])))
+        for own, value in term.summands:
+            yield from (self._term({own: value}), self._term({own: 1.0}))
 
     def _term(self, summands: Mapping[Monomial, float]) -> Term:
-        key = tuple(sorted((monomial, round(value, 12)) for monomial, value in summands.items() if value))
+        rounded = ((monomial, round(value, 12)) for monomial, value in summands.items())
+        key = tuple(sorted((monomial, value) for monomial, value in rounded if value))
         known = self._terms.get(key)
         return known if known is not None else self._terms.setdefault(key, Term(key))
 
@@ -150,7 +217,8 @@ def _joined(left: Monomial, right: Monomial) -> Monomial:
     return tuple(sorted((number, exponent) for number, exponent in total.items() if exponent))
 
 
-def _subsets(items: tuple[object, ...]) -> Iterable[tuple]:  # type: ignore[type-arg]
-    for mask in range(1, 2 ** len(items) - 1):
-        if mask.bit_count() > 1:
+def _subsets(items: tuple[object, ...], least: int) -> Iterable[tuple]:  # type: ignore[type-arg]
+    """The proper subsets of at least so many items; of a single item, itself."""
+    for mask in range(1, max(2, 2 ** len(items) - 1)):
+        if mask.bit_count() >= least:
             yield tuple(item for place, item in enumerate(items) if mask >> place & 1)

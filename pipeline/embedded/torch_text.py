@@ -20,6 +20,8 @@ _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.MatMult: "matmul",
     ast.Pow: "pow", ast.BitAnd: "multiply",
 }  # fmt: skip
+_WITH_INDICES = frozenset(("max", "min", "cummax", "cummin", "sort", "topk", "kthvalue", "median"))
+"""Calls that give values and, along a dim, their indices."""
 _COMPARE: dict[type[ast.cmpop], str] = {
     ast.Gt: "greater", ast.Lt: "less", ast.GtE: "greater_equal", ast.LtE: "less_equal", ast.Eq: "eq", ast.NotEq: "ne",
 }  # fmt: skip
@@ -47,6 +49,8 @@ class TorchText:
             match statement:
                 case ast.Assign(targets=[target], value=expression):
                     value = self.value(expression, env)
+                    if isinstance(target, ast.Tuple | ast.List) and _has_indices(expression):
+                        value = (value, *(self.algebra.atom("indices", value) for _ in target.elts[1:]))
                     self._bind(target, value, env)
                 case ast.AugAssign(target=ast.Name(id=name), op=op, value=expression):
                     value = env[name] = self._binary(op, env.get(name), self.value(expression, env))
@@ -104,9 +108,22 @@ class TorchText:
                 return -value if isinstance(value, int | float) else self.words.call("negative", [value])
             case ast.UnaryOp(op=ast.Invert() | ast.Not(), operand=operand):
                 return self.words.call("bitwise_not", [self.value(operand, env)])
+            case ast.IfExp(test=test, body=body, orelse=other):
+                return self._either(test, body, other, env)
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
                 return self.words.call(_COMPARE[type(op)], [self.value(left, env), self.value(right, env)])
         return self.algebra.atom("text", ast.unparse(node))
+
+    def _either(self, test: ast.expr, body: ast.expr, other: ast.expr, env: dict[str, Value]) -> Value:
+        """The branch that a comparison of constants, or a constant, decides for; else something unknown."""
+        match test:
+            case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+                decision: Value = self.value(left, env) == self.value(right, env)
+            case _:
+                decision = self.value(test, env)
+        if isinstance(decision, bool) or decision is None:
+            return self.value(body if decision else other, env)
+        return self.algebra.atom("either", *(self.words.term(self.value(part, env)) for part in (test, body, other)))
 
     def _name(self, name: str, env: dict[str, Value]) -> Value:
         if name in env:
@@ -128,6 +145,8 @@ class TorchText:
         value, place = self.value(whole, env), self.value(index, env) if not isinstance(index, ast.Slice) else None
         if isinstance(place, str):
             return self._data.get(place) or self.algebra.atom("data", place)
+        if place == 0 and _has_indices(whole):
+            return value
         if isinstance(value, tuple) and isinstance(place, int):
             return value[place] if -len(value) <= place < len(value) else self.algebra.atom("text", "missing")
         parts = index.elts if isinstance(index, ast.Tuple) else [index]
@@ -173,18 +192,24 @@ class TorchText:
 
     def _call(self, node: ast.Call, env: dict[str, Value]) -> Value:
         args = [self.value(arg, env) for arg in node.args if not isinstance(arg, ast.Starred)]
+        keywords = node.keywords
         match node.func:
             case ast.Attribute(value=owner, attr=name):
                 if not _is_module(owner):
                     args.insert(0, self.value(owner, env))
             case ast.Name(id=name):
                 name = env[name] if isinstance(env.get(name), str) else name
-            case ast.Call(func=inner):
+            case ast.Call(func=inner, args=settings, keywords=more):
+                # An instance of a module: what it was made with comes after what it is called with.
                 name = inner.attr if isinstance(inner, ast.Attribute) else ast.unparse(inner)
+                args += [self.value(setting, env) for setting in settings]
+                keywords = [*keywords, *more]
             case _:
                 return self.algebra.atom("text", ast.unparse(node))
-        named = {keyword.arg: self.value(keyword.value, env) for keyword in node.keywords if keyword.arg}
-        return self._called(name.lower(), args, named)
+        named = {keyword.arg: self.value(keyword.value, env) for keyword in keywords if keyword.arg}
+        name = name.lower()
+        # A trailing underscore: in place.
+        return self._called(name.rstrip("_") if not name.startswith("_") else name, args, named)
 
     def _called(self, name: str, args: Sequence[Value], named: Mapping[str, Value]) -> Value:
         """The value of a call: by its definition where it has one, else by the vocabulary."""
@@ -197,6 +222,15 @@ class TorchText:
         given = {**dict(zip(names, args, strict=False)), **{key: named[key] for key in names if key in named}}
         inner |= {key: value for key, value in given.items() if value is not None}
         return self._run(definition.body, inner)
+
+
+def _has_indices(node: ast.expr) -> bool:
+    """Whether an expression is a call along a dim whose result is a pair of values and indices."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args, keywords=keywords):
+            given = len(args) - _is_module(owner) + any(keyword.arg == "dim" for keyword in keywords)
+            return name in _WITH_INDICES and (given > 0 or not name.startswith("m"))
+    return False
 
 
 def _is_module(node: ast.expr) -> bool:

@@ -25,19 +25,29 @@ class Hint(NamedTuple):
     terms: Terms
     distance: float
     """How far the sources are from what they serve."""
+    detour: bool = False
+    """Whether the reference itself does not compute it on its way, as far as can be read."""
 
 
 class Trail:
     """Follows one draft. `hints` are open steps; a step whose result is there already is not offered again."""
 
     def __init__(
-        self, view: TaskView, reading: Reading, draft: Draft, offers: Sequence[Offer], routings: Sequence[Routing]
+        self,
+        view: TaskView,
+        reading: Reading,
+        draft: Draft,
+        offers: Sequence[Offer],
+        routings: Sequence[Routing],
+        *,
+        detours: bool = False,
     ) -> None:
         self._view = view
         self._reading = reading
         self._draft = draft
         self._offers = offers
         self._routings = routings
+        self._detours = detours
         self._terms: list[Terms] = []
         self._known: list[int] = []
         self._made: set[tuple[Terms, DType]] = set()
@@ -57,9 +67,13 @@ class Trail:
         self._arrive(len(self._draft.streams) - 1, terms)
 
     def hints(self) -> list[Hint]:
-        """The steps that are open now."""
+        """The steps that are open now: detours only of functions that were not used, where nothing else is left."""
         self._open = [hint for hint in self._open if self._new(hint)]
-        return self._open
+        direct = [hint for hint in self._open if not hint.detour]
+        if direct:
+            return direct
+        used = {fn for move in self._draft.moves for fn in move.functions()}
+        return [hint for hint in self._open if hint.offer.fn not in used]
 
     def reads(self, stream: int, output: int) -> bool:
         """Whether a stream holds what an output shall hold."""
@@ -71,7 +85,7 @@ class Trail:
 
     def _arrive(self, stream: int, terms: Terms) -> None:
         self._terms.append(terms)
-        if not self._reading.wanted(terms):
+        if not (self._reading.wanted(terms) or self._useful(terms)):
             return
         self._known.append(stream)
         self._made.add((terms, self._view.space.types[self._draft.streams[stream]].dtype))
@@ -82,6 +96,9 @@ class Trail:
             offer = self._view.routing_offers[id(routing)]
             for meeting in self._meetings(offer, stream):
                 self._open += self._routes(offer, routing, meeting)
+
+    def _useful(self, terms: Terms) -> bool:
+        return self._detours and self._reading.useful(terms)
 
     def _distance(self, offer: Offer, meeting: Meeting) -> float:
         """How far the sources are from what they are to serve."""
@@ -105,8 +122,11 @@ class Trail:
             how = "Map" if scan is None else "Scan" if scan else "Accum"
             terms = self._reading.value(offer.fn, arguments, how)
             only_picked = len(arguments) > 1 and all(term in arguments for term in terms)
-            if not only_picked and self._reading.wanted(terms):
-                yield Hint(offer, meeting, scan, None, (), terms, self._distance(offer, meeting))
+            if only_picked:
+                continue
+            wanted = self._reading.wanted(terms)
+            if wanted or self._useful(terms):
+                yield Hint(offer, meeting, scan, None, (), terms, self._distance(offer, meeting), not wanted)
 
     def _routes(self, offer: Offer, routing: Routing, meeting: Meeting) -> Iterator[Hint]:
         *data, index = self._held(meeting)

@@ -6,10 +6,10 @@ that is neither known here nor made of such calls (`definitions`) is an atom of 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from pipeline.embedded.identities import absolute, exponential, logarithm
 from pipeline.embedded.terms import Algebra, Term
 
 Value: TypeAlias = Any
@@ -87,7 +87,7 @@ class Vocabulary:
         known = getattr(self, f"_{name}_", None)
         try:
             value = known(*args) if known is not None and args else self._other(name, args)
-        except (TypeError, ArithmeticError):
+        except (TypeError, ValueError, ArithmeticError):
             # Arguments that the call does not take as far as this vocabulary knows: then it is not known.
             value = self._other(name, args)
         return self._keep(value) if isinstance(value, Term) else value
@@ -121,13 +121,38 @@ class Vocabulary:
     def _pow_(self, a: Value, b: Value, *_: Value) -> Term:
         exponent = self.algebra.constant(self.term(b))
         if exponent is None:
-            return self.algebra.atom("pow", self.term(a), self.term(b))
+            return exponential(self.algebra, self.algebra.times(logarithm(self.algebra, self.term(a)), self.term(b)))
         return self.algebra.power(self.term(a), exponent)
+
+    def _exp_(self, a: Value) -> Term:
+        return exponential(self.algebra, self.term(a))
+
+    def _abs_(self, a: Value) -> Term:
+        return absolute(self.algebra, self.term(a))
+
+    def _prod_(self, a: Value, *_: Value) -> Term:
+        return self.product("sum", self.term(a))
+
+    def _cumprod_(self, a: Value, *_: Value) -> Term:
+        return self.product("cumsum", self.term(a))
+
+    def product(self, how: str, a: Term) -> Term:
+        """A product along a dim: what a `sum`, or a `cumsum`, of logarithms is the logarithm of."""
+        return exponential(self.algebra, self.algebra.linear(how, logarithm(self.algebra, a)))
 
     def _less_(self, a: Value, b: Value) -> Term:
         return self.algebra.atom("greater", self.term(b), self.term(a))
 
+    def _greater_equal_(self, a: Value, b: Value) -> Term:
+        # The same but where both are equal, which no random number is.
+        return self.algebra.atom("greater", self.term(a), self.term(b))
+
+    def _less_equal_(self, a: Value, b: Value) -> Term:
+        return self.algebra.atom("greater", self.term(b), self.term(a))
+
     def _where_(self, condition: Value, a: Value, b: Value) -> Term:
+        if any(value in (float("inf"), float("-inf")) for value in (a, b)):
+            return self._other("where", (condition, a, b))
         yes = self.term(condition)
         no = self.algebra.minus(self.algebra.one, yes)
         return self.algebra.add(self.algebra.times(yes, self.term(a)), self.algebra.times(no, self.term(b)))
@@ -160,8 +185,7 @@ class Vocabulary:
         return {"none": self.term(a), "sum": total}.get(str(how), self.algebra.divide(total, self.algebra.size))
 
     def _log_(self, a: Value) -> Term:
-        number = self.algebra.constant(self.term(a))
-        return self.algebra.number(math.log(number)) if number else self.algebra.atom("log", self.term(a))
+        return logarithm(self.algebra, self.term(a))
 
     def _maximum_(self, a: Value, b: Value) -> Term:
         return self.algebra.atom("maximum", *sorted((self.term(a), self.term(b)), key=lambda term: term.summands))
@@ -180,10 +204,13 @@ class Vocabulary:
         return self.term(raised if high is None else self.call("minimum", [raised, high]))
 
     def _norm_(self, a: Value, p: Value = 2, *_: Value) -> Term:
-        p = 2 if p is None else p
-        powers = self.algebra.power(self.term(a), 2.0) if p == 2 else self.algebra.atom("abs", self.term(a))
+        exponent = float(p) if isinstance(p, int | float) else 2.0
+        size = absolute(self.algebra, self.term(a))
+        if exponent == float("inf"):
+            return self.algebra.atom("amax", self._keep(size))
+        powers = self.algebra.power(self.term(a) if exponent == 2.0 else self._keep(size), exponent)
         total = self._keep(self.algebra.linear("sum", self._keep(powers)))
-        return self.algebra.power(total, 0.5) if p == 2 else total
+        return self.algebra.power(total, 1 / exponent)
 
     def _stack_(self, parts: Value, *_: Value) -> Term:
         return self.term(parts)
