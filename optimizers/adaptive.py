@@ -9,7 +9,7 @@ of threads.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dspy
@@ -78,7 +78,7 @@ class AdaptiveFewShot(Teleprompter):
         teacher: dspy.Module | None = None,
         valset: Sequence[dspy.Example] | None = None,
         experience: Experience | None = None,
-        resume: Iterable[Attempt] = (),
+        resume: Sequence[Attempt] = (),
     ) -> dspy.Module:
         """A copy of `student` that carries demonstrations, with the record of the run as its `experience`.
 
@@ -95,12 +95,15 @@ class AdaptiveFewShot(Teleprompter):
                 and the run ends as if it never had.
 
         Raises:
+            TypeError: The student is no module, or a task no example.
             ValueError: No task, a task without inputs, two tasks of one name, no LM, no predictor to teach.
             MetricError: The metric failed.
             dspy.utils.exceptions.LMError: The LM could not be used and nothing had been scored.
         """
         if teacher is not None:
             raise ValueError("the student learns from its own answers; it takes no teacher")
+        if not isinstance(student, dspy.Module):
+            raise TypeError(f"student: expected a dspy.Module, found {type(student).__name__}")
         run = self._run(student, self._tasks(trainset, "trainset"), experience, resume)
         validation = list(self._tasks(valset, "valset").values()) if valset else []
         demos: Sequence[Entry] = ()
@@ -152,7 +155,7 @@ class AdaptiveFewShot(Teleprompter):
         student: dspy.Module,
         tasks: dict[str, Task],
         experience: Experience | None,
-        journal: Iterable[Attempt],
+        journal: Sequence[Attempt],
     ) -> Run:
         if dspy.settings.lm is None and any(predictor.lm is None for predictor in student.predictors()):
             raise ValueError("no LM is set: dspy.configure(lm=dspy.LM(...)) before compiling")
@@ -178,6 +181,8 @@ class AdaptiveFewShot(Teleprompter):
             raise ValueError(f"the {name} is empty")
         tasks: dict[str, Task] = {}
         for index, example in enumerate(examples):
+            if not isinstance(example, dspy.Example):
+                raise TypeError(f"{name}[{index}]: expected a dspy.Example, found {type(example).__name__}")
             key = self.domain.task_key(example)
             if key in tasks:
                 raise ValueError(f"{name}: examples {tasks[key].index} and {index} are both named {key!r}")

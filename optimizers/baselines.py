@@ -18,6 +18,7 @@ import dspy
 
 from optimizers.demonstrations import fresh_copy
 from optimizers.errors import OptimizerError
+from optimizers.ledger import Ledger
 from optimizers.run import Run
 from optimizers.sampling import Task
 from optimizers.single_pass import SinglePass
@@ -39,14 +40,25 @@ class Baseline(SinglePass):
         options: Those of `AdaptiveFewShot`; `granularity` does not matter.
         reflection_lm: Writes instructions and reflects on failures, where the optimizer does so; None: the LM that
             is set.
+        tuned: What the optimizer made of the student in a run that broke off later; it is not run again.
+        overhead: Where its requests are booked; what a run that broke off spent on them is in it already.
     """
 
     validates = False
     """Whether the optimizer takes a validation set; without one, the tasks themselves choose."""
 
-    def __init__(self, *options: Any, reflection_lm: Any = None, **named: Any) -> None:
+    def __init__(
+        self,
+        *options: Any,
+        reflection_lm: Any = None,
+        tuned: dspy.Module | None = None,
+        overhead: Ledger | None = None,
+        **named: Any,
+    ) -> None:
         super().__init__(*options, **named)
         self.reflection_lm = reflection_lm
+        self.tuned = tuned
+        self.overhead = overhead
 
     @abstractmethod
     def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
@@ -56,18 +68,23 @@ class Baseline(SinglePass):
         run.names = ()  # the pass leaves the demonstrations alone
         if validation and not self.validates:
             raise ValueError(f"{type(self).__name__} takes no validation set")
+        if self.overhead is not None:
+            run.overhead = self.overhead
+        tuned = self._made(run, validation) if self.tuned is None else self.tuned
+        made = dict(tuned.named_predictors())
+        for name, predictor in run.program.named_predictors():
+            predictor.demos, predictor.signature = made[name].demos, made[name].signature
+        return super()._learn(run, validation)
+
+    def _made(self, run: Run, validation: Sequence[Task]) -> dspy.Module:
         trainset = [task.example for task in run.tasks.values()]
         valset = [task.example for task in validation] or trainset
         tuning = Tuning(run)
         try:
             with contextlib.redirect_stdout(sys.stderr), dspy.context(lm=tuning.lm(dspy.settings.lm)):
-                tuned = self._tune(fresh_copy(run.program), list(trainset), list(valset), tuning)
+                return self._tune(fresh_copy(run.program), list(trainset), list(valset), tuning)
         except Enough as enough:
             raise enough.reason from enough.__cause__
-        made = dict(tuned.named_predictors())
-        for name, predictor in run.program.named_predictors():
-            predictor.demos, predictor.signature = made[name].demos, made[name].signature
-        return super()._learn(run, validation)
 
     def _reflection(self, tuning: Tuning) -> Any:
         return dspy.settings.lm if self.reflection_lm is None else tuning.lm(self.reflection_lm)

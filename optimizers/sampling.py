@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -115,11 +115,14 @@ class Sampler:
     """
 
     def __init__(
-        self, metric: Metric, sampling: Sampling, threshold: float = 1.0, journal: Iterable[Attempt] = ()
+        self, metric: Metric, sampling: Sampling, threshold: float = 1.0, journal: Sequence[Attempt] = ()
     ) -> None:
         self.metric, self.sampling, self.threshold = metric, sampling, threshold
-        self._journal = {_place(attempt, attempt.task_key): attempt for attempt in journal}
-        self._last = max((iteration for iteration, *_ in self._journal), default=0)
+        self._journal, self._last = journal, 0
+        self._places: dict[int, int] = {}  # of a sample's place its hash: a journal of any length takes little memory
+        for number, attempt in enumerate(journal):
+            self._places[hash(_place(attempt, attempt.task_key))] = number
+            self._last = max(self._last, attempt.iteration)
 
     @property
     def batch_size(self) -> int:
@@ -177,7 +180,10 @@ class Sampler:
         return work
 
     def _earlier(self, job: Job) -> Attempt | None:
-        return self._journal.get(_place(job, job.task.key))
+        place = _place(job, job.task.key)
+        number = self._places.get(hash(place))
+        earlier = None if number is None else self._journal[number]
+        return earlier if earlier and _place(earlier, earlier.task_key) == place else None
 
     def _stands(self, earlier: Attempt) -> bool:
         return earlier.scored or 0 <= earlier.iteration < self._last

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline import options
+from pipeline import options, output
 from pipeline.errors import Exit, UsageError, start
 from pipeline.paths import shown
 
@@ -93,7 +93,13 @@ def make_parser() -> options.Parser:
     """The command's options."""
     parser = options.Parser(NAME, "Measures what the structural IR, the guardian and learning each bring.", EPILOG)
     options.add_tasks(parser)
-    parser.add_argument("-o", "--output", metavar="DIR", help="where the page goes (default: a folder in mlruns)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        type=output.writable_folder,
+        help="where the page goes (default: a folder in mlruns)",
+    )
     options.add_json(parser)
     options.add_lm(parser, several=True)
     options.add_sampling(parser)
@@ -119,16 +125,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs what is left to run, then writes the page; see the exit codes."""
     parser = make_parser()
     args = parser.parse_args(argv)
-    if args.output and Path(args.output).exists() and not Path(args.output).is_dir():
-        raise UsageError(f"--output: {args.output} is no folder")
     if len(set(args.lm)) < len(args.lm):
         raise UsageError("--lm: an LM is named twice")
     plan, known = _resumed(args, options.given(parser, argv)) if args.resume else (_planned(args), {})
 
     from pipeline.lm import make_lm
+    from pipeline.metrics import counted
 
     lms = {lm: make_lm(lm, plan.options["api_base"], **options.of_lm(plan.arguments(lm, "Single"))) for lm in plan.lms}
-    tell(f"ablation {plan.id}: {len(plan.tasks)} tasks, {', '.join(lms)}; should it break off: {_go_on(plan)}")
+    tasks = counted(len(plan.tasks), "task")
+    tell(f"ablation {plan.id}: {tasks}, {', '.join(lms)}; should it break off: {_go_on(plan)}")
     command = f"python -m {NAME} {shlex.join(sys.argv[1:] if argv is None else argv)}"
     for lm, method in plan.runs():
         run = known.get((lm, method))
@@ -212,6 +218,9 @@ def _stopped(plan: Plan, experience: Experience) -> Exit | None:
     if experience.stopped in ("interrupted", "failed"):
         tell(f"{experience.message}; what was done is kept. To go on: {_go_on(plan)}")
         return Exit.INTERRUPTED if experience.stopped == "interrupted" else Exit.LM
+    if experience.stopped == "budget" and not experience.attempts:
+        tell(f"{experience.message} before anything was done")
+        return Exit.LM
     if experience.stopped == "budget":
         tell(f"{experience.message}; its figures are of what was done")
     return None
@@ -222,7 +231,7 @@ def _report(plan: Plan, args: argparse.Namespace) -> int:
     from pipeline import store
     from pipeline.reporting import ablation
 
-    folder = Path(args.output) if args.output else store.folder() / "ablations" / plan.id
+    folder = Path(args.output) if args.output is not None else store.folder() / "ablations" / plan.id
     studies = _studies(plan)
     try:
         folder.mkdir(parents=True, exist_ok=True)

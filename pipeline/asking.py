@@ -84,10 +84,10 @@ def make(args: Arguments) -> Asked:
     from pipeline.lm import EMBEDDED, make_lm
     from pipeline.program import load_program, read_program
 
-    compiled = None if args.program == NO_PROGRAM else read_program(Path(args.program))
+    compiled = None if args.program == NO_PROGRAM else read_program(args.program)
     if compiled:
         _refuse_others(args, compiled)
-    model = args.lm or (compiled.lm if compiled else None) or EMBEDDED
+    model = args.lm if args.lm is not None else (compiled.lm if compiled else None) or EMBEDDED
     lm = make_lm(model, args.api_base, **options.of_lm(args))
     with dspy.context(lm=lm):
         agent = load_program(args.program) if compiled else new_agent(args)
@@ -190,18 +190,3 @@ def working(lm: dspy.LM, verdict_cache: str | None = None) -> Iterator[Metric]:
         raise
     except OptimizerError as error:
         raise UsageError(str(error)) from None
-
-
-def write(path: Path, text: str) -> None:
-    """Writes a file at once or not at all, its folder included.
-
-    Raises:
-        UsageError: it can't be written.
-    """
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot write the file: {error.strerror}") from None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline import options
+from pipeline import options, output
 from pipeline.errors import Exit, UsageError, start
 
 if TYPE_CHECKING:
@@ -92,6 +91,7 @@ def make_parser() -> options.Parser:
         "-o",
         "--output",
         metavar="FILE",
+        type=output.writable_file,
         help="where the compiled program goes (default: a new file in mlruns/programs)",
     )
     options.add_json(parser)
@@ -109,8 +109,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the job; see the exit codes."""
     parser = make_parser()
     args = parser.parse_args(argv, namespace=Arguments())
-    if args.output:
-        _check_output(Path(args.output))
     if not (args.optimizer or args.resume):
         raise UsageError("--optimizer: expected the name of one, or a run to go on with, by --resume")
 
@@ -168,15 +166,6 @@ def _resume(args: Arguments, given: set[str]) -> Resumed:
     for name in sorted(AS_RECORDED & given):
         raise UsageError(f"--{name}: the run to go on with has its own; leave the option out, or start a new run")
     return resumed
-
-
-def _check_output(path: Path) -> None:
-    """Finds out before the run whether its result could be written."""
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise UsageError(f"--output: there is no folder {folder}")
-    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        raise UsageError(f"--output: can't write the file {path}")
 
 
 def _run(args: Arguments, request: Request, lms: LMs, resumed: Resumed | None, command: str) -> int:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-    from optimizers import Attempt, Experience
+    from optimizers import AttemptLog, Experience, TokenCount
+    from pipeline.agent import Agent
     from step_runtime.task import Task
 
 VERSION = 1
@@ -98,23 +99,53 @@ def open_run(text: str) -> Resumed:
     found = _artifact(client, run.info.run_id, "request.json")
     if found is None:
         raise UsageError(f"--resume: the run {_shown(run)} has no request.json, so nothing of it was begun; start anew")
-    return Resumed(run.info.run_id, str(run.info.run_name), Request.from_json(found))
+    try:
+        request = Request.from_json(found)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"--resume: the run {_shown(run)} has a broken request.json; start anew: {error}") from None
+    return Resumed(run.info.run_id, str(run.info.run_name), request)
 
 
-def attempts(client: MlflowClient, run_id: str) -> list[Attempt]:
-    """All attempts on record of a run, those of its validation included, in no particular order."""
-    from optimizers import Attempt
+def attempts(client: MlflowClient, run_id: str) -> AttemptLog:
+    """All attempts on record of a run, those of its validation included, iteration by iteration."""
+    from optimizers import Attempt, AttemptLog
 
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     folders = [item.path for item in client.list_artifacts(run_id) if item.path in ("iterations", "validation")]
-    found = []
+    log = AttemptLog()
     with tempfile.TemporaryDirectory() as scratch:
         for name in folders:
             client.download_artifacts(run_id, name, scratch)
         for path in sorted(Path(scratch).rglob("attempts.jsonl.gz")):
-            lines = gzip.decompress(path.read_bytes()).decode().splitlines()
-            found += [Attempt.from_dict(json.loads(line)) for line in lines]
-    return found
+            try:
+                with gzip.open(path, "rt", encoding="ascii") as lines:
+                    for line in lines:
+                        log.append(Attempt.from_dict(json.loads(line)))
+            except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+                where = f"the run {run_id[: ID_PREFIX + 2]}: {path.relative_to(scratch)}"
+                raise UsageError(f"{where}: cannot read the attempts: {store.first_line(error)}") from None
+    return log
+
+
+def overhead(client: MlflowClient, run_id: str) -> dict[str, TokenCount]:
+    """What an optimizer within a run has spent on no sample, per predictor."""
+    from optimizers import TokenCount
+
+    found = _artifact(client, run_id, "overhead.json")
+    return {name: TokenCount.from_dict(count) for name, count in json.loads(found or "{}").items()}
+
+
+def tuned(client: MlflowClient, run_id: str) -> Agent | None:
+    """The program that an optimizer within a run had made before the run broke off, if it was done."""
+    from pipeline.program import unbound
+
+    found = _artifact(client, run_id, "tuned.json")
+    if found is None:
+        return None
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch, "tuned.json")
+        path.write_text(found, encoding="utf-8")
+        return unbound(path)
 
 
 def load_experience(text: str, tasks: Sequence[Task]) -> Experience:

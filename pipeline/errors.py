@@ -15,6 +15,7 @@ import enum
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -78,7 +79,10 @@ def start(name: str, main: Callable[[Sequence[str] | None], int]) -> NoReturn:
     """Runs a command as the process's own.
 
     A polite kill (SIGTERM) ends it like Ctrl-C, with its work kept. Ctrl-C works even where a script's `&` ignores it.
+    A warning is a line on stderr like any message.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
+    # Python would show the line of ours that warns, too.
+    warnings.formatwarning = lambda message, *_, **__: f"{name}: {message}\n"
     sys.exit(run_command(name, main))

@@ -14,8 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline import asking, options
-from pipeline.errors import Exit, UsageError, start
+from pipeline import asking, options, output
+from pipeline.errors import Exit, start
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +48,9 @@ def make_parser() -> options.Parser:
     asking.add_options(parser)
     options.add_tasks(parser)
     options.add_json(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the JSON object to a file, too")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=output.writable_file, help="write the JSON object to a file, too"
+    )
     parser.add_argument("--record", action="store_true", help="record it like a compile, for the UI and the report")
     return parser
 
@@ -56,25 +58,24 @@ def make_parser() -> options.Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Evaluates; see the exit codes."""
     args = make_parser().parse_args(argv, namespace=Arguments())
-    if args.output and (Path(args.output).is_dir() or not Path(args.output).absolute().parent.is_dir()):
-        raise UsageError(f"--output: can't write the file {args.output}")
 
     from rich.console import Console
 
+    from pipeline.metrics import counted
     from pipeline.tasks import load_tasks
 
     tasks = load_tasks(args.tasks)
     asked = asking.make(args)
-    tell(f"{len(tasks)} tasks, program {args.program}, {asked.lm.model}, seed {args.seed}")
+    tell(f"{counted(len(tasks), 'task')}, program {args.program}, {asked.lm.model}, seed {args.seed}")
     command = shlex.join(sys.argv[1:] if argv is None else argv)
     experience, run_id = _evaluate(args, asked, tasks, command)
     result = figures(experience, tasks) | {"program": args.program, "lm": asked.lm.model, "run_id": run_id}
-    if args.output:
-        asking.write(Path(args.output), json.dumps(result, indent=1) + "\n")
     if args.json:
         print(json.dumps(result))
     else:
         print_figures(result, Console(width=None if sys.stdout.isatty() else 120))
+    if args.output is not None:
+        output.write(Path(args.output), json.dumps(result, indent=1) + "\n")
     return _end(experience)
 
 
@@ -87,7 +88,7 @@ def figures(experience: Experience, tasks: Sequence[Task]) -> dict[str, Any]:
     from pipeline.reporting import measures
 
     names = measures.in_group_order(task.name for task in tasks)
-    attempts = [attempt for attempt in experience.attempts if attempt.iteration == 0]
+    attempts = experience.attempts  # of the one pass; they lie in a file
     counts = measures.best_counts(attempts)
     solved = {name for name, count in counts.items() if count.successes}
     tokens = TokenCount.sum(experience.tokens.values())
@@ -158,10 +159,11 @@ def _evaluate(
     from rich.console import Console
 
     from optimizers import Observer, SinglePass
+    from pipeline.metrics import counted
     from pipeline.progress import ProgressDisplay
     from pipeline.tracking import recorded
 
-    name = f"evaluate {Path(args.program).stem} {len(tasks)} tasks {asked.lm.model}"
+    name = f"evaluate {Path(args.program).stem} {counted(len(tasks), 'task')} {asked.lm.model}"
     trainset = [dspy.Example(task=task).with_inputs("task") for task in tasks]
     run_id = None
     with ExitStack() as stack:

@@ -8,13 +8,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline import asking, options
+from pipeline import asking, options, output
 from pipeline.errors import Exit, UsageError, start
 from pipeline.paths import shown
 
@@ -70,7 +69,11 @@ def make_parser() -> options.Parser:
     )
     group = parser.add_argument_group("results")
     group.add_argument(
-        "-o", "--output", metavar="DIR", help="write them to files in this folder (default: on stdout alone)"
+        "-o",
+        "--output",
+        metavar="DIR",
+        type=output.writable_folder,
+        help="write them to files in this folder (default: on stdout alone)",
     )
     group.add_argument(
         "--format",
@@ -99,10 +102,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from optimizers import Sampling
     from optimizers.sampling import Sampler
+    from pipeline.metrics import counted
     from pipeline.search import search as draw
 
     drawn = len(args.temperatures) * args.samples
-    tell(f"{len(tasks)} tasks, {asked.lm.model}, program {args.program}, up to {drawn} answers a task")
+    tell(f"{counted(len(tasks), 'task')}, {asked.lm.model}, program {args.program}, up to {drawn} answers a task")
     sampling = Sampling(args.samples, args.temperatures, asked.threads, args.seed)
     with asking.working(asked.lm, args.verdict_cache) as metric:
         asked.agent.judge.metric = metric
@@ -137,7 +141,7 @@ def _synthesize(args: Arguments, tasks: Sequence[Task], files: dict[str, list[Pa
     default = Budget()
     seconds = args.max_minutes * 60 if args.max_minutes else default.seconds
     budget = Budget(seconds, args.max_candidates or default.candidates, default.numbers)
-    tell(f"{len(tasks)} tasks, classical synthesis, up to {seconds:g} s and {budget.candidates:,} candidates a task")
+    tell(f"classical synthesis, tasks: {len(tasks)}, up to {seconds:g} s and {budget.candidates:,} candidates a task")
     outcomes: dict[str, Outcome] = {}
     stopped = False
     try:
@@ -195,16 +199,11 @@ def _files(args: Arguments, tasks: Sequence[Task]) -> dict[str, list[Path]]:
     """Where each task's results go; none without `-o`. Found out before anything is asked.
 
     Raises:
-        UsageError: a file exists and may not be overwritten, or the folder is none.
+        UsageError: a file exists and may not be overwritten.
     """
     if args.output is None:
         return {task.name: [] for task in tasks}
     folder = Path(args.output)
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--output: {folder} is no folder")
-    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    if not os.access(existing, os.W_OK):
-        raise UsageError(f"--output: can't write to the folder {existing}")
     files = {task.name: [folder / f"{task.name}{ending}" for ending in ENDINGS[args.format]] for task in tasks}
     taken = [path for paths in files.values() for path in paths if path.exists()]
     if taken and not args.force:
@@ -221,7 +220,7 @@ def _write(task: Task, impl: str | None, files: Sequence[Path]) -> list[Path]:
         return []
     solved = task.model_copy(update={"impl": impl})
     for path in files:
-        asking.write(path, dump_task(solved) if path.suffix == ".yaml" else impl.rstrip() + "\n")
+        output.write(path, dump_task(solved) if path.suffix == ".yaml" else impl.rstrip() + "\n")
     return list(files)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline import asking
+from pipeline.errors import RecordError, UsageError
 
 if TYPE_CHECKING:
     import dspy
@@ -88,8 +89,8 @@ class Job:
 
     @property
     def answers_on_record(self) -> int:
-        """Those of a run that broke off."""
-        return len(self.recorder.journal)
+        """Those of a run that broke off; an attempt that got none is not among them."""
+        return self.recorder.answers
 
     def run(self, output: Path | None = None) -> Done:
         """Optimizes, shows how that goes on stderr, and writes the program to `output`, or else beside the store.
@@ -97,6 +98,7 @@ class Job:
         Raises:
             UsageError: a task's own code failed.
             LMUnavailable: the LM can't be used.
+            RecordError: the record, or the program, can't be written.
         """
         import dspy
         from rich.console import Console
@@ -109,8 +111,11 @@ class Job:
             compiled = self._compile([display, self.recorder])
         experience: Experience = compiled.experience
         program = output or _new_program_path(self.args, self.run_id)
-        with dspy.context(lm=self.lms.solving):
-            save_program(compiled, program, _metadata(experience, self.run_id))
+        try:
+            with dspy.context(lm=self.lms.solving):
+                save_program(compiled, program, _metadata(experience, self.run_id))
+        except UsageError as error:
+            raise RecordError(str(error)) from error
         self.recorder.log_program(program)
         return Done(experience, self.run_id, program)
 
@@ -118,17 +123,21 @@ class Job:
         import dspy
 
         from optimizers import registry
+        from optimizers.baselines import Baseline
         from pipeline.agent import taught
         from pipeline.domain import step_domain
 
         args, request = self.args, self.request
         trainset = [dspy.Example(task=task).with_inputs("task") for task in request.tasks]
         valset = [dspy.Example(task=task).with_inputs("task") for task in request.validation]
-        extra = {"reflection_lm": self.lms.reflecting} if self.lms.reflecting else {}
+        kind, extra = registry.get(args.optimizer), {}
+        if issubclass(kind, Baseline):
+            record = {"tuned": self.recorder.tuned, "overhead": self.recorder.overhead}
+            extra = {"reflection_lm": self.lms.reflecting, **record}
         agent = asking.new_agent(args)
         with asking.working(self.lms.solving, args.verdict_cache) as metric:
             agent.judge.metric = metric
-            optimizer = registry.get(args.optimizer)(
+            optimizer = kind(
                 metric=metric,
                 num_samples=args.samples,
                 granularity=args.granularity,
@@ -181,6 +190,4 @@ def _metadata(experience: Experience, run_id: str) -> dict[str, object]:
 def _new_program_path(args: argparse.Namespace, run_id: str) -> Path:
     from pipeline import store
 
-    folder = store.folder() / "programs"
-    folder.mkdir(exist_ok=True)
-    return folder / f"{args.optimizer}-{args.lm.replace('/', '-')}-{run_id[:8]}.json"
+    return store.folder() / "programs" / f"{args.optimizer}-{args.lm.replace('/', '-')}-{run_id[:8]}.json"

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import dspy
 
 EMBEDDED = "embedded"
+_KNOWN_EMBEDDED = re.compile(rf"{EMBEDDED}(?:/(?:small(?:-\d+)?|\d+))?")
+"""With or without the version that records and compiled programs name."""
+
 TIMEOUT = 600.0
 """Seconds without a byte of an answer: as long as the providers' own clients wait, as models may think for minutes."""
 
@@ -60,6 +63,8 @@ def make_lm(
 
     settings: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "num_retries": num_retries}
     if model.partition("/")[0] == EMBEDDED:
+        if not _KNOWN_EMBEDDED.fullmatch(model):
+            raise LMUnavailable(f"{model}: no such embedded LM; expected {EMBEDDED} or {EMBEDDED}/small")
         if api_base is not None:
             raise UsageError("--api-base: the embedded LM has no address; name another with --lm")
         if n > 1:

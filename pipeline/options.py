@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NoReturn
 
 from pipeline.errors import UsageError
+from pipeline.output import writable_folder
 
 GUARDIANS = ("gated", "paper", "compiler", "none")
 PROPOSERS = ("predict", "cot", "react")
@@ -261,6 +262,7 @@ def add_verdict_cache(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verdict-cache",
         metavar="DIR",
+        type=writable_folder,
         help="keep verdicts in this folder, and verify no program again that it knows; any number of runs may share it."
         " Not for tasks whose code reads what is not in their files (default: verdicts end with the run)",
     )

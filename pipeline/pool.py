@@ -30,6 +30,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import MappingProxyType
@@ -153,6 +154,7 @@ class WorkerPool(Executor):
 
     def _serve(self, number: int) -> None:
         """One worker's thread: keeps a process alive, and does what is asked of the pool in it."""
+        resource_tracker.ensure_running()  # else it is started with the first process, and undoes what follows
         # Inherited by the processes that start from here, from their first moment on.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         jobs: deque[_Job] = deque()
@@ -244,7 +246,7 @@ class _Worker:
         """
         try:
             self._process.start()
-        except OSError as error:
+        except (OSError, EOFError, RuntimeError) as error:  # the last where a script is imported by its own workers
             raise WorkerLost("crashed", f"was refused by the system: {error}") from error
         self._theirs.close()
         self.receive(_START)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pipeline import models
+from pipeline import models, output
 from pipeline.errors import UsageError
 from pipeline.paths import shown
 from step_runtime.syntax import parse_python
@@ -75,8 +75,11 @@ def save_program(program: Agent, path: str | Path, metadata: Mapping[str, Any] |
 
     Args:
         program: an agent.
-        path: of the JSON file; its folder must exist.
+        path: of the JSON file.
         metadata: whatever is worth knowing of how it was made; JSON.
+
+    Raises:
+        UsageError: the file can't be written.
     """
     import dspy
 
@@ -90,10 +93,7 @@ def save_program(program: Agent, path: str | Path, metadata: Mapping[str, Any] |
         metadata=dict(metadata or {}),
         predictors={name: _saved(predictor) for name, predictor in program.named_predictors()},
     )
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(saved.model_dump(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
+    output.write(Path(path), json.dumps(saved.model_dump(), indent=1, ensure_ascii=False) + "\n")
 
 
 def read_program(path: str | Path) -> SavedProgram:
@@ -109,7 +109,7 @@ def read_program(path: str | Path) -> SavedProgram:
     if not isinstance(content, dict) or content.get("format") != "adaptive-step":
         raise UsageError(f'{where}: expected a compiled program, with "format": "adaptive-step"')
     if content.get("version") != 1:
-        raise UsageError(f"{where}: the file is of version {content.get('version')}; this code reads version 1")
+        raise UsageError(f"{where}: the file is of version {content.get('version')!r}; this code reads version 1")
     try:
         return SavedProgram.model_validate(content)
     except ValidationError as error:

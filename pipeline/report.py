@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from pipeline import output
 from pipeline.errors import Exit, UsageError, start
 from pipeline.options import Parser, add_json
 from pipeline.paths import shown
@@ -38,7 +39,14 @@ def make_parser() -> Parser:
         help="an MLflow run's id, or the beginning of an id or a name, which may stand for several (default: the"
         " latest run)",
     )
-    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder to write; made if missing")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        type=output.writable_folder,
+        required=True,
+        help="the folder to write; made if missing",
+    )
     add_json(parser)
     return parser
 

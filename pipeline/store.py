@@ -1,6 +1,6 @@
 """The project's MLflow store: a SQLite file and artifacts below `mlruns/`, or the one that MLFLOW_TRACKING_URI names.
 
-A run at work holds a lock on a folder of its own below `mlruns/running/`, where it also keeps what is not uploaded yet.
+A run at work holds a lock on a folder of its own in the store's `running/`, where it keeps what is not uploaded yet.
 The system lets go of the lock when the process ends, however it ends; so a folder without a lock is that of a run that
 was killed, or that could not write its record any longer. `open_store` marks such runs as failed and uploads what they
 left; until that succeeds, the folder stays.
@@ -13,8 +13,10 @@ import gzip
 import json
 import logging
 import os
+import re
 import shutil
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -33,7 +35,20 @@ EXPERIMENT_TAGS = {
 }
 WAITS = (1.0, 5.0, 15.0)
 """Seconds before a call that the store did not answer is made again; MLflow's own patience comes on top."""
+SETTINGS = {
+    # MLflow looks prices up on the network through LiteLLM, and reports its use, unless told not to.
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # where a command's JSON goes
+    # A server that is away is told of after a minute; MLflow's own tries would make it an hour.
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+}
+"""MLflow's, where the environment does not say otherwise."""
+ENDS = 120
+"""Characters of a long error's beginning, and of its end, that a person is told."""
 _LOCK = "lock"
+_SQLITE = "sqlite:///"
 
 
 def store_uri() -> str:
@@ -42,9 +57,11 @@ def store_uri() -> str:
 
 
 def folder() -> Path:
-    """The folder of the store: its SQLite file's, or `mlruns/` where a server keeps the record."""
+    """The folder of the store: its SQLite file's, or one of the server's own in `mlruns/servers`."""
     uri = store_uri()
-    return Path(uri.removeprefix("sqlite:///")).absolute().parent if uri.startswith("sqlite:") else MLRUNS
+    if uri.startswith(_SQLITE):
+        return _database(uri).parent
+    return MLRUNS / "servers" / re.sub(r"[^\w.-]+", "-", _shown(uri).partition("://")[2]).strip("-")
 
 
 def artifacts_uri() -> str:
@@ -58,33 +75,44 @@ def open_store() -> tuple[MlflowClient, str]:
     Raises:
         UsageError: the store can't be opened.
     """
-    # MLflow looks prices up on the network through LiteLLM, and reports its use, unless told not to.
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
     from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
 
     logging.getLogger("mlflow").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)  # it tells every error with its traceback
     uri = store_uri()
     try:
         folder().mkdir(parents=True, exist_ok=True)
         with _locked(folder() / "store.lock"):  # two first runs at once would both create the tables
+            if uri.startswith(_SQLITE):
+                _make_database(_database(uri))
             client = MlflowClient(tracking_uri=uri)
             experiment = client.get_experiment_by_name(EXPERIMENT)
-            location = artifacts_uri() if uri.startswith("sqlite:") else None
+            location = artifacts_uri() if uri.startswith(_SQLITE) else None
             if experiment:
                 experiment_id = experiment.experiment_id
             else:
                 experiment_id = client.create_experiment(EXPERIMENT, location, tags=EXPERIMENT_TAGS)
             _mark_killed_runs(client)
-    except (MlflowException, OSError) as error:
-        raise UsageError(f"can't open the record of the runs at {uri}: {error}") from None
+    except faults() as error:
+        raise UsageError(f"can't open the record of the runs at {_shown(uri)}: {first_line(error)}") from None
     return client, experiment_id
+
+
+def faults() -> tuple[type[Exception], ...]:
+    """What a store raises that is away, busy, full or not to be written to."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return MlflowException, SQLAlchemyError, OSError
 
 
 class Steady:
     """The client of a run at work: what the store does not take is tried again, and then told in one line.
+
+    After that, what else there is to be written is tried once: a store that is away keeps nobody waiting.
 
     Raises:
         RecordError: by any call that failed again and again.
@@ -92,18 +120,18 @@ class Steady:
 
     def __init__(self, client: MlflowClient) -> None:
         self._client = client
+        self._failed = False
 
     def __getattr__(self, name: str) -> Any:
-        from mlflow.exceptions import MlflowException
-
         call = getattr(self._client, name)
 
         def steady(*args: Any, **kwargs: Any) -> Any:
-            for wait in (*WAITS, None):
+            for wait in (*(() if self._failed else WAITS), None):
                 try:
                     return call(*args, **kwargs)
-                except (MlflowException, OSError) as error:
+                except faults() as error:
                     if wait is None:
+                        self._failed = True
                         raise RecordError(f"can't write the record of the run: {name}: {first_line(error)}") from error
                     time.sleep(wait)
 
@@ -111,8 +139,9 @@ class Steady:
 
 
 def first_line(error: Exception) -> str:
-    """An error in one line."""
-    return (str(error).strip() or type(error).__name__).partition("\n")[0]
+    """An error in one line, of a long one its beginning and its end."""
+    line = (str(error).strip() or type(error).__name__).partition("\n")[0]
+    return line if len(line) <= 2 * ENDS else f"{line[:ENDS]} … {line[-ENDS:]}"
 
 
 @contextmanager
@@ -122,23 +151,27 @@ def run_at_work(run_id: str) -> Iterator[Path]:
     After a `RecordError` it stays, for `open_store` to put on record what is in it.
 
     Raises:
-        UsageError: the run is at work already.
+        UsageError: the run is at work already, or the folder can't be made.
     """
-    own = folder() / "running" / run_id
+    own, kept = folder() / "running" / run_id, False
     with ExitStack() as stack:
-        with _locked(folder() / "store.lock"):  # nobody may find the folder before it is locked
-            if own.exists():
-                raise UsageError(f"the run {run_id} is at work; wait for its end, or stop it first")
-            own.mkdir(parents=True)
-            stack.enter_context(_locked(own / _LOCK))
+        try:
+            with _locked(folder() / "store.lock"):  # nobody may find the folder before it is locked
+                if own.exists():
+                    raise UsageError(f"the run {run_id} is at work; wait for its end, or stop it first")
+                own.mkdir(parents=True)
+                stack.enter_context(_locked(own / _LOCK))
+        except OSError as error:
+            raise UsageError(f"can't keep a run's files in {own}: {first_line(error)}") from None
         try:
             yield own
         except RecordError:
+            kept = True
             raise
-        except BaseException:
-            shutil.rmtree(own)
-            raise
-        shutil.rmtree(own)
+        finally:
+            if not kept:
+                with _locked(folder() / "store.lock"):  # nor when its lock is gone and its files are not
+                    shutil.rmtree(own)
 
 
 def compress(path: Path, key: Callable[[Mapping[str, Any]], Any] | None = None) -> Path:
@@ -184,6 +217,30 @@ def nested_runs(client: MlflowClient, experiment: str, run_id: str) -> dict[str,
     of_parent = f"tags.`mlflow.parentRunId` = '{run_id}'"
     runs = client.search_runs([experiment], of_parent, order_by=["attributes.start_time DESC"], max_results=10_000)
     return {str(run.info.run_name): run.info.run_id for run in runs}
+
+
+def _shown(uri: str) -> str:
+    """An address without the user and the password in it."""
+    return re.sub(r"(?<=://)[^/@]*@", "", uri)
+
+
+def _database(uri: str) -> Path:
+    return Path(uri.removeprefix(_SQLITE).partition("?")[0]).absolute()
+
+
+def _make_database(path: Path) -> None:
+    """A SQLite file with MLflow's tables, all of them at once: one left half-made could never be opened."""
+    from mlflow import MlflowClient
+
+    if path.is_file() and path.stat().st_size:
+        return
+    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")  # MLflow knows by name which it has made
+    try:
+        MlflowClient(tracking_uri=f"{_SQLITE}{partial}")
+        partial.replace(path)
+    finally:
+        for left in path.parent.glob(f"{path.name}.*.partial*"):  # a killed process's, too, with SQLite's own beside it
+            left.unlink()
 
 
 def _mark_killed_runs(client: MlflowClient) -> None:

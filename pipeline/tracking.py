@@ -9,6 +9,7 @@ Artifacts of the parent:
     iterations/03_HM/prompt.yaml            every predictor's messages, the task at their end left out
     iterations/03_HM/attempts.jsonl.gz      every sample with its verdict, one JSON object a line
     overhead.json                           tokens that one of DSPy's optimizers took before, per predictor
+    tuned.json                              the program that it made
     solutions/GROUP/NAME.yaml               the solved tasks, each with its program
     learning_curve.png, pass_at_k.png       drawn at the end, and now and then in a long run
     experience.json, compiled.json          the record that a run can go on from, and the compiled program
@@ -27,6 +28,7 @@ import logging
 import sys
 import tempfile
 import time
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,9 +37,11 @@ from typing import IO, TYPE_CHECKING, Any
 from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted
 from pipeline import earlier, models, pictures, store
 from pipeline.curves import final_counts, learning_points, pass_at_k_curve, title
-from pipeline.errors import RecordError
+from pipeline.errors import RecordError, UsageError
 from pipeline.metrics import describe, of_iteration, of_predictors, of_run
+from pipeline.overhead import KeptLedger
 from pipeline.paths import shown
+from pipeline.program import save_program
 from pipeline.transcript import as_yaml, demonstrations, messages
 
 if TYPE_CHECKING:
@@ -47,6 +51,8 @@ logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_PICTURES = 30.0
 ENDED = {"interrupted": "KILLED", "failed": "FAILED"}
+AS_TAGS = ("command",)
+"""Of the parameters those that are every run's own: as tags, they are no axis of the UI's plots."""
 
 
 @contextmanager
@@ -74,7 +80,7 @@ def recorded(
     client: Any = store.Steady(opened)
     run_id = resumed or _new_run(client, experiment, name, params)
     with store.run_at_work(run_id) as folder:
-        journal = earlier.attempts(client, run_id) if resumed else []
+        journal = earlier.attempts(client, run_id)
         if resumed:
             client.update_run(run_id, status="RUNNING")
         elif request:
@@ -109,9 +115,11 @@ def _new_run(client: Any, experiment: str, name: str, params: Mapping[str, objec
         "mlflow.source.name": Path(sys.argv[0]).name,
         "mlflow.source.type": "LOCAL",
         "mlflow.user": getpass.getuser(),
+        **{key: str(params[key])[:5000] for key in AS_TAGS if key in params},
     }
     run_id: str = client.create_run(experiment, run_name=name, tags=tags).info.run_id
-    client.log_batch(run_id, params=[Param(key, str(value)[:6000]) for key, value in sorted(params.items())])
+    plain = {key: str(value)[:6000] for key, value in sorted(params.items()) if key not in AS_TAGS}
+    client.log_batch(run_id, params=[Param(key, value) for key, value in plain.items()])
     return run_id
 
 
@@ -126,6 +134,11 @@ class Recorder(BaseObserver):
         tasks: the run's tasks.
         journal: attempts on record already, of a run that broke off.
         label: of the learning curve.
+
+    Attributes:
+        answers: how many of the journal's attempts have one.
+        overhead: what one of DSPy's optimizers has spent, by all processes that worked at the run.
+        tuned: the program that it had made before the run broke off.
     """
 
     def __init__(
@@ -141,9 +154,15 @@ class Recorder(BaseObserver):
         self.run_id = run_id
         self._label = label
         self.journal = journal
-        self._on_record = {_sample(attempt) for attempt in journal if attempt.scored}
-        self._known = store.known_metrics(client, run_id) if journal else set()
-        self._known_runs = store.nested_runs(client, experiment, run_id) if journal else {}
+        self.answers = 0
+        self._places: dict[int, array[int]] = {}  # in the journal, of every iteration's attempts
+        for place, attempt in enumerate(journal):
+            self.answers += attempt.scored
+            self._places.setdefault(attempt.iteration, array("Q")).append(place)
+        self.overhead = KeptLedger(folder / "overhead.json", earlier.overhead(client, run_id))
+        self.tuned = earlier.tuned(client, run_id)
+        self._known = store.known_metrics(client, run_id)
+        self._known_runs = store.nested_runs(client, experiment, run_id)
         self._client = client
         self._experiment = experiment
         self._folder = folder
@@ -174,8 +193,8 @@ class Recorder(BaseObserver):
             self._nested = self._start_nested(name, event)
         earned = {count.task_key: count for count in final_counts(self._iterations)}
         if event.overhead:
-            spent = {name: count.to_dict() for name, count in event.overhead.items()}
-            self._client.log_text(self.run_id, json.dumps(spent, indent=1), "overhead.json")
+            with _written():
+                save_program(event.program, self._folder / "tuned.json")
         demos = demonstrations(event.program, event.demos, earned)
         self._client.log_text(self.run_id, as_yaml(demos), f"{place}/demonstrations.yaml")
         self._client.log_text(self.run_id, as_yaml(messages(event.program)), f"{place}/prompt.yaml")
@@ -184,13 +203,13 @@ class Recorder(BaseObserver):
             path.parent.mkdir(parents=True)
             partial = path.with_suffix(".partial")
             with partial.open("w", encoding="ascii") as file:
-                file.writelines(_line(attempt) for attempt in self.journal if attempt.iteration == event.index)
+                file.writelines(_line(self.journal[place]) for place in self._places.get(event.index, ()))
             partial.replace(path)  # at once, as this file will take the place of what is on record
             self._attempts = path.open("a", encoding="ascii", buffering=1)
 
     def sample_done(self, attempt: Attempt) -> None:
-        """Writes the attempt down at once, unless it is on record."""
-        if self._attempts and _sample(attempt) not in self._on_record:
+        """Writes the attempt down at once; one that is on record takes its own place."""
+        if self._attempts:
             with _written():
                 self._attempts.write(_line(attempt))
 
@@ -234,6 +253,8 @@ class Recorder(BaseObserver):
         """Ends the run with an MLflow status; None: the one that follows from what ended the experience."""
         status = status or self._status
         self._end_iteration(status)
+        for path in sorted(self._folder.glob("*.json")):
+            self._client.log_artifact(self.run_id, str(path))
         if self._iterations:
             self._draw()
         self._client.set_terminated(self.run_id, status)
@@ -241,12 +262,14 @@ class Recorder(BaseObserver):
     def _start_nested(self, name: str, event: IterationStarted) -> str:
         from mlflow.entities import Param
 
-        if known := self._known_runs.get(name):
-            self._client.update_run(known, status="RUNNING")
-            self._known |= store.known_metrics(self._client, known)
-            return known
-        tags = {"mlflow.parentRunId": self.run_id, "mlflow.user": getpass.getuser()}
-        run_id: str = self._client.create_run(self._experiment, run_name=name, tags=tags).info.run_id
+        if run_id := self._known_runs.get(name):
+            self._client.update_run(run_id, status="RUNNING")
+            self._known |= store.known_metrics(self._client, run_id)
+            if self._client.get_run(run_id).data.params:
+                return run_id
+        else:
+            tags = {"mlflow.parentRunId": self.run_id, "mlflow.user": getpass.getuser()}
+            run_id = str(self._client.create_run(self._experiment, run_name=name, tags=tags).info.run_id)
         params = {
             "iteration": event.index + 1,
             "label": event.label,
@@ -300,16 +323,12 @@ def _written() -> Iterator[None]:
     """A full disk ends the run as a store that fails does."""
     try:
         yield
-    except OSError as error:
+    except (OSError, UsageError) as error:
         raise RecordError(f"can't write the record of the run: {store.first_line(error)}") from error
 
 
 def _line(attempt: Attempt) -> str:
     return json.dumps(attempt.to_dict()) + "\n"
-
-
-def _sample(attempt: Attempt) -> tuple[int, str, float, int]:
-    return attempt.iteration, attempt.task_key, attempt.temperature, attempt.sample
 
 
 def run_name(index: int, label: str) -> str:

@@ -302,8 +302,8 @@ def _attempts(folder: Path, kind: str) -> tuple[dict[int, list[Attempt]], dict[i
     levels: dict[int, str] = {}
     for path in sorted(folder.glob(f"{kind}/*/attempts.jsonl.gz")):
         try:
-            lines = gzip.decompress(path.read_bytes()).decode().splitlines()
-            read = [_attempt(line) for line in lines]
+            with gzip.open(path, "rt", encoding="utf-8") as lines:
+                read = [_attempt(line) for line in lines]
         except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
             where = path.relative_to(folder)
             raise UsageError(f"{where}: cannot read the attempts: {type(error).__name__}: {error}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
@@ -26,21 +27,21 @@ def search_all(tasks: Sequence[Task], budget: Budget, workers: int) -> Iterator[
     """
     from step_runtime.task import dump_task
 
-    limit = budget.seconds + _GRACE
+    limit, start = budget.seconds + _GRACE, time.monotonic()
     with WorkerPool(workers, seconds=limit, memory=MEMORY, initializer=_settle, preload=[__name__]) as pool:
         try:
             found = [pool.submit(_search, task.name, dump_task(task.without_impl()), budget) for task in tasks]
             for task, future in zip(tasks, found, strict=True):
-                yield task, _outcome(future, limit)
+                yield task, _outcome(future, start)
         finally:
             pool.kill_workers()
 
 
-def _outcome(future: Future[Outcome], limit: float) -> Outcome:
+def _outcome(future: Future[Outcome], start: float) -> Outcome:
     try:
         return future.result()
     except WorkerLost as error:
-        return Outcome(None, _REASONS.get(error.code, "crashed"), limit)
+        return Outcome(None, _REASONS.get(error.code, "crashed"), time.monotonic() - start)
 
 
 def _search(name: str, content: str, budget: Budget) -> Outcome:

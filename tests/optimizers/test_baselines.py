@@ -18,6 +18,7 @@ from dspy import lm15
 from dspy.utils.exceptions import LMAuthError
 
 from optimizers import Budget, MetricError, OptimizerError, TokenCount, registry
+from optimizers.ledger import Ledger
 from optimizers.sampling import derive_seed
 from tests.optimizers.scripted import (
     FIELD,
@@ -129,6 +130,28 @@ def test_what_broke_off_is_gone_on_with():
     assert again.to_dict()["attempts"] == whole.to_dict()["attempts"][:10] + again.to_dict()["attempts"][10:]
     assert [(a.outputs, a.score) for a in again.attempts] == [(a.outputs, a.score) for a in whole.attempts]
     assert engine.calls == TokenCount.sum(whole.tokens.values()).calls - 10
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_optimizer_that_was_done_before_the_run_broke_off_is_not_run_again(name):
+    """Its program is sampled, and what it had spent counts."""
+    done, overhead, engine = tuned(name), Ledger(), Reflective(lambda *_: 0, 4)
+    whole = done.experience
+    overhead.merge(whole.overhead)
+    again = tuned(name, engine, tuned=done, overhead=overhead, compiling={"resume": whole.attempts[:10]})
+    assert [(a.outputs, a.score) for a in again.experience.attempts] == [(a.outputs, a.score) for a in whole.attempts]
+    assert engine.calls == len(whole.attempts) - 10
+    assert (again.experience.tokens, again.experience.overhead) == (whole.tokens, whole.overhead)
+    assert again.dump_state() == done.dump_state()
+
+
+def test_what_a_process_that_was_killed_had_spent_adds_up():
+    overhead, before = Ledger(), {"solve": TokenCount(calls=7, prompt=70)}
+    overhead.merge(before)
+    whole = tuned("bootstrap").experience
+    again = tuned("bootstrap", overhead=overhead).experience
+    assert again.overhead["solve"] == whole.overhead["solve"] + before["solve"]
+    assert again.tokens["solve"] == whole.tokens["solve"] + before["solve"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -400,6 +400,14 @@ def test_bad_arguments_are_refused_before_anything_is_sampled(options, message):
     assert engine.calls == 0
 
 
+@pytest.mark.parametrize(("student", "task"), [(lambda **_: None, tasks("a")[0]), (Solver(), {"question": "a"})])
+def test_what_is_no_module_or_no_example_is_told(student, task):
+    from optimizers import AdaptiveFewShot
+
+    with dspy.context(lm=dspy.utils.DummyLM([])), pytest.raises(TypeError, match=r"expected a dspy\.(Module|Example)"):
+        AdaptiveFewShot(is_right).compile(student, trainset=[task])
+
+
 def test_bad_budgets_are_refused():
     with pytest.raises(ValueError, match="tokens is -1"):
         Budget(tokens=-1)

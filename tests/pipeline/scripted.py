@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dspy
@@ -60,7 +60,7 @@ def learn(
     observers: Sequence[Observer],
     engine: Engine | None = None,
     budget: Budget | None = None,
-    journal: Iterable[Attempt] = (),
+    journal: Sequence[Attempt] = (),
 ) -> Experience:
     """A run of two samples at two temperatures: iteration 1 solves `easy/0`, 2 solves `hard/0`, 3 and 4 nothing."""
     examples = [dspy.Example(name=task.name, task=task).with_inputs("name", "task") for task in tasks()]

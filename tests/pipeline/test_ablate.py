@@ -119,6 +119,15 @@ def test_what_broke_off_is_gone_on_with(
     assert len(recorded()) == 4
 
 
+def test_a_budget_that_is_gone_at_once_ends_it(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 3, and no page of nothing."""
+    assert run(*options(folder, tmp_path / "page"), "--max-minutes", "1e-9") == Exit.LM
+    assert "before anything was done" in capsys.readouterr().err.splitlines()[-1]
+    assert (engine.calls, (tmp_path / "page").exists()) == (0, False)
+
+
 @pytest.mark.parametrize(
     ("argv", "told"),
     [

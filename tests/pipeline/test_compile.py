@@ -93,7 +93,8 @@ def test_the_run_is_on_record_with_what_is_needed_to_repeat_it(
     expected = {"optimizer": "none", "samples": "2", "temperatures": "0.4,0.7,1.0", "seed": "7", "guardian": "gated"}
     assert expected.items() <= params.items()
     assert params["tasks"] == "double"
-    assert params["command"].startswith("python -m pipeline.compile --optimizer none --tasks ")
+    told = recorded.data.tags["command"]
+    assert told.startswith("python -m pipeline.compile --optimizer none --tasks ") and "command" not in params
     assert {"task_set_digest", "code_version", "dspy", "mlflow", "torch", "python", "lm"} <= params.keys()
 
 
@@ -113,6 +114,19 @@ def test_the_summary_tells_tasks_program_and_the_command_for_the_ui(
     assert "python -m pipeline.ui" in out
     assert "iteration" in err
     assert "2: H_1" in err
+
+
+def test_what_an_earlier_run_solved_counts_as_solved(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In pass@k too, where nothing is left to ask."""
+    asked = ("adaptive", "--tasks", str(folder / "double.yaml"), "--json")
+    run(*asked)
+    first = json.loads(capsys.readouterr().out)
+    assert run(*asked, "--experience", first["run_id"]) == 0
+    second = json.loads(capsys.readouterr().out)
+    assert (second["iterations"], second["solved"]) == (0, ["double"])
+    assert (second["pass_at_1"], second["pass_at_n"]) == (first["pass_at_1"], 1.0)
 
 
 def test_nothing_solved_is_exit_code_1(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,6 +213,7 @@ def test_bad_usage_and_bad_files_are_told_in_one_line(
         (("adaptive", "--tasks", str(folder / "double.yaml"), str(twice)), "a second task named 'double'"),
         (("adaptive", "-o", str(tmp_path / "no" / "x.json")), "--output: there is no folder"),
         (("adaptive", "-o", str(tmp_path)), "--output: can't write the file"),
+        (("adaptive", "--verdict-cache", str(broken)), "--verdict-cache: "),
     ]
     for argv, told in cases:
         assert run(*argv) == 2

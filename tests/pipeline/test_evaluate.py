@@ -190,6 +190,7 @@ def test_bad_usage_is_told_in_one_line(
         (("--program", str(folder / "double.yaml")), "expected a compiled program in JSON"),
         (("--program", str(compiled), "--guardian", "paper"), "this program was compiled with none"),
         (("--program", "none", "--tasks", str(tmp_path / "none")), "no such task"),
+        (("--program", "models:/"), "models:/: cannot read the program"),
         (("--program", "none", "-o", str(tmp_path)), "--output: can't write the file"),
     ]
     for argv, told in cases:

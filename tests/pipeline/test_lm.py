@@ -173,6 +173,13 @@ def test_the_embedded_lm_needs_nothing(model: str) -> None:
     assert not lm.cache
 
 
+@pytest.mark.parametrize("model", ["embedded/smal", "embedded/", "embedded/small/2", "embedded/strong"])
+def test_a_misspelt_embedded_lm_is_none(model: str) -> None:
+    """Another one in its place would go unnoticed."""
+    with pytest.raises(LMUnavailable, match="no such embedded LM; expected embedded or embedded/small"):
+        make_lm(model)
+
+
 def test_the_embedded_lm_has_no_address() -> None:
     """The mistake is in the options: exit code 2."""
     with pytest.raises(UsageError, match="--api-base"):

@@ -7,12 +7,15 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 
 import pytest
 
 from pipeline import options
 from pipeline.errors import Exit, LMUnavailable, UsageError, run_command
+from pipeline.paths import PROJECT
 
 
 def parser() -> options.Parser:
@@ -95,6 +98,13 @@ def test_a_fault_of_ours_keeps_its_traceback() -> None:
     """An exception that nobody foresaw is not dressed up as a user's mistake."""
     with pytest.raises(ZeroDivisionError):
         run_command("pipeline.example", raising(ZeroDivisionError()))
+
+
+def test_a_warning_is_a_line_like_any_message() -> None:
+    """Without the place in our code that warns, in a command that is a process's own."""
+    code = "import warnings; from pipeline.errors import start; start('pipeline.x', lambda _: warnings.warn('told'))"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert (ran.stdout, ran.stderr) == ("", "pipeline.x: told\n")
 
 
 def test_success_is_exit_code_zero() -> None:

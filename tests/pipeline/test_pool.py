@@ -192,6 +192,45 @@ def test_workers_that_can_not_start_are_no_verdict_on_a_call() -> None:
                 pool.submit(crashing.echo, 1).result(20)
 
 
+def test_a_script_that_its_own_workers_run_again_ends(tmp_path: Path) -> None:
+    """Without `if __name__ == "__main__"` no worker can start; the script is told so, and does not wait for one."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            from pipeline.pool import WorkerPool
+            with WorkerPool(1, seconds=5, memory={MEMORY}) as pool:
+                pool.submit(abs, -1).result()
+            """
+        )
+    )
+    ran = subprocess.run(
+        [sys.executable, str(script)],
+        env=os.environ | {"PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert "worker processes can't start" in ran.stderr
+
+
+@pytest.mark.parametrize("error", [EOFError("unexpected EOF"), BlockingIOError("no more processes")])
+def test_a_process_that_is_refused_is_told(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the system, or as the server that makes them is gone, such as after Ctrl-C: no thread dies of it."""
+    with make_pool() as pool:
+
+        def refuse(*_: object) -> None:
+            raise error
+
+        pool.submit(crashing.echo, 1).result(20)
+        monkeypatch.setattr(pool._context.Process, "_Popen", staticmethod(refuse))
+        os.kill(pool.submit(crashing.process_id).result(20), signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="can't start: the last was refused by the system"):
+            pool.submit(crashing.echo, 1).result(20)
+
+
 def test_what_workers_print_is_not_seen(capfd: pytest.CaptureFixture[str]) -> None:
     """An author's prints must not spoil the parent's table, or its JSON."""
     with make_pool() as pool:

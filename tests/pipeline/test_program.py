@@ -125,6 +125,7 @@ def test_a_demonstration_kept_as_json_is_saved_as_a_task(tmp_path: Path) -> None
     [
         (lambda c: c.update(format="dspy"), 'expected a compiled program, with "format": "adaptive-step"'),
         (lambda c: c.update(version=2), "the file is of version 2; this code reads version 1"),
+        (lambda c: c.update(version="1"), "the file is of version '1'; this code reads version 1"),
         (lambda c: c.update(guardian="strict"), "guardian: input should be 'gated', 'paper', 'compiler' or 'none'"),
         (lambda c: c.update(pickle="…"), "pickle: extra inputs are not permitted"),
         (lambda c: c.pop("predictors"), "predictors: field required"),

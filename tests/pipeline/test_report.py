@@ -249,4 +249,4 @@ def test_bad_usage_is_told_in_one_line(store_folder: Path, tmp_path: Path, capsy
     assert run_command(report.NAME, report.main, ["full", "-o", str(tmp_path / "file")]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert "can't write the report" in err
+    assert "file is no folder" in err

@@ -4,6 +4,8 @@
   demonstrations, solutions and figures, all but the times, in the same MLflow run.
 - What is on record with an answer is not asked for again, however often the run is killed.
 - A run's own options and tasks hold; whatever contradicts them is refused in one line.
+- What one of DSPy's optimizers spent counts over all processes; once it is done, its program is kept.
+- Going on takes memory for a few bytes of what is on record only.
 - A run that begins with an experience asks only about the tasks that are not solved in it.
 """
 
@@ -16,7 +18,9 @@ import random
 import signal
 import subprocess
 import sys
+import tracemalloc
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +28,15 @@ import dspy
 import pytest
 from mlflow import MlflowClient
 
-from optimizers import Experience
+from optimizers import Attempt, Experience, Sampling
+from optimizers.sampling import Sampler
 from pipeline import compile as command
 from pipeline import earlier, load_program, store
 from pipeline.errors import run_command
 from pipeline.tasks import load_tasks
+from pipeline.tracking import recorded
 from step_runtime.task import dump_task, loads_task
-from tests.pipeline import answering
+from tests.pipeline import answering, scripted
 from tests.pipeline.answering import Engine, write_tasks
 from tests.pipeline.conftest import copied
 from tests.pipeline.scripted import RIGHT
@@ -137,7 +143,12 @@ def test_an_lm_that_gave_out_is_asked_again_only_for_what_it_did_not_answer(
     assert (code, result["stopped"]) == (3, "failed")
     assert f"To go on: python -m pipeline.compile --resume {result['run_id'][:8]}" in err
     engine.calls, engine.fail_from = 0, 1_000_000
+    unanswered = [
+        attempt for attempt in earlier.attempts(store.open_store()[0], result["run_id"]) if not attempt.scored
+    ]
+    assert unanswered
     code, resumed, err = run(capsys, "--resume", result["run_id"][:8])
+    assert f"run {result['run_id']} goes on, with 40 answers on record" in err
     assert (code, resumed["run_id"], resumed["stopped"]) == (0, result["run_id"], "exhausted")
     assert engine.calls == calls - 40
     assert (resumed["pass_at_1"], resumed["tokens"]) == (whole["pass_at_1"], whole["tokens"])
@@ -158,6 +169,79 @@ def test_a_budget_may_be_raised_and_the_run_goes_on(
     assert engine.calls == calls
     assert digests(first["run_id"])["attempts"] == digests(whole["run_id"])["attempts"]
     assert second["iterations"] == whole["iterations"]
+
+
+def test_what_an_optimizer_spent_before_it_was_killed_adds_up(store_folder: Path, tmp_path: Path) -> None:
+    """Killed while it tunes, then in the pass that follows: tokens on record are those of every answer that came."""
+    log, tasks = tmp_path / "log", str(write_tasks(tmp_path / "mine"))
+    options = ("--samples", "6", "--temperatures", "1.0", "--threads", "1")
+    argv = ["--optimizer", "random-search", *options, "--tasks", tasks]
+    client, _ = store.open_store()
+    first, calls = process(log, 25, 0.3, *argv), 0
+    assert first.returncode == -signal.SIGKILL, first.stderr
+    run_id = only_run()
+    spent = earlier.overhead(store.open_store()[0], run_id)["proposer.predict"].calls
+    assert 25 <= spent <= len(log.read_text().split())
+    assert earlier.tuned(client, run_id) is None
+    calls = len(log.read_text().split())
+    done = process(log, 0, 0, "--resume", run_id)
+    assert done.returncode == 0, done.stderr
+    again = len(log.read_text().split()) - calls
+    result = json.loads(done.stdout)
+    assert result["tokens"]["prompt"] == (spent + again) * answering.PROMPT_TOKENS
+    assert earlier.overhead(client, run_id)["proposer.predict"].calls == spent + again - 3 * 6
+    assert earlier.tuned(client, run_id) is not None
+    resumed = process(log, 0, 0, "--resume", run_id)
+    assert json.loads(resumed.stdout)["tokens"] == result["tokens"]
+    assert len(log.read_text().split()) == calls + again, "nobody is asked again"
+
+
+def test_an_optimizer_that_was_done_is_not_run_again(store_folder: Path, tmp_path: Path) -> None:
+    """Killed in the pass over the tasks: the samples that are left are drawn with the program that it had made."""
+    log, tasks = tmp_path / "log", str(write_tasks(tmp_path / "mine"))
+    options = ("--samples", "6", "--temperatures", "1.0", "--threads", "1")
+    argv = ["--optimizer", "bootstrap", *options, "--tasks", tasks]
+    whole = json.loads(process(log, 0, 0, *argv).stdout)
+    calls, other = len(log.read_text().split()), tmp_path / "other"
+    assert process(other, calls - 4, 0, *argv).returncode == -signal.SIGKILL
+    client, experiment = store.open_store()
+    (run_id,) = (
+        run.info.run_id
+        for run in client.search_runs([experiment])
+        if run.info.status == "FAILED" and "mlflow.parentRunId" not in run.data.tags
+    )
+    before = len(other.read_text().split())
+    answered = sum(attempt.scored for attempt in earlier.attempts(client, run_id))
+    resumed = json.loads(process(other, 0, 0, "--resume", run_id).stdout)
+    assert len(other.read_text().split()) - before == 3 * 6 - answered
+    assert (resumed["tokens"], resumed["pass_at_1"]) == (whole["tokens"], whole["pass_at_1"])
+    programs = [json.loads(Path(result["program"]).read_text())["predictors"] for result in (whole, resumed)]
+    assert programs[0] == programs[1]
+
+
+def test_memory_does_not_grow_with_what_is_on_record(store_folder: Path) -> None:
+    """Reading an earlier run's attempts, and handing them to the sampler."""
+    attempt = Attempt(0, 0, "a", 0.7, 0, 1, text="x" * 20_000, score=0.0)
+
+    def peak(samples: int) -> int:
+        with recorded("earlier", {}, scripted.tasks()) as recorder:
+            (folder := recorder._folder / "iterations" / "01_None").mkdir(parents=True)
+            lines = (json.dumps(replace(attempt, sample=n, seed=n).to_dict()) + "\n" for n in range(samples))
+            with gzip.open(folder / "attempts.jsonl.gz", "wt") as file:
+                file.writelines(lines)
+            recorder._client.log_artifacts(recorder.run_id, str(recorder._folder))
+        client, _ = store.open_store()
+        tracemalloc.start()
+        try:
+            journal = earlier.attempts(client, recorder.run_id)
+            sampler = Sampler(lambda *_: 0.0, Sampling(samples), journal=journal)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+            assert len(journal) == len(sampler._places) == samples
+
+    peak(4)
+    assert peak(300) - peak(30) < 270 * 20_000 / 20
 
 
 def test_what_contradicts_the_run_is_refused_in_one_line(

@@ -90,6 +90,14 @@ def test_multihots_have_as_many_ones_as_allowed(bounds: str, allowed: set[int]) 
     assert allowed == {0} or bits.any(0).all()
 
 
+@pytest.mark.parametrize("size", [10**9, 10**30])
+def test_streams_beyond_the_limit_are_refused(size: int) -> None:
+    """Before any data is drawn, which memory would not hold."""
+    task = loads_task(HEAD + TAIL + f"sizes: {{M: {size}}}\n")
+    with pytest.raises(TaskError, match=r"E0: [\d,]+ numbers at these sizes; the limit is 134,217,728"):
+        TaskInstance(task, task.size_sets()[0])
+
+
 def test_the_scope_read_without_running_anything_is_that_of_the_instance() -> None:
     """Inputs, functions, dims, sizes and lists of functions are told alike by the text and by the running task."""
     static, running = static_scope(general()), TaskInstance(general(), general().size_sets()[0]).scope

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from step_runtime import Task, TaskError, dump_task, load_task, loads_task, verify
+from step_runtime.task import task_name
 from tests.step_runtime.samples import FIGURE_18, MINIMAL, edited
 
 SOLUTION = "return step.Accum(fn=fn_sum, b=1).apply(E0)"
@@ -153,7 +154,9 @@ def test_a_task_is_named_by_its_place(tmp_path: Path) -> None:
     """Below a folder `tasks` the name is the path there, elsewhere the stem."""
     for folder, name in (("tasks/gemm", "gemm/task"), ("tasks-held-out/a/b", "a/b/task"), ("other/gemm", "task")):
         (tmp_path / folder).mkdir(parents=True)
-        assert loaded(tmp_path / folder, MINIMAL).name == name
+        assert loaded(tmp_path / folder, f"test_name: ../sum\n{MINIMAL}").name == name
+    assert task_name(tmp_path / "tasks" / ".." / "sum.yaml") == "sum"
+    assert loads_task(f"test_name: sum\n{MINIMAL}").name == "sum", "what has no place goes by the name that it gives"
 
 
 def test_sizes_are_zipped() -> None:

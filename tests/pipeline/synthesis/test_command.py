@@ -78,6 +78,14 @@ def test_a_function_that_hangs_costs_its_task_alone(monkeypatch: pytest.MonkeyPa
     assert found[1].impl is not None
 
 
+def test_a_search_that_crashed_tells_how_long_it_took() -> None:
+    """Not the limit that it never came to."""
+    crashing = of_scalars({"leave": ('__import__("os")._exit(7)', 1)}, "input_data['E0'] * 2").named("crashing")
+    ((_, outcome),) = session.search_all([crashing], Budget(seconds=600), 1)
+    assert outcome.reason == "crashed"
+    assert 0 < outcome.seconds < 600
+
+
 def test_the_task_s_own_program_is_not_seen() -> None:
     """An `impl` that is there does not reach the worker: a wrong one is not given back, and a right one not needed."""
     given = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] * 2").model_copy(update={"impl": "return E0"})
