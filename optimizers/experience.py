@@ -8,13 +8,14 @@ whole but for the Python types of the fields' values, which `decode` brings back
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from optimizers.attempt import Attempt
 from optimizers.ledger import TokenCount
+from optimizers.pass_at_k import pass_at_k
 from optimizers.plain import plain
 
 Codec = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -127,6 +128,13 @@ class LevelScore:
     score: float
 
 
+def mean_pass_at(entries: Iterable[Entry], tasks: Collection[str], k: int | None) -> float:
+    """pass@k averaged over `tasks`, those without an entry counting 0; of at most an entry's own samples."""
+    own = set(tasks)
+    solved = [entry for entry in entries if entry.task_key in own]
+    return sum(pass_at_k(e.samples, e.successes, min(k or e.samples, e.samples)) for e in solved) / len(tasks)
+
+
 @dataclass(frozen=True, slots=True)
 class Experience:
     """The record of a run.
@@ -175,6 +183,10 @@ class Experience:
         """Keys of this run's tasks that have none, in task order."""
         known = {entry.task_key for entry in self.entries}
         return tuple(key for key in self.tasks if key not in known)
+
+    def pass_at(self, k: int | None = None) -> float:
+        """pass@k over this run's tasks (paper, Equation 1), unsolved ones counting 0; pass@n without `k`."""
+        return mean_pass_at(self.entries, self.tasks, k)
 
     def to_dict(self, *, attempts: bool = True, encode: Codec = plain) -> dict[str, Any]:
         """As JSON can hold it.

@@ -23,11 +23,10 @@ from optimizers.budget import Budget
 from optimizers.demonstrations import fitting, set_demos
 from optimizers.domain import Domain
 from optimizers.errors import in_short
-from optimizers.experience import Entry, Experience, IterationResult, LevelScore, TaskCount
+from optimizers.experience import Entry, Experience, IterationResult, LevelScore, TaskCount, mean_pass_at
 from optimizers.filtering import choose_answer
 from optimizers.ledger import Ledger, TokenCount
 from optimizers.observer import IterationStarted, Observer, RunStarted
-from optimizers.pass_at_k import pass_at_k
 from optimizers.pool import Pool
 from optimizers.sampling import FATAL, Job, Outcome, Sampler, Task, derive_seed
 from optimizers.selection import iteration_label
@@ -302,10 +301,7 @@ class Run:
         )
 
     def _pass_at(self, k: int | None) -> float:
-        """pass@k over all tasks (paper, Equation 1), unsolved ones counting 0; pass@n if k is None."""
-        solved = [self.entries[key] for key in self.tasks if key in self.entries]
-        chances = [pass_at_k(e.samples, e.successes, min(k or e.samples, e.samples)) for e in solved]
-        return sum(chances) / len(self.tasks)
+        return mean_pass_at(self.entries.values(), self.tasks, k)
 
     def _prompt_per_task(self) -> float:
         return (self.overhead.total.input + sum(count.input for count in self.spent.values())) / len(self.tasks)

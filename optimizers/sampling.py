@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, SupportsFloat
 
 import dspy
 from dspy.utils.exceptions import (
@@ -211,6 +211,8 @@ class Sampler:
         place = (job.iteration, task.index, task.key, job.temperature, job.sample, job.seed)
         try:
             prediction = program(**dict(task.example.inputs().items()))
+            if not isinstance(prediction, dspy.Prediction):
+                raise TypeError(f"the program gave {prediction!r:.80}, expected a dspy.Prediction")
             outputs = dict(prediction.items())
         except AdapterParseError as error:
             seconds, text = time.perf_counter() - start, str(error.lm_response)
@@ -246,8 +248,13 @@ def _lm_config(job: Job) -> dict[str, Any]:
 
 
 def read_verdict(verdict: Any) -> tuple[float, dict[str, Any]]:
-    """The score, and what else a metric returned along with it."""
-    if not hasattr(verdict, "items"):
-        return float(verdict), {}
-    feedback = dict(verdict.items())
-    return float(feedback.pop("score")), feedback
+    """The score, and what else a metric returned along with it.
+
+    Raises:
+        TypeError: It returned no score.
+    """
+    feedback = dict(verdict.items()) if hasattr(verdict, "items") else {}
+    score = feedback.pop("score", None) if feedback else verdict
+    if not isinstance(score, SupportsFloat):
+        raise TypeError(f"it gave {verdict!r:.80}, expected a number, a bool, or a prediction with a score")
+    return float(score), feedback

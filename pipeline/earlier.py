@@ -160,7 +160,7 @@ def load_experience(text: str, tasks: Sequence[Task]) -> Experience:
     """
     path = Path(text)
     if path.is_file():
-        content, where = path.read_text(encoding="utf-8"), text
+        content, where = path.read_bytes(), text
     else:
         client, experiment = store.open_store()
         run = _find(client, experiment, text, option="--experience", files=True)
@@ -168,7 +168,7 @@ def load_experience(text: str, tasks: Sequence[Task]) -> Experience:
         found = _artifact(client, run.info.run_id, "experience.json")
         if found is None:
             raise UsageError(f"--experience: {where} has not ended; end it first, with --resume {run.info.run_id}")
-        content = found
+        content = found.encode()
     try:
         experience = _experience(json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError) as error:

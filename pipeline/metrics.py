@@ -40,11 +40,10 @@ def of_predictors(result: IterationResult) -> dict[str, float]:
 def of_run(experience: Experience) -> dict[str, float]:
     """The metrics of a run at its end, an iteration that was cut short and the tokens of every request included."""
     tokens = TokenCount.sum(experience.tokens.values())
-    last = experience.iterations[-1] if experience.iterations else None
     metrics: dict[str, float] = {
         "solved": len(experience.solved),
-        "pass_at_1": last.pass_at_1 if last else 0.0,
-        "pass_at_n": last.pass_at_n if last else 0.0,
+        "pass_at_1": experience.pass_at(1),
+        "pass_at_n": experience.pass_at(),
         "seconds": experience.seconds,
         "calls": tokens.calls,
         **_of_tokens(tokens),

@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 
 def as_json(experience: Experience, run_id: str, program: Path) -> dict[str, Any]:
     """The result for machines: `run_id`, `program` (its path), solved and unsolved tasks, and the run's figures."""
-    own, total = set(experience.tasks), len(experience.tasks)
-    rates = [entry.successes / entry.samples for entry in experience.entries if entry.task_key in own]
     tokens = TokenCount.sum(experience.tokens.values())
     return {
         "run_id": run_id,
         "program": str(program),
         "solved": list(experience.solved),
         "unsolved": list(experience.unsolved),
-        "pass_at_1": sum(rates) / total,
-        "pass_at_n": len(rates) / total,
+        "pass_at_1": experience.pass_at(1),
+        "pass_at_n": experience.pass_at(),
         "iterations": len(experience.iterations),
         "tokens": {"prompt": tokens.prompt, "completion": tokens.completion, "cached": tokens.cached},
         "cost_usd": tokens.cost,

@@ -85,7 +85,7 @@ def recorded(
             client.update_run(run_id, status="RUNNING")
         elif request:
             client.log_text(run_id, request.to_json(), "request.json")
-        recorder = Recorder(client, experiment, run_id, folder, tasks, journal, name.partition(" ")[0])
+        recorder = Recorder(client, experiment, run_id, folder, tasks, journal, name.partition(" ")[0].rstrip(","))
         try:
             yield recorder
             recorder.close()

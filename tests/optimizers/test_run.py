@@ -219,6 +219,15 @@ def test_a_program_that_crashes_is_a_failure_and_its_error_the_reason():
         learn("ab", some, student=Broken())
 
 
+def test_a_program_that_gives_no_prediction_is_a_failure_that_says_so():
+    class Plain(Solver):
+        def forward(self, task: str) -> str:
+            return "right"
+
+    with pytest.raises(TypeError, match=r"gave .right., expected a dspy\.Prediction"):
+        learn("ab", some, student=Plain())
+
+
 def test_a_run_that_is_gone_on_with_keeps_what_its_iterations_were_built_on():
     """A sample without an answer in a whole iteration stays one; in the iteration that broke off it is tried again."""
 
@@ -255,7 +264,7 @@ def test_a_metric_that_raises_ends_the_run_naming_the_sample():
 
 
 def test_a_metric_without_a_score_is_refused():
-    with pytest.raises(MetricError, match="task a"):
+    with pytest.raises(MetricError, match=r"task a.*it gave None, expected a number"):
         learn("a", some, metric=lambda example, prediction: None)
 
 
