@@ -102,9 +102,11 @@ def test_what_passes_is_asked_for_again_as_a_batch(job: Job, waits: list[float])
 
 def test_a_batch_that_fails_for_good_leaves_its_samples_without_a_score(job: Job) -> None:
     """One of six, so that the run goes on."""
-    job.server.set(faults=[fault("status", 402, at=[7])])
-    assert job.run("--batch-n", "4", "--threads", "1") == 3
-    assert sum(not attempt.scored for attempt in job.attempts) == 4
+    job.server.set(faults=[fault("status", 400, code="context_length_exceeded", at=[4])])
+    assert job.run("--batch-n", "4", "--threads", "1") == 0
+    assert sizes(job.server) == {4: TASKS * 2}
+    unscored = Counter((attempt.task_key, attempt.sample // 4) for attempt in job.attempts if not attempt.scored)
+    assert list(unscored.values()) == [4] and len(job.attempts) == TASKS * SAMPLES
 
 
 def test_gone_on_with_nothing_answered_is_paid_again(job: Job) -> None:
