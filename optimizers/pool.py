@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import contextvars
 import queue
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 J = TypeVar("J")
@@ -22,7 +24,7 @@ _LEFT: Any = object()
 
 
 class Pool(Generic[J, R]):
-    """Iterating over it delivers the results of `work` over `jobs`; what `work` raises is raised there."""
+    """Iterating over it delivers the results of `work` over `jobs`; what `work` or `jobs` raises is raised there."""
 
     def __init__(self, work: Callable[[J], R], jobs: Iterable[J], threads: int) -> None:
         self._work, self._jobs = work, iter(jobs)
@@ -38,6 +40,38 @@ class Pool(Generic[J, R]):
         self._stopped = True
         self._deadline = time.monotonic() + patience
         self._permits.release(self._threads)
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Within, Ctrl-C (and SIGTERM, where it is handled alike) is raised between two results, or else at the end.
+
+        So no result is lost while it is taken in; a second Ctrl-C is raised at once. Nothing changes in other threads
+        than the main one, and where SIGINT is handled in another way.
+
+        Raises:
+            KeyboardInterrupt: As told.
+        """
+        raising = signal.default_int_handler
+        ours = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is raising]
+        noted = False
+
+        def settle(handler: Any) -> None:
+            for number in ours if threading.current_thread() is threading.main_thread() else ():
+                signal.signal(number, handler)
+
+        def note(*_: object) -> None:
+            nonlocal noted
+            noted = True
+            settle(raising)
+            self._outcomes.put((None, KeyboardInterrupt()))  # which is safe to call from a signal handler
+
+        settle(note)
+        try:
+            yield
+        finally:
+            settle(raising)
+        if noted:
+            raise KeyboardInterrupt
 
     def __iter__(self) -> Iterator[R]:
         if not self._begun:
@@ -69,9 +103,10 @@ class Pool(Generic[J, R]):
             return _LEFT if self._stopped else next(self._jobs, _LEFT)
 
     def _serve(self) -> None:
-        while (job := self._next()) is not _LEFT:
-            try:
+        try:
+            while (job := self._next()) is not _LEFT:
                 self._outcomes.put((self._context.copy().run(self._work, job), None))
-            except BaseException as error:  # delivered to, and raised in, the thread that iterates
-                self._outcomes.put((None, error))
-        self._outcomes.put((_LEFT, None))
+        except BaseException as error:  # delivered to, and raised in, the thread that iterates
+            self._outcomes.put((None, error))
+        finally:
+            self._outcomes.put((_LEFT, None))

@@ -42,7 +42,7 @@ BATCH = 8
 _START = 60.0
 """Seconds that a worker may take until it is ready."""
 
-_LAST_BREATH = 1.0
+_LAST_BREATH = 30.0
 """Seconds from the end of a worker's pipe to its exit code."""
 
 _NOTE_BYTES = 512
@@ -136,8 +136,11 @@ class WorkerPool(Executor):
             for _ in self._threads:
                 self._jobs.put(None)
         if wait:
-            for thread in self._threads:
-                thread.join()
+            for number, thread in enumerate(self._threads):
+                # One that waits for its first process ends by itself: the server that starts it imports torch before.
+                worker = self._workers.get(number)
+                if not self._killed or (worker and worker.started):
+                    thread.join()
             atexit.unregister(self.kill_workers)
 
     def kill_workers(self) -> None:
@@ -238,6 +241,11 @@ class _Worker:
         self._process = context.Process(target=_work, args=(self._theirs, self._note, *settings), daemon=True)
         self.ready = False
 
+    @property
+    def started(self) -> bool:
+        """Whether there is a process, be it ready, at work or gone."""
+        return self._process.pid is not None
+
     def start(self) -> None:
         """Starts the process, and waits until it is ready.
 
@@ -281,7 +289,7 @@ class _Worker:
 
     def kill(self) -> None:
         """Ends the process, whatever it is at."""
-        if self._process.pid is not None:
+        if self.started:
             self._process.kill()
             self._process.join()
 

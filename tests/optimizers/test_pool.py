@@ -53,14 +53,50 @@ def test_nothing_begins_after_stop_and_what_began_is_delivered():
 
 
 def test_patience_bounds_the_wait_for_a_job_that_hangs():
-    release = threading.Event()
-    pool = Pool(lambda job: release.wait(10), range(1), 1)
+    begun, release = threading.Event(), threading.Event()
+
+    def work(job: int) -> int:
+        if job:
+            begun.set()
+            release.wait(120)
+        return job
+
+    pool = Pool(work, range(2), 2)
+    results = iter(pool)
+    assert next(results) == 0 and begun.wait(60)
     start = time.monotonic()
     pool.stop(patience=0.05)
-    assert list(pool) == [] and time.monotonic() - start < 2
+    assert list(results) == [] and time.monotonic() - start < 60
     release.set()
 
 
 def test_an_error_of_the_work_is_raised_where_the_pool_is_read():
     with pytest.raises(ZeroDivisionError):
         list(Pool(lambda job: 1 // job, [1, 0], 2))
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_an_error_of_the_source_of_jobs_is_raised_where_the_pool_is_read(threads):
+    def jobs():
+        yield from range(3)
+        raise LookupError("no more")
+
+    with pytest.raises(LookupError, match="no more"):
+        list(Pool(str, jobs(), threads))
+
+
+def test_a_source_that_goes_on_raising_ends_the_pool_all_the_same():
+    class Broken:
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            raise LookupError("again")
+
+    before = threading.active_count()
+    with pytest.raises(LookupError, match="again"):
+        list(Pool(str, Broken(), 4))
+    for thread in threading.enumerate():
+        if thread.name.startswith("sample-"):
+            thread.join(60)
+    assert threading.active_count() <= before
