@@ -12,7 +12,8 @@ from pipeline.embedded.scoring import Habits
 from pipeline.embedded.space import INVENTED, Fold, Join, Space, TypeId
 from pipeline.embedded.task_view import Offer, TaskView
 from step_runtime.functions import Fn
-from step_runtime.shapes import Dim, StreamType
+from step_runtime.shapes import Dim
+from step_runtime.types import StreamType
 
 # Scores, in the units of the softmax at sharpness 1.
 _COST = -0.8
@@ -42,19 +43,19 @@ def meetings(
     space: Space, streams: Sequence[TypeId], among: Sequence[int], offer: Offer, newest: int
 ) -> Iterator[Meeting]:
     """Sources for an offer among some streams, the newest one among them, that serve without an invented dim."""
+    need = len(offer.need)
+    fits = [[(stream, *space.fit(streams[stream], *suffix)) for stream in among] for suffix in offer.suffixes]
+    serving = [[(stream, count) for stream, count, far in row if count and far < INVENTED] for row in fits]
 
-    def extend(sources: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Meeting]:
-        place = sum(counts)
-        if place == len(offer.need):
-            if newest in sources:
-                yield Meeting(sources, counts)
-            return
-        for stream in among:
-            count, distance = space.fit(streams[stream], *offer.suffixes[place])
-            if count and distance < INVENTED:
-                yield from extend((*sources, stream), (*counts, count))
+    def extend(sources: tuple[int, ...], counts: tuple[int, ...], place: int) -> Iterator[Meeting]:
+        for stream, count in serving[place]:
+            met = Meeting((*sources, stream), (*counts, count))
+            if place + count < need:
+                yield from extend(*met, place + count)
+            elif newest in met.sources:
+                yield met
 
-    return extend((), ())
+    return extend((), (), 0)
 
 
 class Meetings:
@@ -69,6 +70,7 @@ class Meetings:
         self._habits = habits
         self._choice = choice
         self._read = read
+        self._fold_scores: dict[tuple[str, Fold], float] = {}
 
     def apply(self, draft: Draft, offer: Offer, meeting: Meeting, scan: bool | None = None) -> Move | None:
         """A function on its sources; `scan` says how it folds, if that is decided. None where they cannot meet."""
@@ -127,10 +129,17 @@ class Meetings:
                     yield Join(join.shape, (*join.plans, plan), join.cost + plan.cost)
 
     def _fold_score(self, fn: Fn, join: Join, fold: Fold, *, grown: bool) -> float:
+        key = (fn.label, fold)
+        known = self._fold_scores.get(key)
+        if known is None:
+            known = self._fold_scores[key] = self._score_fold(fn, fold)
+        return known + _COST * join.cost + _REPEATED * (grown and not fold.scan)
+
+    def _score_fold(self, fn: Fn, fold: Fold) -> float:
         kept = self._space.kept_dims
         gone = sum(1 if dim not in kept else -1 for dim in fold.inner)
-        score = _COST * join.cost + _DEEPER * (fold.b - 1) + _PLACEHOLDER * fold.placeholder
+        score = _DEEPER * (fold.b - 1) + _PLACEHOLDER * fold.placeholder
         if self._read and self._view.emits(fn):
             score += _EMITS if fold.scan else -_EMITS
-        score += _SCAN - 0.5 * _GONE * gone if fold.scan else _GONE * gone + _REPEATED * grown
+        score += _SCAN - 0.5 * _GONE * gone if fold.scan else _GONE * gone
         return score + _HABIT * self._habits.fold_bias(fold.scan, fn, fold.inner, self._view.context)

@@ -21,22 +21,13 @@ from pipeline.embedded.precedents import Precedents
 from pipeline.embedded.pruning import pruned
 from pipeline.embedded.reference import Reading
 from pipeline.embedded.scoring import Habits
+from pipeline.embedded.servings import Servings
 from pipeline.embedded.space import Space
 from pipeline.embedded.task_view import Offer, TaskView
 from pipeline.embedded.trail import Hint, Trail
 
 # Scores, in the units of the softmax at sharpness 1.
 _APPLIED_AGAIN = -2.8
-_TAKEN_ALREADY = -1.6
-"""For a stream that some other function takes already."""
-_TAKEN_TWICE = -4.0
-"""For a stream that this function takes already."""
-_NEWEST = 0.3
-_WIDE = 1.0
-"""For each further component that one stream serves."""
-_OTHER_ROLE = -1.5
-"""For an input to which the reference does nothing that this function does."""
-_UNSERVED = -9.0
 _SUPPORTED = 3.0
 """For a step along the reading that has a precedent which could not be better."""
 _KEEN = 5.0
@@ -88,6 +79,7 @@ class Search:
         offered = self._view.offered(routings)
         offers = [offer for offer, routing in offered if routing is None]
         trail = self._trail(draft, offers, routings)
+        servings = Servings(self._view, draft, read=self._reading is not None)
         counsel = Counsel(self._space, self._precedents, draft.streams, offered)
         left = 2.0 * len(self._view.offers) + 3
         while left > 0:
@@ -104,7 +96,7 @@ class Search:
             move = self._hinted(draft, trail, counsel)
             left -= _ALONG if move else 1
             move = move or self._advised(draft, counsel)
-            move = move or self._next(draft, offers, routings)
+            move = move or self._next(draft, servings, offers, routings)
             if move is None:
                 return None
             draft.add(move)
@@ -163,11 +155,13 @@ class Search:
         order = choose_order(routing, self._precedents, self._choice)
         return self._meetings.route(draft, routing, meeting, order)
 
-    def _next(self, draft: Draft, offers: Sequence[Offer], routings: Sequence[Routing]) -> Move | None:
+    def _next(
+        self, draft: Draft, servings: Servings, offers: Sequence[Offer], routings: Sequence[Routing]
+    ) -> Move | None:
         """A step that types allow; None where there is none."""
         uses = Counter(fn for move in draft.moves for fn in move.functions())
         left: list[tuple[Offer | Routing, float]] = [
-            (offer, _APPLIED_AGAIN * bool(uses[offer.fn]) + self._readiness(draft, offer))
+            (offer, _APPLIED_AGAIN * bool(uses[offer.fn]) + servings.readiness(offer))
             for offer in offers
             if uses[offer.fn] < _MOST_USES
         ]
@@ -175,14 +169,14 @@ class Search:
         while left:
             chosen = self._choice.pick(left, [score for _, score in left])
             left.remove(chosen)
-            move = self._apply(draft, chosen[0])
+            move = self._apply(draft, servings, chosen[0])
             if move is not None and move.key not in draft.keys:
                 return move
         return None
 
-    def _apply(self, draft: Draft, item: Offer | Routing) -> Move | None:
+    def _apply(self, draft: Draft, servings: Servings, item: Offer | Routing) -> Move | None:
         offer = self._view.routing_offers[id(item)] if isinstance(item, Routing) else item
-        meeting = self._sources(draft, offer)
+        meeting = servings.choose(offer, self._choice)
         if meeting is None:
             return None
         if isinstance(item, Routing):
@@ -190,43 +184,3 @@ class Search:
         if len(meeting.sources) > 1 and self._view.projects(offer.fn):
             return None
         return self._meetings.apply(draft, offer, meeting)
-
-    def _readiness(self, draft: Draft, offer: Offer) -> float:
-        """How well the streams there are serve a function, each component on its own."""
-        total, place = 0.0, 0
-        while place < len(offer.need):
-            best, step = _UNSERVED, 1
-            for stream in range(len(draft.streams)):
-                count, distance = self._space.fit(draft.streams[stream], *offer.suffixes[place])
-                if count:
-                    score = self._score(draft, offer, place, stream, count) - 0.5 * distance
-                    best, step = max((best, step), (score, count))
-            total, place = total + best, place + step
-        return total
-
-    def _sources(self, draft: Draft, offer: Offer) -> Meeting | None:
-        """Streams that serve a function's components, first component first."""
-        sources: list[int] = []
-        counts: list[int] = []
-        while (place := sum(counts)) < len(offer.need):
-            fits = [self._space.fit(type_, *offer.suffixes[place]) for type_ in draft.streams]
-            found = [(stream, count, distance) for stream, (count, distance) in enumerate(fits) if count]
-            if not found:
-                return None
-            scores = [
-                self._score(draft, offer, place, stream, count)
-                + _TAKEN_TWICE * (stream in sources)
-                + _NEWEST * (stream == len(draft.streams) - 1)
-                - distance
-                for stream, count, distance in found
-            ]
-            source, count, _ = self._choice.pick(found, scores)
-            sources.append(source)
-            counts.append(count)
-        return Meeting(tuple(sources), tuple(counts))
-
-    def _score(self, draft: Draft, offer: Offer, place: int, stream: int, count: int) -> float:
-        score = _TAKEN_ALREADY * bool(draft.uses[stream]) + _WIDE * (count - 1)
-        if self._reading is not None and not self._view.agrees(offer.fn, place, stream):
-            score += _OTHER_ROLE
-        return score
