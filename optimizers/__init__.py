@@ -1,10 +1,10 @@
 """Optimizers for any `dspy.Module`: adaptive self-improvement learning (paper, Section 3), and none at all.
 
-Nothing here knows the domain: metric, grouping of answers and their length are handed in. To read it in
-order: `adaptive` (the algorithm), `run` (an iteration), `sampling` (a sample), `metering` (a request);
-`selection` and `filtering` are the algorithm's two functions, `experience` is its record, whose attempts lie in
-an `attempt_log`; `observer` is how to listen; `baselines` are DSPy's own optimizers within such a run, and
-`tuning` is what they are handed.
+Nothing here knows the domain: metric, grouping of answers and their length are handed in. To read it in order:
+`adaptive` (the algorithm), `run` (an iteration), `sampling` (a sample), `metering` (a request); `selection` and
+`filtering` are the algorithm's two functions, `demonstrations` are what solutions become, made of `calls`;
+`experience` is the record, whose attempts lie in an `attempt_log`; `observer` is how to listen; `baselines` are DSPy's
+own optimizers within such a run, and `tuning` is what they are handed; `arguments` are looked at before all that.
 """
 
 from __future__ import annotations

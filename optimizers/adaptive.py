@@ -15,6 +15,7 @@ from typing import Any
 import dspy
 from dspy.teleprompt import Teleprompter
 
+from optimizers.arguments import checked_count, checked_lms, checked_temperatures, checked_type, named_examples
 from optimizers.attempt import Attempt
 from optimizers.budget import Budget
 from optimizers.demonstrations import fresh_copy, set_demos, taught_predictors
@@ -31,6 +32,9 @@ logger = logging.getLogger(__name__)
 class AdaptiveFewShot(Teleprompter):
     """Samples a program on all unsolved tasks, showing it its own hardest solutions, for as long as it helps.
 
+    Each predictor of the program is shown what it was asked and answered itself when a task was solved; of several
+    calls in one solution the last, and nothing of a solution that never called it.
+
     Args:
         metric: `metric(example, prediction)`, returning a bool, a float, or a prediction with a `score` and
             whatever else is worth recording. Called in several threads at once, right after each sample.
@@ -44,6 +48,7 @@ class AdaptiveFewShot(Teleprompter):
         observers: Listeners to the run.
 
     Raises:
+        TypeError: An argument is of the wrong type.
         ValueError: An argument is out of its range.
     """
 
@@ -61,11 +66,13 @@ class AdaptiveFewShot(Teleprompter):
         observers: Sequence[Observer] = (),
     ) -> None:
         super().__init__()
-        if granularity < 1:
-            raise ValueError(f"granularity is a number of levels, at least 1, not {granularity}")
+        checked_type("metric", metric, Callable, "a function of an example and a prediction")  # type: ignore[arg-type]
+        checked_count("granularity", granularity)
+        checked_type("budget", budget or Budget(), Budget, "an optimizers.Budget")
+        checked_type("domain", domain or Domain(), Domain, "an optimizers.Domain")
         self.metric = metric
         self.granularity = granularity
-        self.sampling = Sampling(num_samples, tuple(temperatures), threads, seed)
+        self.sampling = Sampling(num_samples, checked_temperatures(temperatures), threads, seed)
         self.budget = budget or Budget()
         self.domain = domain or Domain()
         self.observers = tuple(observers)
@@ -95,15 +102,20 @@ class AdaptiveFewShot(Teleprompter):
                 and the run ends as if it never had.
 
         Raises:
-            TypeError: The student is no module, or a task no example.
-            ValueError: No task, a task without inputs, two tasks of one name, no LM, no predictor to teach.
+            TypeError: The student is no module, a task no example, its name no text, what is set as the LM none,
+                or what was learned no experience.
+            ValueError: No task, a task without inputs, or with others than the first, two tasks of one name, no LM, no
+                predictor to teach.
             MetricError: The metric failed.
             dspy.utils.exceptions.LMError: The LM could not be used and nothing had been scored.
         """
         if teacher is not None:
             raise ValueError("the student learns from its own answers; it takes no teacher")
-        if not isinstance(student, dspy.Module):
-            raise TypeError(f"student: expected a dspy.Module, found {type(student).__name__}")
+        checked_type("student", student, dspy.Module, "a dspy.Module")
+        checked_lms(student)
+        if experience is not None:
+            checked_type("experience", experience, Experience, "an optimizers.Experience")
+        checked_type("resume", resume, Sequence, "the attempts of a run")
         run = self._run(student, self._tasks(trainset, "trainset"), experience, resume)
         validation = list(self._tasks(valset, "valset").values()) if valset else []
         demos: Sequence[Entry] = ()
@@ -117,7 +129,7 @@ class AdaptiveFewShot(Teleprompter):
             stopped, message, demos = stop.stopped, stop.message, self._choose(run, [])
         except KeyboardInterrupt:
             stopped, message, demos = "interrupted", "interrupted", self._choose(run, [])
-        message = message or _outcome(len(run.unsolved))
+        message = message or _outcome(run)
         logger.log(logging.ERROR if stopped == "failed" else logging.INFO, "%s: %s", stopped, message)
         compiled = fresh_copy(run.program)
         set_demos(compiled, run.names, demos)
@@ -157,11 +169,9 @@ class AdaptiveFewShot(Teleprompter):
         experience: Experience | None,
         journal: Sequence[Attempt],
     ) -> Run:
-        if dspy.settings.lm is None and any(predictor.lm is None for predictor in student.predictors()):
-            raise ValueError("no LM is set: dspy.configure(lm=dspy.LM(...)) before compiling")
         inputs = list(next(iter(tasks.values())).example.inputs().keys())
         program = fresh_copy(student)
-        names = taught_predictors(program, inputs, self.domain.demo_predictors)
+        names = taught_predictors(program, inputs, self.domain.demo_predictors, self.domain.traced_demos)
         entries = {entry.task_key: entry for entry in experience.entries} if experience else {}
         sampler = Sampler(self.metric, self.sampling, self.domain.threshold, journal)
         return Run(
@@ -177,20 +187,14 @@ class AdaptiveFewShot(Teleprompter):
         )
 
     def _tasks(self, examples: Sequence[dspy.Example], name: str) -> dict[str, Task]:
-        if not examples:
-            raise ValueError(f"the {name} is empty")
-        tasks: dict[str, Task] = {}
-        for index, example in enumerate(examples):
-            if not isinstance(example, dspy.Example):
-                raise TypeError(f"{name}[{index}]: expected a dspy.Example, found {type(example).__name__}")
-            key = self.domain.task_key(example)
-            if key in tasks:
-                raise ValueError(f"{name}: examples {tasks[key].index} and {index} are both named {key!r}")
-            tasks[key] = Task(index, key, example)
-        return tasks
+        named = named_examples(examples, name, self.domain.task_key)
+        return {key: Task(index, key, example) for index, (key, example) in enumerate(named.items())}
 
 
-def _outcome(left: int) -> str:
+def _outcome(run: Run) -> str:
+    left = [task.key for task in run.unsolved]
     if not left:
         return "every task is solved"
-    return "1 task stays unsolved" if left == 1 else f"{left} tasks stay unsolved"
+    told = "1 task stays unsolved" if len(left) == 1 else f"{len(left)} tasks stay unsolved"
+    refused = [key for key in left if key in run.refused]
+    return f"{told}; no answer came to {', '.join(refused)}" if refused else told

@@ -34,6 +34,8 @@ class Attempt:
         seconds: Wall time of the program.
         metric_seconds: Wall time of the metric.
         error: Class and message of what went wrong in the program; None if nothing did.
+        calls: Of a right answer, by predictor that gets demonstrations: the fields of its last call, none if it was
+            not called. A predictor is missing whose call the task's inputs and `outputs` tell as well.
     """
 
     iteration: int
@@ -51,6 +53,7 @@ class Attempt:
     seconds: float = 0.0
     metric_seconds: float = 0.0
     error: str | None = None
+    calls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def scored(self) -> bool:
@@ -61,6 +64,8 @@ class Attempt:
         """As JSON can hold it."""
         data = {name: plain(getattr(self, name)) for name in self.__slots__}
         data["tokens"] = {name: count.to_dict() for name, count in self.tokens.items()}
+        if not self.calls:
+            del data["calls"]
         return data
 
     @classmethod

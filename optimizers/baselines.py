@@ -2,27 +2,32 @@
 
 Invariants: the optimizer sees the student, the tasks and the metric that `AdaptiveFewShot` would, and no labels, as
 there are none; the figures of the result come from one pass of samples over all tasks, by the same machinery; what
-the optimizer spent before counts, in the tokens and in the budget; it prints nothing on stdout.
+the optimizer spent before counts, in the tokens and in the budget; it prints nothing on stdout; where it breaks off,
+the run ends as one whose LM fails, and can be gone on with.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
+import logging
 import sys
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import dspy
+from dspy.utils.exceptions import AdapterParseError
 
 from optimizers.demonstrations import fresh_copy
-from optimizers.errors import OptimizerError
+from optimizers.errors import OptimizerError, in_short
 from optimizers.ledger import Ledger
-from optimizers.run import Run
+from optimizers.run import Run, Step, Stop
 from optimizers.sampling import Task
 from optimizers.single_pass import SinglePass
 from optimizers.tuning import Enough, Tuning
+
+logger = logging.getLogger(__name__)
 
 Examples = list[dspy.Example]
 
@@ -43,6 +48,9 @@ class Baseline(SinglePass):
         tuned: What the optimizer made of the student in a run that broke off later; it is not run again.
         overhead: Where its requests are booked; what a run that broke off spent on them is in it already.
     """
+
+    name: str
+    """What its iteration is called, as in the registry."""
 
     validates = False
     """Whether the optimizer takes a validation set; without one, the tasks themselves choose."""
@@ -74,17 +82,28 @@ class Baseline(SinglePass):
         made = dict(tuned.named_predictors())
         for name, predictor in run.program.named_predictors():
             predictor.demos, predictor.signature = made[name].demos, made[name].signature
-        return super()._learn(run, validation)
+        run.carried = carried(run.program, run.tasks.values())
+        if run.unsolved:
+            run.iterate(Step(label=self.name))
+        return "exhausted" if run.unsolved else "solved"
 
     def _made(self, run: Run, validation: Sequence[Task]) -> dspy.Module:
         trainset = [task.example for task in run.tasks.values()]
         valset = [task.example for task in validation] or trainset
         tuning = Tuning(run)
         try:
-            with contextlib.redirect_stdout(sys.stderr), dspy.context(lm=tuning.lm(dspy.settings.lm)):
+            with (
+                contextlib.redirect_stdout(sys.stderr),
+                dspy.context(lm=tuning.lm(dspy.settings.lm), adapter=tuning.adapter()),
+            ):
                 return self._tune(fresh_copy(run.program), list(trainset), list(valset), tuning)
         except Enough as enough:
             raise enough.reason from enough.__cause__
+        except OptimizerError:
+            raise
+        except Exception as error:
+            logger.info("%s broke off", self.name, exc_info=True)
+            raise Stop("failed", f"{self.name} broke off: {_cause(error)}") from error
 
     def _reflection(self, tuning: Tuning) -> Any:
         return dspy.settings.lm if self.reflection_lm is None else tuning.lm(self.reflection_lm)
@@ -106,6 +125,8 @@ class Baseline(SinglePass):
 class Bootstrap(Baseline):
     """`dspy.BootstrapFewShot`: the first four solutions found become the demonstrations."""
 
+    name = "bootstrap"
+
     def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
         optimizer = dspy.BootstrapFewShot(max_rounds=self._rounds, **self._bootstrapping(tuning))
         return optimizer.compile(student, trainset=trainset)
@@ -114,6 +135,7 @@ class Bootstrap(Baseline):
 class RandomSearch(Baseline):
     """`dspy.BootstrapFewShotWithRandomSearch`: of many sets of demonstrations the one that scores best."""
 
+    name = "random-search"
     validates = True
 
     def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
@@ -126,6 +148,7 @@ class RandomSearch(Baseline):
 class MIPRO(Baseline):
     """`dspy.MIPROv2`, its light setting: searches instructions and demonstrations together."""
 
+    name = "mipro"
     validates = True
 
     def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
@@ -143,6 +166,8 @@ class MIPRO(Baseline):
 class SIMBA(Baseline):
     """`dspy.SIMBA`: batches whose scores vary most become rules and demonstrations."""
 
+    name = "simba"
+
     def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
         optimizer = dspy.SIMBA(
             metric=tuning.judge,
@@ -156,6 +181,7 @@ class SIMBA(Baseline):
 class GEPA(Baseline):
     """`dspy.GEPA`, its light setting: instructions evolve by reflection on what the metric says."""
 
+    name = "gepa"
     validates = True
 
     def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
@@ -167,3 +193,25 @@ class GEPA(Baseline):
             seed=self.sampling.seed,
         )
         return optimizer.compile(student, trainset=trainset, valset=valset)
+
+
+def carried(program: dspy.Module, tasks: Iterable[Task]) -> tuple[str, ...]:
+    """The keys of the tasks that a program's demonstrations are of, one a demonstration; `?` where no task is."""
+    inputs = {task.key: dict(task.example.inputs().items()) for task in tasks}
+    return tuple(
+        next((key for key, known in inputs.items() if all(_has(demo, *each) for each in known.items())), "?")
+        for predictor in program.predictors()
+        for demo in predictor.demos
+    )
+
+
+def _has(demo: Any, field: str, value: Any) -> bool:
+    return field in demo and demo[field] == value
+
+
+def _cause(error: Exception) -> str:
+    """Why an optimizer of DSPy's ended in an error, and what can be done about it."""
+    if not isinstance(error, AdapterParseError):
+        return f"{in_short(error)}; another LM, or other tasks, may do better"
+    wanted, found = ", ".join(error.signature.output_fields), " ".join(str(error.lm_response).split())
+    return f"answers of the LM have no {wanted}, the last: {found!r:.80}; gone on with, it asks anew"

@@ -17,9 +17,12 @@ class Budget:
         usd: Dollars, over the calls whose price is known.
         minutes: Wall time.
         context: Tokens a prompt may have; demonstrations beyond are left out, easiest first.
-        failures: Share of an iteration's samples that may stay without an answer.
+        failures: Share of an iteration's samples that may stay without an answer. Left out are the failures of a task
+            that got no answer in an earlier iteration, and prompts longer than the context window from the second
+            iteration on, unless the LM was out of reach: these tell of the task, while others are answered.
 
     Raises:
+        TypeError: A limit is no number.
         ValueError: A limit is negative, or `failures` is no share.
     """
 
@@ -32,7 +35,10 @@ class Budget:
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            if (limit := getattr(self, name)) is not None and limit < 0:
+            limit = getattr(self, name)
+            if limit is not None and (not isinstance(limit, int | float) or isinstance(limit, bool)):
+                raise TypeError(f"budget: {name}: expected a number, found {limit!r}")
+            if limit is not None and not limit >= 0:
                 raise ValueError(f"budget: {name} is {limit}, less than zero")
         if self.failures > 1:
             raise ValueError(f"budget: failures is a share between 0 and 1, not {self.failures}")
@@ -44,7 +50,7 @@ class Budget:
         if self.usd is not None and spent.usd >= self.usd:
             return f"{spent.usd:.4f} USD of {self.usd}"
         if self.minutes is not None and seconds >= 60 * self.minutes:
-            return f"{seconds / 60:.1f} minutes of {self.minutes}"
+            return f"{seconds / 60:.{1 if self.minutes >= 1 else 3}f} minutes of {self.minutes}"
         return None
 
     def too_many_failures(self, failed: int, done: int, total: int) -> bool:

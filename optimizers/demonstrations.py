@@ -1,14 +1,17 @@
 """Demonstrations: from experience to the `demos` of a program's predictors.
 
 Invariants: only the chosen predictors' demonstrations are replaced; they stand hardest first; a demonstration
-holds fields of the predictor's signature and nothing else; those left out for want of room are the easiest.
+holds fields of the predictor's signature and nothing else, an input and an output among them; a predictor that the
+chosen answer to a task never called gets no demonstration from it; those left out for want of room are the easiest.
 """
 
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 
 import dspy
 
@@ -26,35 +29,51 @@ def fresh_copy(student: dspy.Module) -> dspy.Module:
         return student.deepcopy()  # part by part, sharing what cannot be copied
 
 
-def taught_predictors(program: dspy.Module, inputs: Sequence[str], names: Sequence[str] | None) -> list[str]:
+def taught_predictors(
+    program: dspy.Module, inputs: Sequence[str], names: Sequence[str] | None, traced: bool = True
+) -> list[str]:
     """The names of the predictors that get the demonstrations.
 
     Args:
         program: The program.
         inputs: Names of the examples' input fields.
-        names: The choice, or None for all predictors whose input fields are among `inputs`.
+        names: The choice, or None for all predictors.
+        traced: Whether they are shown their own calls.
 
     Raises:
-        ValueError: The program has no such predictor, or no predictor fits the examples.
+        ValueError: The program has no such predictor, or none at all, or takes other inputs; or a predictor does, and
+            is not to be shown its own calls.
     """
     fields = {name: set(predictor.signature.input_fields) for name, predictor in program.named_predictors()}
     if names is None:
-        names = [name for name, needed in fields.items() if needed <= set(inputs)]
-        if not names:
-            raise ValueError(
-                f"no predictor takes its inputs from the examples' alone ({', '.join(inputs)}): "
-                f"name those that get the demonstrations, among {', '.join(fields) or 'none'}"
-            )
+        if not fields:
+            raise ValueError("the program has no predictor that could get demonstrations")
+        own = inspect.signature(getattr(type(program), "forward", dspy.Module)).parameters
+        if not {*own, *chain.from_iterable(fields.values())} & set(inputs):
+            told = "; ".join(f"{name} takes {', '.join(needed)}" for name, needed in fields.items())
+            raise ValueError(f"the program takes none of the examples' inputs ({', '.join(inputs)}): {told}")
+        names = list(fields)
     if unknown := [name for name in names if name not in fields]:
         raise ValueError(f"the program has no predictor {', '.join(unknown)}; it has {', '.join(fields)}")
+    if not traced and (bare := [name for name in names if not fields[name] & set(inputs)]):
+        told = f"{', '.join(bare)} takes none of the examples' inputs ({', '.join(inputs)})"
+        raise ValueError(f"{told}, and is to be shown these alone: Domain(traced_demos=False)")
     return list(names)
 
 
-def set_demos(program: dspy.Module, names: Sequence[str], entries: Sequence[Entry]) -> None:
-    """Gives the predictors `names` of `program` the `entries` as their demonstrations, in order."""
+def set_demos(program: dspy.Module, names: Sequence[str], entries: Sequence[Entry]) -> list[str]:
+    """Gives the predictors `names` of `program` the `entries` as their demonstrations, in order.
+
+    Returns:
+        Those that none of the entries has a demonstration for.
+    """
+    without = []
     for name, predictor in program.named_predictors():
         if name in names:
-            predictor.demos = [_demo(predictor, entry) for entry in entries]
+            predictor.demos = _demos(name, predictor, entries)
+            if entries and not predictor.demos:
+                without.append(name)
+    return without
 
 
 def fitting(
@@ -69,21 +88,31 @@ def fitting(
     Sizes are those of the prompts as the adapter renders them, at the rate of `estimate_tokens`.
     """
     fits = len(entries)
-    for predictor in (predictor for name, predictor in program.named_predictors() if name in names):
-        longest = max(examples, key=partial(_prompt_tokens, predictor, ()))
-        while fits and _prompt_tokens(predictor, entries[:fits], longest) > context:
-            fits -= 1
+    for name, predictor in program.named_predictors():
+        if name in names:
+            longest = max(examples, key=partial(_prompt_tokens, predictor, ()))
+            while fits and _prompt_tokens(predictor, _demos(name, predictor, entries[:fits]), longest) > context:
+                fits -= 1
     return fits
 
 
-def _prompt_tokens(predictor: dspy.Predict, entries: Sequence[Entry], example: dspy.Example) -> int:
+def _prompt_tokens(predictor: dspy.Predict, demos: Sequence[dspy.Example], example: dspy.Example) -> int:
+    """Of a request; an input that the program itself makes is taken to be as long as the longest one shown."""
     adapter = dspy.settings.adapter or dspy.ChatAdapter()
-    demos = [_demo(predictor, entry) for entry in entries]
-    messages = adapter.format(predictor.signature, demos, dict(example.inputs().items()))
+    inputs = dict(example.inputs().items())
+    for field in predictor.signature.input_fields:
+        if shown := [demo[field] for demo in demos if field in demo and field not in inputs]:
+            inputs[field] = max(shown, key=lambda value: len(str(value)))
+    messages = adapter.format(predictor.signature, list(demos), inputs)
     return sum(estimate_tokens(str(message["content"])) for message in messages)
 
 
-def _demo(predictor: dspy.Predict, entry: Entry) -> dspy.Example:
-    known = {**entry.inputs, **entry.outputs}
-    fields = {name: known[name] for name in predictor.signature.fields if name in known}
-    return dspy.Example(augmented=True, **fields)
+def _demos(name: str, predictor: dspy.Predict, entries: Sequence[Entry]) -> list[dspy.Example]:
+    """The demonstrations of a predictor; adapters would leave out, without a word, what has no input or no output."""
+    signature, demos = predictor.signature, []
+    for entry in entries:
+        known = entry.calls.get(name, {**entry.inputs, **entry.outputs})
+        if known.keys() & signature.input_fields.keys() and known.keys() & signature.output_fields.keys():
+            fields = {field: known[field] for field in signature.fields if field in known}
+            demos.append(dspy.Example(augmented=True, **fields))
+    return demos

@@ -37,6 +37,7 @@ class Entry:
         answer_temperature: Temperature at which the chosen answer was drawn.
         answer_sample: Index of its sample; with task, iteration and temperature it names the attempt.
         tokens: What the task took until it was solved, all predictors together.
+        calls: What the answer's attempt has as its `calls`.
     """
 
     task_key: str
@@ -49,6 +50,7 @@ class Entry:
     answer_temperature: float
     answer_sample: int
     tokens: TokenCount
+    calls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -72,7 +74,7 @@ class IterationResult:
 
     Attributes:
         index: From 0.
-        label: `None`, `H_1`, `HM_2`, …: levels and cycle.
+        label: `None`, `H_1`, `HM_2`, …: levels and cycle; or the name of another optimizer, whose program it is.
         cycle: From 1; 0 for the pass without demonstrations.
         level: Index j of d_j in its cycle; -1 for the pass without demonstrations.
         demos: Keys of the tasks that served as demonstrations, hardest first.
@@ -116,6 +118,12 @@ class IterationResult:
     seconds_sampling: float
     seconds_verifying: float
     complete: bool = True
+
+    @property
+    def unanswered(self) -> tuple[str, ...]:
+        """Keys of the tasks of which not one sample got an answer, in task order; none if it was cut short."""
+        answered = {count.task_key for count in self.counts if count.samples}
+        return tuple(key for key in self.tasks if key not in answered) if self.complete else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +201,10 @@ class Experience:
 
         Args:
             attempts: Whether to include the attempts, by far the larger part.
-            encode: Turns an entry's inputs, and its outputs, into what JSON can hold.
+            encode: Turns an entry's inputs, its outputs, and the fields of a call, into what JSON can hold.
         """
         data: dict[str, Any] = {"format": FORMAT, **_as_dict(self)}
-        data["entries"] = [
-            {**_as_dict(e), "inputs": encode(e.inputs), "outputs": encode(e.outputs)} for e in self.entries
-        ]
+        data["entries"] = [_entry_as_dict(entry, encode) for entry in self.entries]
         data["attempts"] = [attempt.to_dict() for attempt in self.attempts] if attempts else []
         return data
 
@@ -208,7 +214,7 @@ class Experience:
 
         Args:
             data: The dict.
-            decode: Undoes `encode` on an entry's inputs and on its outputs.
+            decode: Undoes `encode` on an entry's inputs, on its outputs, and on the fields of a call.
 
         Raises:
             ValueError: The record is of a format that this version does not read.
@@ -242,9 +248,15 @@ class Experience:
 
 
 def _as_dict(value: Any) -> dict[str, Any]:
-    """The fields of a record, token counts in their short form, entries and attempts left to the caller."""
-    skip = {"entries", "attempts"}
+    """The fields of a record, token counts in their short form; entries, attempts and calls left to the caller."""
+    skip = {"entries", "attempts", "calls"}
     return {f.name: _short(getattr(value, f.name)) for f in fields(value) if f.name not in skip}
+
+
+def _entry_as_dict(entry: Entry, encode: Codec) -> dict[str, Any]:
+    data = {**_as_dict(entry), "inputs": encode(entry.inputs), "outputs": encode(entry.outputs)}
+    calls = {name: encode(call) for name, call in entry.calls.items()}
+    return {**data, "calls": calls} if calls else data
 
 
 def _short(value: Any) -> Any:
@@ -265,7 +277,8 @@ def _tokens(data: Mapping[str, Any]) -> dict[str, TokenCount]:
 
 def _entry(data: Mapping[str, Any], decode: Codec) -> Entry:
     fields_of = {name: decode(data[name]) for name in ("inputs", "outputs")}
-    return Entry(**{**data, **fields_of, "tokens": TokenCount.from_dict(data["tokens"])})
+    calls = {name: decode(call) for name, call in data.get("calls", {}).items()}
+    return Entry(**{**data, **fields_of, "calls": calls, "tokens": TokenCount.from_dict(data["tokens"])})
 
 
 def _iteration(data: Mapping[str, Any]) -> IterationResult:

@@ -37,7 +37,7 @@ class IterationStarted:
 
     Attributes:
         index: From 0; -1 for a level tried on the validation set.
-        label: `None`, `H_1`, `HM_2`, …
+        label: `None`, `H_1`, `HM_2`, …, or the name of another optimizer, whose program it is.
         cycle: From 1; 0 for the pass without demonstrations.
         demos: Keys of the demonstrations, hardest first.
         left_out: Keys of those that would not have fitted the context window, easiest first.

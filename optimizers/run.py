@@ -7,15 +7,17 @@ sampled is in the record, however the run ends.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
 
 import dspy
+from dspy.utils.exceptions import ContextWindowExceededError, LMError
 
 from optimizers.attempt import Attempt
 from optimizers.attempt_log import AttemptLog
@@ -26,11 +28,14 @@ from optimizers.errors import in_short
 from optimizers.experience import Entry, Experience, IterationResult, LevelScore, TaskCount, mean_pass_at
 from optimizers.filtering import choose_answer
 from optimizers.ledger import Ledger, TokenCount
+from optimizers.metering import is_transient
 from optimizers.observer import IterationStarted, Observer, RunStarted
 from optimizers.pool import Pool
 from optimizers.sampling import FATAL, Job, Outcome, Sampler, Task, derive_seed
 from optimizers.selection import iteration_label
 from optimizers.tally import Tally
+
+logger = logging.getLogger(__name__)
 
 Samples = Pool[Job, Outcome]
 
@@ -48,11 +53,15 @@ class Stop(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What an iteration tries: the demonstrations d_j, hardest first, their level j, and the cycle."""
+    """What an iteration tries: the demonstrations d_j, hardest first, their level j, and the cycle.
+
+    `label` names what is tried where it is no level.
+    """
 
     demos: Sequence[Entry] = ()
     level: int = -1
     cycle: int = 0
+    label: str | None = None
 
 
 @dataclass
@@ -61,12 +70,13 @@ class Run:
 
     Attributes:
         program: The working copy whose demonstrations are set.
-        names: Of the predictors that get them.
+        names: Of the predictors that get them; a warning tells, once, which of them none is there for.
         sampler: Draws and judges.
         domain, budget, granularity, observers: As the optimizer was given them.
         tasks: All tasks, by key, in the order of the training set.
         entries: D, by key.
         overhead: Tokens spent on no sample of an iteration, such as by another optimizer within the run.
+        carried: Keys of the tasks whose demonstrations the program has from that optimizer.
     """
 
     program: dspy.Module
@@ -84,12 +94,19 @@ class Run:
     ledger: Ledger = field(default_factory=Ledger)
     spent: dict[str, TokenCount] = field(default_factory=dict)
     overhead: Ledger = field(default_factory=Ledger)
+    carried: tuple[str, ...] = ()
     started: float = field(default_factory=time.monotonic)
+    untaught: set[str] = field(default_factory=set)
 
     @property
     def unsolved(self) -> list[Task]:
         """The tasks without an entry, in task order."""
         return [task for key, task in self.tasks.items() if key not in self.entries]
+
+    @property
+    def refused(self) -> set[str]:
+        """Keys of the tasks of which, in some iteration, no sample got an answer: refused for what they hold, say."""
+        return {key for result in self.iterations for key in result.unanswered}
 
     @property
     def tokens(self) -> dict[str, TokenCount]:
@@ -126,13 +143,13 @@ class Run:
         self._check_budget()
         start, index, tasks = time.monotonic(), len(self.iterations), self.unsolved
         kept, left_out = self._fit(step.demos, tasks)
-        set_demos(self.program, self.names, kept)
-        label = iteration_label(step.level, step.cycle, self.granularity)
+        self._teach(kept)
+        label = step.label or iteration_label(step.level, step.cycle, self.granularity)
         tally, stop = self._sample(self._announce(index, label, step.cycle, kept, left_out, tasks), tasks)
         solved = self._learn(index, tasks, tally)
         result = IterationResult(
             index=index, label=label, cycle=step.cycle, level=step.level,
-            demos=_keys(kept), left_out=_keys(left_out), tasks=tuple(task.key for task in tasks),
+            demos=self.carried + _keys(kept), left_out=_keys(left_out), tasks=tuple(task.key for task in tasks),
             counts=tuple(count for task in tasks for count in tally.counts(task)),
             solved=solved, solved_total=len(self.tasks) - len(self.unsolved),
             pass_at_1=self._pass_at(1), pass_at_8=self._pass_at(8), pass_at_n=self._pass_at(None),
@@ -140,7 +157,9 @@ class Run:
             samples=tally.samples, failures=tally.failures, seconds=time.monotonic() - start,
             seconds_sampling=tally.seconds, seconds_verifying=tally.metric_seconds, complete=stop is None,
         )  # fmt: skip
+        known = self.refused
         self.iterations.append(result)
+        self._tell_refused(self.refused - known)
         self.tell("iteration_finished", result)
         if stop is not None:
             raise stop
@@ -153,7 +172,7 @@ class Run:
             if level and len(demos) == len(levels[level - 1]):
                 continue  # the same demonstrations again would only be measured twice
             kept, left_out = self._fit(demos, tasks)
-            set_demos(self.program, self.names, kept)
+            self._teach(kept)
             label = iteration_label(level, cycle, self.granularity)
             event = self._announce(-1 - level, label, cycle, kept, left_out, tasks)
             tally, stop = self._sample(event, tasks)
@@ -173,7 +192,7 @@ class Run:
             attempts=self.attempts,
             stopped=stopped,
             message=message,
-            demos=_keys(demos),
+            demos=self.carried + _keys(demos),
             validation=tuple(self.validation),
             tokens=self.tokens,
             overhead=self.overhead.counts,
@@ -186,6 +205,17 @@ class Run:
     def fit(self, demos: Sequence[Entry]) -> Sequence[Entry]:
         """Those of `demos` that fit the context window with any task of the run."""
         return self._fit(demos, list(self.tasks.values()))[0]
+
+    def _teach(self, demos: Sequence[Entry]) -> None:
+        for name in set_demos(self.program, self.names, demos):
+            if name not in self.untaught:
+                self.untaught.add(name)
+                logger.warning("%s gets no demonstrations, as the chosen solutions hold no call of it", name)
+
+    def _tell_refused(self, keys: Collection[str]) -> None:
+        for key in (key for key in self.tasks if key in keys):
+            told = "it is tried again, but no longer counts among the failures that end the run"
+            logger.warning("%s: not one sample got an answer; %s", key, told)
 
     def _fit(self, demos: Sequence[Entry], tasks: Sequence[Task]) -> tuple[Sequence[Entry], Sequence[Entry]]:
         """The demonstrations that fit the context window, and those that do not, easiest first."""
@@ -207,8 +237,8 @@ class Run:
         sampling = self.sampler.sampling
         total = len(tasks) * len(sampling.temperatures) * sampling.num_samples
         keys = tuple(task.key for task in tasks)
-        spent = self.overhead.counts
-        event = IterationStarted(index, label, cycle, _keys(kept), _keys(left_out), keys, total, self.program, spent)
+        demos, spent = self.carried + _keys(kept), self.overhead.counts
+        event = IterationStarted(index, label, cycle, demos, _keys(left_out), keys, total, self.program, spent)
         self.tell("iteration_started", event)
         return event
 
@@ -216,11 +246,13 @@ class Run:
         """An iteration's samples, put on record in the order of their jobs; and why it ended early, if it did."""
         jobs = self.sampler.jobs(event.index, tasks)
         threads = min(self.sampler.in_hand, event.total_samples)
-        pool: Samples = Pool(self.sampler.worker(self.program), jobs, threads)  # nothing begins before the `try`
+        taught = self.names if self.domain.traced_demos and event.index >= 0 else ()
+        pool: Samples = Pool(self.sampler.worker(self.program, taught), jobs, threads)  # begins with the `try`
         tally, begun = Tally(self.sampler.sampling), len(self.attempts)
         stop: Stop | None = None
         try:
-            stop = self._gather(pool, event, tally)
+            with pool.interruptible():
+                stop = self._gather(pool, event, tally)
         except KeyboardInterrupt:
             stop = Stop("interrupted", f"interrupted in iteration {event.label}")
             with suppress(KeyboardInterrupt):  # a second time: what is in hand will do
@@ -229,33 +261,44 @@ class Run:
         finally:
             pool.stop()
         self.attempts.arrange(begun, tally.places)
+        if stop is not None and stop.stopped == "budget":  # what was in flight has been paid for since
+            stop = self._out_of_budget()
         return tally, stop
 
     def _gather(self, pool: Samples, event: IterationStarted, tally: Tally) -> Stop | None:
         """Takes in what the pool delivers, until it is empty; stops it when the run must end."""
-        stop: Stop | None = None
+        stop, refused, passed_over = None, self.refused, 0
         for outcome in pool:
             attempt = outcome.attempt
             self.attempts.append(attempt)
             tally.add(attempt)
             self.ledger.merge(attempt.tokens)
             self.tell("sample_done", attempt)
-            done, total = tally.samples, event.total_samples
-            if stop is None and (stop := self._reason(outcome, tally.failures, done, total)):
+            passed_over += self._of_its_task(outcome, refused)
+            if stop is None and (stop := self._reason(outcome, tally, passed_over, event.total_samples)):
                 pool.stop()
         return stop
 
-    def _reason(self, outcome: Outcome, failed: int, done: int, total: int) -> Stop | None:
-        """Why the run must end after this outcome, if it must."""
+    def _of_its_task(self, outcome: Outcome, refused: Collection[str]) -> bool:
+        """Whether a failure tells of its task alone, and not of the LM, which answers the others."""
         failure = outcome.failure
+        if failure is None or is_transient(failure):
+            return False
+        too_long = isinstance(failure, ContextWindowExceededError) and bool(self.iterations)
+        return too_long or outcome.attempt.task_key in refused
+
+    def _reason(self, outcome: Outcome, tally: Tally, passed_over: int, total: int) -> Stop | None:
+        """Why the run must end after this outcome, if it must; some failures do not count."""
+        failure, failed, done = outcome.failure, tally.failures - passed_over, tally.samples - passed_over
         if isinstance(failure, FATAL):
             return Stop("failed", f"the LM cannot be used: {in_short(failure)}", failure)
         if failure is not None and self.budget.too_many_failures(failed, done, total):
-            told = f"{failed} of {done} samples got no answer, the last: {in_short(failure)}"
-            return Stop("failed", told, failure)
-        if done < total and (reached := self.reached()):
-            return Stop("budget", f"budget reached: {reached}")
-        return None
+            last = "the last:" if isinstance(failure, LMError) else "the last as the program raised"
+            return Stop("failed", f"{failed} of {done} samples got no answer, {last} {in_short(failure)}", failure)
+        return self._out_of_budget() if tally.samples < total and self.reached() else None
+
+    def _out_of_budget(self) -> Stop:
+        return Stop("budget", f"budget reached: {self.reached()}")
 
     def reached(self) -> str | None:
         """The limit that the run has reached, in words, or None."""
@@ -298,6 +341,7 @@ class Run:
             answer_temperature=answer.temperature,
             answer_sample=answer.sample,
             tokens=self.spent[task.key],
+            calls=answer.calls,
         )
 
     def _pass_at(self, k: int | None) -> float:

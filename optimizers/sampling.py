@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,8 +26,10 @@ from dspy.utils.exceptions import (
     LMUnsupportedModelError,
 )
 
+from optimizers.arguments import checked_count, checked_temperatures, checked_type
 from optimizers.attempt import Attempt
 from optimizers.batching import Batches, Share
+from optimizers.calls import Calls, own_calls
 from optimizers.errors import MetricError, in_short
 from optimizers.ledger import Ledger
 from optimizers.metering import Slots, innermost, metered, own_lms, predictor_names, rebind
@@ -34,6 +37,9 @@ from optimizers.metering import Slots, innermost, metered, own_lms, predictor_na
 __all__ = ["FATAL", "Attempt", "Job", "Outcome", "Sampler", "Sampling", "Task", "derive_seed"]
 
 Metric = Callable[..., Any]
+
+LONGEST_TRACE = 10_000
+"""Calls of one sample that are kept for demonstrations, from the last on."""
 
 # After these, asking again is of no use to any sample.
 FATAL = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
@@ -50,6 +56,7 @@ class Sampling:
         seed: Decides, together with a sample's place in the run, the seed that the LM is handed.
 
     Raises:
+        TypeError: An argument is no whole number, or temperatures are no sequence of numbers.
         ValueError: There is nothing to draw, or a temperature is negative or given twice.
     """
 
@@ -59,12 +66,10 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.num_samples < 1 or self.threads < 1:
-            raise ValueError("num_samples and threads are at least 1")
-        if not self.temperatures or min(self.temperatures) < 0:
-            raise ValueError(f"temperatures are one or more numbers from 0 up, not {self.temperatures}")
-        if len(set(self.temperatures)) < len(self.temperatures):
-            raise ValueError(f"a temperature is given twice: {self.temperatures}")
+        checked_count("num_samples", self.num_samples)
+        checked_count("threads", self.threads)
+        checked_type("seed", self.seed, int, "a whole number")
+        object.__setattr__(self, "temperatures", checked_temperatures(self.temperatures))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,7 @@ class Sampler:
         self._journal, self._last = journal, 0
         self._places: dict[int, int] = {}  # of a sample's place its hash: a journal of any length takes little memory
         for number, attempt in enumerate(journal):
+            checked_type(f"resume[{number}]", attempt, Attempt, "an optimizers.Attempt")
             self._places[hash(_place(attempt, attempt.task_key))] = number
             self._last = max(self._last, attempt.iteration)
 
@@ -150,8 +156,13 @@ class Sampler:
         seed = derive_seed(self.sampling.seed, iteration, task.key, temperature, sample)
         return Job(iteration, task, temperature, sample, seed)
 
-    def worker(self, program: dspy.Module) -> Callable[[Job], Outcome]:
-        """The function that does a job with `program`; safe to call from several threads."""
+    def worker(self, program: dspy.Module, taught: Sequence[str] = ()) -> Callable[[Job], Outcome]:
+        """The function that does a job with `program`; safe to call from several threads.
+
+        Args:
+            program: The program.
+            taught: Names of the predictors whose calls become demonstrations, and so go on record.
+        """
         names, rebound = predictor_names(program), own_lms(program)
         slots, batches = Slots(self.sampling.threads), Batches(self.batch_size)
 
@@ -171,11 +182,21 @@ class Sampler:
                 twin_names = {}  # filled once the twin exists, whose LMs hold it already
                 twin = rebind(program, meter)
                 twin_names.update(predictor_names(twin))
-            lm = dspy.settings.lm
-            with self._share(batches, job) as share, dspy.context(lm=lm and meter(lm, share, n=None), trace=[]):
+            lm, trace = dspy.settings.lm, Calls()
+            with (
+                self._share(batches, job) as share,
+                # Also where a user has switched DSPy's own traces off.
+                dspy.context(lm=lm and meter(lm, share, n=None), trace=trace, max_trace_size=LONGEST_TRACE),
+            ):
                 outcome, prediction = self._ask(twin, job)
-            outcome = replace(outcome, attempt=replace(outcome.attempt, tokens=ledger.counts))
-            return outcome if prediction is None else self._judge(outcome, job, prediction)
+            attempt = replace(outcome.attempt, tokens=ledger.counts)
+            if prediction is None:
+                return replace(outcome, attempt=attempt)
+            attempt = self._judge(attempt, job, prediction)
+            if taught and attempt.passed:
+                known = {**dict(job.task.example.inputs().items()), **attempt.outputs}
+                attempt = replace(attempt, calls=own_calls(trace, twin_names, program, taught, known))
+            return Outcome(attempt)
 
         return work
 
@@ -223,7 +244,7 @@ class Sampler:
             return Outcome(Attempt(*place, seconds=seconds, error=in_short(error)), error), None
         return Outcome(Attempt(*place, outputs=outputs, seconds=time.perf_counter() - start)), prediction
 
-    def _judge(self, outcome: Outcome, job: Job, prediction: Any) -> Outcome:
+    def _judge(self, attempt: Attempt, job: Job, prediction: Any) -> Attempt:
         start = time.perf_counter()
         try:
             score, feedback = read_verdict(self.metric(job.task.example, prediction))
@@ -232,7 +253,7 @@ class Sampler:
             raise MetricError(f"the metric failed on {place}: {type(error).__name__}: {error}") from error
         seconds = time.perf_counter() - start
         verdict: Mapping[str, Any] = {"score": score, "feedback": feedback, "metric_seconds": seconds}
-        return Outcome(replace(outcome.attempt, passed=score >= self.threshold, **verdict))
+        return replace(attempt, passed=score >= self.threshold, **verdict)
 
 
 def _place(sample: Job | Attempt, task_key: str) -> tuple[int, str, float, int, int]:
@@ -252,9 +273,12 @@ def read_verdict(verdict: Any) -> tuple[float, dict[str, Any]]:
 
     Raises:
         TypeError: It returned no score.
+        ValueError: The score is no finite number.
     """
     feedback = dict(verdict.items()) if hasattr(verdict, "items") else {}
     score = feedback.pop("score", None) if feedback else verdict
     if not isinstance(score, SupportsFloat):
         raise TypeError(f"it gave {verdict!r:.80}, expected a number, a bool, or a prediction with a score")
+    if not math.isfinite(score):
+        raise ValueError(f"it gave a score of {score}, expected a finite number")
     return float(score), feedback

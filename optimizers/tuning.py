@@ -2,11 +2,13 @@
 
 Invariants: every request is booked, under the predictor of the student that made it; a request's seed depends on the
 run's seed, on the request and on how often it was made before, so answers differ and runs repeat; a budget that is
-reached, an LM that cannot be used and a metric that fails end the optimizer, which would otherwise pass them over.
+reached, an LM that cannot be used and a metric that fails end the optimizer, which would otherwise pass them over; an
+answer to the optimizer itself that can't be read, on which it would end, is drawn anew.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import threading
@@ -15,12 +17,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import dspy
-from dspy.utils.exceptions import LMError
+from dspy.utils.exceptions import AdapterParseError, LMError
 
 from optimizers.errors import MetricError, in_short
 from optimizers.metering import OTHER, innermost, metered, predictor_names
 from optimizers.run import Run, Stop
 from optimizers.sampling import FATAL, derive_seed, read_verdict
+
+DRAWS = 3
+"""Answers that are paid for to one question of an optimizer's own, before it may end on one that can't be read."""
+
+MOST_DRAWS = 100
+"""Likewise, with those out of the response cache, which a run that goes on finds there, bad ones and all."""
 
 
 class Enough(BaseException):
@@ -32,7 +40,7 @@ class Enough(BaseException):
 
 
 class Tuning:
-    """The LM and the metric for an optimizer that works within a run.
+    """The LM, the adapter and the metric for an optimizer that works within a run.
 
     Args:
         run: The run, on whose overhead every request is booked.
@@ -48,6 +56,13 @@ class Tuning:
         """A copy of `lm` to tune with; it stays one when DSPy copies it for other settings."""
         twin = metered(lm, self._run.overhead, self._name, n=None)
         twin.__class__ = _tuned_class(twin.__class__)
+        twin._tuning = self
+        return twin
+
+    def adapter(self) -> Any:
+        """A copy of the adapter that is set, which draws anew what it can't read."""
+        twin = copy.copy(dspy.settings.adapter or dspy.ChatAdapter())
+        twin.__class__ = _redrawing_class(twin.__class__)
         twin._tuning = self
         return twin
 
@@ -90,8 +105,15 @@ class Tuning:
             self._done += 1
             self._failed += error is not None
             many = self._run.budget.too_many_failures(self._failed, self._done, 32)
+            never = self._failed == self._done  # else the run has something to show for itself
         if isinstance(error, FATAL) or (error is not None and many):
-            raise Enough(Stop("failed", f"the LM cannot be used: {in_short(error)}", error)) from error
+            told = f"the LM cannot be used: {in_short(error)}"
+            raise Enough(Stop("failed", told, error if never else None)) from error
+
+    @property
+    def reflecting(self) -> bool:
+        """Whether it is the optimizer itself that asks, and not the student."""
+        return self._name(dspy.settings.caller_modules or []) == OTHER
 
     def _name(self, callers: Sequence[Any]) -> str:
         student = type(self._run.program)
@@ -119,3 +141,37 @@ class _Tuned:
 @functools.cache
 def _tuned_class(cls: Any) -> Any:
     return type(f"Tuned{cls.__name__}", (_Tuned, cls), {})
+
+
+class _Paid:
+    """A usage tracker that counts the answers that did not come out of the response cache."""
+
+    def __init__(self, outer: Any) -> None:
+        self._outer, self.answers = outer, 0
+
+    def add_usage(self, lm: str, usage: dict[str, Any]) -> None:
+        self.answers += 1
+        if self._outer is not None:
+            self._outer.add_usage(lm, usage)
+
+
+class _Redrawing:
+    """What an adapter to tune with does around the class it is mixed into."""
+
+    _tuning: Tuning
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        paid, draws = _Paid(dspy.settings.usage_tracker), 0
+        while True:
+            draws += 1
+            try:
+                with dspy.context(usage_tracker=paid):
+                    return super().__call__(*args, **kwargs)  # type: ignore[misc]
+            except AdapterParseError:
+                if not self._tuning.reflecting or paid.answers >= DRAWS or draws >= MOST_DRAWS:
+                    raise
+
+
+@functools.cache
+def _redrawing_class(cls: Any) -> Any:
+    return type(f"Redrawing{cls.__name__}", (_Redrawing, cls), {})

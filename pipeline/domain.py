@@ -7,11 +7,15 @@ from step_runtime.canonical import canonical_key
 
 
 def step_domain() -> Domain:
-    """Answers mean the same by their syntax trees; the one with the least code wins; a task goes by its name."""
+    """Answers mean the same by their syntax trees; the one with the least code wins; a task goes by its name.
+
+    Demonstrations are tasks with their programs, whatever turns an agent took to write them.
+    """
     return Domain(
         grouping_key=lambda outputs: canonical_key(outputs["impl"]),
         length=lambda outputs: code_length(outputs["impl"]),
         task_key=lambda example: str(example.task.name),
+        traced_demos=False,
     )
 
 

@@ -15,7 +15,6 @@ from optimizers import Attempt, BaseObserver, Experience, IterationResult, Itera
 from pipeline.curves import title
 
 SECONDS_BETWEEN_LINES = 10.0
-COLUMN_WIDTHS = (8, 5, 9, 9, 13, 12, 9)
 
 
 class ProgressDisplay(BaseObserver):
@@ -76,7 +75,7 @@ class ProgressDisplay(BaseObserver):
             + ("" if result.complete else "  cut short")
         )
         if result.failures:
-            self._tell(f"  {result.failures} of {result.samples} samples got no answer from the LM, and count as none")
+            self._tell(f"  {result.failures} of {result.samples} samples got no answer, and count as none")
 
         if self._usd is not None and tokens.unpriced:
             self._tell(f"  {tokens.unpriced} answers have no known price, and count nothing towards --max-usd")

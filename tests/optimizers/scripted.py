@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -138,13 +137,3 @@ def story(compiled: dspy.Module) -> list[str]:
         f"{result.label}: {''.join(result.demos) or '-'} -> {''.join(result.solved) or '-'}"
         for result in compiled.experience.iterations
     ]
-
-
-def slowly(seconds: float, say: Say) -> Say:
-    """The same answers, later."""
-
-    def later(request: lm15.Request, task: str, right: bool) -> str:
-        time.sleep(seconds)
-        return say(request, task, right)
-
-    return later

@@ -2,7 +2,8 @@
 
 Invariants held here: the pass over the tasks is the one that every optimizer gets; every request is counted as the
 engine counts it, on the predictor that made it; same seed, same run, whatever the threads; a budget, a metric that
-fails and an LM that refuses end the optimizer, which would go on; the student stays untouched; stdout stays empty.
+fails and an LM that refuses end the optimizer, which would go on; where it breaks off itself, the run is whole all the
+same, and can be gone on with; the student stays untouched; stdout stays empty.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import dspy
@@ -18,10 +20,13 @@ from dspy import lm15
 from dspy.utils.exceptions import LMAuthError
 
 from optimizers import Budget, MetricError, OptimizerError, TokenCount, registry
+from optimizers.baselines import Baseline, carried
 from optimizers.ledger import Ledger
-from optimizers.sampling import derive_seed
+from optimizers.sampling import Task, derive_seed
+from optimizers.tuning import DRAWS
 from tests.optimizers.scripted import (
     FIELD,
+    Heard,
     ScriptedEngine,
     Solver,
     answer,
@@ -38,6 +43,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
 
+needs_optuna = pytest.mark.skipif(
+    importlib.util.find_spec("optuna") is None, reason="mipro needs optuna, which is not installed"
+)
+
 SHOWING = ["bootstrap", "random-search"]
 THOUGHT = "Think twice."
 NAMES = [*SHOWING, "simba", "gepa"]
@@ -52,7 +61,12 @@ def reflection(system: str, user: str) -> str:
 
 
 class Reflective(ScriptedEngine):
-    """Solves what it is shown or told how to, by the request alone; fills every field of any other request."""
+    """Solves what it is shown or told how to, by the request alone; fills every field of any other request.
+
+    Of its first instructions, as many as `garbled` says can't be read.
+    """
+
+    garbled = 0
 
     def complete(self, request: lm15.Request) -> lm15.Response:
         users = [message.text or "" for message in request.messages if message.role == "user"]
@@ -60,6 +74,8 @@ class Reflective(ScriptedEngine):
         system = request.system if isinstance(request.system, str) else "".join(p.text for p in request.system or ())
         if "[[ ## answer ## ]]" not in system or not found or found[-1] is None:
             text = reflection(system, users[-1])
+            if self.garbled and "[[ ## proposed_instruction ## ]]" in system:
+                text, self.garbled = "I would rather\nnot.", self.garbled - 1
         else:
             task = found[-1].group(1).strip()
             luck = derive_seed(request.config.seed, task) % 100
@@ -86,7 +102,7 @@ def test_the_program_is_measured_by_a_pass_and_every_request_is_counted(name, ca
     compiled = tuned(name, engine, student=student)
     record = compiled.experience
     (result,) = record.iterations
-    assert (result.label, result.samples, len(record.attempts)) == ("None", 16, 16)
+    assert (result.label, result.samples, len(record.attempts)) == (name, 16, 16)
     assert set(record.solved) >= {"a", "b"}
     total = TokenCount.sum(record.tokens.values())
     assert (total.calls, total.prompt, total.completion) == (engine.calls, engine.prompt, engine.completion)
@@ -103,6 +119,30 @@ def test_solutions_become_demonstrations_without_labels(name):
     assert compiled.solve.demos
     assert all(demo["answer"] == f"right {demo['task']}" for demo in compiled.solve.demos)
     assert vars(compiled).keys() == vars(learn("a", lambda *_: 1)).keys()
+
+
+@pytest.mark.parametrize("name", SHOWING)
+def test_the_demonstrations_of_the_program_are_on_record(name):
+    """By the tasks that they are of, in the iteration, in what is announced and at the end."""
+    heard = Heard()
+    compiled = tuned(name, observers=[heard])
+    carried = tuple(demo["task"] for demo in compiled.solve.demos)
+    (result,) = compiled.experience.iterations
+    assert carried
+    assert result.demos == compiled.experience.demos == heard.started[0].demos == carried
+
+
+def test_a_demonstration_of_no_known_task_counts_too():
+    student = Solver()
+    student.solve.demos = [dspy.Example(task="b", answer="right b"), dspy.Example(answer="?"), {"task": "z"}]
+    known = [Task(index, example.task, example) for index, example in enumerate(tasks("ab"))]
+    assert carried(student, known) == ("b", "?", "?")
+
+
+def test_an_optimizer_is_called_as_the_registry_calls_it():
+    named = {name: kind.name for name, kind in registry.OPTIMIZERS.items() if issubclass(kind, Baseline)}
+    assert len(named) == 5
+    assert all(name == known for name, known in named.items())
 
 
 def test_gepa_writes_instructions_by_another_lm_if_there_is_one():
@@ -184,6 +224,77 @@ def test_an_lm_that_refuses_ends_the_optimizer_at_once(name):
     assert engine.calls <= 3
 
 
+def test_an_lm_that_refuses_after_it_gave_answers_leaves_what_was_spent_on_record():
+    class Refusing(Reflective):
+        def complete(self, request: lm15.Request) -> lm15.Response:
+            if self.calls >= 5:
+                raise lm15.AuthError("the key was revoked")
+            return super().complete(request)
+
+    engine = Refusing(lambda *_: 0, 4)
+    record = tuned("bootstrap", engine, threads=1).experience
+    assert record.stopped == "failed"
+    assert "the key was revoked" in record.message
+    assert TokenCount.sum(record.tokens.values()).prompt == engine.prompt > 0
+
+
+def test_an_optimizer_that_breaks_off_ends_the_run_and_says_which_and_why(monkeypatch):
+    """Whatever it raised: what it had spent is on record, and the student comes back as it was."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("no\nscores")
+
+    monkeypatch.setattr(dspy.BootstrapFewShot, "_train", fail)
+    compiled = tuned("bootstrap")
+    assert (compiled.experience.stopped, compiled.experience.iterations) == ("failed", ())
+    assert compiled.experience.message.startswith("bootstrap broke off: ZeroDivisionError: no; ")
+    assert compiled.dump_state() == Solver().dump_state()
+
+
+@pytest.fixture
+def no_second_form() -> Iterator[None]:
+    """Answers that can't be read are not asked for as JSON."""
+    with dspy.context(adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
+        yield
+
+
+@pytest.fixture
+def cache() -> Iterator[None]:
+    """A response cache of the test's own."""
+    before = dspy.cache
+    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=True)
+    yield
+    dspy.cache = before
+
+
+@needs_optuna
+def test_an_instruction_that_can_not_be_read_is_drawn_anew(no_second_form):
+    """And booked like any other; a wrong answer of the student's is none of these."""
+    engine = Reflective(lambda *_: 0, 4)
+    engine.garbled = DRAWS - 1
+    record = tuned("mipro", engine).experience
+    assert (engine.garbled, [result.label for result in record.iterations]) == (0, ["mipro"])
+    assert TokenCount.sum(record.tokens.values()).calls == engine.calls
+
+
+@needs_optuna
+def test_a_run_that_ended_on_answers_that_can_not_be_read_asks_anew_when_it_goes_on(no_second_form, cache):
+    """The bad answers are in the response cache, and don't pass for new ones; the good ones are not paid for twice."""
+    engine, overhead = Reflective(lambda *_: 0, 4), Ledger()
+    engine.garbled = 2 * DRAWS + 1
+    spent = []
+    for left in (DRAWS + 1, 1):
+        record = tuned("mipro", engine, overhead=overhead, lm={"cache": True}).experience
+        assert (record.stopped, engine.garbled) == ("failed", left)
+        assert record.message.startswith("mipro broke off: answers of the LM have no proposed_instruction, the last: ")
+        assert "'I would rather not.'" in record.message
+        total = TokenCount.sum(record.tokens.values())
+        assert (total.prompt, total.calls - total.cache_hits) == (engine.prompt, engine.calls)
+        spent.append(engine.calls)
+    assert spent[1] - spent[0] == DRAWS
+    assert tuned("mipro", engine, overhead=overhead, lm={"cache": True}).experience.iterations[0].label == "mipro"
+
+
 def test_a_validation_set_is_taken_where_the_optimizer_has_use_for_one():
     seen = set()
 
@@ -203,7 +314,7 @@ def test_mipro_without_its_package_says_what_to_install():
         tuned("mipro")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("optuna") is None, reason="mipro needs optuna, which is not installed")
+@needs_optuna
 def test_mipro_searches_instructions_and_demonstrations():
     engine = Reflective(lambda *_: 0, 4)
     compiled = tuned("mipro", engine)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import dspy
 import pytest
@@ -15,6 +16,10 @@ from tests.optimizers.scripted import Heard, learn, tasks
 
 class Point(BaseModel):
     x: int
+
+
+class Holder(BaseModel):
+    held: Any
 
 
 def some(task: str, demos: tuple[str, ...], visit: int) -> int:
@@ -83,3 +88,4 @@ def test_values_of_any_kind_become_plain():
     out = plain(value)
     assert (out["p"], out["e"], out["s"], out["t"]) == ({"x": 1}, {"a": {"x": 2}}, [1, 2], [1, None])
     assert json.dumps(out) and plain(Heard) == str(Heard)
+    assert plain(Holder(held=len)) == "held=<built-in function len>"

@@ -8,6 +8,7 @@ untouched; listeners hear everything in the calling thread.
 from __future__ import annotations
 
 import copy
+import re
 import signal
 import threading
 import time
@@ -19,8 +20,18 @@ import pytest
 from dspy import lm15
 from dspy.utils.exceptions import LMAuthError, LMServerError
 
-from optimizers import Attempt, Budget, Domain, MetricError, OptimizerError, UnknownOptimizerError, registry
+from optimizers import (
+    Attempt,
+    Budget,
+    Domain,
+    MetricError,
+    OptimizerError,
+    TokenCount,
+    UnknownOptimizerError,
+    registry,
+)
 from optimizers.sampling import derive_seed
+from optimizers.tally import Tally
 from tests.optimizers.scripted import (
     Heard,
     ScriptedEngine,
@@ -29,7 +40,6 @@ from tests.optimizers.scripted import (
     by_task,
     is_right,
     learn,
-    slowly,
     story,
     tasks,
 )
@@ -80,11 +90,15 @@ def test_same_seed_same_run_whatever_the_threads_and_another_seed_another():
 
 
 def test_jobs_of_all_tasks_and_temperatures_are_in_flight_together():
-    engine = ScriptedEngine(some, 2)
-    engine.say = slowly(0.05, engine.say)
-    start = time.monotonic()
-    learn("xyzw", some, engine=engine, n=2, temperatures=(0.4, 0.7), threads=16)
-    assert time.monotonic() - start < 16 * 0.05 / 4
+    """None is answered before all are asked."""
+    everybody = threading.Barrier(16, timeout=120)
+
+    def say(request: Any, task: str, right: bool) -> str:
+        everybody.wait()
+        return answer("wrong")
+
+    compiled = learn("xyzw", some, engine=ScriptedEngine(some, 2, say), n=2, temperatures=(0.4, 0.7), threads=16)
+    assert [attempt.scored for attempt in compiled.experience.attempts] == [True] * 16
 
 
 def test_the_engine_sees_each_samples_temperature_and_seed():
@@ -117,6 +131,27 @@ def test_a_budget_of_minutes_ends_the_run():
     assert (compiled.experience.stopped, compiled.experience.iterations) == ("budget", ())
 
 
+def test_the_message_on_a_budget_has_the_figures_of_the_end_with_what_was_in_flight():
+    together = threading.Barrier(4, timeout=60)
+
+    def say(request: Any, task: str, right: bool) -> str:
+        together.wait()
+        return answer("wrong")
+
+    engine = ScriptedEngine(some, 4, say)
+    record = learn("xy", some, engine=engine, n=8, budget=Budget(tokens=1), threads=4).experience
+    assert engine.calls >= 4
+    assert record.message == f"budget reached: {engine.prompt + engine.completion} tokens of 1"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "seconds", "told"),
+    [(0.02, 1.2, "0.020 minutes of 0.02"), (90, 5430.5, "90.5 minutes of 90"), (0, 0.0, "0.000 minutes of 0")],
+)
+def test_the_message_on_a_budget_of_minutes_has_digits_enough(minutes, seconds, told):
+    assert Budget(minutes=minutes).reached(TokenCount(), seconds) == told
+
+
 def test_a_budget_reached_by_the_last_sample_does_not_cut_the_iteration_short():
     engine = ScriptedEngine(some, 4)
     learn("a", some, engine=engine)
@@ -139,21 +174,58 @@ def test_an_interrupt_ends_the_run_with_what_was_done():
     assert [demo.task for demo in compiled.solve.demos] == ["a"]
 
 
+def test_an_interrupt_loses_no_answer_that_is_being_taken_in(monkeypatch):
+    """It comes after the answer was put on record, and before it is counted and told; everything asked is on record."""
+    added, heard, engine = Tally.add, Heard(), ScriptedEngine(some, 4)
+
+    def add(tally: Tally, attempt: Attempt) -> None:
+        if tally.samples == 2:
+            signal.raise_signal(signal.SIGINT)
+        added(tally, attempt)
+
+    monkeypatch.setattr(Tally, "add", add)
+    record = learn("abx", some, engine=engine, threads=2, observers=[heard]).experience
+    assert record.stopped == "interrupted"
+    assert engine.calls == len(record.attempts) == len(heard.attempts) == record.iterations[0].samples < 12
+
+
+def test_an_interrupt_with_the_last_answer_ends_the_run():
+    """There is nothing left to wait for when it comes."""
+    heard = Heard()
+
+    def interrupt(attempt: Attempt) -> None:
+        heard.attempts.append(attempt)
+        if len(heard.attempts) == 12:
+            signal.raise_signal(signal.SIGINT)
+
+    heard.sample_done = interrupt  # type: ignore[method-assign]
+    record = learn("abx", some, observers=[heard]).experience
+    assert (record.stopped, len(record.iterations), record.iterations[0].samples) == ("interrupted", 1, 12)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_an_interrupt_does_not_wait_for_a_request_that_hangs(monkeypatch):
     monkeypatch.setattr("optimizers.run.PATIENCE", 0.05)
-    release = threading.Event()
+    release, hanging, heard = threading.Event(), threading.Event(), Heard()
 
     def say(request: Any, task: str, right: bool) -> str:
         if task == "x":
-            main = threading.main_thread().ident
-            threading.Timer(0.1, signal.pthread_kill, [main, signal.SIGINT]).start()
-            release.wait(10)
+            hanging.set()
+            release.wait(120)
         return answer("right a")
 
+    def interrupt(attempt: Attempt) -> None:
+        """Once there is nothing left to wait for but the request that hangs."""
+        assert hanging.wait(60)
+        main = threading.main_thread().ident
+        threading.Timer(0.1, signal.pthread_kill, [main, signal.SIGINT]).start()
+
+    heard.sample_done = interrupt  # type: ignore[method-assign]
     start = time.monotonic()
-    compiled = learn("ax", some, engine=ScriptedEngine(some, 1, say), n=1, threads=2)
+    compiled = learn("ax", some, engine=ScriptedEngine(some, 1, say), n=1, threads=2, observers=[heard])
+    assert time.monotonic() - start < 60 and not release.is_set()
     release.set()
-    assert time.monotonic() - start < 5 and compiled.experience.stopped == "interrupted"
+    assert compiled.experience.stopped == "interrupted"
     assert compiled.experience.solved == ("a",)
 
 
@@ -199,6 +271,100 @@ def test_failures_within_the_bound_are_no_wrong_answers():
     assert (failed.sample, failed.passed, failed.score) == (4, False, None)
     assert failed.error is not None and failed.error.startswith("LMInvalidRequestError")
     assert compiled.experience.iterations[0].failures == 1
+
+
+class Refusing(ScriptedEngine):
+    """Never answers a task called `r`, as a filter of contents would; answers no other once `dead` says so."""
+
+    error: Exception = lm15.InvalidRequestError("not allowed")
+    dead: Exception | None = None
+    after = 0
+
+    def complete(self, request: Any) -> Any:
+        if "\nr\n" in (request.messages[-1].text or ""):
+            with self.lock:
+                self.calls += 1
+            raise self.error
+        response = super().complete(request)
+        if self.dead and self.calls > self.after:
+            raise self.dead
+        return response
+
+
+def shown_two(task: str, demos: tuple[str, ...], visit: int) -> int:
+    return {"a": 1, "b": 1, "c": 2}.get(task, 0) if task != "x" else 4 * (len(demos) == 3)
+
+
+def test_a_task_that_is_always_refused_is_tried_on_and_does_not_end_the_learning_of_the_others(caplog):
+    with caplog.at_level("WARNING"):
+        compiled = learn("abcxr", shown_two, engine=Refusing(shown_two, 8), n=8)
+    record = compiled.experience
+    assert story(compiled)[:4] == ["None: - -> abc", "H_1: ab -> -", "HM_1: ab -> -", "HME_1: abc -> x"]
+    assert (record.stopped, record.unsolved) == ("exhausted", ("r",))
+    assert record.message == "1 task stays unsolved; no answer came to r"
+    assert all(result.unanswered == ("r",) and result.failures == 8 for result in record.iterations)
+    told = [entry.getMessage() for entry in caplog.records]
+    assert len(told) == 1 and told[0].startswith("r: not one sample got an answer")
+
+
+def test_a_run_with_a_refused_task_ends_on_resumption_as_if_it_never_broke_off():
+    whole = learn("abcxr", shown_two, engine=Refusing(shown_two, 8), n=8, threads=1).experience
+    for cut in (45, 60, 75):
+        engine = Refusing(shown_two, 8)
+        resumed = learn(
+            "abcxr", shown_two, engine=engine, n=8, threads=1, compiling={"resume": whole.attempts[:cut]}
+        ).experience
+        assert [a.error for a in resumed.attempts] == [a.error for a in whole.attempts]
+        assert (resumed.stopped, resumed.message) == (whole.stopped, whole.message)
+        assert [r.unanswered for r in resumed.iterations] == [r.unanswered for r in whole.iterations]
+
+
+@pytest.mark.parametrize("error", [lm15.ServerError("down"), lm15.InvalidRequestError("broken")])
+def test_an_lm_that_fails_on_the_others_still_ends_a_run_with_a_refused_task(error):
+    engine = Refusing(shown_two, 8)
+    engine.dead, engine.after = error, 5 * 40 + 5  # within the second iteration, whose tasks are x and r
+    record = learn("abcxr", shown_two, engine=engine, n=40, threads=1, lm={"num_retries": 0}).experience
+    assert (record.stopped, len(record.iterations)) == ("failed", 2)
+    assert record.message.startswith("9 of ")
+
+
+def test_an_lm_that_is_gone_ends_the_run_when_refused_tasks_are_all_that_is_left():
+    class Gone(Refusing):
+        def complete(self, request: Any) -> Any:
+            if len(request.messages) > 2:
+                self.error = lm15.ServerError("down")
+            return super().complete(request)
+
+    engine = Gone(shown_two, 40)
+    record = learn("abcr", shown_two, engine=engine, n=40, threads=1, lm={"num_retries": 0}).experience
+    assert (record.stopped, len(record.iterations)) == ("failed", 2)
+    assert record.message == "9 of 9 samples got no answer, the last: LMServerError: [scripted] down"
+
+
+def test_prompts_too_long_for_some_task_once_there_are_demonstrations_do_not_end_the_run():
+    class Short(Refusing):
+        def complete(self, request: Any) -> Any:
+            long = len(request.messages) > 2 and "\nx\n" in (request.messages[-1].text or "")
+            if long:
+                raise lm15.ContextLengthError("too long")
+            return super().complete(request)
+
+    record = learn("abcxy", shown_two, engine=Short(shown_two, 8), n=8, threads=1).experience
+    assert record.stopped == "exhausted" and record.iterations[1].unanswered == ("x",)
+    assert [result.label for result in record.iterations] == ["None", "H_1", "HM_1", "HME_1"]
+
+
+def test_the_message_tells_a_program_that_raises_from_an_lm_that_gives_no_answer():
+    class Half(Solver):
+        def forward(self, task: str) -> dspy.Prediction:
+            if task != "a":
+                raise ValueError("boom")
+            return self.solve(task=task)
+
+    record = learn("abc", lambda *_: 4, student=Half(), n=20, threads=1).experience
+    assert re.fullmatch(
+        r"\d+ of \d+ samples got no answer, the last as the program raised ValueError: boom", record.message
+    )
 
 
 def test_more_failures_than_the_bound_end_the_run_early():
@@ -314,7 +480,7 @@ def test_student_and_training_set_stay_untouched(fault):
     assert [example.toDict() for example in trainset] == [example.toDict() for example in before]
 
 
-def test_only_the_predictors_that_the_examples_can_feed_get_demonstrations():
+def test_only_the_chosen_predictors_get_demonstrations_and_of_their_own_calls():
     class Two(Solver):
         def __init__(self) -> None:
             super().__init__()
@@ -325,13 +491,14 @@ def test_only_the_predictors_that_the_examples_can_feed_get_demonstrations():
             answer = self.solve(task=task).answer
             return dspy.Prediction(answer=answer, note="beside the signature")
 
-    compiled = learn("ab", some, student=Two())
+    only = Domain(task_key=by_task, demo_predictors=("solve",))
+    compiled = learn("ab", some, student=Two(), domain=only)
     (demo,) = compiled.solve.demos
     assert isinstance(demo, dspy.Example)
     assert demo.toDict() == {"augmented": True, "task": "a", "answer": "right a"}
     assert [demo.answer for demo in compiled.check.demos] == ["base prompt"]
     named = learn("ab", some, student=Two(), domain=Domain(task_key=by_task, demo_predictors=("check",)))
-    assert named.solve.demos == [] and [demo.answer for demo in named.check.demos] == ["right a"]
+    assert named.solve.demos == named.check.demos == [], "nothing called it"
 
 
 def test_demonstrations_beyond_the_context_window_are_left_out_easiest_first_and_reported():
@@ -399,7 +566,7 @@ def test_optimizers_are_found_by_name():
         ({"threads": 0}, "threads"),
         ({"domain": Domain(demo_predictors=("guess",))}, "no predictor guess; it has solve"),
         ({"compiling": {"teacher": Solver()}}, "no teacher"),
-        ({"student": dspy.Predict("question -> answer")}, "name those that get the demonstrations"),
+        ({"student": dspy.Predict("question -> answer")}, "takes none of the examples' inputs"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_is_sampled(options, message):

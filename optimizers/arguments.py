@@ -1,0 +1,131 @@
+"""What an optimizer is handed, looked at before anything is sampled.
+
+Invariant: what is refused is named as the caller knows it: the argument, or the example by its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import dspy
+
+from optimizers.errors import in_short
+
+
+def checked_count(name: str, value: Any, least: int = 1) -> None:
+    """Refuses what is no whole number from `least` up.
+
+    Raises:
+        TypeError: It is no whole number.
+        ValueError: It is less.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name}: expected a whole number, found {value!r}")
+    if value < least:
+        raise ValueError(f"{name} is at least {least}, not {value}")
+
+
+def checked_temperatures(values: Any) -> tuple[float, ...]:
+    """Sampling temperatures as a tuple.
+
+    Raises:
+        TypeError: They are no sequence of numbers.
+        ValueError: There is none, or one is negative, no finite number, or given twice.
+    """
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise TypeError(f"temperatures: expected a sequence of numbers, such as (0.4, 0.7), found {values!r}")
+    for value in values:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise TypeError(f"temperatures: expected numbers, found {value!r}")
+    if not values or not all(0 <= value < float("inf") for value in values):
+        raise ValueError(f"temperatures are one or more numbers from 0 up, not {values}")
+    if len(set(values)) < len(values):
+        raise ValueError(f"a temperature is given twice: {values}")
+    return tuple(values)
+
+
+def checked_type(name: str, value: Any, expected: type, told: str) -> None:
+    """Refuses a value of another type than the expected one, which a message calls `told`.
+
+    Raises:
+        TypeError: It is of another type.
+    """
+    if not isinstance(value, expected):
+        raise TypeError(f"{name}: expected {told}, found {type(value).__name__}")
+
+
+def checked_lms(student: dspy.Module) -> None:
+    """Refuses to go on without an LM for every predictor.
+
+    Raises:
+        TypeError: What is set as the LM is none.
+        ValueError: None is set.
+    """
+    lms = [predictor.lm for predictor in student.predictors()]
+    if dspy.settings.lm is None and (not lms or None in lms):
+        raise ValueError("no LM is set: dspy.configure(lm=dspy.LM(...)) before compiling")
+    for lm in (dspy.settings.lm, *lms):
+        if lm is not None and not isinstance(lm, dspy.BaseLM):
+            raise TypeError(f"the LM that is set is {lm!r:.80}, expected a dspy.LM: dspy.configure(lm=dspy.LM(...))")
+
+
+def named_examples(
+    examples: Sequence[dspy.Example], name: str, task_key: Callable[[dspy.Example], Any]
+) -> dict[str, dspy.Example]:
+    """The examples of a set by their names, in order.
+
+    Args:
+        examples: The set.
+        name: What the caller knows it by.
+        task_key: `Domain.task_key`.
+
+    Raises:
+        TypeError: One is no example, or its name is neither a text nor a whole number.
+        ValueError: There is none, one has no inputs, or others than the first, or two have one name.
+    """
+    if not examples:
+        raise ValueError(f"the {name} is empty")
+    named: dict[str, dspy.Example] = {}
+    expected: set[str] | None = None
+    for index, example in enumerate(examples):
+        place = f"{name}[{index}]"
+        if not isinstance(example, dspy.Example):
+            raise TypeError(f"{place}: expected a dspy.Example, found {type(example).__name__}")
+        inputs = _inputs(place, example)
+        expected = inputs if expected is None else expected
+        if inputs != expected:
+            raise ValueError(f"{place}: its inputs are {_listed(inputs)}, those of {name}[0] {_listed(expected)}")
+        key = _key(place, example, task_key)
+        if key in named:
+            raise ValueError(_namesakes(name, list(named).index(key), index, key, named[key], example))
+        named[key] = example
+    return named
+
+
+def _inputs(place: str, example: dspy.Example) -> set[str]:
+    try:
+        return set(example.inputs().keys())
+    except ValueError:
+        raise ValueError(f"{place}: which of its fields are inputs is not set; use example.with_inputs(...)") from None
+
+
+def _key(place: str, example: dspy.Example, task_key: Callable[[dspy.Example], Any]) -> str:
+    try:
+        key = task_key(example)
+    except Exception as error:
+        raise ValueError(f"{place}: Domain.task_key failed: {in_short(error)}") from error
+    if not isinstance(key, str | int):
+        raise TypeError(f"{place}: Domain.task_key gave {key!r:.80}, expected a str, or an int")
+    return str(key)
+
+
+def _namesakes(name: str, first: int, second: int, key: str, one: dspy.Example, other: dspy.Example) -> str:
+    told = f"{name}[{first}] and {name}[{second}] are both named {key!r}"
+    if one.inputs() == other.inputs():
+        return f"{told}, as their inputs are equal: leave one out, or name them apart with Domain(task_key=...)"
+    return f"{told} by Domain.task_key, which must tell them apart"
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

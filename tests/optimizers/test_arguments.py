@@ -1,0 +1,132 @@
+"""What an optimizer refuses before anything is sampled, and in which words.
+
+Invariant held here: a mistake of the caller ends `compile` at once, whatever it is, with an error that names the
+argument or the example, and costs no request.
+"""
+
+from __future__ import annotations
+
+import uuid
+from types import SimpleNamespace
+from typing import Any
+
+import dspy
+import pytest
+
+from optimizers import AdaptiveFewShot, Budget, Domain, MetricError
+from tests.optimizers.scripted import ScriptedEngine, Solver, is_right, learn, tasks
+
+
+def some(task: str, demos: tuple[str, ...], visit: int) -> int:
+    return 1
+
+
+def compile_tasks(trainset: list[Any], **options: Any) -> tuple[dspy.Module | None, ScriptedEngine, Exception | None]:
+    engine, compiling = ScriptedEngine(some, 2), options.pop("compiling", {})
+    with dspy.context(lm=dspy.LM("scripted", engine=engine, cache=False)):
+        try:
+            optimizer = AdaptiveFewShot(**{"metric": is_right, "num_samples": 2, "temperatures": (0.7,), **options})
+            return optimizer.compile(Solver(), trainset=trainset, **compiling), engine, None
+        except (TypeError, ValueError) as error:
+            return None, engine, error
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metric": None}, "metric: expected a function of an example and a prediction, found NoneType"),
+        ({"num_samples": 2.5}, "num_samples: expected a whole number, found 2.5"),
+        ({"num_samples": True}, "num_samples: expected a whole number, found True"),
+        ({"threads": "8"}, "threads: expected a whole number, found '8'"),
+        ({"granularity": 1.5}, "granularity: expected a whole number, found 1.5"),
+        ({"seed": "a"}, "seed: expected a whole number, found str"),
+        ({"temperatures": 0.7}, "temperatures: expected a sequence of numbers, such as (0.4, 0.7), found 0.7"),
+        ({"temperatures": ["0.7"]}, "temperatures: expected numbers, found '0.7'"),
+        ({"temperatures": (float("nan"),)}, "temperatures are one or more numbers from 0 up, not (nan,)"),
+        ({"budget": {"tokens": 5}}, "budget: expected an optimizers.Budget, found dict"),
+        ({"domain": "step"}, "domain: expected an optimizers.Domain, found str"),
+        ({"compiling": {"experience": "run 1"}}, "experience: expected an optimizers.Experience, found str"),
+        ({"compiling": {"resume": "abc"}}, "resume[0]: expected an optimizers.Attempt, found str"),
+        ({"compiling": {"resume": 3}}, "resume: expected the attempts of a run, found int"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_named(options, message):
+    compiled, engine, error = compile_tasks(tasks("a"), **options)
+    assert (compiled, str(error), engine.calls) == (None, message, 0)
+
+
+def test_limits_of_a_budget_are_numbers():
+    with pytest.raises(TypeError, match="budget: tokens: expected a number, found '5'"):
+        Budget(tokens="5")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="usd is nan"):
+        Budget(usd=float("nan"))
+
+
+@pytest.mark.parametrize("name", ["openai/gpt-4o", 3])
+def test_what_is_no_lm_is_told(name):
+    with dspy.context(lm=name), pytest.raises(TypeError, match=r"expected a dspy\.LM: dspy\.configure"):
+        AdaptiveFewShot(is_right).compile(Solver(), trainset=tasks("a"))
+
+
+EQUAL = "as their inputs are equal: leave one out, or name them apart with Domain(task_key=...)"
+
+
+@pytest.mark.parametrize(
+    ("trainset", "message"),
+    [
+        (tasks("aba"), f"trainset[0] and trainset[2] are both named '1e62bd11a1fc', {EQUAL}"),
+        (
+            [*tasks("a"), dspy.Example(task="b")],
+            "trainset[1]: which of its fields are inputs is not set; use example.with_inputs(...)",
+        ),
+        (
+            [*tasks("a"), dspy.Example(tsk="b", n=1).with_inputs("tsk", "n")],
+            "trainset[1]: its inputs are n, tsk, those of trainset[0] task",
+        ),
+    ],
+)
+def test_examples_that_do_not_go_together_are_named_by_their_places(trainset, message):
+    compiled, engine, error = compile_tasks(trainset)
+    assert (compiled, str(error), engine.calls) == (None, message, 0)
+
+
+def test_a_task_key_that_does_not_tell_two_apart_is_told_so():
+    error = compile_tasks(tasks("ab"), domain=Domain(task_key=lambda example: "same"))[2]
+    assert (
+        str(error) == "trainset[0] and trainset[1] are both named 'same' by Domain.task_key, which must tell them apart"
+    )
+
+
+def test_task_keys_are_texts_or_whole_numbers_and_go_by_their_text():
+    compiled = compile_tasks(tasks("ab"), domain=Domain(task_key=lambda example: ord(example.task)))[0]
+    assert compiled is not None and compiled.experience.tasks == ("97", "98")
+    for key in (uuid.UUID(int=1), b"a", None):
+        error = compile_tasks(tasks("a"), domain=Domain(task_key=lambda example, key=key: key))[2]
+        assert isinstance(error, TypeError)
+        assert str(error) == f"trainset[0]: Domain.task_key gave {key!r}, expected a str, or an int"
+    error = compile_tasks(tasks("a"), domain=Domain(task_key=lambda example: example.name))[2]
+    assert str(error).startswith("trainset[0]: Domain.task_key failed: AttributeError: ")
+
+
+def test_inputs_whose_text_holds_an_address_have_no_lasting_name():
+    class Opaque:
+        pass
+
+    for value in (Opaque(), [Opaque()], lambda: 1):
+        error = compile_tasks([dspy.Example(task=value).with_inputs("task")])[2]
+        assert "trainset[0]: Domain.task_key failed" in str(error) and "name the tasks yourself" in str(error)
+    text = "a text that speaks of <Opaque at 0x7f00>"
+    assert compile_tasks([dspy.Example(task=text).with_inputs("task")])[2] is None
+    named = Domain(task_key=lambda example: "opaque")
+    assert compile_tasks([dspy.Example(task=Opaque()).with_inputs("task")], domain=named)[2] is None
+
+
+def test_examples_of_the_validation_set_are_named_as_such():
+    error = compile_tasks(tasks("a"), compiling={"valset": [SimpleNamespace(task="v")]})[2]
+    assert str(error) == "valset[0]: expected a dspy.Example, found SimpleNamespace"
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf")])
+def test_a_score_that_is_no_finite_number_is_the_metrics_failure(score):
+    with pytest.raises(MetricError, match=r"task a.*it gave a score of (nan|inf), expected a finite number"):
+        learn("a", some, metric=lambda example, prediction: score)

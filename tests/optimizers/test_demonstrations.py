@@ -1,0 +1,306 @@
+"""What the predictors of a program are shown.
+
+Invariants held here: each predictor is shown its own calls in the attempts that solved a task, and learns from them;
+the record holds what it takes to show the same again; a program whose inputs and outputs tell all is recorded as
+briefly as ever; whoever can be shown nothing is named.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from dataclasses import replace
+from typing import Any
+
+import dspy
+import pytest
+from dspy import lm15
+from dspy.utils.exceptions import AdapterParseError
+
+from optimizers import AdaptiveFewShot, Attempt, Domain, Experience
+from optimizers.demonstrations import fitting, set_demos
+from tests.optimizers.scripted import ScriptedEngine, Solver, answer, learn, respond, story
+
+SHOWN = re.compile(r"\[\[ ## (\w+) ## \]\]\n(.*?)\s*(?=\n\n|\Z)", re.DOTALL)
+
+
+def fields_of(text: str | None) -> dict[str, str]:
+    return {name: value for name, value in SHOWN.findall(text or "") if name != "completed"}
+
+
+class Pipeline(dspy.Module):
+    """Two predictors, of which neither has the program's own fields alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sum = dspy.Predict("text -> summary")
+        self.cls = dspy.ChainOfThought("text, summary -> label")
+
+    def forward(self, text: str) -> dspy.Prediction:
+        summary = self.sum(text=text).summary
+        return dspy.Prediction(label=self.cls(text=text, summary=summary).label)
+
+
+class Reader:
+    """Solves `easy` at once, and the rest once it is shown, in both roles, how `easy` was solved."""
+
+    def __init__(self) -> None:
+        self.shown: list[list[dict[str, str]]] = []
+        self.lock = threading.Lock()
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        *earlier, last = request.messages
+        pairs = [{**fields_of(earlier[i].text), **fields_of(earlier[i + 1].text)} for i in range(0, len(earlier), 2)]
+        asked = fields_of((last.text or "").partition("\n\nRespond")[0])
+        with self.lock:
+            self.shown.append(pairs)
+        if "summary" not in asked:
+            able = asked["text"] == "easy" or {"text": "easy", "summary": "gist of easy"} in pairs
+            said = f"[[ ## summary ## ]]\n{'gist of ' + asked['text'] if able else 'nothing'}"
+        else:
+            shown = {"text": "easy", "summary": "gist of easy", "reasoning": "why easy", "label": "yes easy"}
+            able = asked["text"] == "easy" or shown in pairs
+            right = able and asked["summary"] == f"gist of {asked['text']}"
+            said = f"[[ ## reasoning ## ]]\nwhy {asked['text']}\n\n[[ ## label ## ]]\n" + (
+                f"yes {asked['text']}" if right else "no"
+            )
+        usage = lm15.Usage(input_tokens=len(last.text or ""), output_tokens=len(said))
+        return respond(request, f"{said}\n\n[[ ## completed ## ]]", usage)
+
+
+def label_is_right(example: dspy.Example, prediction: Any) -> bool:
+    return bool(prediction.label == f"yes {example.text}")
+
+
+def compile_pipeline(texts: tuple[str, ...], engine: Reader, **options: Any) -> dspy.Module:
+    domain = {"task_key": lambda example: example.text, **options.pop("domain", {})}
+    trainset = [dspy.Example(text=text).with_inputs("text") for text in texts]
+    optimizer = AdaptiveFewShot(label_is_right, 2, temperatures=(0.7,), domain=Domain(**domain))
+    with dspy.context(lm=dspy.LM("reader", engine=engine, cache=False)):
+        return optimizer.compile(Pipeline(), trainset=trainset, **options)
+
+
+def demos_of(program: dspy.Module) -> dict[str, list[dict[str, Any]]]:
+    return {name: [dict(demo.items()) for demo in p.demos] for name, p in program.named_predictors()}
+
+
+def test_a_program_of_two_predictors_learns_as_both_are_shown_their_own_calls():
+    compiled = compile_pipeline(("easy", "hard"), Reader())
+    assert compiled.experience.stopped == "solved"
+    assert [result.solved for result in compiled.experience.iterations] == [("easy",), ("hard",)]
+    easy = demos_of(compiled)["cls.predict"][0]
+    expected = {"text": "easy", "summary": "gist of easy", "reasoning": "why easy", "label": "yes easy"}
+    assert easy == {"augmented": True, **expected}
+    assert demos_of(compiled)["sum"][0] == {"augmented": True, "text": "easy", "summary": "gist of easy"}
+
+
+@pytest.mark.parametrize("name", ["sum", "cls.predict"])
+def test_the_choice_of_predictors_stands_and_one_alone_is_not_enough_here(name):
+    engine = Reader()
+    compiled = compile_pipeline(("easy", "hard"), engine, domain={"demo_predictors": (name,)})
+    assert compiled.experience.unsolved == ("hard",)
+    (demo,) = demos_of(compiled)[name]
+    assert demo["summary"] == "gist of easy" and sum(map(len, demos_of(compiled).values())) == 1
+    assert [] in engine.shown and any(engine.shown)
+
+
+def test_a_resumed_run_and_one_from_its_experience_show_the_same_calls(tmp_path):
+    whole = compile_pipeline(("easy", "hard"), Reader()).experience
+    whole.dump(tmp_path / "experience.json")
+    loaded = Experience.load(tmp_path / "experience.json")
+    assert loaded.entries == whole.entries and loaded.attempts == whole.attempts
+    engine = Reader()
+    resumed = compile_pipeline(("easy", "hard"), engine, resume=loaded.attempts)
+    assert engine.shown == [] and resumed.experience.entries == whole.entries
+    told = []
+    for earlier in (whole, Experience.from_dict(whole.to_dict(attempts=False))):
+        engine = Reader()
+        later = compile_pipeline(("harder",), engine, experience=earlier)
+        assert later.experience.solved == ("harder",)
+        told.append((demos_of(later), sorted(map(str, engine.shown))))
+    assert told[0] == told[1] and all(told[0][0].values()) and "[]" not in told[0][1]
+
+
+def test_codecs_go_over_the_fields_of_calls():
+    record = compile_pipeline(("easy",), Reader()).experience
+    data = record.to_dict(encode=lambda fields: {name: f"<{value}>" for name, value in fields.items()})
+    assert data["entries"][0]["calls"]["sum"] == {"text": "<easy>", "summary": "<gist of easy>"}
+    loaded = Experience.from_dict(data, decode=lambda fields: {n: v.strip("<>") for n, v in fields.items()})
+    assert loaded.entries == record.entries
+
+
+def test_a_program_whose_own_fields_tell_all_is_recorded_without_calls():
+    record = learn("a", lambda *_: 4).experience
+    data = record.to_dict()
+    assert "calls" not in data["entries"][0] and not any("calls" in attempt for attempt in data["attempts"])
+    assert record.entries[0].calls == {}
+
+
+def test_a_record_from_before_calls_were_kept_is_read_and_shown_as_ever():
+    data = compile_pipeline(("easy",), Reader()).experience.to_dict()
+    for item in (*data["entries"], *data["attempts"]):
+        item.pop("calls", None)
+    earlier = Experience.from_dict(data)
+    compiled = compile_pipeline(("easy",), Reader(), experience=earlier)
+    assert demos_of(compiled) == {"sum": [], "cls.predict": [{"augmented": True, "text": "easy", "label": "yes easy"}]}
+    assert Attempt.from_dict(data["attempts"][0]).calls == {}
+
+
+def test_calls_are_kept_of_right_answers_alone():
+    record = compile_pipeline(("easy", "hard"), Reader()).experience
+    assert {attempt.passed for attempt in record.attempts} == {True, False}
+    assert all(bool(attempt.calls) == attempt.passed for attempt in record.attempts)
+
+
+def test_domains_may_show_the_programs_own_fields_instead():
+    compiled = compile_pipeline(("easy",), Reader(), domain={"traced_demos": False})
+    assert demos_of(compiled)["cls.predict"] == [{"augmented": True, "text": "easy", "label": "yes easy"}]
+    assert compiled.experience.entries[0].calls == {}
+
+
+# --- which call -------------------------------------------------------------------------------------------
+
+
+def solved(student: dspy.Module, names: str = "a", **options: Any) -> dspy.Module:
+    return learn(names, lambda *_: 4, student=student, **options)
+
+
+def test_a_predictor_that_the_solution_never_called_is_shown_nothing_and_named_once(caplog):
+    class Router(dspy.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.short, self.long = dspy.Predict("task -> answer"), dspy.Predict("task -> answer")
+
+        def forward(self, task: str) -> dspy.Prediction:
+            return self.short(task=task) if task == "a" else dspy.Prediction(answer="wrong")
+
+    with caplog.at_level(logging.WARNING):
+        compiled = solved(Router(), "ax")
+    assert [demo.task for demo in compiled.short.demos] == ["a"] and compiled.long.demos == []
+    assert [r.getMessage().partition(",")[0] for r in caplog.records] == ["long gets no demonstrations"]
+    assert len(compiled.experience.iterations) == 2
+
+
+def test_of_several_calls_the_last_counts_as_it_was_when_it_was_made():
+    class Hops(dspy.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.hop = dspy.Predict("task, notes: list[str] -> answer")
+
+        def forward(self, task: str) -> dspy.Prediction:
+            notes: list[str] = []
+            for _ in range(3):
+                answer = self.hop(task=task, notes=notes).answer
+                notes += [answer]
+            return dspy.Prediction(answer=answer)
+
+    (demo,) = solved(Hops()).hop.demos
+    assert demo.notes == ["right a"] * 2
+
+
+def test_a_call_that_could_not_be_read_is_passed_over_for_the_one_that_followed():
+    def say(request: Any, task: str, right: bool) -> str:
+        return "no fields at all" if "twice" not in task else answer("right a")
+
+    class Retrying(dspy.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.solve = dspy.Predict("task -> answer")
+
+        def forward(self, task: str) -> dspy.Prediction:
+            try:
+                return self.solve(task=task)
+            except AdapterParseError:
+                return self.solve(task=f"{task} twice")
+
+    engine = ScriptedEngine(lambda *_: 4, 4, say)
+    (demo,) = solved(Retrying(), engine=engine).solve.demos
+    assert (demo.task, demo.answer) == ("a twice", "right a")
+
+
+def test_what_the_program_makes_of_an_answer_is_not_what_the_predictor_is_shown():
+    class Shouting(Solver):
+        def forward(self, task: str) -> dspy.Prediction:
+            return dspy.Prediction(answer=self.solve(task=task).answer.upper())
+
+    student = Shouting()
+    compiled = solved(student, metric=lambda example, prediction: prediction.answer == "RIGHT A")
+    assert [demo.answer for demo in compiled.solve.demos] == ["right a"]
+    assert compiled.experience.entries[0].outputs == {"answer": "RIGHT A"}
+
+
+def test_calls_of_copies_that_a_program_makes_of_its_predictors_are_theirs():
+    class Trying(dspy.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            solve = dspy.Predict("task, hint -> answer")
+            self.best = dspy.BestOfN(solve, N=1, reward_fn=lambda inputs, prediction: 1.0, threshold=1.0)
+
+        def forward(self, task: str) -> dspy.Prediction:
+            return self.best(task=task, hint="think")
+
+    compiled = solved(Trying())
+    ((demo,),) = (predictor.demos for predictor in compiled.predictors())
+    assert (demo.task, demo.hint, demo.answer) == ("a", "think", "right a")
+
+
+def test_predictors_with_lms_of_their_own_are_shown_their_calls():
+    student = Pipeline()
+    student.sum.lm = dspy.LM("own", engine=Reader(), cache=False)
+    optimizer = AdaptiveFewShot(label_is_right, 2, domain=Domain(task_key=lambda example: example.text))
+    with dspy.context(lm=dspy.LM("reader", engine=Reader(), cache=False)):
+        compiled = optimizer.compile(student, trainset=[dspy.Example(text="easy").with_inputs("text")])
+    assert [demo.summary for demo in compiled.sum.demos] == ["gist of easy"]
+
+
+def test_a_user_who_switched_traces_off_has_demonstrations_all_the_same():
+    with dspy.context(max_trace_size=0, trace=None):
+        compiled = compile_pipeline(("easy",), Reader())
+    assert len(demos_of(compiled)["sum"]) == 1
+
+
+# --- what is refused --------------------------------------------------------------------------------------
+
+
+def test_a_program_without_predictors_or_with_other_inputs_is_refused():
+    class Fixed(dspy.Module):
+        def forward(self, task: str) -> dspy.Prediction:
+            return dspy.Prediction(answer="right")
+
+    with pytest.raises(ValueError, match="no predictor that could get demonstrations"):
+        solved(Fixed())
+    told = r"none of the examples' inputs \(task\): self takes question"
+    with pytest.raises(ValueError, match=told):
+        solved(dspy.Predict("question -> answer"))
+
+
+def test_a_predictor_that_could_be_shown_nothing_is_named_before_anything_is_sampled():
+    class Renaming(Solver):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = dspy.Predict("query -> hits")
+
+    told = r"inner takes none of the examples' inputs \(task\), and is to be shown these alone"
+    with pytest.raises(ValueError, match=told):
+        solved(Renaming(), domain=Domain(traced_demos=False))
+    assert solved(Renaming()).inner.demos == []
+
+
+def test_the_room_that_demonstrations_take_counts_what_the_program_itself_hands_on():
+    record = compile_pipeline(("easy",), Reader()).experience
+    (entry,), program = record.entries, Pipeline()
+    assert set_demos(program, ["sum"], [entry]) == [] and program.cls.predict.demos == []
+    example = dspy.Example(text="x").with_inputs("text")
+    room = next(size for size in range(2_000) if fitting(program, ["cls.predict"], [entry], [example], size))
+    long = {"cls.predict": {**entry.calls["cls.predict"], "summary": "gist of easy" + "!" * 300}}
+    longer = replace(entry, calls=long)
+    more = next(size for size in range(2_000) if fitting(program, ["cls.predict"], [longer], [example], size))
+    assert more - room >= 200, "once as shown, once as asked"
+
+
+def test_the_story_of_a_run_over_two_predictors_is_that_of_the_algorithm():
+    engine = Reader()
+    compiled = compile_pipeline(("easy", "hard"), engine)
+    assert story(compiled) == ["None: - -> easy", "H_1: easy -> hard"]
+    assert len(engine.shown) == 2 * (2 * 2 + 2)
