@@ -17,7 +17,8 @@ from dspy.lm15 import Config, Message, Request
 from pipeline.agent import Agent
 from pipeline.embedded import EmbeddedEngine
 from signatures import YAMLAdapter
-from step_runtime.task import Task, load_task
+from step_runtime.loading import load_task
+from step_runtime.task import Task
 from step_runtime.verify import Verifier
 
 DATA = Path(__file__).parents[1] / "data"

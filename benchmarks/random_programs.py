@@ -22,9 +22,9 @@ from step_runtime.errors import RuleError
 from step_runtime.functions import Fn
 from step_runtime.program import Node, Program
 from step_runtime.scope import Scope
-from step_runtime.shapes import Dim, StreamType, evaluate
+from step_runtime.shapes import Dim, evaluate
 from step_runtime.tokens import Value
-from step_runtime.types import Buffer, DType, Multihot, STuple, components_of, layout
+from step_runtime.types import Buffer, DType, Multihot, StreamType, STuple, components_of, layout
 
 MOST_VALUES = 64
 """Bound on the values of one stream, routed dims taken as large as they can be."""

@@ -22,9 +22,10 @@ from typing import Any
 import torch
 
 from benchmarks.per_element import PerElement
-from benchmarks.truth import close, float64
+from benchmarks.truth import close
 from step_runtime import snippets
 from step_runtime.batching import Applier, Data
+from step_runtime.calls import computing_in
 from step_runtime.check import infer_types
 from step_runtime.instance import TaskInstance
 from step_runtime.limits import Limits, check_size
@@ -190,7 +191,7 @@ def main(arguments: list[str] | None = None) -> int:
     paths = sorted((DATA / "tasks").glob("*/*.yaml"))
     tasks = [loads_task(path.read_text(encoding="utf-8"), task_name(path)) for path in paths]
     rows = []
-    with float64():
+    with computing_in(torch.float64):
         for task in tasks:
             if fnmatch(task.name, options.tasks):
                 places = (Place(task, fold) for fold in options.folds)

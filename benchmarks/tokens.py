@@ -15,8 +15,9 @@ from random import Random
 import torch
 
 from benchmarks.random_programs import Case, random_case
-from benchmarks.truth import close, float64
+from benchmarks.truth import close
 from step_runtime.batching import Applier
+from step_runtime.calls import computing_in
 from step_runtime.check import Types, check_affine, infer_types
 from step_runtime.errors import RunError
 from step_runtime.program import Program
@@ -41,7 +42,7 @@ def compare(program: Program, types: Types, data: Mapping[str, Value], sizes: Si
     """Where a run on tokens and the simulator part on one input; None where they agree, on a refusal too."""
     expected: list[Value] | str
     simulated: list[Value] | str
-    with float64():
+    with computing_in(torch.float64):
         try:
             expected = run_tokens(program, types, data, sizes)
         except RunError as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -18,6 +17,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from step_runtime.calls import computing_in
 from step_runtime.check import Types, infer_types
 from step_runtime.errors import RunError
 from step_runtime.instance import TaskInstance, instances
@@ -38,18 +38,6 @@ def at_many_sizes(task: Task) -> Task:
     return task.model_copy(update={"sizes": task.sizes | MANY_SIZES})
 
 
-@contextmanager
-def float64() -> Iterator[None]:
-    """Makes float64 what the task's snippets create."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        torch.set_default_dtype(before)
-
-
 def close(found: Tensor, right: Tensor) -> bool:
     """Equal but for rounding in float64; NaN equals NaN."""
     return found.shape == right.shape and torch.allclose(found, right, rtol=1e-7, atol=1e-9, equal_nan=True)
@@ -57,7 +45,7 @@ def close(found: Tensor, right: Tensor) -> bool:
 
 def computes(program: Program, types: Types, place: TaskInstance, data: Inputs, reference: Sequence[Value]) -> bool:
     """Whether a run on tokens gives the reference outputs for the data that `place` drew last."""
-    with float64():
+    with computing_in(torch.float64):
         try:
             outputs = run_tokens(program, types, data, place.sizes)
         except RunError:

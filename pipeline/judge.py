@@ -53,7 +53,7 @@ def verdict_of(future: Future[Verdict]) -> Verdict:
 
 
 def lost_snippet(error: WorkerLost) -> str:
-    """The snippet of a task file that a call of `try_task` was lost at, such as `global`; empty for in none."""
+    """The snippet that a call of `try_task` was lost at, and the sizes: `global at M=5`; empty for in none."""
     return _what(error.at)
 
 
@@ -91,7 +91,7 @@ def try_task(path: str) -> list[str]:
         MemoryError: the worker was refused memory.
     """
     from step_runtime.errors import TaskError
-    from step_runtime.task import load_task
+    from step_runtime.loading import load_task
     from step_runtime.verify import refused_memory
 
     with warnings.catch_warnings(record=True) as caught:

@@ -86,10 +86,10 @@ def _survived(path: Path, tried: Future[list[str]]) -> list[str]:
     try:
         return tried.result()
     except WorkerLost as error:
-        snippet = lost_snippet(error)
+        snippet, at, sizes = lost_snippet(error).partition(" at ")
         place = f":{line_of_snippet(path.read_text(encoding='utf-8'), snippet)}: {snippet}" if snippet else ""
         expected = "expected code that comes to its end, as it is run at each set of sizes"
-        raise UsageError(f"{path}{place}: its code {error}; {expected}") from None
+        raise UsageError(f"{path}{place}: its code {error}{at}{sizes}; {expected}") from None
 
 
 def scopes(task: Task) -> tuple[Scope, ...]:

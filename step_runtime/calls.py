@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from step_runtime.errors import TaskCodeError
+from step_runtime.errors import TaskCodeError, counted, tell
 from step_runtime.functions import Fn
 from step_runtime.shapes import Sizes, evaluate
 from step_runtime.types import DType, Element, components_of, layout
@@ -16,9 +17,24 @@ from step_runtime.types import DType, Element, components_of, layout
 Data: TypeAlias = tuple[Tensor, ...]
 """One tensor per tuple component."""
 
+_PLAIN = (Tensor, torch.nn.Parameter)
+"""Not what subclasses them, which may hold anything: a mask, or no data."""
+
 Watch: TypeAlias = Callable[[str, str], None]
 """`watch(what, key)` is called before an author's code runs: what it is, for people, and a key that tells apart all
 that may run otherwise. It may raise `RunError`, so that the code does not run."""
+
+
+@contextmanager
+def computing_in(dtype: torch.dtype) -> Iterator[None]:
+    """Makes `dtype` what code creates that names no floating type, and keeps no gradients."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def element_layout(element: Element, sizes: Sizes) -> tuple[int, ...]:
@@ -47,10 +63,11 @@ def initial(fn: Fn, sizes: Sizes, dtype: torch.dtype | None) -> Data:
 def _call(fn: Fn, method: Callable[..., Sequence[Tensor]], *args: list[Tensor]) -> Sequence[Tensor]:
     try:
         return method(*args)
-    except TaskCodeError:
+    except (TaskCodeError, KeyboardInterrupt):
         raise
-    except Exception as error:
-        raise TaskCodeError(f"function {fn.label} raised {type(error).__name__}: {error}") from error
+    except BaseException as error:
+        # All of it: an author's `sys.exit()` is a failure as any other.
+        raise TaskCodeError(f"function {fn.label} raised {tell(error)}") from error
 
 
 def _checked(fn: Fn, result: object, output: DType, sizes: Sizes, dtype: torch.dtype | None, what: str) -> Data:
@@ -58,11 +75,11 @@ def _checked(fn: Fn, result: object, output: DType, sizes: Sizes, dtype: torch.d
     if not isinstance(result, list | tuple):
         raise TaskCodeError(
             f"function {fn.label}: {what} returned {type(result).__name__}; "
-            f"expected a list of {len(components)} tensors, one per component of {output}"
+            f"expected a list of {counted(len(components), 'tensor')}, one per component of {output}"
         )
     if len(result) != len(components):
         raise TaskCodeError(
-            f"function {fn.label}: {what} returned {len(result)} components; "
+            f"function {fn.label}: {what} returned {counted(len(result), 'component')}; "
             f"expected {len(components)}, one per component of {output}"
         )
     who = f"function {fn.label}: component"
@@ -76,7 +93,32 @@ def _tensor(value: object, expected: tuple[int, ...], dtype: torch.dtype | None,
     if not isinstance(value, Tensor):
         if not isinstance(value, int | float):
             raise TaskCodeError(f"{who} is a {type(value).__name__}; expected a tensor of shape {expected}")
-        value = torch.tensor(float(value))
+        value = _number(value, who)
+    odd = not_plain(value)
+    if odd is not None:
+        raise TaskCodeError(f"{who}: {odd}")
     if tuple(value.shape) != expected:
         raise TaskCodeError(f"{who} has shape {tuple(value.shape)}; expected {expected}")
     return value if dtype is None or value.dtype == dtype else value.to(dtype)
+
+
+def _number(value: float, who: str) -> Tensor:
+    try:
+        return torch.tensor(float(value))
+    except Exception as error:
+        raise TaskCodeError(f"{who} is no number: {tell(error)}") from error
+
+
+def not_plain(value: Tensor) -> str | None:
+    """How a tensor is none that the simulator computes with, or None for one that it does."""
+    if type(value) not in _PLAIN:
+        found = f"a {type(value).__name__}"
+    elif value.layout is not torch.strided or value.is_nested:
+        found = "a nested tensor" if value.is_nested else f"the layout {value.layout}"
+    elif not value.is_cpu:
+        found = f"the device {value.device}"
+    elif value.is_quantized or value.is_complex():
+        found = f"the dtype {value.dtype}"
+    else:
+        return None
+    return f"expected a dense tensor of real numbers on the CPU, found {found}"

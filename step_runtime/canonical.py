@@ -1,8 +1,8 @@
 """Keys under which programs count as the same.
 
 `canonical_key` groups texts by isomorphic syntax tree (paper, Sections 3.1 and 6.2): a consistent renaming of
-variables, comments and layout do not count. `graph_key` groups by dataflow graph: programs of one key compute
-the same by the same primitives. Constants count with their type, and no key depends on Python's `hash`.
+variables, comments and layout do not count. The key of `describe` groups by dataflow graph: programs of one key
+compute the same by the same primitives. Constants count with their type, and no key depends on Python's `hash`.
 """
 
 from __future__ import annotations
@@ -173,11 +173,6 @@ _FIELDS: Mapping[type[ast.AST], Sequence[str]] = {
 
 def _is_text(node: Any) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def graph_key(program: Program, *, whole: bool = False) -> str:
-    """The key of `describe(program)`."""
-    return describe(program).key(whole=whole)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from step_runtime.errors import Diagnostic, RuleError
+from step_runtime.errors import Diagnostic, RuleError, counted
 from step_runtime.primitives import Copy, Rules
 from step_runtime.program import Node, Program, StreamId
 from step_runtime.scope import Scope
-from step_runtime.shapes import StreamType, format_shape
-from step_runtime.types import Buffer
+from step_runtime.shapes import format_shape
+from step_runtime.types import Buffer, StreamType
 
 Types = list[StreamType | None]
 """The type of every stream by number; None where an error before it leaves it unknown."""
@@ -67,7 +67,8 @@ def check_outputs(program: Program, types: Types, scope: Scope) -> list[Diagnost
     results = [types[stream] for stream in program.results]
     if len(results) != len(declared):
         wanted = (f"the task's outputs: {'; '.join(map(str, declared))}",)
-        message = f"the program returns {len(results)} streams; the task has {len(declared)} outputs"
+        returned, outputs = counted(len(results), "stream"), counted(len(declared), "output")
+        message = f"the program returns {returned}; the task has {outputs}"
         advice = "return them as one tuple, in the order of the task's outputs"
         return [Diagnostic("shape", "output-count", message, program.result_span, wanted, advice)]
     found = []

@@ -5,12 +5,12 @@ from __future__ import annotations
 from step_runtime.primitives import Copy, Flatten, Promote, Repeat, RepeatRef
 from step_runtime.program import Program
 
-CLASSES = ("A1", "AR", "S1", "SR")
-"""Arithmetic only or shape-manipulating (A, S), with every stream used once or some reused (1, R)."""
-
 
 def program_class(program: Program) -> str:
-    """The class of a program that keeps the affine rule: it copies exactly the streams that it reuses."""
+    """A for arithmetic only or S for shape-manipulating, then 1 for every stream used once or R for some reused.
+
+    The program keeps the affine rule: it copies exactly the streams that it reuses.
+    """
     shapes = any(isinstance(node.op, Promote | Repeat | RepeatRef | Flatten) for node in program.nodes)
     reuses = any(isinstance(node.op, Copy) for node in program.nodes)
     return ("S" if shapes else "A") + ("R" if reuses else "1")

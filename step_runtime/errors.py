@@ -13,12 +13,17 @@ A candidate program that is wrong is never an exception to the caller of `verify
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 Stage = Literal["parse", "type", "affine", "limits", "shape", "run", "value"]
 STAGES: tuple[Stage, ...] = ("parse", "type", "affine", "limits", "shape", "run", "value")
+
+_LONGEST_TEXT = 400
+"""Characters of what an author's exception or value says of itself."""
+_LONGEST_LINE = 160
+"""Characters of a source line that a diagnostic shows."""
 
 
 class StepError(Exception):
@@ -26,18 +31,18 @@ class StepError(Exception):
 
 
 class TaskError(StepError):
-    """A task file that cannot be used; the message names the file, the place in it and what was expected."""
+    """A task file that cannot be used; the message names the file, the place in it and what was expected.
 
-
-class TaskCodeError(TaskError):
-    """Code of the task's author failed or returned something other than what the task declares.
-
-    `location` is the snippet's place in the file, such as `("outputs", 0, "data_transform", 1)`, where it is known.
+    `location` is the place, such as `("outputs", 0, "data_transform", 1)`, where the line is yet to be told.
     """
 
     def __init__(self, message: str, location: tuple[str | int, ...] = ()) -> None:
         super().__init__(message)
         self.location = location
+
+
+class TaskCodeError(TaskError):
+    """Code of the task's author failed or returned something other than what the task declares."""
 
 
 class RuleError(StepError):
@@ -119,7 +124,49 @@ def _source_with_carets(text: str, span: Span | None) -> list[str]:
     line = source[span.line - 1].rstrip()
     end = span.end_column if span.end_line == span.line else len(line) + 1
     start = min(span.column, len(line) + 1)
+    line, start, end = _around(line, start, min(end, len(line) + 1))
     # Tabs stay tabs under the source line, so that the carets stand where the source does.
     pad = "".join("\t" if char == "\t" else " " for char in line[: start - 1])
     indent = len(line) - len(line.lstrip())
-    return [f"  {line[indent:]}", f"  {pad[indent:]}{'^' * max(1, min(end, len(line) + 1) - start)}"]
+    return [f"  {line[indent:]}", f"  {pad[indent:]}{'^' * max(1, end - start)}"]
+
+
+def _around(line: str, start: int, end: int) -> tuple[str, int, int]:
+    """A line and a stretch of its columns, the line cut around the stretch's start if it is too long to show."""
+    if len(line) <= _LONGEST_LINE:
+        return line, start, end
+    first = max(0, min(start - 1 - _LONGEST_LINE // 2, len(line) - _LONGEST_LINE))
+    last = first + _LONGEST_LINE
+    before, after = "…" * (first > 0), "…" * (last < len(line))
+    moved = len(before) - first
+    return f"{before}{line[first:last]}{after}", start + moved, min(end, last + 1) + moved
+
+
+def tell(error: BaseException) -> str:
+    """An exception of an author's code as one line of bounded length, whatever its class does."""
+    told = _told(lambda: str(error), "it cannot say why")
+    # A class's name may be a property of its metaclass that fails.
+    name = _told(lambda: type(error).__name__, "an exception")
+    return f"{name}: {told}" if told else name
+
+
+def show(value: object) -> str:
+    """A value of an author's code as one line of bounded length, whatever its class does."""
+    return _told(lambda: repr(value), "a value that cannot be shown")
+
+
+def _told(text: Callable[[], str], otherwise: str) -> str:
+    try:
+        words = str.split(str.__getitem__(text(), slice(10 * _LONGEST_TEXT)))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return otherwise
+    # What is not printable may end a terminal's line, or be no UTF-8.
+    line = "".join(char if char.isprintable() else repr(char)[1:-1] for char in " ".join(words))
+    return line if len(line) <= _LONGEST_TEXT else f"{line[:_LONGEST_TEXT]}…"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things, such as `1 input` and `2 inputs`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from step_runtime import forms
-from step_runtime.errors import Diagnostic, Span
+from step_runtime.errors import Diagnostic, Span, counted
 from step_runtime.expressions import Expressions
 from step_runtime.findings import Findings, Stop, Wrong
 from step_runtime.limits import Limits
@@ -43,7 +43,8 @@ class Evaluator(Expressions):
     def _bind_parameters(self, parameters: Sequence[ast.arg]) -> None:
         count = len(self.inputs)
         if len({parameter.arg for parameter in parameters}) != count or len(parameters) != count:
-            message = f"`def body` has {len(parameters)} parameters; the task has {count} inputs"
+            found, wanted = counted(len(parameters), "parameter"), counted(count, "input")
+            message = f"`def body` has {found}; the task has {wanted}"
             if len(parameters) == count:
                 message = "`def body` has one parameter twice"
             where = parameters[0] if parameters else None

@@ -13,7 +13,7 @@ from typing import Any
 import sympy
 
 from step_runtime import forms
-from step_runtime.errors import RuleError
+from step_runtime.errors import RuleError, counted
 from step_runtime.findings import Findings, Wrong
 from step_runtime.limits import Limits
 from step_runtime.primitives import PRIMITIVES, Primitive
@@ -152,12 +152,13 @@ class Expressions:
                 self.assign(part, UNKNOWN)
             return
         if not isinstance(value, list | tuple):
-            told = f"{kind(value)} cannot be unpacked into {len(parts)} names"
+            told = f"{kind(value)} cannot be unpacked into {counted(len(parts), 'name')}"
             raise self.findings.wrong("unpack", told, target, forms.NOT_UNPACKED)
         starred = [index for index, part in enumerate(parts) if isinstance(part, ast.Starred)]
         if len(value) < len(parts) - len(starred) or (not starred and len(value) != len(parts)):
-            told = f"{len(parts)} names for {len(value)} values"
-            raise self.findings.wrong("unpack", told, target, f"write {len(value)} names, one per value")
+            told = f"{counted(len(parts), 'name')} for {counted(len(value), 'value')}"
+            hint = f"write {counted(len(value), 'name')}, one per value" if value else None
+            raise self.findings.wrong("unpack", told, target, hint)
         self.spend(target, len(value))
         if starred:
             first, after = starred[0], len(parts) - 1 - starred[0]
@@ -346,7 +347,7 @@ class Expressions:
         usage = f"write {forms.usage(name)}"
         positional = self._positional(made)
         if len(positional) > len(names):
-            told = f"{name} takes {len(names) or 'no'} values, found {len(positional)}"
+            told = f"{name} takes {counted(len(names), 'value') if names else 'no values'}, found {len(positional)}"
             raise self.findings.wrong("config", told, made, usage)
         config: dict[str, Any] = {}
         for key, arg in [*zip(names, positional, strict=False), *((k.arg, k.value) for k in made.keywords)]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import traceback
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import sympy
@@ -15,19 +14,15 @@ import torch
 from torch import Tensor
 
 from step_runtime import snippets
-from step_runtime.calls import Data, Watch, element_layout
-from step_runtime.errors import RuleError, TaskCodeError, TaskError
+from step_runtime.calls import Data, Watch, computing_in, element_layout, not_plain
+from step_runtime.errors import RuleError, TaskCodeError, TaskError, show, tell
 from step_runtime.functions import DeclaredFn, Fn
 from step_runtime.limits import Limits
 from step_runtime.scope import Scope, make_scope
-from step_runtime.shapes import Dim, evaluate, format_dim, torch_shape
-from step_runtime.task import FnSpec, OutputSpec, Task, TensorSpec
-from step_runtime.task_checks import Location
-from step_runtime.task_yaml import format_location
-from step_runtime.types import Multihot, components_of, layout
-
-_DRAWS = 5
-"""Inputs that a reference is tried on: a choice among few outcomes may come out alike twice."""
+from step_runtime.shapes import LARGEST_DIM, evaluate, format_sizes, torch_shape
+from step_runtime.task import FnSpec, Task, TensorSpec, WrittenDim, declared_shapes
+from step_runtime.task_yaml import Location, format_location
+from step_runtime.types import Multihot, components_of
 
 
 class TaskFn(DeclaredFn):
@@ -59,10 +54,12 @@ class TaskFn(DeclaredFn):
 class TaskInstance:
     """A task at one set of sizes, computing in one floating type.
 
-    `watch` is told of `global` and of the references before they run, each by its place in the file.
+    `watch` is told of `global` and of the references before they run, each by its place in the file and the sizes.
+    `random` has the places of the references that drew from torch's generator when they ran.
 
     Raises:
-        TaskError: a dim has no size, or is no positive int at these sizes.
+        TaskError: a dim has no size, or is no positive int at these sizes; a tensor holds too many numbers, or a
+            Multihot is to have more ones than bits.
         TaskCodeError: the task's `global` failed.
     """
 
@@ -71,6 +68,8 @@ class TaskInstance:
     ) -> None:
         self.task = task
         self.dtype = dtype
+        self.sizes = dict(sizes)
+        self.random: set[Location] = set()
         self._watch = watch
         self._widen = dtype == torch.float64
         self._drawn: dict[int, dict[str, Data]] = {}
@@ -79,9 +78,12 @@ class TaskInstance:
         for spec in task.fns:
             self.fns[spec.func_name] = TaskFn(task, spec, self._namespace, widen=self._widen)
         self._namespace.update(self.fns)
-        self._run_global(sizes)
+        self._run_global()
         self.sizes = self._settled_sizes(sizes)
-        self._check_dims()
+        self._check_dims(sizes)
+        for key, specs in (("inputs", task.inputs), ("parameters", task.parameters)):
+            for index, tensor in enumerate(specs):
+                self._check_ones(tensor, (key, index))
 
     def _base_namespace(self, sizes: Mapping[str, int]) -> snippets.Namespace:
         import step_runtime
@@ -97,7 +99,7 @@ class TaskInstance:
             **{f"{name}_value": size for name, size in sizes.items()},
         }
 
-    def _run_global(self, sizes: Mapping[str, int]) -> None:
+    def _run_global(self) -> None:
         if self.task.global_ is None:
             return
         who = f"{self.task.name}: global"
@@ -113,20 +115,17 @@ class TaskInstance:
             TaskCodeError: the code raised.
         """
         if self._watch is not None:
-            self._watch(format_location(location), "")
-        before = torch.get_default_dtype()
-        torch.set_default_dtype(self.dtype)
+            self._watch(f"{format_location(location)} at {format_sizes(self.sizes)}", "")
         try:
-            with torch.random.fork_rng(devices=[]), torch.no_grad():
-                torch.manual_seed(0)
+            with computing_in(self.dtype), torch.random.fork_rng(devices=[]):
+                before = torch.default_generator.manual_seed(0).get_state()
                 yield
-        except TaskError:
+                if not torch.equal(before, torch.default_generator.get_state()):
+                    self.random.add(location)
+        except KeyboardInterrupt:
             raise
-        except (Exception, SystemExit) as error:
-            message = f"{who}: {_line(error, who)}raised {type(error).__name__}: {error}"
-            raise TaskCodeError(message, location) from error
-        finally:
-            torch.set_default_dtype(before)
+        except BaseException as error:
+            raise TaskCodeError(f"{who}: {_line(error, who)}raised {tell(error)}", location) from error
 
     def _settled_sizes(self, before: Mapping[str, int]) -> dict[str, int]:
         """What `global` made of the sizes: `ctx` wins over a name such as `E_value`, which wins over defaults."""
@@ -136,35 +135,55 @@ class TaskInstance:
             bound = ctx.get(symbol)
             value = self._namespace.get(f"{name}_value", bound) if bound == before.get(name) else bound
             if symbol in ctx or f"{name}_value" in self._namespace:
-                if not isinstance(value, int) or value < 1:
-                    expected = f"expected {name} to be an int of 1 or more, found {value!r}"
-                    raise TaskError(f"{self.task.name}: global: {expected}")
+                if not isinstance(value, int) or not 1 <= value <= LARGEST_DIM:
+                    expected = f"expected {name} to be an int of 1 or more, and less than 2**63, found {show(value)}"
+                    raise self._wrong(("global",), expected)
                 settled[name] = ctx[symbol] = self._namespace[f"{name}_value"] = value
         return settled
 
-    def _check_dims(self) -> None:
-        task = self.task
-        specs: list[TensorSpec | OutputSpec] = [*task.inputs, *task.parameters, *task.outputs]
-        streams = [(spec.name, task.stream_type(spec)) for spec in specs]
-        shapes = [(name, (*t.shape, *layout(element))) for name, t in streams for element in components_of(t.dtype)]
-        shapes += [(f.func_name, layout(e)) for f in task.fns for t in task.fn_types(f) for e in components_of(t)]
-        most = Limits().bytes // self.dtype.itemsize
-        for name, dims in shapes:
-            numbers = math.prod(self._size(dim, name) for dim in dims)
-            if numbers > most:
-                raise TaskError(f"{task.name}: {name}: {numbers:,} numbers at these sizes; the limit is {most:,}")
+    def _wrong(self, location: Location, message: str) -> TaskError:
+        return TaskError(f"{self.task.name}: {format_location(location)}: {message}", location)
 
-    def _size(self, dim: Dim, name: str) -> int:
-        """The size of a dim of what is called `name`."""
+    def _check_dims(self, before: Mapping[str, int]) -> None:
+        """Holds every tensor to sizes that are known and bounded; `before` are those that `global` found."""
+        most = Limits().bytes // self.dtype.itemsize
+        for dims in declared_shapes(self.task):
+            sizes = [self._size(dim) for dim in dims]
+            numbers = prod(sizes)
+            if numbers > most:
+                found = f"{numbers:,}" if numbers < LARGEST_DIM else "2**63 or more"
+                where = f"{format_location(dims[0].location[:2])} would hold {found} numbers"
+                told = f"{where} at {format_sizes(self.sizes)}; the limit is {most:,}"
+                raise self._wrong(self._origin(dims[sizes.index(max(sizes))], before), told)
+
+    def _size(self, dim: WrittenDim) -> int:
         try:
-            return evaluate(dim, self.sizes)
+            return evaluate(dim.value, self.sizes)
         except KeyError as error:
-            raise TaskError(
-                f"{self.task.name}: {name}: dim {error.args[0]} has no size; "
-                f"expected one in `sizes` (sizes: {{{error.args[0]}: 3}}) or in `global`"
-            ) from None
+            name = error.args[0]
+            expected = f"expected one in `sizes` (sizes: {{{name}: 3}}) or in `global`"
+            raise self._wrong(dim.location, f"dim {name} has no size; {expected}") from None
         except RuleError as error:
-            raise TaskError(f"{self.task.name}: {name}: {error}") from None
+            expected = "expected a positive int at every set of sizes"
+            raise self._wrong(dim.location, f"{dim.text}: {error.details[0]}; {expected}") from None
+
+    def _origin(self, dim: WrittenDim, before: Mapping[str, int]) -> Location:
+        """Where a dim's size comes from: `sizes`, `global`, or the dim itself."""
+        names = [symbol.name for symbol in dim.value.free_symbols]
+        largest = max(names, key=lambda name: self.sizes[name], default="")
+        if self.sizes.get(largest) != before.get(largest):
+            return ("global",)
+        return ("sizes", largest) if largest in self.task.sizes else dim.location
+
+    def _check_ones(self, spec: TensorSpec, location: Location) -> None:
+        """Holds the least ones that a Multihot input is to have to its length; `max` beyond it is as good as none."""
+        dtype = self.task.stream_type(spec).dtype
+        if not isinstance(dtype, Multihot):
+            return
+        length = evaluate(dtype.length, self.sizes)
+        if spec.min is not None and spec.min > length:
+            expected = f"expected at most {length}, the Multihot's length at {format_sizes(self.sizes)}"
+            raise self._wrong((*location, "min"), f"{expected}, found {spec.min}")
 
     @cached_property
     def scope(self) -> Scope:
@@ -211,10 +230,7 @@ class TaskInstance:
 
     def _multihots(self, shape: tuple[int, ...], spec: TensorSpec, generator: torch.Generator) -> Tensor:
         """Between `min` and `max` ones in random places of each element."""
-        length = shape[-1]
-        least, most = spec.min or 0, min(length if spec.max is None else spec.max, length)
-        if least > most:
-            raise TaskError(f"{self.task.name}: {spec.name}: min {least} is more than the {most} bits that may be set")
+        least, most = spec.min or 0, shape[-1] if spec.max is None else min(spec.max, shape[-1])
         ones = torch.randint(least, most + 1, shape[:-1], generator=generator)
         places = torch.rand(shape, dtype=self.dtype, generator=generator).argsort(-1).argsort(-1)
         return (places < ones.unsqueeze(-1)).to(self.dtype)
@@ -249,6 +265,9 @@ class TaskInstance:
 def _not_as_declared(value: object, expected: tuple[int, ...]) -> str | None:
     if not isinstance(value, Tensor):
         return f"expected a tensor, found {type(value).__name__}"
+    odd = not_plain(value)
+    if odd is not None:
+        return odd
     if tuple(value.shape) != expected:
         return f"the reference has shape {tuple(value.shape)}; the declared dims give {expected}"
     return None
@@ -263,27 +282,3 @@ def _line(error: BaseException, who: str) -> str:
 def instances(task: Task, *, dtype: torch.dtype = torch.float64, watch: Watch | None = None) -> list[TaskInstance]:
     """The task at each of its sets of sizes."""
     return [TaskInstance(task, sizes, dtype=dtype, watch=watch) for sizes in task.size_sets()]
-
-
-def check_reference(task: Task, source: str, watch: Watch | None = None) -> None:
-    """Runs the task's own code, functions apart, at each set of sizes.
-
-    Raises:
-        TaskError: a dim has no size, or the code fails or gives another shape than declared.
-
-    Warns:
-        UserWarning: an output is the same for other inputs.
-    """
-    task = task.named(source)
-    for instance in instances(task, watch=watch):
-        drawn = []
-        for seed in range(_DRAWS):
-            instance.draw(seed)
-            drawn.append(instance.reference())
-        for spec, *values in zip(task.outputs, *drawn, strict=True):
-            if all(torch.equal(a, b) for other in values[1:] for a, b in zip(values[0], other, strict=True)):
-                sizes = ", ".join(f"{format_dim(sympy.Symbol(k))}={v}" for k, v in instance.sizes.items())
-                warnings.warn(
-                    f"{source}: output {spec.name} does not depend on the inputs at {sizes}: any constant would pass",
-                    stacklevel=3,
-                )

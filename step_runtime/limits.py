@@ -9,8 +9,8 @@ from math import prod
 from step_runtime.errors import Diagnostic
 from step_runtime.primitives import Partition
 from step_runtime.program import Program
-from step_runtime.shapes import Sizes, StreamType, upper_bound
-from step_runtime.types import components_of, layout
+from step_runtime.shapes import Sizes, upper_bound
+from step_runtime.types import StreamType, components_of, layout
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ from step_runtime.findings import Findings
 from step_runtime.limits import Limits
 from step_runtime.program import Program
 from step_runtime.scope import Scope
-from step_runtime.syntax import parse_python
+from step_runtime.syntax import HUGE_INT, parse_python
 
 _FENCE = "```"
+_HUGE_INT = re.compile(r"\d[\d_]{4000,}")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -98,13 +99,18 @@ def _plain(text: str) -> tuple[tuple[str, ...], int]:
 def _syntax_error(error: SyntaxError, lines: Sequence[str], indent: int) -> Diagnostic:
     line = error.lineno or 1
     text = lines[line - 1] if line <= len(lines) else ""
-    column = max(error.offset or 1, 1 + len(text) - len(text.lstrip())) + indent
+    # Of an int that is too long Python tells the line alone.
+    huge = _HUGE_INT.search(text) if error.msg == HUGE_INT else None
+    offset = huge.start() + 1 if huge else error.offset or 1
+    column = max(offset, 1 + len(text) - len(text.lstrip())) + indent
     end = error.end_lineno or 0, (error.end_offset or 0) + indent
     span = Span(line, column, *max(end, (line, column + 1)))
     return Diagnostic("parse", "syntax", error.msg, span, hint=_syntax_hint(error.msg))
 
 
 def _syntax_hint(message: str) -> str:
+    if message == HUGE_INT:
+        return "ints are sizes, counts and indices, below 2**63"
     if "indent" in message:
         return "statements of one block start in one column, with the same spaces or tabs"
     if "was never closed" in message or "EOF" in message or "unterminated" in message:

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from step_runtime.functions import DeclaredFn, Fn
-from step_runtime.shapes import Dim, StreamType
+from step_runtime.shapes import Dim
 from step_runtime.syntax import parse_python
 from step_runtime.task import Task
+from step_runtime.types import StreamType
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Dims, stream types, and the one conversion between stream order and torch order.
+"""Dims, and the one conversion between stream order and torch order.
 
 A dim is a sympy expression over the task's symbols, kept in one canonical form so that `==` decides
 equality (`M*1 == M`, `M*N == N*M`). A symbol never equals an int, whatever its size. Streams list their
@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import sympy
 
 from step_runtime.errors import RuleError
-
-if TYPE_CHECKING:
-    from step_runtime.types import DType
 
 Dim: TypeAlias = sympy.Expr
 Sizes: TypeAlias = Mapping[str, int]
@@ -38,7 +34,7 @@ DEFAULT_SIZES: tuple[dict[str, int], ...] = (
 
 _MAX_TERMS = 64
 _MAX_DEGREE = 32
-_MAX_INT = 2**63
+LARGEST_DIM = 2**63 - 1
 
 
 def as_dim(value: Any) -> Dim:
@@ -50,7 +46,7 @@ def as_dim(value: Any) -> Dim:
     if isinstance(value, sympy.Symbol):
         return value
     if isinstance(value, int | sympy.Integer) and not isinstance(value, bool):
-        if abs(value) > _MAX_INT:
+        if abs(value) > LARGEST_DIM:
             raise RuleError("dim-size", "a dim must be less than 2**63")
         return sympy.Integer(value)
     if isinstance(value, sympy.Expr):
@@ -131,6 +127,11 @@ def format_shape(dims: Sequence[Dim]) -> str:
     return f"[{', '.join(format_dim(dim) for dim in dims)}]"
 
 
+def format_sizes(sizes: Sizes) -> str:
+    """Sizes as `M=5, N=7`."""
+    return ", ".join(f"{name}={size}" for name, size in sizes.items())
+
+
 def evaluate(dim: Dim, sizes: Sizes) -> int:
     """The dim's size in elements.
 
@@ -209,19 +210,3 @@ def check_positive(dim: Dim, sizes: Sizes, what: str) -> None:
 def torch_shape(shape: Sequence[Dim], sizes: Sizes) -> tuple[int, ...]:
     """Sizes of stream dims in torch order: outermost first."""
     return tuple(evaluate(dim, sizes) for dim in reversed(shape))
-
-
-@dataclass(frozen=True)
-class StreamType:
-    """What is known of a stream before it runs: element type, and dims innermost first."""
-
-    dtype: DType
-    shape: tuple[Dim, ...]
-
-    @property
-    def rank(self) -> int:
-        """The highest stop-token level inside the stream: one less than its number of dims."""
-        return len(self.shape) - 1
-
-    def __str__(self) -> str:
-        return f"{self.dtype} {format_shape(self.shape)}"

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from step_runtime.errors import RuleError
-from step_runtime.shapes import StreamType, as_shape
-from step_runtime.types import DType, components_of
+from step_runtime.errors import RuleError, counted
+from step_runtime.shapes import as_shape
+from step_runtime.types import DType, StreamType, components_of
 
 if TYPE_CHECKING:
     import sympy
@@ -35,7 +35,9 @@ class Stream:
         self.data: list[Tensor] | None = None
         self.ctx: dict[sympy.Symbol, int] = {}
         if rank != len(self.shape) - 1 or rank < 0:
-            raise RuleError("rank", f"stream {name}: rank {rank} does not fit the {len(self.shape)} dims of its shape")
+            raise RuleError(
+                "rank", f"stream {name}: rank {rank} does not fit its shape of {counted(len(self.shape), 'dim')}"
+            )
 
     @property
     def type(self) -> StreamType:

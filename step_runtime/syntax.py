@@ -5,10 +5,15 @@ from __future__ import annotations
 import ast
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import CodeType
 
 _LOCK = threading.RLock()
 """CPython 3.11 counts the depth of a syntax tree for the whole process, and so do warnings filters."""
+
+
+HUGE_INT = "an int of too many digits"
 
 
 def parse_python(text: str) -> ast.Module:
@@ -17,9 +22,7 @@ def parse_python(text: str) -> ast.Module:
     Raises:
         SyntaxError, ValueError, MemoryError, RecursionError: the text is no Python, or nests too deep.
     """
-    with _LOCK, warnings.catch_warnings():
-        # A "\d" in somebody's string is nobody's concern.
-        warnings.simplefilter("ignore")
+    with _quiet():
         return ast.parse(text)
 
 
@@ -29,8 +32,7 @@ def parse_expression(text: str) -> ast.expr:
     Raises:
         SyntaxError, ValueError, MemoryError, RecursionError: the text is none, or nests too deep.
     """
-    with _LOCK, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _quiet():
         return ast.parse(text, mode="eval").body
 
 
@@ -40,6 +42,20 @@ def compile_python(module: ast.Module, name: str) -> CodeType:
     Raises:
         SyntaxError, ValueError: they parse, and are no program all the same, such as a `break` outside of a loop.
     """
-    with _LOCK, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _quiet():
         return compile(module, name, "exec")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    with _LOCK, warnings.catch_warnings():
+        # A "\d" in somebody's string is nobody's concern.
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        except SyntaxError as error:
+            # Python's own words are advice on how to set up the interpreter.
+            if "set_int_max_str_digits" in error.msg:
+                error.msg = HUGE_INT
+                error.args = (HUGE_INT, *error.args[1:])
+            raise

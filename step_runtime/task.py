@@ -1,16 +1,18 @@
 """The structural IR: a task as its author writes it (paper, Section 4.4, Figures 15 and 18).
 
 A task names an operator's inputs, the functions that the hardware offers, and its outputs as PyTorch code.
-YAML goes in through `load_task` and `loads_task` and comes out of `dump_task`; `load(dump(task)) == task`.
+YAML goes in through `read_task` and `loads_task` and comes out of `dump_task`; `loads(dump(task)) == task`. None of a
+task's code is run here; `loading` does that.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import sympy
 from pydantic import (
@@ -25,13 +27,11 @@ from pydantic import (
 )
 
 from step_runtime import task_yaml
-from step_runtime.errors import TaskCodeError, TaskError
-from step_runtime.shapes import DEFAULT_SIZES, SYMBOLS, Dim, StreamType
-from step_runtime.task_checks import Location, problems
-from step_runtime.types import DType, parse_dim, parse_dtype
-
-if TYPE_CHECKING:
-    from step_runtime.calls import Watch
+from step_runtime.errors import TaskError
+from step_runtime.shapes import DEFAULT_SIZES, SYMBOLS, Dim
+from step_runtime.task_checks import problems
+from step_runtime.task_yaml import Location
+from step_runtime.types import DType, StreamType, components_of, layout, parse_dim, parse_dtype
 
 DTypeText: TypeAlias = str | list[str]
 DimText: TypeAlias = str | StrictInt
@@ -57,7 +57,10 @@ class _Strict(BaseModel):
 
 
 class TensorSpec(_Strict):
-    """An input stream or a parameter; `dims` innermost first. `min` and `max` bound a Multihot's ones."""
+    """An input stream or a parameter; `dims` innermost first.
+
+    A Multihot has `min` to `max` ones in each element, by default 0 and its length, and no `data_gen`.
+    """
 
     name: str
     dtype: DTypeText
@@ -157,6 +160,37 @@ class Task(_Strict):
         return hash(dump_task(self))
 
 
+@dataclass(frozen=True)
+class WrittenDim:
+    """A dim of a tensor that a task declares: its place in the file, the text there, and what it says."""
+
+    location: Location
+    text: str
+    value: Dim
+
+
+def declared_shapes(task: Task) -> Iterator[tuple[WrittenDim, ...]]:
+    """The dims of every component of the task's inputs, parameters and outputs, and of its functions' types."""
+    groups: dict[str, Sequence[TensorSpec | OutputSpec]]
+    groups = {"inputs": task.inputs, "parameters": task.parameters, "outputs": task.outputs}
+    for key, specs in groups.items():
+        for index, spec in enumerate(specs):
+            stream = task.stream_type(spec)
+            texts = enumerate(zip(spec.dims, stream.shape, strict=True))
+            outer = [WrittenDim((key, index, "dims", at), str(text), dim) for at, (text, dim) in texts]
+            for inner in _layouts((key, index, "dtype"), spec.dtype, stream.dtype):
+                yield (*outer, *inner)
+    for index, fn in enumerate(task.fns):
+        taken, given = task.fn_types(fn)
+        yield from _layouts(("fns", index, "input_dtype"), fn.input_dtype, taken)
+        yield from _layouts(("fns", index, "output_dtype"), fn.output_dtype, given)
+
+
+def _layouts(location: Location, text: DTypeText, dtype: DType) -> Iterator[tuple[WrittenDim, ...]]:
+    for element in components_of(dtype):
+        yield tuple(WrittenDim(location, str(text), dim) for dim in layout(element))
+
+
 _MODELS: dict[str, type[BaseModel]] = {
     "inputs": TensorSpec,
     "parameters": TensorSpec,
@@ -165,39 +199,15 @@ _MODELS: dict[str, type[BaseModel]] = {
 }
 
 
-def load_task(path: str | Path, name: str | None = None, *, watch: Watch | None = None) -> Task:
-    """Reads a task file, and tries its code.
+def read_task(path: str | Path, name: str | None = None) -> Task:
+    """Reads a task file.
 
     Without `name` a file below a folder `tasks` is named by its path there (`gemm/1`), another by its stem.
-    The task's code, functions apart, is run at each set of sizes, in this process and without a limit of time, so that
-    a file that cannot work is refused here; `watch` is told before.
-
-    Raises:
-        TaskError: the file cannot be read, or is no valid task.
-
-    Warns:
-        UserWarning: a reference output does not depend on the inputs.
-    """
-    from step_runtime.instance import check_reference
-
-    text = _text(Path(path))
-    task = loads_task(text, name or task_name(Path(path)), source=str(path))
-    try:
-        check_reference(task, str(path), watch)
-    except TaskCodeError as error:
-        line = task_yaml.line_in(text, error.location)
-        told = f"{path}:{line}{str(error).removeprefix(str(path))}"
-        raise TaskCodeError(told, error.location) from error.__cause__
-    return task
-
-
-def read_task(path: str | Path, name: str | None = None) -> Task:
-    """As `load_task`, without running any of the file's code.
 
     Raises:
         TaskError: the file cannot be read, or is no valid task.
     """
-    return loads_task(_text(Path(path)), name or task_name(Path(path)), source=str(path))
+    return loads_task(task_text(Path(path)), name or task_name(Path(path)), source=str(path))
 
 
 def line_of_snippet(text: str, place: str) -> int:
@@ -206,12 +216,22 @@ def line_of_snippet(text: str, place: str) -> int:
     return task_yaml.line_in(text, tuple(location))
 
 
-def _text(path: Path) -> str:
+def task_text(path: Path) -> str:
+    """The text of a task file.
+
+    Raises:
+        TaskError: the file cannot be read.
+    """
+    most = task_yaml.MAX_CHARACTERS
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(most + 1)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise TaskError(f"{path}: cannot read the task file: {reason}") from None
+    if len(text) > most:
+        raise TaskError(f"{path}: more than {most:,} characters, the limit of a task file")
+    return text
 
 
 def task_name(path: Path) -> str:

@@ -8,17 +8,26 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from step_runtime.errors import RuleError
-from step_runtime.shapes import DEFAULT_SIZES, Dim
+from step_runtime.errors import RuleError, counted, show
+from step_runtime.shapes import DEFAULT_SIZES, LARGEST_DIM, Dim
 from step_runtime.snippets import compile_block, compile_function, compile_value
 from step_runtime.syntax import parse_python
+from step_runtime.task_yaml import Location
 from step_runtime.types import DType, Multihot, components_of, parse_dim, parse_dtype
+from step_runtime.values import BUILTINS
 
 if TYPE_CHECKING:
     from step_runtime.task import DTypeText, FnSpec, OutputSpec, Task, TensorSpec
 
-Location: TypeAlias = tuple[str | int, ...]
 Problem: TypeAlias = tuple[Location, str]
+
+_TAKEN = {"step": "the language", "torch": "PyTorch"}
+_TAKEN_IN_CODE = dict.fromkeys(BUILTINS, "a builtin of the language") | {
+    "input_data": "the inputs in a snippet",
+    "ctx": "the sizes in a snippet",
+    "Symbol": "sympy's in a snippet",
+}
+"""Names that stand for something else where a program or a snippet uses those of inputs, functions and dims."""
 
 
 def problems(task: Task) -> Iterator[Problem]:
@@ -59,8 +68,9 @@ def _sizes(task: Task) -> Iterator[Problem]:
     for name, value in task.sizes.items():
         if not _is_name(name):
             yield ("sizes", name), "expected a symbol's name"
-        if value == [] or any(size < 1 for size in (value if isinstance(value, list) else [value])):
-            yield ("sizes", name), f"expected sizes of 1 or more, found {value}"
+        many = value if isinstance(value, list) else [value]
+        if not many or not all(1 <= size <= LARGEST_DIM for size in many):
+            yield ("sizes", name), f"expected sizes of 1 or more, and less than 2**63, found {show(value)}"
     if len(set(lengths.values())) > 1:
         yield ("sizes",), f"lists must be of one length, as they are zipped; found {lengths}"
     if 1 in lengths.values():
@@ -90,16 +100,19 @@ def _data(loc: Location, spec: TensorSpec, symbols: Mapping[str, Dim]) -> Iterat
             yield (*loc, "data_gen"), "this key is missing; expected torch.rand, torch.randn, torch.ones or binary"
         if spec.min is not None or spec.max is not None:
             yield loc, "min and max are for Multihot inputs"
-    elif spec.min is not None and spec.max is not None and not 0 <= spec.min <= spec.max:
-        yield (*loc, "min"), f"expected 0 <= min <= max, found min {spec.min} and max {spec.max}"
+        return
+    least, most = spec.min or 0, spec.max
+    if least < 0 or (most is not None and most < least):
+        found = f"min {least} and max {most}" if most is not None else f"min {least}"
+        yield (*loc, "max" if spec.min is None else "min"), f"expected 0 <= min <= max, found {found}"
 
 
 def _reference(loc: Location, spec: OutputSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
     if _dtype_problem(spec.dtype, symbols) is None:
         count = len(components_of(parse_dtype(spec.dtype, symbols)))
         if len(spec.data_transform) != count:
-            found = f"expected {count} snippets, one per component, found {len(spec.data_transform)}"
-            yield (*loc, "data_transform"), found
+            expected = f"expected {counted(count, 'snippet')}, one per component"
+            yield (*loc, "data_transform"), f"{expected}, found {len(spec.data_transform)}"
     for index, snippet in enumerate(spec.data_transform):
         yield from _syntax((*loc, "data_transform", index), snippet, value=True)
 
@@ -115,7 +128,8 @@ def _function(loc: Location, fn: FnSpec, symbols: Mapping[str, Dim]) -> Iterator
             state: DType = parse_dtype(text, symbols)
             count = len(components_of(state))
             if len(fn.init) != count:
-                yield (*loc, "init"), f"expected {count} values, one per component of {state}, found {len(fn.init)}"
+                expected = f"expected {counted(count, 'value')}, one per component of {state}"
+                yield (*loc, "init"), f"{expected}, found {len(fn.init)}"
     yield from _syntax((*loc, "apply"), fn.apply)
 
 
@@ -128,12 +142,19 @@ def _dtype_problem(source: DTypeText, symbols: Mapping[str, Dim]) -> str | None:
 
 
 def _duplicates(task: Task) -> Iterator[Problem]:
-    seen: dict[str, str] = dict.fromkeys(task.symbols(), "a dim") | {"step": "the language", "torch": "PyTorch"}
+    symbols = task.symbols()
+    in_code = _TAKEN_IN_CODE | {f"{name}_value": f"the size of {name}" for name in symbols}
+    for name in task.sizes:
+        taken = {**_TAKEN, **in_code}.get(name)
+        if taken is not None:
+            yield ("sizes", name), f"duplicate name {name!r}: it is already {taken}"
+    seen = dict.fromkeys(symbols, "a dim") | _TAKEN
     for key, field in (("inputs", "name"), ("parameters", "name"), ("fns", "func_name"), ("outputs", "name")):
         for index, spec in enumerate(getattr(task, key)):
             name = getattr(spec, field)
-            if name in seen:
-                yield (key, index, field), f"duplicate name {name!r}: it is already {seen[name]}"
+            taken = seen.get(name) or (in_code.get(name) if key in ("inputs", "fns") else None)
+            if taken is not None:
+                yield (key, index, field), f"duplicate name {name!r}: it is already {taken}"
             seen[name] = f"the {field} of {key}[{index}]"
 
 

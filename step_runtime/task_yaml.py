@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
 from step_runtime.errors import TaskError
+from step_runtime.syntax import HUGE_INT
+
+Location: TypeAlias = tuple[str | int, ...]
+"""A place in a task, such as `("inputs", 0, "dtype")`."""
 
 MAX_CHARACTERS = 200_000
 MAX_NODES = 20_000
@@ -40,7 +44,8 @@ def load(text: str, source: str) -> tuple[yaml.Node | None, Any]:
         place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
         raise TaskError(f"{place}: expected YAML: {getattr(error, 'problem', None) or error}") from None
     except (ValueError, RecursionError) as error:
-        raise TaskError(f"{source}: expected YAML: {error}") from None
+        told = HUGE_INT if "set_int_max_str_digits" in str(error) else error
+        raise TaskError(f"{source}: expected YAML: {told}") from None
 
 
 def _check_events(text: str, source: str) -> None:
@@ -87,13 +92,13 @@ def _check_keys(node: yaml.MappingNode, source: str) -> None:
         seen[key.value] = line
 
 
-def line_in(text: str, location: tuple[str | int, ...]) -> int:
+def line_in(text: str, location: Location) -> int:
     """As `line_of`, of a text that was loaded before."""
     return line_of(yaml.SafeLoader(text).get_single_node(), location)
 
 
-def line_of(node: yaml.Node | None, location: tuple[str | int, ...]) -> int:
-    """The line, from 1, of a place such as `("inputs", 0, "dtype")`, or of the nearest node around it."""
+def line_of(node: yaml.Node | None, location: Location) -> int:
+    """The line, from 1, of a place, or of the nearest node around it."""
     for part in location:
         child = _child(node, part)
         if child is None:
@@ -114,7 +119,7 @@ def _child(node: yaml.Node | None, part: str | int) -> yaml.Node | None:
     return None
 
 
-def format_location(location: tuple[str | int, ...]) -> str:
+def format_location(location: Location) -> str:
     """A place as `inputs[0].dtype`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return text.lstrip(".") or "the task"

@@ -1,4 +1,4 @@
-"""Element types of a stream, compared by structure.
+"""Types of streams and of their elements, compared by structure.
 
 Scalar("float")              fp32                      torch layout ()
 Buffer(e, [d0, d1])          Buffer(fp32, [d0, d1])    (d1, d0) + layout of e: the list is innermost first
@@ -98,6 +98,22 @@ class STuple:
 
 
 DType: TypeAlias = Scalar | Multihot | Buffer | STuple
+
+
+@dataclass(frozen=True)
+class StreamType:
+    """What is known of a stream before it runs: element type, and dims innermost first."""
+
+    dtype: DType
+    shape: tuple[Dim, ...]
+
+    @property
+    def rank(self) -> int:
+        """The highest stop-token level inside the stream: one less than its number of dims."""
+        return len(self.shape) - 1
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {format_shape(self.shape)}"
 
 
 def components_of(dtype: DType) -> tuple[Element, ...]:

@@ -15,22 +15,25 @@ from functools import cached_property, partial
 import torch
 
 from step_runtime.batching import Applier, Data
-from step_runtime.calls import Watch
+from step_runtime.calls import Watch, computing_in
 from step_runtime.canonical import Description, describe
 from step_runtime.check import Types, check_affine, check_outputs, infer_types
-from step_runtime.errors import STAGES, Diagnostic, RuleError, Stage
+from step_runtime.comparison import difference
+from step_runtime.errors import STAGES, Diagnostic, RuleError, Stage, tell
 from step_runtime.instance import TaskInstance, instances
 from step_runtime.limits import Limits, check_size
 from step_runtime.parser import Source, evaluate, read
 from step_runtime.printer import print_primitive
 from step_runtime.program import Program
 from step_runtime.scope import Scope
+from step_runtime.shapes import format_sizes
 from step_runtime.simulate import NodeError, simulate
 from step_runtime.task import Task
 
 SEEDS = (0, 1)
 _TORCH = threading.RLock()
 """Held while an author's code runs, as torch's default dtype and random state belong to the process."""
+_RANDOM = "a function of the task draws random numbers"
 _NO_MEMORY = "the run asked for more memory than it may have"
 
 
@@ -173,25 +176,24 @@ class Verifier:
         if (index, seed) not in self._references:
             self._references[index, seed] = instance.reference()
         reference = self._references[index, seed]
-        where = f"at {_sizes(instance)}, seed {seed}"
+        where = f"at {format_sizes(instance.sizes)}, seed {seed}"
         self._applier.deadline = time.monotonic() + self.limits.seconds
-        before = torch.get_default_dtype()
-        torch.set_default_dtype(self._dtype)
         try:
-            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            with computing_in(self._dtype), torch.random.fork_rng(devices=[]):
                 # Of the processor alone: torch.manual_seed notes a stack trace for each other device, every time.
                 torch.default_generator.manual_seed(seed)
                 enter = partial(self._enter, checked.described) if self._watch is not None else None
                 results = simulate(checked.program, checked.types, inputs, instance.sizes, self._applier, enter)
+                found = self._compare(results, reference, checked.program, where)
+                # Nothing else draws from this generator.
+                drew = found and not torch.equal(torch.default_generator.get_state(), _fresh_state(seed))
         except NodeError as error:
             return _run_failure(error, where)
         except (MemoryError, RuntimeError) as error:
             if not refused_memory(error):
                 raise
             return Diagnostic("run", "memory-limit", _NO_MEMORY, None, (where,))
-        finally:
-            torch.set_default_dtype(before)
-        return self._compare(results, reference, checked.program, where)
+        return replace(found, details=(*found.details, _RANDOM)) if found and drew else found
 
     def _watched(self, what: str, key: str) -> None:
         if self._watch is not None:
@@ -206,7 +208,7 @@ class Verifier:
     def _compare(self, results: list[Data], reference: list[Data], program: Program, where: str) -> Diagnostic | None:
         for spec, result, expected in zip(self.task.outputs, results, reference, strict=True):
             for index, (a, b) in enumerate(zip(result, expected, strict=True)):
-                message = _difference(a, b)
+                message = difference(a, b)
                 if message is not None:
                     part = f" (component {index})" if len(expected) > 1 else ""
                     told = f"output {spec.name}{part} {message}"
@@ -231,8 +233,9 @@ def verify(
     return Verifier(task, seeds=seeds, limits=limits).verify(text)
 
 
-def _sizes(instance: TaskInstance) -> str:
-    return ", ".join(f"{name}={size}" for name, size in instance.sizes.items())
+def _fresh_state(seed: int) -> torch.Tensor:
+    """The state of torch's generator as a run with this seed begins."""
+    return torch.Generator().manual_seed(seed).get_state()
 
 
 def _run_failure(error: NodeError, where: str) -> Diagnostic:
@@ -247,24 +250,4 @@ def _run_failure(error: NodeError, where: str) -> Diagnostic:
 def refused_memory(error: BaseException | None) -> bool:
     """Whether an error is Python's or torch's for memory that the system did not give."""
     # On a CPU, torch has no class of its own for it.
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "allocate memory" in str(error))
-
-
-def _difference(result: torch.Tensor, reference: torch.Tensor) -> str | None:
-    """How a result differs from its reference, or None where it does not."""
-    if result.shape != reference.shape:
-        return f"has shape {tuple(result.shape)}, expected {tuple(reference.shape)}"
-    if torch.equal(result, reference):
-        return None
-    try:
-        torch.testing.assert_close(result, reference, equal_nan=True)
-    except AssertionError:
-        pass
-    else:
-        return None
-    bad = ~torch.isclose(result, reference, rtol=1e-7, atol=1e-7, equal_nan=True)
-    odd = int((~torch.isfinite(result) & torch.isfinite(reference)).sum())
-    place = tuple(int(i) for i in (bad if bad.any() else result != reference).nonzero()[0])
-    first = f"first at {list(place)}: {float(result[place]):.6g}, expected {float(reference[place]):.6g}"
-    extra = f", {odd} of them NaN or infinite" if odd else ""
-    return f"differs from the reference in {int(bad.sum())} of {bad.numel()} numbers{extra}; {first}"
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "allocate memory" in tell(error))

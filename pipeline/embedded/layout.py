@@ -18,8 +18,8 @@ import sympy
 
 from step_runtime.errors import RuleError
 from step_runtime.primitives import Bufferize, Flatten, Primitive, Promote, Repeat, Reshape, Rules, Streamify
-from step_runtime.shapes import Dim, StreamType, as_dim
-from step_runtime.types import Buffer, DType
+from step_runtime.shapes import Dim, as_dim
+from step_runtime.types import Buffer, DType, StreamType
 
 ONE: Dim = sympy.Integer(1)
 _WIDEST = 7

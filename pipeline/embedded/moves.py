@@ -29,8 +29,8 @@ from step_runtime.primitives import (
     Zip,
 )
 from step_runtime.program import Node, Program, StreamId
-from step_runtime.shapes import StreamType
-from step_runtime.types import Multihot
+from step_runtime.scope import Scope
+from step_runtime.types import Multihot, StreamType
 
 _MOST_BRANCHES = 4
 """With more branches than these their orders are too many to look at each."""
@@ -118,37 +118,26 @@ class Draft:
 class Graph:
     """A graph in the making: equal nodes are made once."""
 
-    def __init__(self, space: Space, by_reference: Callable[[], bool]) -> None:
-        self._rules = Rules(space.scope.sizes)
-        self._by_reference = by_reference
-        self.types: list[StreamType] = list(space.scope.inputs.values())
-        self.nodes: list[Node] = []
+    def __init__(self, scope: Scope) -> None:
+        self._inputs = tuple(scope.inputs)
+        self._rules = Rules(scope.sizes)
+        self._nodes: list[Node] = []
         self._known: dict[tuple[Primitive, tuple[StreamId, ...]], tuple[StreamId, ...]] = {}
+        self.types: list[StreamType] = list(scope.inputs.values())
 
     def add(self, op: Primitive, *inputs: StreamId) -> tuple[StreamId, ...]:
         """The results of a primitive on streams."""
-        known = self._known.get((op, inputs))
-        if known is not None:
-            return known
-        made = op.infer([self.types[stream] for stream in inputs], self._rules)
-        outputs = tuple(range(len(self.types), len(self.types) + len(made)))
-        self.types.extend(made)
-        self.nodes.append(Node(op, inputs, outputs))
-        self._known[op, inputs] = outputs
+        outputs = self._known.get((op, inputs))
+        if outputs is None:
+            made = op.infer([self.types[stream] for stream in inputs], self._rules)
+            outputs = self._known[op, inputs] = tuple(range(len(self.types), len(self.types) + len(made)))
+            self.types.extend(made)
+            self._nodes.append(Node(op, inputs, outputs))
         return outputs
 
-    def follow(self, plan: Plan, stream: StreamId) -> StreamId:
-        """The stream at the end of a plan."""
-        for op in plan.ops:
-            reference = self._reference(op, stream) if isinstance(op, Repeat) else None
-            stream = self.add(op, stream)[0] if reference is None else self.add(RepeatRef(), stream, reference)[0]
-        return stream
-
-    def _reference(self, op: Repeat, stream: StreamId) -> StreamId | None:
-        """A stream that says by its shape what the Repeat says by a dim, if this program likes to do so."""
-        shape = (op.n, *self.types[stream].shape)
-        fitting = [other for other, known in enumerate(self.types) if known.shape == shape]
-        return fitting[0] if fitting and self._by_reference() else None
+    def program(self, results: tuple[StreamId, ...]) -> Program:
+        """The program with these results; Copies are not yet in it."""
+        return Program(self._inputs, tuple(self._nodes), results)
 
 
 def lower(space: Space, draft: Draft, by_reference: Callable[[], bool]) -> tuple[Program, list[StreamType]]:
@@ -156,10 +145,11 @@ def lower(space: Space, draft: Draft, by_reference: Callable[[], bool]) -> tuple
 
     `by_reference` is asked whether a Repeat is to be a RepeatRef, wherever a stream can serve as the reference.
     """
-    graph = Graph(space, by_reference)
+    graph = Graph(space.scope)
     number: list[StreamId] = list(range(len(space.inputs)))
     for move in draft.moves:
-        parts = [graph.follow(plan, number[source]) for plan, source in zip(move.plans, move.sources, strict=True)]
+        planned = zip(move.plans, move.sources, strict=True)
+        parts = [_follow(graph, plan, number[source], by_reference) for plan, source in planned]
         if move.routing is not None:
             number.append(route(graph, move.fns, move.routing, parts))
             continue
@@ -173,8 +163,24 @@ def lower(space: Space, draft: Draft, by_reference: Callable[[], bool]) -> tuple
         if move.fold.placeholder:
             stream = graph.add(Promote(len(graph.types[stream].shape)), stream)[0]
         number.append(graph.add((Scan if move.fold.scan else Accum)(fn, move.fold.b), stream)[0])
-    results = tuple(graph.follow(p, number[s]) for p, s in zip(draft.endings, draft.results, strict=True))
-    return Program(tuple(space.scope.inputs), tuple(graph.nodes), results), graph.types
+    ends = zip(draft.endings, draft.results, strict=True)
+    results = tuple(_follow(graph, plan, number[stream], by_reference) for plan, stream in ends)
+    return graph.program(results), graph.types
+
+
+def _follow(graph: Graph, plan: Plan, stream: StreamId, by_reference: Callable[[], bool]) -> StreamId:
+    """The stream at the end of a plan."""
+    for op in plan.ops:
+        reference = _reference(graph, op, stream, by_reference) if isinstance(op, Repeat) else None
+        stream = graph.add(op, stream)[0] if reference is None else graph.add(RepeatRef(), stream, reference)[0]
+    return stream
+
+
+def _reference(graph: Graph, op: Repeat, stream: StreamId, by_reference: Callable[[], bool]) -> StreamId | None:
+    """A stream that says by its shape what the Repeat says by a dim, if this program likes to do so."""
+    shape = (op.n, *graph.types[stream].shape)
+    fitting = [other for other, known in enumerate(graph.types) if known.shape == shape]
+    return fitting[0] if fitting and by_reference() else None
 
 
 def zipped(graph: Graph, parts: Sequence[StreamId]) -> StreamId:

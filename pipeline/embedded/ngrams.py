@@ -16,7 +16,7 @@ from pipeline.embedded.scoring import PASSED, Context, Kind
 from pipeline.embedded.steps import ROUTE, map_kind, structure_kind
 from step_runtime.primitives import Accum, Copy, Map, Merge, Partition, Scan, Zip
 from step_runtime.program import Node, Program, StreamId
-from step_runtime.shapes import StreamType
+from step_runtime.types import StreamType
 
 _PRIMITIVES = 12.0
 # How many steps seen are worth as much as …

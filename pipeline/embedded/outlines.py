@@ -19,8 +19,9 @@ from pipeline.embedded.scoring import PASSED, kind_of
 from step_runtime.primitives import Accum, Map, Merge, Partition, Primitive, Scan
 from step_runtime.program import Program, StreamId
 from step_runtime.scope import Scope
-from step_runtime.shapes import Dim, StreamType
+from step_runtime.shapes import Dim
 from step_runtime.task import Task
+from step_runtime.types import StreamType
 
 How: TypeAlias = Literal["Map", "Accum", "Scan", "Accum all", "Scan all", "Route"]
 """How a function is applied; a fold of `all` leaves a stream with nothing but ones."""

@@ -21,8 +21,8 @@ from step_runtime.errors import TaskError
 from step_runtime.parser import parse
 from step_runtime.program import Program
 from step_runtime.scope import Scope, static_scope
-from step_runtime.shapes import StreamType
 from step_runtime.task import Task, task_of
+from step_runtime.types import StreamType
 
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*$", re.MULTILINE)
 _ASKED = re.compile(r"`\[\[ ## (\w+) ## \]\]`")

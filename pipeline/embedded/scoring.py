@@ -19,8 +19,8 @@ from pipeline.embedded.layout import dims_of, without_ones
 from step_runtime.functions import Fn
 from step_runtime.primitives import Accum, Map, Merge, Partition, Repeat, RepeatRef, Scan
 from step_runtime.program import Node, Program, StreamId
-from step_runtime.shapes import Dim, StreamType
-from step_runtime.types import Buffer, DType, Multihot, STuple
+from step_runtime.shapes import Dim
+from step_runtime.types import Buffer, DType, Multihot, StreamType, STuple
 
 Kind: TypeAlias = tuple[str, ...]
 Edge: TypeAlias = tuple[Kind, Kind, Kind]

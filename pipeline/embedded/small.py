@@ -278,7 +278,7 @@ class Walk:
 
     def program(self, results: tuple[int, ...]) -> Program:
         """The walk as a program; Copies are not yet in it."""
-        graph = Graph(self._steps.space, lambda: False)
+        graph = Graph(self._steps.view.scope)
         number = list(range(len(self._steps.space.inputs)))
         for step, order in zip(self._taken, self._orders, strict=True):
             sources = [number[source] for source in step.sources]
@@ -288,5 +288,4 @@ class Walk:
                 number.append(graph.add(step.op, *sources)[0])
             elif step.op is not None:
                 number.append(graph.add(step.op, zipped(graph, sources))[0])
-        inputs = tuple(self._steps.view.scope.inputs)
-        return Program(inputs, tuple(graph.nodes), tuple(number[stream] for stream in results))
+        return graph.program(tuple(number[stream] for stream in results))

@@ -17,8 +17,8 @@ import sympy
 
 from pipeline.embedded.layout import ONE, Plan, cut, dims_of, find_plans, interleavings, remainder, without_ones
 from step_runtime.scope import Scope
-from step_runtime.shapes import Dim, StreamType, as_dim
-from step_runtime.types import DType, Multihot, STuple
+from step_runtime.shapes import Dim, as_dim
+from step_runtime.types import DType, Multihot, StreamType, STuple
 
 INVENTED = 2.0
 _RECUT = 1.2

@@ -31,7 +31,7 @@ from step_runtime.primitives import (
     Rules,
     Scan,
 )
-from step_runtime.shapes import StreamType
+from step_runtime.types import StreamType
 
 ROUTE: Kind = ("Route",)
 _MOST_JOINS = 2

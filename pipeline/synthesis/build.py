@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.embedded.moves import tidy
+from pipeline.embedded.moves import Graph, tidy
 from pipeline.synthesis.backward import Backward, Ending, Subgoal
 from pipeline.synthesis.forward import Forward, Made, Stream
 from pipeline.synthesis.rules import follow
 from pipeline.synthesis.space import Space
-from step_runtime.primitives import Primitive, Rules
-from step_runtime.program import Node, Program, StreamId
-from step_runtime.shapes import StreamType
+from step_runtime.program import Program, StreamId
 
 
 class Meeting:
@@ -39,9 +37,9 @@ class Builder:
 
     def program(self, meetings: Sequence[Meeting]) -> Program:
         """The program that gives the outputs, in order."""
-        graph = Graph(self._space)
+        graph = Graph(self._space.scope)
         results = tuple(self._result(graph, meeting) for meeting in meetings)
-        return tidy(Program(tuple(self._space.scope.inputs), tuple(graph.nodes), results))
+        return tidy(graph.program(results))
 
     def _result(self, graph: Graph, meeting: Meeting) -> StreamId:
         found = meeting.stream
@@ -64,23 +62,3 @@ class Builder:
         if made is None:
             raise ValueError("only inputs have no origin")
         return self._made(graph, made)
-
-
-class Graph:
-    """A graph in the making: equal nodes are made once."""
-
-    def __init__(self, space: Space) -> None:
-        self._rules = Rules(space.scope.sizes)
-        self._types: list[StreamType] = list(space.scope.inputs.values())
-        self.nodes: list[Node] = []
-        self._known: dict[tuple[Primitive, tuple[StreamId, ...]], tuple[StreamId, ...]] = {}
-
-    def add(self, op: Primitive, *inputs: StreamId) -> tuple[StreamId, ...]:
-        """The results of a primitive on streams."""
-        if (op, inputs) not in self._known:
-            made = op.infer([self._types[stream] for stream in inputs], self._rules)
-            outputs = tuple(range(len(self._types), len(self._types) + len(made)))
-            self._types.extend(made)
-            self.nodes.append(Node(op, inputs, outputs))
-            self._known[op, inputs] = outputs
-        return self._known[op, inputs]

@@ -17,7 +17,7 @@ from step_runtime.batching import Applier
 from step_runtime.errors import RunError, StepError
 from step_runtime.instance import TaskInstance
 from step_runtime.primitives import Frame, Operand, Primitive, Rules
-from step_runtime.shapes import StreamType
+from step_runtime.types import StreamType
 
 _NUMBERS = 2**21
 """Numbers that a block may hold where rows are combined; more rows go into further blocks."""

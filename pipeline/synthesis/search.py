@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import islice, product
 
 import torch
@@ -21,6 +20,7 @@ from pipeline.synthesis.forward import Block, Forward, Stream
 from pipeline.synthesis.rules import Rulebook
 from pipeline.synthesis.space import Space, TypeId
 from pipeline.synthesis.values import Index, sane
+from step_runtime.calls import computing_in
 from step_runtime.instance import TaskInstance, instances
 from step_runtime.primitives import Copy
 from step_runtime.printer import print_program
@@ -155,22 +155,11 @@ def synthesize(task: Task, budget: Budget | None = None) -> Outcome:
         TaskError: the task's own code failed.
     """
     start = time.monotonic()
-    with _double():
+    with computing_in(torch.float64):
         try:
             return Search(task, budget or Budget()).run()
         except OutOfBudget as error:
             return Outcome(None, error.reason, time.monotonic() - start)
-
-
-@contextmanager
-def _double() -> Iterator[None]:
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def _numbers(instance: TaskInstance) -> int:

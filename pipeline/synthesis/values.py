@@ -18,8 +18,8 @@ from torch import Tensor
 
 from step_runtime.batching import Data, element_layout
 from step_runtime.primitives import Operand
-from step_runtime.shapes import Sizes, StreamType, torch_shape
-from step_runtime.types import components_of
+from step_runtime.shapes import Sizes, torch_shape
+from step_runtime.types import StreamType, components_of
 
 ROWS = sympy.Symbol("rows.")
 """The dim that a block's rows are in; the dot keeps it apart from every symbol that a task can declare."""

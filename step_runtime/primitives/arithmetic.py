@@ -10,8 +10,7 @@ from step_runtime.batching import StreamData
 from step_runtime.errors import RuleError
 from step_runtime.functions import Fn
 from step_runtime.primitives.base import Frame, Operand, Primitive, Rules, check_input, function, whole
-from step_runtime.shapes import StreamType
-from step_runtime.types import STuple
+from step_runtime.types import StreamType, STuple
 
 
 def zip_types(left: StreamType, right: StreamType) -> StreamType:

@@ -14,8 +14,9 @@ import sympy
 from step_runtime.batching import Applier, StreamData
 from step_runtime.errors import RuleError
 from step_runtime.functions import Fn
-from step_runtime.shapes import Dim, Sizes, StreamType, routed_dim
+from step_runtime.shapes import Dim, Sizes, routed_dim
 from step_runtime.stream import Stream, consume
+from step_runtime.types import StreamType
 
 
 class Operand(NamedTuple):

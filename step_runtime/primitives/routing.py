@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import torch
 
 from step_runtime.batching import StreamData
-from step_runtime.errors import RuleError, RunError
+from step_runtime.errors import RuleError, RunError, counted
 from step_runtime.functions import Fn
 from step_runtime.primitives.base import Frame, Operand, Primitive, Rules, check_input, function
-from step_runtime.shapes import Dim, Sizes, StreamType, as_dim, check_positive, format_dim, try_evaluate
-from step_runtime.types import Multihot
+from step_runtime.shapes import Dim, Sizes, as_dim, check_positive, format_dim, try_evaluate
+from step_runtime.types import Multihot, StreamType
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _check_count(number: int, chosen: int, held: int) -> None:
         raise RunError(
             "merge-count",
             f"Merge: stream {number} {'runs short' if held < chosen else 'has slices left at the end'}",
-            [f"the index chooses it {chosen} times; it holds {held} slices"],
+            [f"the index chooses it {counted(chosen, 'time')}; it holds {counted(held, 'slice')}"],
             hint="Merge with the index that its streams were partitioned by",
         )
 
@@ -175,7 +175,7 @@ def _check_index(index: StreamType, count: int, who: str, sizes: Sizes) -> None:
         raise RuleError(
             "index-length",
             f"{who} must equal the length of the index's Multihot",
-            [f"{count} streams; {index.dtype} has {length} bits"],
+            [f"{counted(count, 'stream')}; {index.dtype} has {counted(length, 'bit')}"],
             hint=f"there is one stream to each bit: {length}",
         )
 

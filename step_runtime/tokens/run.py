@@ -9,7 +9,7 @@ import torch
 
 from step_runtime import primitives as p
 from step_runtime.program import Program
-from step_runtime.shapes import Sizes, StreamType, evaluate, torch_shape
+from step_runtime.shapes import Sizes, evaluate, torch_shape
 from step_runtime.tokens import transformers as t
 from step_runtime.tokens.sequence import (
     Stop,
@@ -24,7 +24,7 @@ from step_runtime.tokens.sequence import (
     nest,
     split,
 )
-from step_runtime.types import Buffer, components_of
+from step_runtime.types import Buffer, StreamType, components_of
 
 
 def run_tokens(

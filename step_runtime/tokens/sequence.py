@@ -27,8 +27,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from step_runtime.shapes import Sizes, StreamType, evaluate, torch_shape
-from step_runtime.types import Element, components_of, layout
+from step_runtime.shapes import Sizes, evaluate, torch_shape
+from step_runtime.types import Element, StreamType, components_of, layout
 
 FLOAT = torch.float64
 """What every value is computed in."""

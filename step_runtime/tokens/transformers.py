@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
-from step_runtime.errors import RunError
+from step_runtime.errors import RunError, counted
 from step_runtime.functions import Fn
 from step_runtime.tokens.sequence import FLOAT, Stop, Token, Tokens, Value, level_of, nest
 
@@ -104,7 +104,9 @@ def reshape(index: int, size: int, stream: Iterable[Token]) -> Iterator[Token]:
             yield token
         else:
             if count:
-                raise RunError("reshape-divides", f"Reshape: a dim ends {count} items after a multiple of {size}")
+                raise RunError(
+                    "reshape-divides", f"Reshape: a dim ends {counted(count, 'item')} after a multiple of {size}"
+                )
             yield Stop(level + 1)
         if level == index:
             count += 1

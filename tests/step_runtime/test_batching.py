@@ -532,10 +532,10 @@ def test_the_time_limit_is_held_between_steps(body: Callable[..., Sequence[Any]]
     fn = Given(body, F, F, [0])
     applier.fold(fn, (torch.zeros(1, 70),), 2, 1, SIZES, scan=False)
     applier.deadline = time.monotonic() + 0.05
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(RunError, match="time-limit"):
         applier.fold(fn, (torch.zeros(1, 1_000_000),), 2, 1, SIZES, scan=False)
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 def _tasks() -> list[Task]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from step_runtime.canonical import canonical_key, graph_key
+from step_runtime.canonical import canonical_key, describe
 from step_runtime.parser import parse
 from tests.step_runtime.samples import GENERAL_SOLUTION, general_scope
 
@@ -75,7 +75,7 @@ def test_any_text_has_a_key(text: str) -> None:
 def _key(text: str) -> str:
     program, found = parse(text, general_scope())
     assert not found
-    return graph_key(program)
+    return describe(program).key()
 
 
 def test_graphs_are_the_same_whatever_their_copies_and_order() -> None:
@@ -100,7 +100,7 @@ def test_a_whole_graph_counts_what_no_result_depends_on() -> None:
     def whole(text: str) -> str:
         program, found = parse(text, general_scope())
         assert not found
-        return graph_key(program, whole=True)
+        return describe(program).key(whole=True)
 
     dead = "x = step.Map(fn=fn_square).apply(E3)\n"
     assert whole(f"{dead}{GENERAL_SOLUTION}") != whole(GENERAL_SOLUTION)

@@ -73,7 +73,7 @@ MISTAKES = [
         "return step.Accum(fn=fn_sum, b=1).apply(E0)",
         "1:8",
         "output-count",
-        "the program returns 1 streams; the task has 2 outputs",
+        "the program returns 1 stream; the task has 2 outputs",
         "return them as one tuple, in the order of the task's outputs",
     ),
     Mistake(

@@ -9,7 +9,19 @@ from __future__ import annotations
 import pytest
 
 import step_runtime as step
-from step_runtime.errors import STAGES, Diagnostic, RuleError, RunError, Span, StepError, TaskCodeError, TaskError
+from step_runtime.errors import (
+    STAGES,
+    Diagnostic,
+    RuleError,
+    RunError,
+    Span,
+    StepError,
+    TaskCodeError,
+    TaskError,
+    counted,
+    show,
+    tell,
+)
 
 TEXT = "a = 1\n\tb = foo(\n  1)\nlast"
 
@@ -54,6 +66,67 @@ def test_a_place_outside_of_the_text_shows_no_source(span: Span | None) -> None:
 def test_tabs_before_the_place_stay_tabs() -> None:
     """Carets stand where the source does, however wide a tab is shown."""
     assert Diagnostic("parse", "x", "y", Span(1, 4, 1, 5)).render("a\t\tb").split("\n")[1:] == ["  a\t\tb", "   \t\t^"]
+
+
+@pytest.mark.parametrize("start", [1, 50, 500, 905, 990])
+def test_a_long_line_is_cut_around_the_place(start: int) -> None:
+    """What is shown holds the place, with the carets below it, and says where it was cut."""
+    text = "".join(chr(0x4E00 + i) for i in range(1000))
+    _, shown, carets = Diagnostic("parse", "x", "y", Span(1, start, 1, start + 5)).render(text).split("\n")
+    at = carets.index("^")
+    assert shown[at : at + 5] == text[start - 1 : start + 4] and carets.count("^") == 5
+    assert len(shown) <= 164
+    assert (shown[2] == "…", shown[-1] == "…") == (start > 81, start < 921)
+
+
+class _Named(type):
+    @property
+    def __name__(cls) -> str:
+        raise SystemExit(1)
+
+
+class _Unnamed(Exception, metaclass=_Named):
+    def __str__(self) -> str:
+        raise GeneratorExit
+
+
+class _Text(str):
+    def __format__(self, spec: str) -> str:
+        raise OSError
+
+    __getitem__ = split = __str__ = __format__  # type: ignore[assignment]
+
+
+class _Speechless(ValueError):
+    def __str__(self) -> str:
+        return _Text("so\nlong")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("no"), "ValueError: no"),
+        (ValueError(), "ValueError"),
+        (ValueError("one\n  two\r\n\nthree\x1b[2J\udc80"), "ValueError: one two three\\x1b[2J\\udc80"),
+        (ValueError("y" * 10**7), f"ValueError: {'y' * 400}…"),
+        (_Unnamed(), "an exception: it cannot say why"),
+        (_Speechless(), "_Speechless: so long"),
+    ],
+)
+def test_any_exception_is_told_in_one_line(error: Exception, told: str) -> None:
+    """Whatever it says of itself, or fails to say: one line of bounded length that can be printed."""
+    assert tell(error) == told
+
+
+def test_any_value_is_shown_in_one_line() -> None:
+    """As exceptions are."""
+    assert show("a") == "'a'"
+    assert show(10**5000) == show(type("X", (), {"__repr__": lambda self: 1 / 0})()) == "a value that cannot be shown"
+
+
+def test_things_are_counted_as_english_has_it() -> None:
+    """One of them has no plural."""
+    assert [counted(n, "input") for n in (0, 1, 2)] == ["0 inputs", "1 input", "2 inputs"]
 
 
 def test_rules_tell_both_sides_and_become_findings() -> None:

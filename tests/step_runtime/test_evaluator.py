@@ -299,7 +299,7 @@ MISTAKES = [
         "def body(E0):\n    return E0",
         "1:10",
         "body",
-        "`def body` has 1 parameters; the task has 4 inputs",
+        "`def body` has 1 parameter; the task has 4 inputs",
         "write def body(E0, E1, E2, E3):",
     ),
     Mistake(

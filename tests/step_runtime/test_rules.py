@@ -186,7 +186,7 @@ def test_a_routed_dim_is_held_to_reshapes_rule_when_it_is_known() -> None:
 
 
 WRONG_RESULTS = [
-    (lambda x: [x], "returned 1 components; expected 2"),
+    (lambda x: [x], "returned 1 component; expected 2"),
     (lambda x: [x, x, x], "returned 3 components; expected 2"),
     (lambda x: x, "returned Tensor"),
     (lambda x: None, "returned NoneType"),

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from step_runtime import RuleError, Scalar, Stream
-from step_runtime.shapes import StreamType, as_dim, evaluate, format_dim, torch_shape, try_evaluate
-from step_runtime.types import parse_dim
+from step_runtime.shapes import as_dim, evaluate, format_dim, torch_shape, try_evaluate
+from step_runtime.types import StreamType, parse_dim
 
 M, N, K = sympy.symbols("M N K")
 SYMBOLS = {"M": M, "N": N, "K": K}

@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from step_runtime import StepError, Task, TaskError, load_task, loads_task
+from step_runtime.values import BUILTINS
 from tests.step_runtime.samples import GENERAL, MINIMAL, edited
+
+EVIL = 'raise type("Evil", (Exception,), {"__str__": lambda s: 1/0})()'
+
+
+def multihot(keys: str) -> str:
+    """`MINIMAL` with a Multihot of three bits as its input, and these keys."""
+    return MINIMAL.replace("dtype: fp32\n", "dtype: Multihot(fp32, 3)\n", 1).replace("data_gen: torch.rand", keys)
+
 
 REFUSED = {
     "unknown dtype": (edited("dtype: fp32", "dtype: fp23"), "3: inputs[0].dtype: ", "fp23"),
@@ -65,8 +74,8 @@ REFUSED = {
     "a name that is none": (edited("name: E0", "name: E 0"), "2: inputs[0].name: ", "Python name"),
     "a keyword as name": (edited("func_name: fn_sum", "func_name: lambda"), "13: fns[0].func_name: ", "Python name"),
     "a duplicate YAML key": (edited("  init: [0]", "  init: [0]\n  init: [1]"), "11", "duplicate key 'init'"),
-    "init too long": (edited("init: [0]", "init: [0, 0]"), "10: fns[0].init: ", "expected 1 values"),
-    "init of nothing": (edited("init: [0]", "init: []"), "10: fns[0].init: ", "expected 1 values"),
+    "init too long": (edited("init: [0]", "init: [0, 0]"), "10: fns[0].init: ", "expected 1 value, "),
+    "init of nothing": (edited("init: [0]", "init: []"), "10: fns[0].init: ", "expected 1 value, "),
     "init of text": (edited("init: [0]", "init: [zero]"), "10: fns[0].init[0]: ", "zero"),
     "init not a number": (edited("init: [0]", "init: [.nan]"), "10: fns[0].init", "nan"),
     "unknown data_gen": (edited("torch.rand", "torch.rnd"), "5: inputs[0].data_gen: ", "torch.randn"),
@@ -77,10 +86,12 @@ REFUSED = {
         "Multihot",
     ),
     "more ones at least than at most": (
-        edited("dtype: fp32\n", "dtype: Multihot(fp32, 3)\n  min: 3\n  max: 1\n"),
-        "4: inputs[0].min: ",
-        "min <= max",
+        multihot("min: 3\n  max: 1"),
+        "5: inputs[0].min: ",
+        "expected 0 <= min <= max, found min 3 and max 1",
     ),
+    "fewer ones than none": (multihot("max: -1"), "5: inputs[0].max: ", "min <= max"),
+    "ones at least, fewer than none": (multihot("min: -1"), "5: inputs[0].min: ", "found min -1"),
     "broken code of a function": (
         edited("return [state[0] + input[0]]", "return [state[0] +"),
         "8: fns[0].apply: ",
@@ -139,6 +150,34 @@ REFUSED = {
     "a loop of aliases": ("a: &x [*x]\n", "1: ", "alias"),
 }
 
+NAMES = {
+    "step": "the language",
+    "torch": "PyTorch",
+    "input_data": "the inputs in a snippet",
+    "ctx": "the sizes in a snippet",
+    "M_value": "the size of M",
+    "H_value": "the size of H",
+    **dict.fromkeys(BUILTINS, "a builtin of the language"),
+}
+"""Names that stand for something else in a program or a snippet."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ("name: E0", "name: {}", "2: inputs[0].name"),
+        ("func_name: fn_sum", "func_name: {}", "13: fns[0].func_name"),
+        ("sizes: {H: 3}", "sizes: {{H: 3, {}: 3}}", "20: sizes.{}"),
+    ],
+)
+def test_names_that_stand_for_something_else_are_refused(name: str, old: str, new: str, place: str) -> None:
+    """An input, function or dim of such a name would hide it from programs or snippets, or be hidden by it."""
+    with pytest.raises(TaskError) as caught:
+        loads_task((MINIMAL + "sizes: {H: 3}\n").replace(old, new.format(name)), source="x.yaml")
+    told = f"x.yaml:{place.format(name)}: duplicate name {name!r}: it is already {NAMES[name]}"
+    assert told in str(caught.value).splitlines()
+
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_wrong_file_is_refused_with_place_and_what_was_expected(name: str) -> None:
@@ -172,6 +211,7 @@ def test_bombs_are_refused_quickly() -> None:
         laughs: "more than 20,000 values once its aliases are expanded",
         "a: &a {b: c}\nd: [" + "*a, " * 2000 + "]": "101 aliases up to here; the limit is 100",
         "x: " + "y" * 2_000_000: "2,000,003 characters; the limit is 200,000",
+        "x: " + "9" * 5_000: "expected YAML: an int of too many digits$",
         "[" * 20_000: "51 levels up to here; the limit is 50",
         "- " * 5_000: "51 levels up to here; the limit is 50",
         "x: [" + "a," * 90_000 + "]": "20,001 values up to here; the limit is 20,000",
@@ -201,14 +241,53 @@ BROKEN_CODE = {
     "a dim without size": (MINIMAL.replace("[M, N]", "[E, N]"), "dim E has no size"),
     "a function's dim without size": (
         edited("output_dtype: fp32", 'output_dtype: "Buffer(fp32, [E])"'),
-        "dim E has no size",
+        r":12: fns\[0\].output_dtype: dim E has no size",
     ),
-    "more ones than bits": (
-        edited("dtype: fp32\n", "dtype: Multihot(fp32, 3)\n  min: 5\n  max: 7\n"),
-        "E0: min 5 is more than the 3 bits",
+    "more ones than bits": (multihot("min: 4"), r":5: inputs\[0\].min: expected at most 3, .* found 4"),
+    "a dim of nothing": (MINIMAL.replace("[M, N]", "[M-5, N]"), r":4: inputs\[0\].dims\[0\]: M-5: it is 0 where M=5"),
+    "a dim with a rest": (
+        MINIMAL.replace("[M, N]", "[N, M/2]"),
+        r":4: inputs\[0\].dims\[1\]: M/2: it is 5/2 where M=5",
     ),
-    "a dim of nothing": (MINIMAL.replace("[M, N]", "[M - N, N]"), "M - N"),
-    "a dim with a rest": (MINIMAL.replace("[M, N]", "[M//2, N]"), "M//2"),
+    "a type with a rest": (
+        edited("input_dtype: fp32", 'input_dtype: "Buffer(fp32, [D/3])"'),
+        r":11: fns\[0\].input_dtype: Buffer\(fp32, \[D/3\]\): it is 16/3 where D=16; expected a positive int",
+    ),
+    "a size too large": (
+        MINIMAL + "sizes: {M: 100000000}\n",
+        r":20: sizes.M: inputs\[0\] would hold 700,000,000 numbers",
+    ),
+    "a size that global makes too large": ("global: ctx[M] = 10**9\n" + MINIMAL, r":1: global: inputs\[0\] would hold"),
+    "a number too large": (
+        MINIMAL.replace("[M, N]", "[1000000000, N]"),
+        r":4: inputs\[0\].dims\[0\]: inputs\[0\] would",
+    ),
+    "a global that binds half a size": ("global: E_value = 2.5\n" + MINIMAL, ":1: global: expected E to be an int"),
+    "a global that binds a size beyond all": (
+        "global: M_value = 10**5000\n" + MINIMAL,
+        ":1: global: .* than 2.*63, found a",
+    ),
+    "a sparse reference": (
+        edited("input_data['E0'].sum(1)", "input_data['E0'].sum(1).to_sparse()"),
+        r":19: .*S0: expected a dense tensor of real numbers on the CPU, found the layout torch.sparse_coo",
+    ),
+    "a complex reference": (
+        edited("input_data['E0'].sum(1)", "input_data['E0'].sum(1) * 1j"),
+        ":19: .*S0: expected a dense tensor of real numbers on the CPU, found the dtype torch.complex128",
+    ),
+    "a reference without data": (
+        edited("input_data['E0'].sum(1)", "input_data['E0'].sum(1).to('meta')"),
+        ":19: .*S0: expected a dense tensor of real numbers on the CPU, found the device meta",
+    ),
+    "a reference that raises what has no words": (
+        edited("- input_data['E0'].sum(1)", f"- |\n    {EVIL}\n    input_data['E0'].sum(1)"),
+        "S0: line 1 of it raised Evil: it cannot say why",
+    ),
+    "a global that raises what has no words": (
+        f"global: |\n  {EVIL}\n{MINIMAL}",
+        "global: line 1 of it raised Evil: it",
+    ),
+    "a global that exits": ("global: raise GeneratorExit('so')\n" + MINIMAL, "raised GeneratorExit: so"),
 }
 
 
@@ -221,6 +300,16 @@ def test_a_files_own_code_is_tried_when_it_is_loaded(name: str, tmp_path: Path) 
     with pytest.raises(TaskError, match=told) as caught:
         load_task(path)
     assert "task.yaml" in str(caught.value)
+
+
+def test_a_file_of_any_size_is_refused_at_the_cost_of_the_limit(tmp_path: Path) -> None:
+    """Of a file that is too large no more is read than shows it, even where it has no end."""
+    large = tmp_path / "large.yaml"
+    with large.open("wb") as file:
+        file.truncate(2**36)
+    for path in (large, Path("/dev/zero")):
+        with pytest.raises(TaskError, match=f"^{path}: more than 200,000 characters"):
+            load_task(path)
 
 
 @given(st.one_of(st.text(max_size=40), st.text(alphabet="inputs: -[]{}&*!|>?'\"#\n ", max_size=60)))

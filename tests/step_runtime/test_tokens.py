@@ -25,13 +25,12 @@ from step_runtime.check import infer_types
 from step_runtime.errors import RunError
 from step_runtime.functions import Fn
 from step_runtime.instance import instances
+from step_runtime.loading import load_task
 from step_runtime.parser import parse
 from step_runtime.primitives import PRIMITIVES
 from step_runtime.program import Node, Program
-from step_runtime.shapes import StreamType
-from step_runtime.task import load_task
 from step_runtime.tokens import Stop, Tokens, Value, decode, encode, join, render, run_tokens, split, trace_tokens
-from step_runtime.types import Buffer, DType, Multihot, Scalar, STuple
+from step_runtime.types import Buffer, DType, Multihot, Scalar, StreamType, STuple
 from tests.step_runtime.strategies import cases
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +67,6 @@ class Product(Fn):
 
 
 DOUBLE, ADD = Double("double", FP32, FP32), Add("add", FP32, FP32)
-ADD_PAIR = Add("add_pair", STuple((FP32, FP32)), FP32)
 PAIR = Pair("pair", FP32, STuple((FP32, FP32)))
 PRODUCT = Product("product", STuple((FP32, FP32)), FP32)
 

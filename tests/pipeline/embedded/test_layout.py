@@ -6,9 +6,8 @@ import pytest
 
 from pipeline.embedded.layout import find_plans, interleavings, remainder
 from step_runtime.primitives import Bufferize, Flatten, Promote, Repeat, Reshape, Rules, Streamify
-from step_runtime.shapes import StreamType
 from step_runtime.task import Task
-from step_runtime.types import parse_dim, parse_dtype
+from step_runtime.types import StreamType, parse_dim, parse_dtype
 
 SYMBOLS = Task.model_validate(
     {"inputs": [{"name": "E0", "dtype": "fp32", "dims": ["M"]}],

@@ -11,8 +11,8 @@ from pipeline.embedded.reading import Solved, solved_examples
 from pipeline.embedded.search import Learned, Search
 from pipeline.embedded.task_view import TaskView
 from step_runtime.program import Program
-from step_runtime.shapes import StreamType
 from step_runtime.task import loads_task
+from step_runtime.types import StreamType
 
 ROOT = Path(__file__).parents[3]
 

@@ -12,8 +12,9 @@ from pipeline.embedded.reading import Solved
 from pipeline.embedded.roles import roles_of
 from pipeline.embedded.task_view import TaskView
 from step_runtime.functions import Fn
+from step_runtime.loading import load_task
 from step_runtime.scope import static_scope
-from step_runtime.task import Task, load_task
+from step_runtime.task import Task
 
 ROOT = Path(__file__).parents[3]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.embedded.roles import Role, features_of, likeness, roles_of
+from step_runtime.loading import load_task
 from step_runtime.scope import static_scope
-from step_runtime.task import load_task
 
 ROOT = Path(__file__).parents[3]
 

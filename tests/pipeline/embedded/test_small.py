@@ -14,8 +14,9 @@ from pipeline.embedded.scoring import Context
 from pipeline.embedded.small import grams_of
 from pipeline.embedded.task_view import TaskView
 from step_runtime.check import check_affine, check_outputs, infer_types
+from step_runtime.loading import load_task
 from step_runtime.parser import parse
-from step_runtime.task import Task, dump_task, load_task, loads_task
+from step_runtime.task import Task, dump_task, loads_task
 from step_runtime.verify import Verifier
 
 ROOT = Path(__file__).parents[3]

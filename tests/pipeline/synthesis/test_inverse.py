@@ -16,8 +16,7 @@ from pipeline.synthesis.rules import Rule, Rulebook
 from pipeline.synthesis.space import Space
 from step_runtime.instance import instances
 from step_runtime.primitives import Map
-from step_runtime.shapes import StreamType
-from step_runtime.types import Scalar
+from step_runtime.types import Scalar, StreamType
 from tests.pipeline.synthesis.small import of_scalars, task
 
 UNARY = {

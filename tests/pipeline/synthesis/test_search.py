@@ -20,7 +20,8 @@ from pipeline.synthesis.backward import Backward
 from pipeline.synthesis.search import Search
 from pipeline.synthesis.values import close
 from step_runtime import verify
-from step_runtime.task import load_task
+from step_runtime.calls import computing_in
+from step_runtime.loading import load_task
 from tests.pipeline.synthesis.small import of_scalars, task
 
 DATA = Path(__file__).parents[3] / "data"
@@ -38,7 +39,7 @@ SOLVED = [
 def test_tasks_of_many_kinds_are_solved(name: str) -> None:
     """With less than a hundred thousand candidates, from the task alone, by a program that passes anywhere."""
     given = load_task(DATA / f"{name}.yaml")
-    outcome = synthesize(given, Budget(seconds=120, candidates=100_000))
+    outcome = synthesize(given, Budget(seconds=1200, candidates=100_000))
     assert outcome.reason is None and outcome.impl is not None
     assert verify(given, outcome.impl, seeds=(5, 6)).passed
     assert outcome.length and 0 < outcome.candidates <= 100_000
@@ -91,12 +92,9 @@ def test_of_equal_streams_one_is_kept() -> None:
         "add": ("state[0] + input[0]", 0),
     }
     unsolvable = of_scalars(fns, "torch.sin(input_data['E0'])")
-    with torch.no_grad():
-        before = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float64)
-        search = Search(unsolvable, Budget(seconds=60, candidates=1_000))
+    with computing_in(torch.float64):
+        search = Search(unsolvable, Budget(seconds=600, candidates=1_000))
         assert search.run().reason == "candidates"
-        torch.set_default_dtype(before)
     for buckets in search._forward.buckets.values():
         values = torch.cat([bucket.values for bucket in buckets.values()]) if buckets else torch.zeros(0, 1)
         for row, other in list(combinations(range(min(len(values), 60)), 2)):
@@ -107,7 +105,7 @@ def test_the_same_candidates_give_the_same_result() -> None:
     """Solved or not, all but the times are equal, and no more candidates are tried than allowed."""
     given = load_task(DATA / "tasks" / "norm" / "1.yaml")
     outcomes = [
-        replace(synthesize(given, Budget(seconds=120, candidates=5_000)), seconds=0.0, processor=0.0) for _ in range(2)
+        replace(synthesize(given, Budget(seconds=1200, candidates=5_000)), seconds=0.0, processor=0.0) for _ in range(2)
     ]
     assert outcomes[0] == outcomes[1]
     assert outcomes[0].reason == "candidates" and outcomes[0].candidates <= 5_000
@@ -135,14 +133,14 @@ def test_a_function_that_fails_on_some_values_is_used_where_it_does_not() -> Non
     """It refuses negative numbers, which only the square is without."""
     strict = "torch.sqrt(input[0]) if float(input[0]) >= 0 else 1 / 0"
     fns = {"root": (strict, 1), "square": ("input[0] ** 2", 1), "negate": ("-input[0]", 1)}
-    outcome = synthesize(of_scalars(fns, "-input_data['E0'].abs()"), Budget(candidates=2_000))
+    outcome = synthesize(of_scalars(fns, "-input_data['E0'].abs()"), Budget(seconds=600, candidates=2_000))
     assert outcome.impl is not None
     assert outcome.length == 3
 
 
 def test_going_backward_reaches_deeper(monkeypatch: pytest.MonkeyPatch) -> None:
     """LayerNorm is found within so many candidates, and not bottom-up alone."""
-    given, budget = load_task(DATA / "tasks" / "norm" / "0.yaml"), Budget(seconds=120, candidates=17_000)
+    given, budget = load_task(DATA / "tasks" / "norm" / "0.yaml"), Budget(seconds=1200, candidates=25_000)
     assert synthesize(given, budget).impl is not None
     monkeypatch.setattr(Backward, "_push", lambda *args: None)
     assert synthesize(given, budget).reason == "candidates"

@@ -14,8 +14,8 @@ from pipeline.synthesis.values import Layout, operand
 from step_runtime.batching import Applier
 from step_runtime.primitives import Bufferize, Frame, Promote, Repeat, Rules, Streamify
 from step_runtime.scope import static_scope
-from step_runtime.shapes import StreamType, as_dim
-from step_runtime.types import Buffer, Scalar
+from step_runtime.shapes import as_dim
+from step_runtime.types import Buffer, Scalar, StreamType
 from tests.pipeline.synthesis.small import task
 
 MATRIX = """
