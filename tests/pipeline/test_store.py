@@ -16,7 +16,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -71,9 +70,28 @@ def test_two_commands_at_once_make_a_store_and_end_as_if_alone(fresh: Path, tmp_
 
 def test_a_first_command_that_is_killed_leaves_no_store_half_made(fresh: Path) -> None:
     """Killed while MLflow makes its tables; the next command makes them all."""
-    process = begin("from pipeline import store; store.open_store()")
-    while not (list(fresh.glob("mlflow.db*")) or process.poll() is not None):
-        time.sleep(0.01)
+    process = begin(
+        """
+        import time
+        from sqlalchemy import event
+        from sqlalchemy.engine import Engine
+        from pipeline import store
+
+        made = []
+
+        @event.listens_for(Engine, "after_cursor_execute")
+        def stop(connection, cursor, statement, *_):
+            made.extend(["table"] * ("CREATE TABLE" in statement))
+            if len(made) == 5:
+                print("half", flush=True)
+                time.sleep(600)
+
+        store.open_store()
+        """
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "half\n"
+    assert list(fresh.glob("mlflow.db.*"))
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
