@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline import options, output
-from pipeline.errors import Exit, UsageError, start
+from pipeline.errors import Exit, UsageError, start, tell
 from pipeline.paths import shown
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     lms = {lm: make_lm(lm, plan.options["api_base"], **options.of_lm(plan.arguments(lm, "Single"))) for lm in plan.lms}
     tasks = counted(len(plan.tasks), "task")
-    tell(f"ablation {plan.id}: {tasks}, {', '.join(lms)}; should it break off: {_go_on(plan)}")
+    tell(NAME, f"ablation {plan.id}: {tasks}, {', '.join(lms)}; should it break off: {_go_on(plan)}")
     command = f"python -m {NAME} {shlex.join(sys.argv[1:] if argv is None else argv)}"
     for lm, method in plan.runs():
         run = known.get((lm, method))
@@ -209,20 +209,20 @@ def _run(plan: Plan, lm: str, method: str, solving: dspy.LM, resumed: Resumed | 
     params = {"ablation": plan.id, "method": method, "named": lm, "command": command}
     name = f"{method} {len(plan.tasks)} tasks {lm}, ablation {plan.id}"
     with begin(args, request, LMs(solving), name, params, resumed) as job:
-        tell(f"{lm}, {method}: run {job.run_id}, {job.answers_on_record:,} answers on record")
+        tell(NAME, f"{lm}, {method}: run {job.run_id}, {job.answers_on_record:,} answers on record")
         return job.run().experience
 
 
 def _stopped(plan: Plan, experience: Experience) -> Exit | None:
     """The exit code if the ablation can't go on, once stderr has been told."""
     if experience.stopped in ("interrupted", "failed"):
-        tell(f"{experience.message}; what was done is kept. To go on: {_go_on(plan)}")
+        tell(NAME, f"{experience.message}; what was done is kept. To go on: {_go_on(plan)}")
         return Exit.INTERRUPTED if experience.stopped == "interrupted" else Exit.LM
     if experience.stopped == "budget" and not experience.attempts:
-        tell(f"{experience.message} before anything was done")
+        tell(NAME, f"{experience.message} before anything was done")
         return Exit.LM
     if experience.stopped == "budget":
-        tell(f"{experience.message}; its figures are of what was done")
+        tell(NAME, f"{experience.message}; its figures are of what was done")
     return None
 
 
@@ -285,11 +285,6 @@ def _print_figures(model: str, methods: Mapping[str, Mapping[str, Any]]) -> None
 
 def _go_on(plan: Plan) -> str:
     return f"python -m {NAME} --resume {plan.id}"
-
-
-def tell(message: str) -> None:
-    """Says something on stderr, under the command's name."""
-    print(f"{NAME}: {message}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import shlex
 import sys
 from collections.abc import Sequence
@@ -15,15 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline import options, output
-from pipeline.errors import Exit, UsageError, start
+from pipeline.errors import Exit, UsageError, start, tell
 
 if TYPE_CHECKING:
     import dspy
 
     from optimizers import Experience
     from pipeline.agent import GuardianMode
-    from pipeline.earlier import Request, Resumed
-    from pipeline.job import LMs
+    from pipeline.earlier import Finished, Request, Resumed
+    from pipeline.job import Done, LMs
     from pipeline.proposer import ProposerKind
 
 NAME = "pipeline.compile"
@@ -116,7 +117,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.job import LMs
     from pipeline.lm import make_lm
 
+    logging.getLogger("optimizers").addHandler(logging.NullHandler())  # what it logs is told at the end
     resumed = _resume(args, options.given(parser, argv)) if args.resume else None
+    if resumed and resumed.finished:
+        return _already(args, resumed, resumed.finished)
     request = resumed.request if resumed else _load(args)
     lm = make_lm(args.lm, args.api_base, **options.of_lm(args))
     reflection = _reflection_lm(args)
@@ -168,27 +172,45 @@ def _resume(args: Arguments, given: set[str]) -> Resumed:
     return resumed
 
 
-def _run(args: Arguments, request: Request, lms: LMs, resumed: Resumed | None, command: str) -> int:
-    from rich.console import Console
+def _already(args: Arguments, resumed: Resumed, finished: Finished) -> int:
+    """Tells how a run ended that there is nothing left to do for; its record is left as it is."""
+    from pipeline import store
+    from pipeline.job import Done, program_path
 
+    with store.run_at_work(resumed.run_id):
+        path = Path(args.output) if args.output else program_path(args, resumed.run_id)
+        output.write(path, finished.program)
+    tell(NAME, f"run {resumed.run_id} had already finished; nothing was asked, and its record is as it was")
+    _show(args, Done(finished.experience, resumed.run_id, path), resumed.name)
+    return Exit.OK if finished.experience.solved else Exit.NO
+
+
+def _run(args: Arguments, request: Request, lms: LMs, resumed: Resumed | None, command: str) -> int:
     from pipeline.job import begin
     from pipeline.metrics import counted
-    from pipeline.summary import as_json, print_summary
 
     levels = f"m={args.granularity} " if args.optimizer == "adaptive" else ""
     tasks = counted(len(request.tasks), "task")
     name = resumed.name if resumed else f"{args.optimizer} {levels}{tasks} {args.lm}"
     drawn = f"{args.samples} samples at each temperature of {', '.join(map(str, args.temperatures))}"
-    tell(f"{tasks}, {lms.solving.model}, {drawn}, seed {args.seed}")
+    tell(NAME, f"{tasks}, {lms.solving.model}, {drawn}, seed {args.seed}")
     with begin(args, request, lms, name, {"command": f"python -m {NAME} {command}"}, resumed) as job:
         on_record = f"goes on, with {job.answers_on_record:,} answers on record" if resumed else "begins"
-        tell(f"run {job.run_id} {on_record}; should it break off: {_go_on(job.run_id)}")
+        tell(NAME, f"run {job.run_id} {on_record}; should it break off: {_go_on(job.run_id)}")
         done = job.run(Path(args.output) if args.output else None)
+    _show(args, done, name)
+    return _end(done.experience, done.run_id)
+
+
+def _show(args: Arguments, done: Done, name: str) -> None:
+    from rich.console import Console
+
+    from pipeline.summary import as_json, print_summary
+
     if args.json:
         print(json.dumps(as_json(done.experience, done.run_id, done.program)))
     else:
         print_summary(done.experience, name, done.program, Console(width=None if sys.stdout.isatty() else 120))
-    return _end(done.experience, done.run_id)
 
 
 def _end(experience: Experience, run_id: str) -> Exit:
@@ -197,24 +219,19 @@ def _end(experience: Experience, run_id: str) -> Exit:
 
     total = TokenCount.sum(experience.tokens.values())
     if total.truncated:
-        tell(f"{total.truncated:,} of {total.calls:,} answers were cut off; --max-tokens gives them more room")
+        tell(NAME, f"{total.truncated:,} of {total.calls:,} answers were cut off; --max-tokens gives them more room")
     match experience.stopped:
         case "interrupted" | "failed":
-            tell(f"{experience.message}; what was done is kept, see above. To go on: {_go_on(run_id)}")
+            tell(NAME, f"{experience.message}; what was done is kept, see above. To go on: {_go_on(run_id)}")
             return Exit.INTERRUPTED if experience.stopped == "interrupted" else Exit.LM
         case "budget" if not experience.attempts:
-            tell(f"{experience.message} before anything was done")
+            tell(NAME, f"{experience.message} before anything was done")
             return Exit.LM
     return Exit.OK if experience.solved else Exit.NO
 
 
 def _go_on(run_id: str) -> str:
     return f"python -m {NAME} --resume {run_id[:8]}"
-
-
-def tell(message: str) -> None:
-    """Says something on stderr, under the command's name."""
-    print(f"{NAME}: {message}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +27,10 @@ if TYPE_CHECKING:
 
 VERSION = 1
 ID_PREFIX = 6
+"""Characters from which on a text may stand for a run by the beginning of its id."""
+
+OWN_ENDS = ("solved", "exhausted")
+"""What has stopped a run that no budget, fault or person did."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,37 @@ class Request:
 
 @dataclass(frozen=True)
 class Resumed:
-    """A run that broke off, and what it was asked to do."""
+    """A run to go on with, what it was asked to do, and how it ended if there is nothing left to do."""
 
     run_id: str
     name: str
     request: Request
+    finished: Finished | None = None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a run ended that came to its own end: its experience, and the text of the compiled program."""
+
+    experience: Experience
+    program: str
+
+
+def all_runs(client: MlflowClient, experiment: str) -> list[Run]:
+    """The runs that are not an iteration of another, the latest first."""
+    runs, token = [], None
+    while True:
+        page = client.search_runs([experiment], order_by=["attributes.start_time DESC"], page_token=token)
+        runs += [run for run in page if "mlflow.parentRunId" not in run.data.tags]
+        token = page.token
+        if not token:
+            return runs
+
+
+def stands_for(text: str, run: Run) -> bool:
+    """Whether a text is the run's id, or the beginning of its id or of its name."""
+    by_id = len(text) >= ID_PREFIX and run.info.run_id.startswith(text)
+    return bool(text) and (by_id or str(run.info.run_name).startswith(text))
 
 
 def open_run(text: str) -> Resumed:
@@ -103,14 +132,20 @@ def open_run(text: str) -> Resumed:
         request = Request.from_json(found)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"--resume: the run {_shown(run)} has a broken request.json; start anew: {error}") from None
-    return Resumed(run.info.run_id, str(run.info.run_name), request)
+    return Resumed(run.info.run_id, str(run.info.run_name), request, _finished(client, run))
+
+
+def _finished(client: MlflowClient, run: Run) -> Finished | None:
+    if run.info.status != "FINISHED" or run.data.tags.get("stopped") not in OWN_ENDS:
+        return None
+    found, program = (_artifact(client, run.info.run_id, name) for name in ("experience.json", "compiled.json"))
+    return Finished(_experience(json.loads(found)), program) if found and program else None
 
 
 def attempts(client: MlflowClient, run_id: str) -> AttemptLog:
     """All attempts on record of a run, those of its validation included, iteration by iteration."""
     from optimizers import Attempt, AttemptLog
 
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     folders = [item.path for item in client.list_artifacts(run_id) if item.path in ("iterations", "validation")]
     log = AttemptLog()
     with tempfile.TemporaryDirectory() as scratch:
@@ -198,7 +233,6 @@ def _experience(content: Mapping[str, Any]) -> Experience:
 
 def _artifact(client: MlflowClient, run_id: str, name: str) -> str | None:
     """The text of an artifact, if there is one of the name."""
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     if name not in [item.path for item in client.list_artifacts(run_id)]:
         return None
     with tempfile.TemporaryDirectory() as scratch:
@@ -206,13 +240,8 @@ def _artifact(client: MlflowClient, run_id: str, name: str) -> str | None:
 
 
 def _find(client: MlflowClient, experiment: str, text: str, option: str = "--resume", files: bool = False) -> Run:
-    runs: list[Run] = []
-    token: str | None = ""
-    while token is not None:
-        page = client.search_runs([experiment], order_by=["attributes.start_time DESC"], page_token=token or None)
-        runs += [run for run in page if "mlflow.parentRunId" not in run.data.tags]
-        token = page.token or None
-    found = [run for run in runs if text and _stands_for(text, run)]
+    runs = all_runs(client, experiment)
+    found = [run for run in runs if stands_for(text, run)]
     if len(found) == 1:
         return found[0]
     told = ", ".join(_shown(run) for run in (found or runs)[:5])
@@ -220,11 +249,6 @@ def _find(client: MlflowClient, experiment: str, text: str, option: str = "--res
         raise UsageError(f"{option}: {text!r} stands for {len(found)} runs; give the id of one: {told}")
     what = "run or file" if files else "run"
     raise UsageError(f"{option}: there is no {what} {text!r}; the latest runs are {told or 'none'}")
-
-
-def _stands_for(text: str, run: Run) -> bool:
-    by_id = len(text) >= ID_PREFIX and run.info.run_id.startswith(text)
-    return by_id or str(run.info.run_name).startswith(text)
 
 
 def _shown(run: Run) -> str:

@@ -62,17 +62,21 @@ def run_command(name: str, main: Callable[[Sequence[str] | None], int], argv: Se
         code = main(argv)
         sys.stdout.flush()
     except PipelineError as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        tell(name, error)
         return error.exit_code
     except KeyboardInterrupt as interrupt:
-        message = str(interrupt) or "interrupted"
-        print(f"{name}: {message}", file=sys.stderr)
+        tell(name, str(interrupt) or "interrupted")
         return Exit.INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output (`| head`) has seen enough; Python would complain once more at its own exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     return code
+
+
+def tell(name: str, message: object) -> None:
+    """Says something on stderr, under a command's name."""
+    print(f"{name}: {message}", file=sys.stderr)
 
 
 def start(name: str, main: Callable[[Sequence[str] | None], int]) -> NoReturn:

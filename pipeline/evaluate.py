@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline import asking, options, output
-from pipeline.errors import Exit, start
+from pipeline.errors import Exit, start, tell
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     tasks = load_tasks(args.tasks)
     asked = asking.make(args)
-    tell(f"{counted(len(tasks), 'task')}, program {args.program}, {asked.lm.model}, seed {args.seed}")
+    tell(NAME, f"{counted(len(tasks), 'task')}, program {args.program}, {asked.lm.model}, seed {args.seed}")
     command = shlex.join(sys.argv[1:] if argv is None else argv)
     experience, run_id = _evaluate(args, asked, tasks, command)
     result = figures(experience, tasks) | {"program": args.program, "lm": asked.lm.model, "run_id": run_id}
@@ -236,17 +236,12 @@ def _cells(score: dict[str, Any], ks: Sequence[str]) -> tuple[str, ...]:
 def _end(experience: Experience) -> Exit:
     """The exit code, once stderr has been told what is not as it should be."""
     if experience.stopped in ("interrupted", "failed"):
-        tell(f"{experience.message}; the figures above are of what was done. {asking.GO_ON}")
+        tell(NAME, f"{experience.message}; the figures above are of what was done. {asking.GO_ON}")
         return Exit.INTERRUPTED if experience.stopped == "interrupted" else Exit.LM
     if experience.stopped == "budget":
-        tell(f"{experience.message}; the figures above are of what was done")
+        tell(NAME, f"{experience.message}; the figures above are of what was done")
         return Exit.OK if experience.attempts else Exit.LM
     return Exit.OK
-
-
-def tell(message: str) -> None:
-    """Says something on stderr, under the command's name."""
-    print(f"{NAME}: {message}", file=sys.stderr)
 
 
 if __name__ == "__main__":

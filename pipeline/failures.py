@@ -61,6 +61,7 @@ class Failures:
             lines[0] += f"; {counted(self.without_answer, 'request')} got none: {self.reason}"
         if answers:
             lines.append(f"  they fail at: {_counts(self.stages)}")
+        if self.diagnostics and self.diagnostics != self.stages:  # where a stage has one code of its own name
             lines.append(f"  most common:  {_counts(dict(list(self.diagnostics.items())[:5]))}")
         for failure in self.best:
             times = f", drawn {failure.count} times" if failure.count > 1 else ""

@@ -8,13 +8,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline import asking, options, output
-from pipeline.errors import Exit, UsageError, start
+from pipeline.errors import Exit, UsageError, start, tell
 from pipeline.paths import shown
 
 if TYPE_CHECKING:
@@ -106,12 +105,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.search import search as draw
 
     drawn = len(args.temperatures) * args.samples
-    tell(f"{counted(len(tasks), 'task')}, {asked.lm.model}, program {args.program}, up to {drawn} answers a task")
+    tell(NAME, f"{counted(len(tasks), 'task')}, {asked.lm.model}, program {args.program}, up to {drawn} answers a task")
     sampling = Sampling(args.samples, args.temperatures, asked.threads, args.seed)
     with asking.working(asked.lm, args.verdict_cache) as metric:
         asked.agent.judge.metric = metric
         sampler, limits = Sampler(metric, sampling), asking.budget(args)
-        search = draw(asked.agent, tasks, sampler, lambda name: tell(f"{name}: verified"), limits)
+        search = draw(asked.agent, tasks, sampler, lambda name: tell(NAME, f"{name}: verified"), limits)
     found = {task.name: search.found(task.name) for task in tasks}
     impls = {name: str(answer.outputs["impl"]) if answer else None for name, answer in found.items()}
     written = {task.name: _write(task, impls[task.name], files[task.name]) for task in tasks}
@@ -141,13 +140,14 @@ def _synthesize(args: Arguments, tasks: Sequence[Task], files: dict[str, list[Pa
     default = Budget()
     seconds = args.max_minutes * 60 if args.max_minutes else default.seconds
     budget = Budget(seconds, args.max_candidates or default.candidates, default.numbers)
-    tell(f"classical synthesis, tasks: {len(tasks)}, up to {seconds:g} s and {budget.candidates:,} candidates a task")
+    bounds = f"up to {seconds:g} s and {budget.candidates:,} candidates a task"
+    tell(NAME, f"classical synthesis, tasks: {len(tasks)}, {bounds}")
     outcomes: dict[str, Outcome] = {}
     stopped = False
     try:
         for task, outcome in session.search_all(tasks, budget, min(options.cores(), len(tasks))):
             outcomes[task.name] = outcome
-            tell(f"{task.name}: {'verified' if outcome.impl else 'nothing found'}")
+            tell(NAME, f"{task.name}: {'verified' if outcome.impl else 'nothing found'}")
     except TaskError as error:
         raise UsageError(str(error)) from None
     except KeyboardInterrupt:
@@ -161,7 +161,7 @@ def _synthesize(args: Arguments, tasks: Sequence[Task], files: dict[str, list[Pa
             "\n\n".join(results.told(task.name, outcomes.get(task.name), written.get(task.name, ())) for task in tasks)
         )
     if stopped:
-        tell("interrupted; what was verified is kept, see above")
+        tell(NAME, "interrupted; what was verified is kept, see above")
         return Exit.INTERRUPTED
     return Exit.OK if all(outcome.impl for outcome in outcomes.values()) else Exit.NO
 
@@ -246,16 +246,11 @@ def _end(tasks: Sequence[Task], search: Search) -> Exit:
     """The exit code, once stderr has been told what is not as it should be."""
     solved = all(search.found(task.name) for task in tasks)
     if search.stopped == "budget":
-        tell(f"{search.message}; what was verified is kept, see above")
+        tell(NAME, f"{search.message}; what was verified is kept, see above")
     elif search.stopped:
-        tell(f"{search.message}; what was verified is kept, see above. {asking.GO_ON}")
+        tell(NAME, f"{search.message}; what was verified is kept, see above. {asking.GO_ON}")
         return Exit.INTERRUPTED if search.stopped == "interrupted" else Exit.LM
     return Exit.OK if solved else Exit.NO
-
-
-def tell(message: str) -> None:
-    """Says something on stderr, under the command's name."""
-    print(f"{NAME}: {message}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ class Job:
         with ProgressDisplay(console, self.args.samples) as display:
             compiled = self._compile([display, self.recorder])
         experience: Experience = compiled.experience
-        program = output or _new_program_path(self.args, self.run_id)
+        program = output or program_path(self.args, self.run_id)
         try:
             with dspy.context(lm=self.lms.solving):
                 save_program(compiled, program, _metadata(experience, self.run_id))
@@ -187,7 +187,8 @@ def _metadata(experience: Experience, run_id: str) -> dict[str, object]:
     return {"run_id": run_id, "solved": rates, "unsolved": list(experience.unsolved), "settings": experience.settings}
 
 
-def _new_program_path(args: argparse.Namespace, run_id: str) -> Path:
+def program_path(args: argparse.Namespace, run_id: str) -> Path:
+    """Where a run's compiled program goes if no other place is named."""
     from pipeline import store
 
     return store.folder() / "programs" / f"{args.optimizer}-{args.lm.replace('/', '-')}-{run_id[:8]}.json"

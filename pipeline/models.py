@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import shutil
 import tempfile
 import warnings
@@ -87,7 +86,6 @@ def fetched(address: str) -> Iterator[Path]:
         UsageError: there is no such model, or it is no compiled program.
     """
     store.open_store()
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     from mlflow.artifacts import download_artifacts
     from mlflow.exceptions import MlflowException
 

@@ -22,6 +22,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SIZE_INCHES = (8.0, 5.0)
 DOTS_PER_INCH = 150
+INSIDE = 4
+"""Series up to which a legend has room among the curves."""
+LEGEND_ROW_INCHES = 0.27
 # Where a label may stand beside its point, in points, the nearest place first.
 _OFFSETS = sorted(
     ((x, y) for y in (12, -22, 28, -38, 44, -54, 60) for x in (0, 34, -34, 64, -64)),
@@ -54,7 +57,7 @@ def learning_curve(curves: Mapping[str, Sequence[Point]], samples: int, path: Pa
         )
     axes.set_xlabel("prompt tokens per task")
     axes.set_ylabel(f"pass@{samples} (% of tasks)")
-    axes.set_title("Learning curve: iteration, demonstrations and cycle at each point")
+    axes.set_title("Learning curve: at each point the iteration and what it was shown")
     axes.margins(x=0.1)
     if len({point.tokens for points in curves.values() for point in points}) == 1:
         axes.set_xlim(0, 2 * next(iter(curves.values()))[0].tokens or 1)
@@ -67,7 +70,7 @@ def learning_curve(curves: Mapping[str, Sequence[Point]], samples: int, path: Pa
 
 def pass_at_k(curves: Mapping[str, Sequence[float]], path: Path) -> None:
     """Draws pass@k over k into a PNG; each curve holds pass@1, pass@2, … from 0 to 1."""
-    _, axes = figure_axes = _axes()
+    figure, axes = _axes()
     for index, (name, values) in enumerate(curves.items()):
         axes.plot(
             range(1, len(values) + 1),
@@ -85,8 +88,19 @@ def pass_at_k(curves: Mapping[str, Sequence[float]], path: Path) -> None:
     axes.set_xlabel("k (answers drawn per task)")
     axes.set_ylabel("pass@k (% of tasks)")
     axes.set_title("Chance that one of k answers is right")
-    _finish(axes, series=len(curves))
-    figure_axes[0].savefig(path)
+    few = len(curves) <= INSIDE
+    _finish(axes, series=len(curves) if few else 0)
+    if not few:
+        legend_below(figure, list(curves))
+    figure.savefig(path)
+
+
+def legend_below(figure: Figure, names: Sequence[str]) -> None:
+    """A legend under the axes, for which the figure grows: however many its rows, they take nothing from the axes."""
+    columns = max(1, 90 // (8 + max(map(len, names))))
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + LEGEND_ROW_INCHES * ((len(names) - 1) // columns))
+    figure.legend(loc="outside lower center", ncols=columns, fontsize=12, frameon=False)
 
 
 def _axes() -> tuple[Figure, Axes]:

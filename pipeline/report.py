@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from pipeline import output
-from pipeline.errors import Exit, UsageError, start
+from pipeline.errors import Exit, UsageError, start, tell
 from pipeline.options import Parser, add_json
 from pipeline.paths import shown
 
@@ -18,7 +19,9 @@ examples:
   python -m pipeline.report -o report
   python -m pipeline.report 4f2a9c81 'none 26 tasks' -o report      an id or its beginning, the beginning of a name
 
-exit codes: 0 the page is written, 2 a bad option, no such run, or one without recorded answers"""
+a run without recorded answers is left out, and named on stderr
+
+exit codes: 0 the page is written, 2 a bad option, no such run, or none with recorded answers"""
 
 
 class Arguments(argparse.Namespace):
@@ -59,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.reporting import page
     from pipeline.reporting.record import read_runs
 
-    runs = read_runs(args.run)
+    runs = read_runs(args.run, skip=partial(tell, NAME))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files = page.write(runs, folder)

@@ -39,6 +39,7 @@ SETTINGS = {
     # MLflow looks prices up on the network through LiteLLM, and reports its use, unless told not to.
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # where a command's JSON goes
     # A server that is away is told of after a minute; MLflow's own tries would make it an hour.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",

@@ -15,9 +15,10 @@ Artifacts of the parent:
     experience.json, compiled.json          the record that a run can go on from, and the compiled program
 
 The program is logged as a model, too (`pipeline.models`). An iteration's metrics are logged once, when it is whole;
-those called `total_…` are the run's at its end, with the number of its samples as step. A run that broke off is gone on
-with in the same run: what is on record already is neither logged nor written again. Where the store fails, the run
-ends, and what was sampled waits in a folder of the run's own until a command puts it on record (`pipeline.store`).
+those called `total_…` are the run's at its end; their step is the number of its samples, and of the requests of one of
+DSPy's optimizers before them. A run that broke off is gone on with in the same run: what is on record already is
+neither logged nor written again. Where the store fails, the run ends, and what was sampled waits in a folder of the
+run's own until a command puts it on record (`pipeline.store`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted
+from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted, TokenCount
 from pipeline import earlier, models, pictures, store
 from pipeline.curves import final_counts, learning_points, pass_at_k_curve, title
 from pipeline.errors import RecordError, UsageError
@@ -114,7 +115,7 @@ def _new_run(client: Any, experiment: str, name: str, params: Mapping[str, objec
     tags = {
         "mlflow.source.name": Path(sys.argv[0]).name,
         "mlflow.source.type": "LOCAL",
-        "mlflow.user": getpass.getuser(),
+        "mlflow.user": _user(),
         **{key: str(params[key])[:5000] for key in AS_TAGS if key in params},
     }
     run_id: str = client.create_run(experiment, run_name=name, tags=tags).info.run_id
@@ -236,7 +237,8 @@ class Recorder(BaseObserver):
                 self._client.log_text(self.run_id, dump_task(solved), f"solutions/{entry.task_key}.yaml")
         text = json.dumps(experience.to_dict(attempts=False), indent=1)
         self._client.log_text(self.run_id, text, "experience.json")
-        self._log_metrics(self.run_id, of_run(experience), step=len(experience.attempts))
+        before = TokenCount.sum(experience.overhead.values()).calls
+        self._log_metrics(self.run_id, of_run(experience), step=before + len(experience.attempts))
         self._client.set_tag(self.run_id, "mlflow.note.content", describe(experience))
         self._client.set_tag(self.run_id, "stopped", experience.stopped)
         self._status = ENDED.get(experience.stopped, "FINISHED")
@@ -268,7 +270,7 @@ class Recorder(BaseObserver):
             if self._client.get_run(run_id).data.params:
                 return run_id
         else:
-            tags = {"mlflow.parentRunId": self.run_id, "mlflow.user": getpass.getuser()}
+            tags = {"mlflow.parentRunId": self.run_id, "mlflow.user": _user()}
             run_id = str(self._client.create_run(self._experiment, run_name=name, tags=tags).info.run_id)
         params = {
             "iteration": event.index + 1,
@@ -332,10 +334,17 @@ def _line(attempt: Attempt) -> str:
 
 
 def run_name(index: int, label: str) -> str:
-    """A nested run's name, `03 HM`: its iteration, counted from 1, and the levels of its demonstrations."""
+    """A nested run's name, `03 HM`, `01 bootstrap`: its iteration, counted from 1, and what it tries."""
     levels = label.partition("_")[0]
     return f"{index + 1:02d} {levels}" if index >= 0 else levels
 
 
 def _place(name: str, index: int) -> str:
     return f"{'iterations' if index >= 0 else 'validation'}/{name.replace(' ', '_')}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # as in a container that runs under a number without a name
+        return "unknown"

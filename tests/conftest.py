@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Read when the libraries are imported, hence here and not in a fixture.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
@@ -20,11 +20,18 @@ os.environ["DSPY_CACHEDIR"] = tempfile.mkdtemp(prefix="dspy-cache-")
 atexit.register(shutil.rmtree, os.environ["DSPY_CACHEDIR"], ignore_errors=True)
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ.pop("MLFLOW_TRACKING_URI", None)
+# A proxy does not know the servers that tests start on this machine.
+for name in ("http_proxy", "https_proxy", "all_proxy"):
+    os.environ.pop(name, None)
+    os.environ.pop(name.upper(), None)
 
 # A shell's background job inherits that Ctrl-C is ignored, and tests of interrupts would have none.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
+# Examples that are made slowly tell of a busy machine, not of a fault.
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("repeatable")
 
 

@@ -34,8 +34,7 @@ def learning_curves(runs: Sequence[RecordedRun], path: Path) -> None:
     figure = Figure(figsize=SIZE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
     axes = figure.add_subplot()
     _draw_curves(axes, {run.label: run for run in runs})
-    columns = max(1, 90 // (8 + max(len(run.label) for run in runs)))
-    figure.legend(loc="outside lower center", ncols=columns, fontsize=12, frameon=False)
+    pictures.legend_below(figure, [run.label for run in runs])
     figure.savefig(path)
 
 

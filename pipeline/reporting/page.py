@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from pipeline.reporting.record import RecordedRun
 PAGE = "index.html"
 PASS_AT_K = "pass_at_k.png"
 OVERVIEW = (
-    "run", "optimizer", "status", "iterations", "answers", "tasks", "solved", "pass_at_1", "pass_at_8", "pass_at_n",
+    "run", "status", "tasks", "samples", "solved", "pass_at_1", "pass_at_8", "pass_at_n", "iterations", "answers",
     "prompt_tokens_per_task",
 )  # fmt: skip
 _CODE = HtmlFormatter(nowrap=True, style="friendly")
@@ -35,7 +35,10 @@ class Shown:
 
 @dataclass(frozen=True)
 class Pictures:
-    """The pictures' files: a learning curve a run; all runs' together, unless a picture by granularity has them all."""
+    """The pictures' files: a learning curve a run; all runs' together, unless a picture by granularity has them all.
+
+    A run of one iteration, a mere point, has no curve of its own.
+    """
 
     curves: dict[str, str]
     compared: str | None
@@ -90,7 +93,8 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         code_css=_CODE.get_style_defs("pre"),
         runs=runs,
-        overview=show(_columns(written["runs"], OVERVIEW), 3),
+        overview=_overview(written["runs"]),
+        remarks=remarks(runs),
         diversity=shown(written["table1_diversity"], 2),
         classes=shown(tables.class_layout(runs), 3),
         groups=shown(tables.group_layout(runs), 2),
@@ -106,6 +110,8 @@ def _draw(runs: Sequence[RecordedRun], folder: Path) -> Pictures:
     """Draws the pictures; several runs have a learning curve each, and one picture together."""
     curves = {}
     for number, run in enumerate(runs, start=1):
+        if len(run.iterations) == 1:
+            continue
         curves[run.label] = f"learning_curve_{number}.png" if len(runs) > 1 else "learning_curve.png"
         figures.learning_curve(run, folder / curves[run.label])
     figures.pass_at_k(runs, folder / PASS_AT_K)
@@ -119,6 +125,40 @@ def _draw(runs: Sequence[RecordedRun], folder: Path) -> Pictures:
         compared = "learning_curves.png"
         figures.learning_curves(runs, folder / compared)
     return Pictures(curves, compared, granularity)
+
+
+def remarks(runs: Sequence[RecordedRun]) -> list[str]:
+    """What keeps the runs' figures from being compared as they stand: other tasks, other numbers of samples."""
+    told = []
+    tasks = _alike(runs, lambda run: (tuple(run.tasks), run.params.get("task_set_digest")))
+    if len(tasks) > 1:
+        shared = len(set.intersection(*(set(run.tasks) for run in runs)))
+        sets = "; ".join(f"{len(alike[0].tasks)} in {_names_of(alike)}" for alike in tasks)
+        told.append(f"Not the same tasks: {sets}. In all of these runs: {shared}.")
+    samples = _alike(runs, lambda run: run.samples)
+    if len(samples) > 1:
+        numbers = "; ".join(f"{alike[0].samples} in {_names_of(alike)}" for alike in samples)
+        told.append(f"Not the same number of samples a task and temperature, the n of pass@n: {numbers}.")
+    return told
+
+
+def _alike(runs: Sequence[RecordedRun], key: Callable[[RecordedRun], object]) -> list[list[RecordedRun]]:
+    groups: dict[object, list[RecordedRun]] = {}
+    for run in runs:
+        groups.setdefault(key(run), []).append(run)
+    return list(groups.values())
+
+
+def _names_of(runs: Sequence[RecordedRun]) -> str:
+    return " and ".join(run.label for run in runs) if len(runs) < 3 else f"{runs[0].label} and {len(runs) - 1} others"
+
+
+def _overview(runs: tables.Table) -> Shown:
+    """The runs' table as the page shows it; how they ended only where one has not come to an end."""
+    status = runs.head.index("status")
+    dull = all(row[status] == "FINISHED" for row in runs.rows)
+    names = [name for name in OVERVIEW if name != "status" or not dull]
+    return show(_columns(runs, names), 1 if dull else 2)
 
 
 def _tasks(runs: Sequence[RecordedRun]) -> Iterator[tuple[str, list[TaskEntry]]]:

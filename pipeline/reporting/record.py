@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
@@ -25,6 +24,7 @@ from optimizers import Attempt, TaskCount, TokenCount
 from optimizers.selection import level_label
 from pipeline import store
 from pipeline.domain import code_length
+from pipeline.earlier import ID_PREFIX, all_runs, stands_for
 from pipeline.errors import UsageError
 from pipeline.reporting import measures
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from step_runtime.task import Task
 
-ID_PREFIX = 6
-"""Characters from which on a text may stand for a run by the beginning of its id."""
 TELLING = {
     "optimizer": "{}", "lm": "{}", "guardian": "guardian {}", "proposer": "{}", "refine": "refined {} times",
     "no_ir": "bare {}", "granularity": "m = {}",
@@ -52,7 +50,7 @@ class Iteration:
 
     Attributes:
         index: from 0.
-        label: `None`, `H_1`, `HM_2`, …
+        label: `None`, `H_1`, `HM_2`, …, or the name of one of DSPy's optimizers.
         attempts: in the algorithm's order.
         solved: names of the tasks solved here for the first time.
         score: over all tasks of the run, each with the counts of the iteration that solved it.
@@ -131,20 +129,33 @@ class RecordedRun:
         return {name: iteration.index for iteration in self.iterations for name in iteration.solved}
 
 
-def read_runs(wanted: Sequence[str]) -> list[RecordedRun]:
-    """The runs that the texts stand for, by their options, then by time; without any text, the latest run.
+def read_runs(wanted: Sequence[str], skip: Callable[[str], None] | None = None) -> list[RecordedRun]:
+    """The runs that the texts stand for, by their options, then by time; without any text, the latest with answers.
 
     Args:
         wanted: ids, beginnings of ids (6 characters or more) or of names, which may stand for several runs.
+        skip: told in words of each run that has no answers, where others have; None: such a run is an error.
 
     Raises:
-        UsageError: a text stands for no run, or a run has nothing to report.
+        UsageError: a text stands for no run, or there is nothing to report.
     """
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     client, experiment = store.open_store()
-    runs = sorted(_chosen(_all_runs(client, experiment), wanted), key=_place)
-    labels = _labels(runs)
-    return [_read(client, run, label) for run, label in zip(runs, labels, strict=True)]
+    found: list[RecordedRun] = []
+    empty: list[str] = []
+    for run in _chosen(all_runs(client, experiment), wanted):
+        if read := _read(client, run):
+            found.append(read)
+        else:
+            empty.append(f"the run {run.info.run_name!r} ({run.info.run_id}) has no recorded answers")
+        if found and not wanted:
+            break
+    if empty and not (found and skip):
+        raise UsageError(f"{empty[0]}; nothing to report")
+    if skip:
+        for told in empty:
+            skip(f"left out: {told}")
+    runs = sorted(found, key=_place)
+    return [replace(run, label=label) for run, label in zip(runs, _labels(runs), strict=True)]
 
 
 def replay(
@@ -194,26 +205,15 @@ def with_cycles(iterations: Sequence[Iteration], granularity: int) -> tuple[Iter
     return tuple(labelled)
 
 
-def _all_runs(client: MlflowClient, experiment: str) -> list[Run]:
-    """The runs that are not an iteration of another, the latest first."""
-    runs, token = [], None
-    while True:
-        page = client.search_runs([experiment], order_by=["attributes.start_time DESC"], page_token=token)
-        runs += [run for run in page if "mlflow.parentRunId" not in run.data.tags]
-        token = page.token
-        if not token:
-            return runs
-
-
 def _chosen(runs: Sequence[Run], wanted: Sequence[str]) -> list[Run]:
     if not wanted:
         recorded = [run for run in runs if run.data.metrics]
         if not recorded:
             raise UsageError("no run is recorded yet; make one: python -m pipeline.compile --optimizer adaptive")
-        return recorded[:1]
+        return recorded
     chosen: dict[str, Run] = {}
     for text in wanted:
-        matching = [run for run in runs if text and _stands_for(text, run)]
+        matching = [run for run in runs if stands_for(text, run)]
         if not matching:
             latest = ", ".join(f"{run.info.run_name!r} ({run.info.run_id[: ID_PREFIX + 2]})" for run in runs[:3])
             raise UsageError(f"{text}: no such run; the latest are {latest or 'none'}")
@@ -221,15 +221,10 @@ def _chosen(runs: Sequence[Run], wanted: Sequence[str]) -> list[Run]:
     return list(chosen.values())
 
 
-def _stands_for(text: str, run: Run) -> bool:
-    by_id = len(text) >= ID_PREFIX and run.info.run_id.startswith(text)
-    return by_id or str(run.info.run_name).startswith(text)
-
-
-def _place(run: Run) -> tuple[list[str], int, int]:
+def _place(run: RecordedRun) -> tuple[list[str], int, datetime]:
     """Runs that differ in granularity alone stand beside each other, by granularity."""
-    told = [run.data.params.get(key, "") for key in TELLING if key != "granularity"]
-    return told, _granularity(run.data.params), run.info.start_time
+    told = [run.params.get(key, "") for key in TELLING if key != "granularity"]
+    return told, _granularity(run.params), run.started
 
 
 def _granularity(params: Mapping[str, str]) -> int:
@@ -237,13 +232,13 @@ def _granularity(params: Mapping[str, str]) -> int:
     return int(m) if m.isdigit() else 3
 
 
-def _labels(runs: Sequence[Run]) -> list[str]:
+def _labels(runs: Sequence[RecordedRun]) -> list[str]:
     """A short label a run: optimizer and LM where the page has several, then only what else tells equal ones apart."""
     if len(runs) == 1:
-        return [str(runs[0].info.run_name)]
+        return [runs[0].name]
     labels: list[tuple[str, ...]] = [()] * len(runs)
     for key, words in TELLING.items():
-        values = [run.data.params.get(key) for run in runs]
+        values = [run.params.get(key) for run in runs]
         rivals: dict[tuple[str, ...], set[str]] = {}
         for label, value in zip(labels, values, strict=True):
             rivals.setdefault(() if key in ALWAYS_TOLD else label, set()).update([value] if value is not None else [])
@@ -251,15 +246,16 @@ def _labels(runs: Sequence[Run]) -> list[str]:
             contested = len(rivals[() if key in ALWAYS_TOLD else labels[place]]) > 1
             if contested and value is not None:
                 labels[place] += (words.format(PurePath(value).stem if key == "program" else value),)
-    joined = [", ".join(label) or str(run.info.run_name) for label, run in zip(labels, runs, strict=True)]
+    joined = [", ".join(label) or run.name for label, run in zip(labels, runs, strict=True)]
     repeated = Counter(joined)
     return [
-        f"{label} ({run.info.run_id[:ID_PREFIX]})" if repeated[label] > 1 else label
+        f"{label} ({run.run_id[:ID_PREFIX]})" if repeated[label] > 1 else label
         for run, label in zip(runs, joined, strict=True)
     ]
 
 
-def _read(client: MlflowClient, run: Run, label: str) -> RecordedRun:
+def _read(client: MlflowClient, run: Run) -> RecordedRun | None:
+    """The run, its label its name; None if it has no answers."""
     from mlflow.exceptions import MlflowException
 
     run_id, params = run.info.run_id, run.data.params
@@ -275,7 +271,7 @@ def _read(client: MlflowClient, run: Run, label: str) -> RecordedRun:
         remembered = _tasks(folder / "solutions")
         inherited = _inherited(folder / "experience.json", tasks, attempts.values())
     if not any(attempts.values()) or not tasks:
-        raise UsageError(f"the run {run.info.run_name!r} ({run_id}) has no recorded answers; nothing to report")
+        return None
     names = measures.in_group_order(tasks)
     iterations, counts = replay(attempts, levels, names, inherited, before)
     iterations = with_cycles(iterations, _granularity(params))
@@ -283,7 +279,7 @@ def _read(client: MlflowClient, run: Run, label: str) -> RecordedRun:
     return RecordedRun(
         run_id=run_id,
         name=str(run.info.run_name),
-        label=label,
+        label=str(run.info.run_name),
         status=run.info.status,
         started=datetime.fromtimestamp(run.info.start_time / 1000, UTC),
         params=params,

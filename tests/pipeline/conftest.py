@@ -1,15 +1,27 @@
-"""A store of its own for every test of the pipeline."""
+"""What tests of the pipeline share: a store of their own, an LM that answers by script, and tasks for it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
 
 from optimizers import Experience
 from pipeline.tracking import recorded
+from tests.pipeline.answering import Engine, use, write_tasks
 from tests.pipeline.scripted import learn, tasks
+
+
+@pytest.fixture(scope="session", autouse=True)
+def workers_start_fast() -> None:
+    """A process has one server that forks its workers: whoever comes first, it imports what judging takes.
+
+    Else a worker would, within the seconds of its first call.
+    """
+    forkserver.set_forkserver_preload(["step_runtime", "pipeline.judge", "pipeline.synthesis.session"])
+    forkserver.ensure_running()
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +40,20 @@ def store_folder(empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     folder = copied(empty_store, tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
     return folder
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
+    """The LM of every command in the test, whose runs are recorded in a store of their own."""
+    engine = Engine()
+    use(engine, monkeypatch)
+    return engine
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Task files `double`, `triple` and `halve`."""
+    return write_tasks(tmp_path / "mine")
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,12 @@ def fail_pickily() -> NoReturn:
     raise PickyError("one", "two")
 
 
+def wait_for(path: str) -> None:
+    """Is at work until the file is there."""
+    while not Path(path).exists():
+        time.sleep(0.01)
+
+
 def hang() -> NoReturn:
     while True:
         pass
@@ -55,9 +61,9 @@ def note_and(text: str, function: Callable[..., Any], *args: Any) -> Any:
     return function(*args)
 
 
-def slow_then_note(seconds: float, text: str) -> NoReturn:
-    """Is at something else for most of its time."""
-    time.sleep(seconds)
+def note_at(moment: float, text: str) -> NoReturn:
+    """Is at something else until then, by the machine's clock."""
+    time.sleep(max(0.0, moment - time.monotonic()))
     note_and(text, hang)
     raise AssertionError
 

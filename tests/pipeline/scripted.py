@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import dspy
@@ -40,11 +41,10 @@ class Engine:
 
     def __init__(self, before: Callable[[int], None] = lambda number: None) -> None:
         self.before = before
-        self.calls = 0
+        self._numbers = count(1)
 
     def complete(self, request: lm15.Request) -> lm15.Response:
-        self.calls += 1
-        self.before(self.calls)
+        self.before(next(self._numbers))
         shown, task = len(request.messages) > 1, request.messages[-1].text or ""
         right = "easy/0" in task or ("hard/0" in task and shown)
         usage = lm15.Usage(input_tokens=100 * len(request.messages), output_tokens=10)

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -54,6 +55,9 @@ class Fault:
         start: from this number on.
         every: each so manieth.
         count: at most so many times.
+        most: at most so many times of one and the same request.
+        crowd: of `slow`: answered before its time once so many requests have been under way at a time.
+        after: of `slow`: answered before its time once so many other answers have gone out.
     """
 
     kind: str
@@ -66,9 +70,12 @@ class Fault:
     start: int = 0
     every: int = 0
     count: int = 0
+    most: int = 0
+    crowd: int = 0
+    after: int = 0
 
     def strikes(self, number: int) -> bool:
-        """Whether it is this request's turn, were `count` no bound."""
+        """Whether it is this request's turn, were `count` and `most` no bounds."""
         timed = number >= self.start > 0 and (not self.every or (number - self.start) % self.every == 0)
         return number in self.at or timed or (not self.start and self.every > 0 and number % self.every == 0)
 
@@ -148,7 +155,7 @@ class _Serving:
         module, _, name = config.answers.partition(":")
         self.answers: Answers = getattr(importlib.import_module(module), name)
         self.config, self.free = config, asyncio.Semaphore(config.slots)
-        self.struck = [0] * len(config.faults)
+        self.struck: list[Counter[str]] = [Counter() for _ in config.faults]  # how often each request was
 
     def reset(self) -> None:
         self.requests: list[Json] = []
@@ -156,7 +163,7 @@ class _Serving:
         self.counts = dict.fromkeys(
             ("prompt_tokens", "cached_tokens", "completion_tokens", "lost_tokens", "answers", "most_at_once"), 0
         )
-        self.at_once = 0
+        self.at_once = self.gone = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answers the requests of one connection until it closes."""
@@ -196,18 +203,28 @@ class _Serving:
         self.counts["most_at_once"] = max(self.at_once, self.counts["most_at_once"])
         try:
             async with self.free:
-                struck = self._fault(number)
+                struck = self._fault(number, json.dumps(body))
                 entry["fault"] = struck and struck.kind
-                await asyncio.sleep(self.config.latency + (struck.seconds if struck else 0.0))
+                await self._wait(struck)
                 return self._answer(writer, entry, struck, headers)
         finally:
             self.at_once -= 1
+            self.gone += 1
             entry["left"] = time.time()
 
-    def _fault(self, number: int) -> Fault | None:
-        for place, each in enumerate(self.config.faults):
-            if each.strikes(number) and (not each.count or self.struck[place] < each.count):
-                self.struck[place] += 1
+    async def _wait(self, struck: Fault | None) -> None:
+        """Until the answer may go out."""
+        end = time.monotonic() + self.config.latency + (struck.seconds if struck else 0.0)
+        while (left := end - time.monotonic()) > 0:
+            if struck and (0 < struck.crowd <= self.counts["most_at_once"] or 0 < struck.after <= self.gone):
+                return
+            await asyncio.sleep(min(left, 0.01) if struck and (struck.crowd or struck.after) else left)
+
+    def _fault(self, number: int, request: str) -> Fault | None:
+        for each, struck in zip(self.config.faults, self.struck, strict=True):
+            free = not each.count or struck.total() < each.count
+            if each.strikes(number) and free and (not each.most or struck[request] < each.most):
+                struck[request] += 1
                 return each
         return None
 

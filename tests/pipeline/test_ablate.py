@@ -17,19 +17,7 @@ import pytest
 from pipeline import ablate as command
 from pipeline import store
 from pipeline.errors import Exit, run_command
-from tests.pipeline.answering import Engine, use, write_tasks
-
-
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
-    engine = Engine()
-    use(engine, monkeypatch)
-    return engine
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write_tasks(tmp_path / "mine")
+from tests.pipeline.answering import Engine
 
 
 def run(*argv: str) -> int:

@@ -69,7 +69,7 @@ def test_requests_that_differ_go_alone(job: Job) -> None:
 
 def test_as_many_batches_are_under_way_as_there_are_threads(job: Job) -> None:
     """Samples that wait for their batch hold up no request; the others are bounded as ever."""
-    job.server.set(latency=0.2)
+    job.server.set(faults=[fault("slow", at=[2, 3, 4, 5, 6, 7], seconds=300, crowd=6)])
     job.run("--batch-n", "2", "--threads", "6", "--guardian", "paper")
     assert job.server.stats()["most_at_once"] == 6
 

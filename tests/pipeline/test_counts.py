@@ -24,7 +24,12 @@ from tests.pipeline.answering import write_tasks
 from tests.pipeline.counted import asks_guardian
 from tests.pipeline.serving import Server, fault, text_of, tokens
 
-FAULTS = [fault("status", 429, every=7, retry_after="0"), fault("status", 503, every=11), fault("refuse", every=13)]
+FAULTS = [
+    fault("status", 429, every=7, retry_after="0", most=1),
+    fault("status", 503, every=11, most=1),
+    fault("refuse", every=13, most=1),
+]
+"""Each strikes a request once at most, so that none is given up after its five retries."""
 
 
 @pytest.fixture

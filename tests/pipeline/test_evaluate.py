@@ -22,21 +22,9 @@ from pipeline.agent import Agent
 from pipeline.errors import run_command
 from pipeline.paths import TASKS
 from pipeline.reporting import measures
-from step_runtime.task import load_task
-from tests.pipeline.answering import COMPLETION_TOKENS, PROMPT_TOKENS, Engine, use, write_tasks
+from step_runtime.loading import load_task
+from tests.pipeline.answering import COMPLETION_TOKENS, PROMPT_TOKENS, Engine
 from tests.pipeline.scripted import RIGHT
-
-
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
-    engine = Engine()
-    use(engine, monkeypatch)
-    return engine
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write_tasks(tmp_path / "mine")
 
 
 @pytest.fixture

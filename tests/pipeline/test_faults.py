@@ -31,7 +31,7 @@ PASSING = {
     "reset before it": fault("refuse", at=[3, 4, 9]),
     "half of the JSON": fault("truncated", at=[3, 4, 9]),
     "a gateway's page": fault("html", at=[3, 4, 9]),
-    "no answer in time": fault("slow", at=[3, 4, 9], seconds=1.5),
+    "no answer in time": fault("slow", at=[3, 4, 9], seconds=600),
 }
 
 
@@ -39,7 +39,8 @@ PASSING = {
 def test_what_passes_is_asked_for_again_and_costs_no_sample(job: Job, waits: list[float], kind: str) -> None:
     """Each fault once, at three requests; the whole sample is there, and no answer was paid for twice."""
     job.server.set(faults=[PASSING[kind]])
-    assert job.run("--timeout", "0.8") == 0
+    # The client's patience, which on a busy machine no other answer must try.
+    assert job.run("--timeout", "5" if kind == "no answer in time" else "300") == 0
     requests = job.server.requests()
     assert sum(request["fault"] is not None for request in requests) == len(waits) == 3
     assert len(requests) == 1 + TASKS * SAMPLES + 3  # the probe, the samples, the faults
@@ -151,12 +152,14 @@ def test_without_usage_an_answer_counts_all_the_same(job: Job) -> None:
 
 
 def test_requests_are_under_way_up_to_threads_and_none_waits_for_a_straggler(job: Job) -> None:
-    """Of all tasks at once; when the slow one is answered, all others have been."""
-    job.server.set(latency=0.05, faults=[fault("slow", at=[2], seconds=3.0)])
+    """Of all tasks at once: the first is answered after all others, and these not before six are under way."""
+    straggler = fault("slow", at=[2], seconds=300, after=TASKS * SAMPLES)  # the probe is one of these
+    job.server.set(faults=[straggler, fault("slow", at=[3, 4, 5, 6, 7], seconds=300, crowd=6)])
     assert job.run("--threads", "6") == 0
     stats = job.server.stats()
     _, slow, *others = stats["requests"]
     assert stats["most_at_once"] == 6
-    assert max(other["left"] for other in others) < slow["left"] - 1.0
+    assert len(others) == TASKS * SAMPLES - 1 and max(other["left"] for other in others) < slow["left"]
+    assert slow["left"] < slow["came"] + 300
     tasks = [other["body"]["messages"][-1]["content"] for other in others[:5]]
     assert len({json.dumps(task) for task in tasks}) > 1

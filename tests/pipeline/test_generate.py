@@ -24,21 +24,9 @@ from pipeline.failures import summarize
 from pipeline.metric import Metric
 from pipeline.search import search
 from step_runtime import verify
-from step_runtime.task import load_task
-from tests.pipeline.answering import COMPLETION_TOKENS, PROMPT_TOKENS, WRONG, Engine, use, write_tasks
+from step_runtime.loading import load_task
+from tests.pipeline.answering import COMPLETION_TOKENS, PROMPT_TOKENS, WRONG, Engine
 from tests.pipeline.scripted import RIGHT
-
-
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
-    engine = Engine()
-    use(engine, monkeypatch)
-    return engine
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write_tasks(tmp_path / "mine")
 
 
 def run(*argv: str) -> int:
@@ -123,6 +111,9 @@ def test_failures_are_ordered_by_stage_then_by_how_common_they_are() -> None:
     assert next(iter(found.diagnostics.items())) == ("unknown-name", 5)
     assert [(failure.stage, failure.count) for failure in found.best] == [("value", 2), ("value", 1), ("shape", 1)]
     assert (found.without_answer, found.reason) == (1, "LMTimeoutError: too slow")
+    assert "  most common:  unknown-name 5, value 3, count 1\n" in found.render("t")
+    alike = summarize([wrong(WRONG[1], "value", "value")]).render("t")
+    assert alike.count("value 1") == 1, "where the stage says it all, it is said once"
 
 
 def test_a_file_that_exists_is_left_alone_unless_forced(
@@ -162,7 +153,7 @@ def test_an_interrupt_keeps_what_was_verified(
     """Exit code 130, as Ctrl-C comes when the first task is told to be solved."""
     told: list[str] = []
 
-    def interrupt(message: str) -> None:
+    def interrupt(name: str, message: str) -> None:
         told.append(message)
         if message.endswith(": verified"):
             raise KeyboardInterrupt

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -89,7 +90,12 @@ def test_an_unreachable_server_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_name_that_is_no_machine_s_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the address, and what the resolver says."""
+    """With the address, and what the resolver says, which is not to ask a network."""
+
+    def resolve(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr("socket.getaddrinfo", resolve)
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     told = refusal("openai/tiny", "http://nowhere.invalid/v1")
     assert "no answer from http://nowhere.invalid/v1: failed to connect to nowhere.invalid:80" in told

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -157,7 +156,7 @@ def test_dspy_takes_it_as_a_metric() -> None:
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[WorkerPool]:
-    with verification_pool(2, seconds=4.0, memory=2**29) as pool:
+    with verification_pool(2, seconds=8.0, memory=2**29) as pool:
         yield pool
 
 
@@ -179,7 +178,7 @@ def test_worker_processes_judge_alike(pool: WorkerPool) -> None:
     ],
 )
 def test_a_function_that_costs_a_worker_costs_its_own_programs_a_verdict(
-    pool: WorkerPool, apply: str, code: str
+    pool: WorkerPool, apply: str, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which says what happened; another task's programs are judged meanwhile, and after."""
     bad = task("bad/0")
@@ -193,9 +192,8 @@ def test_a_function_that_costs_a_worker_costs_its_own_programs_a_verdict(
     assert (reward.score, reward.stage, reward.codes) == (0.0, "run", [code])
     assert reward.feedback.startswith("bad/0")
     assert "hint: " in reward.feedback
-    start = time.monotonic()
+    monkeypatch.setattr(pool, "submit", None)  # found once
     assert judge(metric, RIGHT, dspy.Example(task=bad)).codes == [code]
-    assert time.monotonic() - start < 0.5, "found once"
 
 
 def test_a_reference_that_hangs_costs_a_verdict_too(pool: WorkerPool) -> None:

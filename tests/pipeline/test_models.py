@@ -21,8 +21,7 @@ from mlflow import MlflowClient
 from pipeline import compile as command
 from pipeline import load_program, models, store
 from pipeline.errors import UsageError, run_command
-from tests.pipeline import answering
-from tests.pipeline.answering import Engine, write_tasks
+from tests.pipeline.answering import Engine
 from tests.pipeline.scripted import RIGHT
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -47,13 +46,9 @@ print(json.dumps([impl, engine.asked, dict(dspy.settings.config) == before, dspy
 
 
 @pytest.fixture
-def result(
-    monkeypatch: pytest.MonkeyPatch, store_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> dict[str, Any]:
+def result(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """What the command tells of a run that learned from `double`."""
-    answering.use(Engine(), monkeypatch)
-    tasks = str(write_tasks(tmp_path / "mine"))
-    argv = ["--optimizer", "adaptive", "--samples", "2", "--temperatures", "1.0", "--tasks", tasks, "--json"]
+    argv = ["--optimizer", "adaptive", "--samples", "2", "--temperatures", "1.0", "--tasks", str(folder), "--json"]
     assert run_command(command.NAME, command.main, argv) == 0
     out, err = capsys.readouterr()
     assert "Warning" not in err and "WARNING" not in err
@@ -75,11 +70,11 @@ def model_of(run_id: str) -> Any:
     return model
 
 
-def test_a_model_s_address_loads_what_the_file_has(result: dict[str, Any], tmp_path: Path) -> None:
+def test_a_model_s_address_loads_what_the_file_has(result: dict[str, Any], folder: Path) -> None:
     """By the model's id and by the run's, in a fresh process; and MLflow's own loader reads it as well."""
     model = model_of(result["run_id"])
     assert (model.name, str(model.status), model.params["optimizer"]) == ("program", "READY", "adaptive")
-    task = tmp_path / "mine" / "triple.yaml"
+    task = folder / "triple.yaml"
     by_file, by_model = asked(result["program"], task), asked(f"models:/{model.model_id}", task)
     assert by_file == by_model
     impl, texts, untouched, no_lm = by_model

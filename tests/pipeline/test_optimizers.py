@@ -15,6 +15,7 @@ from typing import Any
 
 import dspy
 import pytest
+import yaml
 from dspy import lm15
 from mlflow import MlflowClient
 
@@ -23,6 +24,7 @@ from pipeline import compile as command
 from pipeline import load_program, store
 from pipeline.errors import run_command
 from pipeline.reporting.record import read_runs
+from pipeline.reporting.tables import learning
 from pipeline.tasks import load_tasks
 from step_runtime.verify import verify
 from tests.pipeline import answering
@@ -38,7 +40,12 @@ OPTIONS = ("--samples", "4", "--temperatures", "1.0", "--threads", "2")
 
 
 class Engine(answering.Engine):
-    """Writes a sentence into every field of a request that asks for no program."""
+    """Writes a sentence into every field of a request that asks for no program.
+
+    Of the first instructions, as many as `garbled` says can't be read.
+    """
+
+    garbled = 0
 
     def complete(self, request: lm15.Request) -> lm15.Response:
         user = request.messages[-1].text or ""
@@ -49,6 +56,8 @@ class Engine(answering.Engine):
         text = "\n\n".join(f"[[ ## {name} ## ]]\nDouble what is to be doubled." for name in dict.fromkeys(fields))
         if "JSON object" in user:
             text = json.dumps(dict.fromkeys(fields, "Double what is to be doubled."))
+        if self.garbled and "proposed_instruction" in fields:
+            text, self.garbled = "I would rather not.", self.garbled - 1
         usage = lm15.Usage(input_tokens=answering.PROMPT_TOKENS, output_tokens=answering.COMPLETION_TOKENS)
         message = lm15.Message.assistant(text)
         return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
@@ -99,9 +108,55 @@ def test_an_optimizer_has_the_record_that_every_other_has(
     task = load_tasks([str(tasks / "double.yaml")])[0]
     assert verify(task, program(task=task).impl).passed
     assert program.proposer.predict.demos or name != "bootstrap"
-    _, again, _ = run(capsys, "--resume", result["run_id"])
-    assert (again["pass_at_1"], again["tokens"]) == (result["pass_at_1"], result["tokens"])
+    _, again, told = run(capsys, "--resume", result["run_id"], "-o", str(tmp_path / "again.json"))
+    assert again == {**result, "program": str(tmp_path / "again.json")}
+    assert (tmp_path / "again.json").read_text() == Path(result["program"]).read_text()
+    assert told.startswith(f"{command.NAME}: run {result['run_id']} had already finished; nothing was asked")
     assert engine.calls == before + 1, "neither the optimizer nor the pass asks again; one call was the program's"
+    assert client.get_run(result["run_id"]).info.end_time == parent.info.end_time
+
+
+def test_the_demonstrations_of_the_program_are_on_record(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How many, and of which tasks; the iteration is named by the optimizer, in the store as in the report."""
+    tasks = write_tasks(tmp_path / "mine")
+    _, result, _ = run(capsys, "--optimizer", "bootstrap", "--lm", "scripted/1", "--tasks", str(tasks))
+    saved = json.loads(Path(result["program"]).read_text())["predictors"]["proposer.predict"]["demonstrations"]
+    names = [demo["name"] for demo in saved]
+    client, experiment = store.open_store()
+    (nested,) = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{result['run_id']}'")
+    assert (nested.info.run_name, nested.data.params["demonstrations"]) == ("01 bootstrap", ", ".join(names))
+    assert nested.data.metrics["demonstrations"] == len(names) > 0
+    place = "iterations/01_bootstrap/demonstrations.yaml"
+    shown = yaml.safe_load(Path(client.download_artifacts(result["run_id"], place, str(tmp_path))).read_text())
+    assert shown["tasks"] == names
+    (reported,) = read_runs([result["run_id"]])
+    assert [row[3] for row in learning([reported]).rows] == ["1: bootstrap"]
+
+
+def test_an_optimizer_that_breaks_off_leaves_a_run_that_can_be_gone_on_with(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 3 and one line; what it took is on record, each time anew; gone on with, it asks anew, and is done."""
+    pytest.importorskip("optuna")
+    engine.garbled = 6
+    tasks = write_tasks(tmp_path / "mine")
+    argv = ["--optimizer", "mipro", "--lm", "scripted/1", "--tasks", str(tasks)]
+    client, _ = store.open_store()
+    for left in (3, 0):
+        code, result, told = run(capsys, *argv)
+        assert (code, engine.garbled, result["stopped"], result["iterations"]) == (3, left, "failed", 0)
+        last = told.splitlines()[-1]
+        assert last.startswith(f"{command.NAME}: mipro broke off: answers of the LM have no proposed_instruction")
+        assert last.endswith(f"To go on: python -m pipeline.compile --resume {result['run_id'][:8]}")
+        marked = client.get_run(result["run_id"])
+        assert (marked.info.status, marked.data.tags["stopped"]) == ("FAILED", "failed")
+        assert "Mipro broke off" in marked.data.tags["mlflow.note.content"]
+        assert marked.data.metrics["total_tokens_prompt"] == result["tokens"]["prompt"] == engine.calls * 10
+        argv = ["--resume", result["run_id"]]
+    code, result, _ = run(capsys, *argv)
+    assert (code, result["stopped"], result["tokens"]["prompt"]) == (0, "exhausted", engine.calls * 10)
 
 
 @pytest.mark.parametrize("name", ["bootstrap", "random-search"])

@@ -18,6 +18,12 @@ from pipeline.curves import final_counts, learning_points, pass_at_k_curve, titl
 from tests.pipeline.scripted import Engine, learn
 
 
+@pytest.fixture(autouse=True)
+def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine: no line is due but where a test says so."""
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 600.0)
+
+
 def shown(terminal: bool, engine: Engine | None = None, budget: Budget | None = None) -> str:
     output = io.StringIO()
     console = Console(file=output, force_terminal=terminal, width=100, legacy_windows=False)

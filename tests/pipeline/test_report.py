@@ -19,7 +19,16 @@ from typing import Any
 import dspy
 import pytest
 
-from optimizers import AdaptiveFewShot, BaseObserver, Budget, Domain, IterationStarted, TaskCount, TokenCount
+from optimizers import (
+    AdaptiveFewShot,
+    BaseObserver,
+    Budget,
+    Domain,
+    Experience,
+    IterationStarted,
+    TaskCount,
+    TokenCount,
+)
 from pipeline import report
 from pipeline.errors import UsageError, run_command
 from pipeline.reporting import figures, page, tables
@@ -231,6 +240,78 @@ def test_runs_are_named_by_ids_and_beginnings(three_runs: None) -> None:
     assert len(read_runs(["adaptive", both[0].run_id])) == 2
     with pytest.raises(UsageError, match=r"nothing: no such run; the latest are 'none a' \("):
         read_runs(["nothing"])
+
+
+def test_a_run_without_answers_is_left_out_where_others_have_some(
+    three_runs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line on stderr names it; alone, it is an error, as it is to who does not say that it may be left out."""
+    with recorded("adaptive empty", {}, tasks()) as recorder:
+        pass
+    out = str(tmp_path / "out")
+    assert run_command(report.NAME, report.main, ["adaptive", "-o", out, "--json"]) == 0
+    told = capsys.readouterr()
+    assert len(json.loads(told.out)["runs"]) == 2
+    left_out = f"the run 'adaptive empty' ({recorder.run_id}) has no recorded answers"
+    assert told.err == f"{report.NAME}: left out: {left_out}\n"
+    assert run_command(report.NAME, report.main, [recorder.run_id, "-o", out]) == 2
+    assert capsys.readouterr().err == f"{report.NAME}: {left_out}; nothing to report\n"
+    with pytest.raises(UsageError, match="adaptive empty"):
+        read_runs(["adaptive"])
+
+
+def test_the_latest_run_is_the_latest_with_answers(
+    three_runs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of an optimizer that broke off has metrics, and nothing to report."""
+    with recorded("mipro broke off", {}, tasks()) as recorder:
+        recorder.run_finished(Experience(NAMES, stopped="failed", message="mipro broke off"))
+    assert run_command(report.NAME, report.main, ["-o", str(tmp_path / "out")]) == 0
+    told = capsys.readouterr()
+    assert told.out.endswith(": none a\n")
+    assert "left out: the run 'mipro broke off'" in told.err
+
+
+def test_runs_of_other_tasks_or_samples_are_not_compared_without_a_word(run_read: RecordedRun, tmp_path: Path) -> None:
+    """The page says which runs differ, and in what."""
+    few = replace(run_read, label="few", tasks={"easy/0": run_read.tasks["easy/0"]})
+    many = replace(run_read, label="many", samples=8)
+    assert page.remarks([run_read, replace(run_read, label="again")]) == []
+    tasks_told, samples_told = page.remarks([few, replace(run_read, label="all"), many])
+    assert tasks_told == "Not the same tasks: 1 in few; 3 in all and many. In all of these runs: 1."
+    assert samples_told.endswith("the n of pass@n: 2 in few and all; 8 in many.")
+    other = replace(run_read, label="other", params={"task_set_digest": "of the same names"})
+    assert "3 in other" in page.remarks([run_read, other])[0]
+    page.write([few, many], tmp_path)
+    assert (tmp_path / "index.html").read_text().count('class="remark"') == 2
+
+
+def test_a_run_of_one_iteration_has_no_curve(run_read: RecordedRun, tmp_path: Path) -> None:
+    """Beside others it is a point of the picture of all; the page says so."""
+    point = replace(run_read, label="point", iterations=run_read.iterations[:1])
+    files = page.write([point, run_read], tmp_path)
+    assert [name for name in files if name.startswith("learning_curve")] == [
+        "learning_curve.csv",
+        "learning_curve_2.png",
+        "learning_curves.png",
+    ]
+    assert "Some runs have a single iteration" in (tmp_path / "index.html").read_text()
+    alone = page.write([point], tmp_path)
+    assert [name for name in alone if name.startswith("learning")] == ["learning_curve.csv"]
+    assert "The run has a single iteration" in (tmp_path / "index.html").read_text()
+
+
+def test_how_a_run_ended_is_told_where_it_did_not_finish(run_read: RecordedRun, tmp_path: Path) -> None:
+    """A column of nothing but FINISHED would only take room."""
+
+    def columns(*runs: RecordedRun) -> list[str]:
+        page.write(runs, tmp_path)
+        overview = (tmp_path / "index.html").read_text().partition("</thead>")[0]
+        return re.findall(r"<th[^>]*>([^<]*)</th>", overview)
+
+    other = replace(run_read, label="other")
+    assert "status" not in columns(run_read, other)
+    assert columns(run_read, replace(other, status="FAILED"))[:2] == ["run", "status"]
 
 
 def test_bad_usage_is_told_in_one_line(store_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

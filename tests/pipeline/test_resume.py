@@ -117,13 +117,6 @@ def test_a_run_that_is_killed_at_random_and_gone_on_with_is_one_that_never_was(
     assert MlflowClient(tracking_uri=store.store_uri()).get_run(only_run()).info.status == "FINISHED"
 
 
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
-    engine = Engine()
-    answering.use(engine, monkeypatch)
-    return engine
-
-
 def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, Any], str]:
     """The command's exit code, its JSON object, and what it says on stderr."""
     capsys.readouterr()
@@ -133,10 +126,10 @@ def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, 
 
 
 def test_an_lm_that_gave_out_is_asked_again_only_for_what_it_did_not_answer(
-    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The message names the command to go on with; the run ends in the same record, and its program works."""
-    tasks = str(write_tasks(tmp_path / "mine"))
+    tasks = str(folder)
     _, whole, _ = run(capsys, *OPTIONS, "--tasks", tasks)
     calls, engine.calls, engine.fail_from = engine.calls, 0, 41
     code, result, err = run(capsys, *OPTIONS, "--tasks", tasks)
@@ -157,10 +150,10 @@ def test_an_lm_that_gave_out_is_asked_again_only_for_what_it_did_not_answer(
 
 
 def test_a_budget_may_be_raised_and_the_run_goes_on(
-    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A run that its budget ended goes on under another, and asks nothing twice."""
-    tasks = str(write_tasks(tmp_path / "mine"))
+    tasks = str(folder)
     _, whole, _ = run(capsys, *OPTIONS, "--tasks", tasks)
     calls, engine.calls = engine.calls, 0
     _, first, _ = run(capsys, *OPTIONS, "--tasks", tasks, "--max-iterations", "1")
@@ -177,7 +170,7 @@ def test_what_an_optimizer_spent_before_it_was_killed_adds_up(store_folder: Path
     options = ("--samples", "6", "--temperatures", "1.0", "--threads", "1")
     argv = ["--optimizer", "random-search", *options, "--tasks", tasks]
     client, _ = store.open_store()
-    first, calls = process(log, 25, 0.3, *argv), 0
+    first, calls = process(log, 26, 0, *argv), 0
     assert first.returncode == -signal.SIGKILL, first.stderr
     run_id = only_run()
     spent = earlier.overhead(store.open_store()[0], run_id)["proposer.predict"].calls
@@ -245,10 +238,10 @@ def test_memory_does_not_grow_with_what_is_on_record(store_folder: Path) -> None
 
 
 def test_what_contradicts_the_run_is_refused_in_one_line(
-    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another seed, other tasks, a run that is not there or not the only one, or one at work; the same is fine."""
-    tasks = str(write_tasks(tmp_path / "mine"))
+    tasks = str(folder)
     ids = [run(capsys, *OPTIONS, "--tasks", tasks)[1]["run_id"] for _ in range(2)]
     calls = engine.calls
     cases = [
@@ -270,10 +263,9 @@ def test_what_contradicts_the_run_is_refused_in_one_line(
 
 
 def test_a_run_from_an_experience_begins_with_a_cycle_and_asks_only_what_is_new(
-    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By the run's id or the file; `double` is known, so `triple` is shown it from the first iteration on."""
-    folder = write_tasks(tmp_path / "mine")
     _, first, _ = run(capsys, *OPTIONS, "--tasks", str(folder / "double.yaml"))
     client = MlflowClient(tracking_uri=store.store_uri())
     file = Path(client.get_run(first["run_id"]).info.artifact_uri.removeprefix("file://"), "experience.json")
@@ -293,10 +285,9 @@ def test_a_run_from_an_experience_begins_with_a_cycle_and_asks_only_what_is_new(
 
 
 def test_an_experience_that_can_not_be_used_is_told_in_one_line(
-    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No such run, a file of something else, a task that is another one now, nothing learned, no learner."""
-    folder = write_tasks(tmp_path / "mine")
     _, first, _ = run(capsys, *OPTIONS, "--tasks", str(folder / "double.yaml"))
     _, none, _ = run(capsys, *OPTIONS, "--tasks", str(folder / "halve.yaml"))
     double = folder / "double.yaml"

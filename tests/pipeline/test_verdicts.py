@@ -22,21 +22,9 @@ from pipeline.pool import WorkerPool
 from pipeline.verdicts import VerdictStore
 from step_runtime.errors import Diagnostic
 from step_runtime.verify import Verdict
-from tests.pipeline.answering import Engine, use, write_tasks
+from tests.pipeline.answering import Engine
 
 SAMPLING = ("--samples", "4", "--temperatures", "0.7", "--threads", "2", "--json")
-
-
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
-    engine = Engine()
-    use(engine, monkeypatch)
-    return engine
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write_tasks(tmp_path / "mine")
 
 
 @pytest.fixture

@@ -1,0 +1,50 @@
+"""The docs hold: examples in them work as they stand, and links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from step_runtime import loads_task, verify
+from step_runtime.limits import Limits
+from step_runtime.primitives import PRIMITIVES
+from step_runtime.values import BUILTINS
+
+PROJECT = Path(__file__).parents[1]
+PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md")), PROJECT / "benchmarks" / "README.md"]
+
+
+def blocks(page: Path, label: str) -> list[str]:
+    return re.findall(rf"^```{label}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", [PROJECT / "README.md", PROJECT / "docs" / "tasks.md"], ids=lambda page: page.name)
+def test_a_task_shown_is_one(page: Path) -> None:
+    """And where it has a program, that passes."""
+    task = loads_task(blocks(page, "yaml")[0], "shown", source=page.name)
+    if task.impl is not None:
+        assert verify(task).passed
+
+
+def test_a_task_with_a_program_is_shown() -> None:
+    """So that the test above verifies one."""
+    assert "impl: |" in blocks(PROJECT / "docs" / "tasks.md", "yaml")[0]
+
+
+def test_the_page_on_the_language_names_all_of_it() -> None:
+    """Primitives, what is built in, and bounds."""
+    text = (PROJECT / "docs" / "language.md").read_text(encoding="utf-8")
+    assert [name for name in (*PRIMITIVES, *BUILTINS) if f"`{name}" not in text] == []
+    limits = Limits()
+    for bound in (f"{limits.characters:,} characters", f"nested {limits.depth} deep", f"| {limits.primitives:,} |"):
+        assert bound in text
+    assert f"{limits.bytes // 2**30} GiB" in text and f"{limits.seconds:.0f} seconds" in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page: Path) -> None:
+    """Those within the project."""
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
