@@ -57,7 +57,7 @@ class Counsel:
         """How many heads were looked at; the others are when advice is asked for."""
         self._made: set[Origin] = set()
         self._applied: set[Fn] = set()
-        self._known: list[tuple[Offer, Routing | None, Meeting]] = []
+        self._known: list[tuple[Offer, Routing | None, Meeting, tuple[Origin, ...]]] = []
         for stream, origin in enumerate(precedents.inputs):
             self._arrive(stream, origin)
 
@@ -81,9 +81,9 @@ class Counsel:
         self._looked_at = len(self._heads)
         return [
             Advice(offer, routing, meeting, how, support)
-            for offer, routing, meeting in self._known
-            for how, support in self.support(offer, routing, meeting).items()
-            if self._precedents.made(routing or offer.fn, how, self._held(meeting)) not in self._made
+            for offer, routing, meeting, held in self._known
+            for how, support in self._support(offer, routing, held).items()
+            if self._precedents.made(routing or offer.fn, how, held) not in self._made
         ]
 
     def declined(self, advice: Advice) -> None:
@@ -92,11 +92,14 @@ class Counsel:
 
     def support(self, offer: Offer, routing: Routing | None, meeting: Meeting) -> dict[How, float]:
         """How well precedents support applying this to these, by how."""
-        return self._precedents.support(routing or offer.fn, self._held(meeting), again=offer.fn in self._applied)
+        return self._support(offer, routing, self._held(meeting))
 
     def ending(self, stream: int) -> float:
         """How well precedents support that a stream is an output."""
         return self._precedents.ending(self._origins[stream])
+
+    def _support(self, offer: Offer, routing: Routing | None, held: tuple[Origin, ...]) -> dict[How, float]:
+        return self._precedents.support(routing or offer.fn, held, again=offer.fn in self._applied)
 
     def _held(self, meeting: Meeting) -> tuple[Origin, ...]:
         return tuple(self._origins[source] for source in meeting.sources)
@@ -110,8 +113,9 @@ class Counsel:
         among = self._heads[: self._heads.index(newest) + 1]
         for offer, routing in self._offers:
             for meeting in meetings(self._space, self._streams, among, offer, newest):
-                if self.support(offer, routing, meeting):
-                    self._known.append((offer, routing, meeting))
+                held = self._held(meeting)
+                if self._support(offer, routing, held):
+                    self._known.append((offer, routing, meeting, held))
 
 
 def choose_order(
