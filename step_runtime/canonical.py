@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from step_runtime.limits import Limits
-from step_runtime.parser import read_any_depth
+from step_runtime.parser import LINE_END, read_any_depth
 from step_runtime.printer import print_primitive
 from step_runtime.program import Program, StreamId
 
@@ -26,6 +26,16 @@ def canonical_key(text: str, inputs: Sequence[str] = ()) -> str:
     `inputs` are the task's input names, which a `def body` may call otherwise.
     """
     return _tree_key(text, tuple(inputs))
+
+
+def code_of(text: str) -> str:
+    """The text without its comments: texts of one code and one `canonical_key` get one verdict, places included.
+
+    One with quotes is its own code, as a `#` may stand in a string.
+    """
+    if '"' in text or "'" in text:
+        return text
+    return "\n".join(line.partition("#")[0].rstrip() for line in LINE_END.split(text))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -19,9 +19,9 @@ from step_runtime.program import Program
 from step_runtime.scope import Scope
 from step_runtime.syntax import HUGE_INT, parse_python
 
+LINE_END = re.compile(r"\r\n|\r|\n")
 _FENCE = "```"
 _HUGE_INT = re.compile(r"\d[\d_]{4000,}")
-_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def evaluate(source: Source, scope: Scope, limits: Limits | None = None) -> tupl
 
 def _plain(text: str) -> tuple[tuple[str, ...], int]:
     """The lines without fences and common indentation, each where it was; and that indentation."""
-    lines = _LINE_END.split(text.removeprefix("\ufeff").replace("\u00a0", " "))
+    lines = LINE_END.split(text.removeprefix("\ufeff").replace("\u00a0", " "))
     filled = [number for number, line in enumerate(lines) if line.strip()]
     if len(filled) > 1 and lines[filled[0]].lstrip().startswith(_FENCE) and lines[filled[-1]].strip() == _FENCE:
         lines[filled[0]] = lines[filled[-1]] = ""

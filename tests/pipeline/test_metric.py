@@ -25,7 +25,7 @@ from pipeline.metric import Metric, Reward
 from pipeline.pool import WorkerPool
 from pipeline.verdicts import VerdictStore
 from step_runtime.errors import Diagnostic, Span, TaskError
-from step_runtime.verify import Verdict
+from step_runtime.verify import Verdict, verify
 from tests.signatures.scripted import BROKEN, ILL_TYPED, REUSING, RIGHT, WRONG, task
 
 EXAMPLE = dspy.Example(task=task()).with_inputs("task")
@@ -106,6 +106,27 @@ def test_feedback_points_into_the_program_s_own_text(metric: Metric) -> None:
     feedback = judge(metric, "# squares\n" + ILL_TYPED.replace("E1", "squared")).feedback
     assert feedback.startswith("square/0:2:")
     assert "squared = step.Map" in feedback
+
+
+COMMENTED = ["# mine\n{}", "# again\n{}  # done", "#\n{} \t# E1: fp32", "# a\r\n{}"]
+
+
+@pytest.mark.parametrize("impl", [WRONG, ILL_TYPED, REUSING])
+def test_comments_make_no_other_program_whatever_is_wrong(impl: str, metric: Metric, executor: Counting) -> None:
+    """It is judged once, and each text is told its own lines."""
+    texts = [form.format(impl) for form in COMMENTED]
+    alone = [verify(task(), text).render(text, "square/0") for text in texts]
+    assert [judge(metric, text).feedback for text in texts] == alone
+    assert executor.count == 1
+
+
+@pytest.mark.parametrize("form", ["'#'\n{}", "# a\r{}", "\n\n{}", "# a\n  # b\n{}", "```\n{}\n```"])
+def test_what_moves_a_program_is_no_comment(form: str, metric: Metric) -> None:
+    """Strings that look like one, lines that end in another way, blank lines, fences."""
+    for impl in (ILL_TYPED, REUSING):
+        judge(metric, f"# a\n{impl}")
+        text = form.format(impl)
+        assert judge(metric, text).feedback == verify(task(), text).render(text, "square/0")
 
 
 def test_the_same_program_is_another_for_another_task(metric: Metric, executor: Counting) -> None:
