@@ -5,12 +5,15 @@ Invariant: what is refused is named as the caller knows it: the argument, or the
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import dspy
 
 from optimizers.errors import in_short
+
+logger = logging.getLogger(__name__)
 
 
 def checked_count(name: str, value: Any, least: int = 1) -> None:
@@ -82,7 +85,7 @@ def named_examples(
 
     Raises:
         TypeError: One is no example, or its name is neither a text nor a whole number.
-        ValueError: There is none, one has no inputs, or others than the first, or two have one name.
+        ValueError: There is none, one has no inputs, or two have one name.
     """
     if not examples:
         raise ValueError(f"the {name} is empty")
@@ -94,8 +97,8 @@ def named_examples(
             raise TypeError(f"{place}: expected a dspy.Example, found {type(example).__name__}")
         inputs = _inputs(place, example)
         expected = inputs if expected is None else expected
-        if inputs != expected:
-            raise ValueError(f"{place}: its inputs are {_listed(inputs)}, those of {name}[0] {_listed(expected)}")
+        if inputs != expected:  # some may be optional
+            logger.warning("%s: its inputs are %s, those of %s[0] %s", place, _listed(inputs), name, _listed(expected))
         key = _key(place, example, task_key)
         if key in named:
             raise ValueError(_namesakes(name, list(named).index(key), index, key, named[key], example))
