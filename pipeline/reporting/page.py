@@ -128,7 +128,7 @@ def _draw(runs: Sequence[RecordedRun], folder: Path) -> Pictures:
 
 
 def remarks(runs: Sequence[RecordedRun]) -> list[str]:
-    """What keeps the runs' figures from being compared as they stand: other tasks, other numbers of samples."""
+    """What keeps the runs' figures from being taken as they stand: other tasks, other numbers of samples, too few."""
     told = []
     tasks = _alike(runs, lambda run: (tuple(run.tasks), run.params.get("task_set_digest")))
     if len(tasks) > 1:
@@ -139,6 +139,8 @@ def remarks(runs: Sequence[RecordedRun]) -> list[str]:
     if len(samples) > 1:
         numbers = "; ".join(f"{alike[0].samples} in {_names_of(alike)}" for alike in samples)
         told.append(f"Not the same number of samples a task and temperature, the n of pass@n: {numbers}.")
+    if few := [run for run in runs if run.samples < 8]:
+        told.append(f"Fewer than 8 samples, so that pass@8 is of all there are: {_names_of(few)}.")
     return told
 
 

@@ -273,17 +273,18 @@ def test_the_latest_run_is_the_latest_with_answers(
 
 
 def test_runs_of_other_tasks_or_samples_are_not_compared_without_a_word(run_read: RecordedRun, tmp_path: Path) -> None:
-    """The page says which runs differ, and in what."""
+    """The page says which runs differ, and in what; and which have no pass@8."""
     few = replace(run_read, label="few", tasks={"easy/0": run_read.tasks["easy/0"]})
     many = replace(run_read, label="many", samples=8)
-    assert page.remarks([run_read, replace(run_read, label="again")]) == []
-    tasks_told, samples_told = page.remarks([few, replace(run_read, label="all"), many])
+    assert page.remarks([many, replace(many, label="again")]) == []
+    tasks_told, samples_told, few_told = page.remarks([few, replace(run_read, label="all"), many])
     assert tasks_told == "Not the same tasks: 1 in few; 3 in all and many. In all of these runs: 1."
     assert samples_told.endswith("the n of pass@n: 2 in few and all; 8 in many.")
+    assert few_told == "Fewer than 8 samples, so that pass@8 is of all there are: few and all."
     other = replace(run_read, label="other", params={"task_set_digest": "of the same names"})
     assert "3 in other" in page.remarks([run_read, other])[0]
     page.write([few, many], tmp_path)
-    assert (tmp_path / "index.html").read_text().count('class="remark"') == 2
+    assert (tmp_path / "index.html").read_text().count('class="remark"') == 3
 
 
 def test_a_run_of_one_iteration_has_no_curve(run_read: RecordedRun, tmp_path: Path) -> None:
