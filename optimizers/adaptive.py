@@ -196,5 +196,6 @@ def _outcome(run: Run) -> str:
     if not left:
         return "every task is solved"
     told = "1 task stays unsolved" if len(left) == 1 else f"{len(left)} tasks stay unsolved"
-    refused = [key for key in left if key in run.refused]
+    unanswered = run.refused
+    refused = [key for key in left if key in unanswered]
     return f"{told}; no answer came to {', '.join(refused)}" if refused else told

@@ -6,12 +6,14 @@ Invariant: what is refused is named as the caller knows it: the argument, or the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
 from typing import Any
 
 import dspy
 
 from optimizers.errors import in_short
+from optimizers.plain import plain
 
 logger = logging.getLogger(__name__)
 
@@ -36,16 +38,17 @@ def checked_temperatures(values: Any) -> tuple[float, ...]:
         TypeError: They are no sequence of numbers.
         ValueError: There is none, or one is negative, no finite number, or given twice.
     """
-    if isinstance(values, str) or not isinstance(values, Sequence):
+    if isinstance(values, str) or not isinstance(values, Iterable):
         raise TypeError(f"temperatures: expected a sequence of numbers, such as (0.4, 0.7), found {values!r}")
-    for value in values:
-        if not isinstance(value, int | float) or isinstance(value, bool):
+    for value in (found := tuple(values)):
+        if isinstance(value, bool) or not isinstance(value, Real):
             raise TypeError(f"temperatures: expected numbers, found {value!r}")
-    if not values or not all(0 <= value < float("inf") for value in values):
-        raise ValueError(f"temperatures are one or more numbers from 0 up, not {values}")
-    if len(set(values)) < len(values):
-        raise ValueError(f"a temperature is given twice: {values}")
-    return tuple(values)
+    numbers = tuple(float(value) for value in found)
+    if not numbers or not all(0 <= number < float("inf") for number in numbers):
+        raise ValueError(f"temperatures are one or more numbers from 0 up, not {found}")
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(f"a temperature is given twice: {found}")
+    return numbers
 
 
 def checked_type(name: str, value: Any, expected: type, told: str) -> None:
@@ -125,7 +128,7 @@ def _key(place: str, example: dspy.Example, task_key: Callable[[dspy.Example], A
 
 def _namesakes(name: str, first: int, second: int, key: str, one: dspy.Example, other: dspy.Example) -> str:
     told = f"{name}[{first}] and {name}[{second}] are both named {key!r}"
-    if one.inputs() == other.inputs():
+    if plain(one.inputs()) == plain(other.inputs()):
         return f"{told}, as their inputs are equal: leave one out, or name them apart with Domain(task_key=...)"
     return f"{told} by Domain.task_key, which must tell them apart"
 

@@ -95,5 +95,13 @@ def _packed(attempt: Attempt) -> bytes:
     values["tokens"] = {name: count.to_dict() for name, count in attempt.tokens.items()}
     try:
         return pickle.dumps(values, pickle.HIGHEST_PROTOCOL)
-    except (pickle.PicklingError, TypeError, AttributeError):
-        return pickle.dumps(attempt.to_dict(), pickle.HIGHEST_PROTOCOL)
+    except Exception:  # whatever the classes of the values raise
+        return _packed_apart(values, attempt.to_dict())
+
+
+def _packed_apart(values: dict[str, Any], plain: dict[str, Any]) -> bytes:
+    """The values as they are where the calls alone cannot be pickled, else all as JSON holds them."""
+    try:
+        return pickle.dumps({**values, "calls": plain.get("calls", {})}, pickle.HIGHEST_PROTOCOL)
+    except Exception:
+        return pickle.dumps(plain, pickle.HIGHEST_PROTOCOL)

@@ -22,6 +22,7 @@ from dspy.utils.exceptions import AdapterParseError
 from optimizers.demonstrations import fresh_copy
 from optimizers.errors import OptimizerError, in_short
 from optimizers.ledger import Ledger
+from optimizers.plain import plain
 from optimizers.run import Run, Step, Stop
 from optimizers.sampling import Task
 from optimizers.single_pass import SinglePass
@@ -197,16 +198,12 @@ class GEPA(Baseline):
 
 def carried(program: dspy.Module, tasks: Iterable[Task]) -> tuple[str, ...]:
     """The keys of the tasks that a program's demonstrations are of, one a demonstration; `?` where no task is."""
-    inputs = {task.key: dict(task.example.inputs().items()) for task in tasks}
+    inputs = {task.key: plain(dict(task.example.inputs().items())) for task in tasks}
     return tuple(
-        next((key for key, known in inputs.items() if all(_has(demo, *each) for each in known.items())), "?")
+        next((key for key, known in inputs.items() if known.items() <= demo.items()), "?")
         for predictor in program.predictors()
-        for demo in predictor.demos
+        for demo in ({field: plain(value) for field, value in shown.items()} for shown in predictor.demos)
     )
-
-
-def _has(demo: Any, field: str, value: Any) -> bool:
-    return field in demo and demo[field] == value
 
 
 def _cause(error: Exception) -> str:

@@ -23,10 +23,18 @@ class Calls(list[Any]):
     """A trace for `dspy.settings.trace`: (predictor, inputs, prediction) of every call that gave an answer."""
 
     def append(self, call: Any) -> None:
-        """Adds a call; lists and dicts among the inputs are copied, as programs go on adding to them."""
+        """Adds a call; its inputs are copied where they can be, as programs go on adding to them."""
         predictor, inputs, prediction = call
-        kept = {name: copy.copy(value) if type(value) in (list, dict, set) else value for name, value in inputs.items()}
-        super().append((predictor, kept, prediction))
+        super().append((predictor, {name: _copied(value) for name, value in inputs.items()}, prediction))
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, str | int | float):
+        return value
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # whatever its class may raise: what cannot be copied is kept as it is
+        return value
 
 
 def own_calls(

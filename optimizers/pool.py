@@ -38,7 +38,7 @@ class Pool(Generic[J, R]):
     def stop(self, patience: float = float("inf")) -> None:
         """Lets no further job begin; those that run have `patience` seconds left to be delivered."""
         self._stopped = True
-        self._deadline = time.monotonic() + patience
+        self._deadline = min(self._deadline, time.monotonic() + patience)
         self._permits.release(self._threads)
 
     @contextmanager

@@ -116,9 +116,15 @@ class Tuning:
         return self._name(dspy.settings.caller_modules or []) == OTHER
 
     def _name(self, callers: Sequence[Any]) -> str:
-        student = type(self._run.program)
-        outermost = next((module for module in callers if isinstance(module, student)), None)
+        outermost = next((module for module in callers if _is_like(module, self._run.program)), None)
         return OTHER if outermost is None else innermost(callers, predictor_names(outermost))
+
+
+def _is_like(module: Any, program: dspy.Module) -> bool:
+    """Whether a module is a copy of the program; optimizers have predictors of their own, with other fields."""
+    if isinstance(module, dspy.Predict) and isinstance(program, dspy.Predict):
+        return bool(module.signature.fields.keys() == program.signature.fields.keys())
+    return isinstance(module, type(program))
 
 
 class _Tuned:

@@ -20,7 +20,7 @@ from pipeline.judge import judge, verdict_of
 from pipeline.quoting import requoted
 from pipeline.verdicts import VerdictStore
 from signatures import render_task
-from step_runtime.canonical import canonical_key, code_of
+from step_runtime.canonical import TREE, canonical_key, code_of
 from step_runtime.task import Task
 from step_runtime.verify import Verdict
 
@@ -63,9 +63,10 @@ class Metric:
         text: str = prediction.impl
         key = canonical_key(text, [spec.name for spec in task.inputs])
         judged, verdict, fresh = self._judge_once(task, key, text)
-        if judged != text and not verdict.passed and code_of(judged) != code_of(text):
+        code = code_of if key.startswith(TREE) else str
+        if not verdict.passed and code(judged) != code(text):
             own = requoted(verdict, judged, text) if verdict.stage in _NEEDS_A_RUN else None
-            verdict, fresh = (own, fresh) if own else self._judge_once(task, code_of(text), text)[1:]
+            verdict, fresh = (own, fresh) if own else self._judge_once(task, f"{key}\n{code(text)}", text)[1:]
         return Reward(
             score=float(verdict.passed),
             stage=verdict.stage,

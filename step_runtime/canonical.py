@@ -19,6 +19,9 @@ from step_runtime.parser import LINE_END, read_any_depth
 from step_runtime.printer import print_primitive
 from step_runtime.program import Program, StreamId
 
+TREE = "tree:"
+"""How the key of a text that parses begins."""
+
 
 def canonical_key(text: str, inputs: Sequence[str] = ()) -> str:
     """A digest of the text's syntax tree up to renaming; of the words themselves where it does not parse.
@@ -29,9 +32,9 @@ def canonical_key(text: str, inputs: Sequence[str] = ()) -> str:
 
 
 def code_of(text: str) -> str:
-    """The text without its comments: texts of one code and one `canonical_key` get one verdict, places included.
+    """The text without its comments: programs of one code and one `canonical_key` get one verdict, places included.
 
-    One with quotes is its own code, as a `#` may stand in a string.
+    One with quotes is its own code, as a `#` may stand in a string; so must one be that does not parse.
     """
     if '"' in text or "'" in text:
         return text
@@ -49,7 +52,7 @@ def _tree_key(text: str, inputs: tuple[str, ...]) -> str:
         pieces = None if source.diagnostics else _written(source.statements)
     if pieces is None:
         return "text:" + _digest(" ".join(text.split()))
-    return "tree:" + _digest(_renamed(pieces, parameters))
+    return TREE + _digest(_renamed(pieces, parameters))
 
 
 def _by_lines(text: str) -> list[_Piece] | None:

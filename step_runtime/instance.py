@@ -55,7 +55,8 @@ class TaskInstance:
     """A task at one set of sizes, computing in one floating type.
 
     `watch` is told of `global` and of the references before they run, each by its place in the file and the sizes.
-    `random` has the places of the references that drew from torch's generator when they ran.
+    `random` has the places of the references that drew from torch's generator when they ran; `seed` is what that is
+    set to before.
 
     Raises:
         TaskError: a dim has no size, or is no positive int at these sizes; a tensor holds too many numbers, or a
@@ -70,6 +71,7 @@ class TaskInstance:
         self.dtype = dtype
         self.sizes = dict(sizes)
         self.random: set[Location] = set()
+        self.seed = 0
         self._watch = watch
         self._widen = dtype == torch.float64
         self._drawn: dict[int, dict[str, Data]] = {}
@@ -118,7 +120,7 @@ class TaskInstance:
             self._watch(f"{format_location(location)} at {format_sizes(self.sizes)}", "")
         try:
             with computing_in(self.dtype), torch.random.fork_rng(devices=[]):
-                before = torch.default_generator.manual_seed(0).get_state()
+                before = torch.default_generator.manual_seed(self.seed).get_state()
                 yield
                 if not torch.equal(before, torch.default_generator.get_state()):
                     self.random.add(location)

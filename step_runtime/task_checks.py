@@ -27,7 +27,7 @@ _TAKEN_IN_CODE = dict.fromkeys(BUILTINS, "a builtin of the language") | {
     "ctx": "the sizes in a snippet",
     "Symbol": "sympy's in a snippet",
 }
-"""Names that stand for something else where a program or a snippet uses those of inputs, functions and dims."""
+"""Names that stand for something else where a program or a snippet uses those of functions and dims."""
 
 
 def problems(task: Task) -> Iterator[Problem]:
@@ -152,7 +152,7 @@ def _duplicates(task: Task) -> Iterator[Problem]:
     for key, field in (("inputs", "name"), ("parameters", "name"), ("fns", "func_name"), ("outputs", "name")):
         for index, spec in enumerate(getattr(task, key)):
             name = getattr(spec, field)
-            taken = seen.get(name) or (in_code.get(name) if key in ("inputs", "fns") else None)
+            taken = seen.get(name) or (in_code.get(name) if key == "fns" else None)
             if taken is not None:
                 yield (key, index, field), f"duplicate name {name!r}: it is already {taken}"
             seen[name] = f"the {field} of {key}[{index}]"

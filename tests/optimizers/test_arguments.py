@@ -11,10 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import dspy
+import numpy as np
 import pytest
 
 from optimizers import AdaptiveFewShot, Budget, Domain, MetricError
-from optimizers.arguments import named_examples
+from optimizers.arguments import checked_temperatures, named_examples
 from tests.optimizers.scripted import ScriptedEngine, Solver, is_right, learn, tasks
 
 
@@ -85,6 +86,10 @@ EQUAL = "as their inputs are equal: leave one out, or name them apart with Domai
 def test_examples_that_do_not_go_together_are_named_by_their_places(trainset, message):
     compiled, engine, error = compile_tasks(trainset)
     assert (compiled, str(error), engine.calls) == (None, message, 0)
+
+
+def test_temperatures_may_come_from_an_array():
+    assert checked_temperatures(np.array([0.5, 1.0], dtype=np.float32)) == (0.5, 1.0)
 
 
 def test_other_inputs_than_the_first_example_s_are_told(caplog):

@@ -58,6 +58,15 @@ def test_what_can_not_be_pickled_is_kept_as_json_has_it() -> None:
     assert "lock" in log[0].outputs["lock"]
 
 
+def test_calls_that_can_not_be_pickled_cost_the_outputs_no_type() -> None:
+    class Odd:
+        def __reduce__(self) -> str:
+            raise RuntimeError("not shared")
+
+    log = AttemptLog([attempt(0, outputs={"answer": {1}}, calls={"solve": {"given": Odd()}})])
+    assert log[0].outputs == {"answer": {1}} and "Odd" in log[0].calls["solve"]["given"]
+
+
 def test_a_full_disk_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it has no room for stays in memory, the half-written one included."""
     log = AttemptLog([attempt(0)])

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import dspy
+import numpy as np
 import pytest
 from dspy import lm15
 from dspy.utils.exceptions import LMAuthError
@@ -23,7 +24,7 @@ from optimizers import Budget, MetricError, OptimizerError, TokenCount, registry
 from optimizers.baselines import Baseline, carried
 from optimizers.ledger import Ledger
 from optimizers.sampling import Task, derive_seed
-from optimizers.tuning import DRAWS
+from optimizers.tuning import DRAWS, _is_like
 from tests.optimizers.scripted import (
     FIELD,
     Heard,
@@ -321,3 +322,19 @@ def test_mipro_searches_instructions_and_demonstrations():
     total = TokenCount.sum(compiled.experience.tokens.values())
     assert (total.calls, total.prompt) == (engine.calls, engine.prompt)
     assert len(compiled.experience.attempts) == 16
+
+
+def test_a_predictor_of_the_optimizers_own_is_no_copy_of_a_student_that_is_a_predictor() -> None:
+    """They differ in their fields; instructions, optimizers change."""
+    student = dspy.Predict("question -> answer")
+    copied = dspy.Predict(student.signature.with_instructions("Be brief."))
+    assert _is_like(copied, student) and not _is_like(dspy.Predict("program -> proposed_instruction"), student)
+    assert _is_like(Solver(), Solver()) and not _is_like(student, Solver())
+
+
+def test_demonstrations_of_arrays_are_found_again() -> None:
+    """Arrays are compared as they are recorded, as they tell no truth of their own."""
+    example = dspy.Example(task=np.arange(3), answer="x").with_inputs("task")
+    student = dspy.Predict("task -> answer")
+    student.demos = [example, dspy.Example(task=np.arange(4), answer="x")]
+    assert carried(student, [Task(0, "a", example)]) == ("a", "?")

@@ -199,6 +199,22 @@ def test_of_several_calls_the_last_counts_as_it_was_when_it_was_made():
     assert demo.notes == ["right a"] * 2
 
 
+def test_what_a_program_changes_within_an_input_after_the_call_is_not_shown():
+    class Talk(dspy.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.turn = dspy.Predict("task, turns: list[dict] -> answer")
+
+        def forward(self, task: str) -> dspy.Prediction:
+            turns = [{"said": "nothing"}]
+            answer = self.turn(task=task, turns=turns).answer
+            turns[0]["said"] = answer
+            return dspy.Prediction(answer=answer)
+
+    (demo,) = solved(Talk()).turn.demos
+    assert demo.turns == [{"said": "nothing"}]
+
+
 def test_a_call_that_could_not_be_read_is_passed_over_for_the_one_that_followed():
     def say(request: Any, task: str, right: bool) -> str:
         return "no fields at all" if "twice" not in task else answer("right a")

@@ -129,6 +129,13 @@ def test_what_moves_a_program_is_no_comment(form: str, metric: Metric) -> None:
         assert judge(metric, text).feedback == verify(task(), text).render(text, "square/0")
 
 
+def test_what_does_not_parse_is_told_of_itself(metric: Metric) -> None:
+    """Blanks that count, and the length of a comment, are no matter of layout there."""
+    open_, long = "x = (", "x = E0\nreturn nope"
+    for text in (f"{open_}{' ' * 30_000}", open_, f"{long}  # {'c' * 30_000}", long, f"{long} # c"):
+        assert judge(metric, text).feedback == verify(task(), text).render(text, "square/0")
+
+
 def test_the_same_program_is_another_for_another_task(metric: Metric, executor: Counting) -> None:
     """Verdicts are kept by the task's content, and told under its name."""
     other = task("square/1").model_copy(update={"sizes": {"M": [3, 4]}}).named("square/1")

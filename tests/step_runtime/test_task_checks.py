@@ -166,13 +166,12 @@ NAMES = {
 @pytest.mark.parametrize(
     ("old", "new", "place"),
     [
-        ("name: E0", "name: {}", "2: inputs[0].name"),
         ("func_name: fn_sum", "func_name: {}", "13: fns[0].func_name"),
         ("sizes: {H: 3}", "sizes: {{H: 3, {}: 3}}", "20: sizes.{}"),
     ],
 )
 def test_names_that_stand_for_something_else_are_refused(name: str, old: str, new: str, place: str) -> None:
-    """An input, function or dim of such a name would hide it from programs or snippets, or be hidden by it."""
+    """A function or dim of such a name would hide it from programs or snippets, or be hidden by it."""
     with pytest.raises(TaskError) as caught:
         loads_task((MINIMAL + "sizes: {H: 3}\n").replace(old, new.format(name)), source="x.yaml")
     told = f"x.yaml:{place.format(name)}: duplicate name {name!r}: it is already {NAMES[name]}"
