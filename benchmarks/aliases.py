@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.edits import Mutant
-from step_runtime.printer import print_program
-from step_runtime.program import Program
+from step_runtime.program.graph import Program
+from step_runtime.program.printer import print_program
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ import dspy
 from dspy.lm15 import Request, Response
 
 from benchmarks.proposing import Judge
-from pipeline.agent import Agent
-from pipeline.embedded import EmbeddedEngine
-from step_runtime.task import Task
+from pipeline.agent.agent import Agent
+from pipeline.lms.embedded import EmbeddedEngine
+from step_runtime.tasks.task import Task
 
 _ANY = 1_000_000
 """Failures that DSPy passes over: an answer that cannot be parsed is one to it."""

@@ -19,19 +19,19 @@ START = time.perf_counter()
 
 def places() -> Mapping[str, Sequence[Place]]:
     """What to watch, imported here for its time to count."""
-    import pipeline.agent
+    import pipeline.agent.agent
     from optimizers import sampling
-    from pipeline.embedded.engine import EmbeddedEngine
-    from pipeline.metric import Metric
-    from pipeline.progress import ProgressDisplay
-    from pipeline.tracking import Recorder
+    from pipeline.cli.progress import ProgressDisplay
+    from pipeline.lms.embedded.engine import EmbeddedEngine
+    from pipeline.record.recorder import Recorder
+    from pipeline.verification.metric import Metric
     from signatures import YAMLAdapter
 
     recording = ("run_started", "iteration_started", "sample_done", "iteration_finished", "run_finished", "close")
     return {
         "the embedded LM": [(EmbeddedEngine, "complete")],
         "adapter": [(YAMLAdapter, "format"), (YAMLAdapter, "parse")],
-        "the guardian's gate": [(pipeline.agent, "_breaking_the_rule")],
+        "the guardian's gate": [(pipeline.agent.agent, "_breaking_the_rule")],
         "metric, waiting for verdicts": [(Metric, "__call__")],
         "DSPy, accounting": [(sampling.Sampler, "_ask")],
         "recording": [(Recorder, name) for name in recording],

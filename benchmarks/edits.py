@@ -10,9 +10,9 @@ from itertools import combinations, permutations
 import sympy
 
 from step_runtime import primitives as p
-from step_runtime.printer import print_program
-from step_runtime.program import Node, Program
-from step_runtime.scope import Scope
+from step_runtime.program.graph import Node, Program
+from step_runtime.program.printer import print_program
+from step_runtime.tasks.scope import Scope
 
 FRESH = 1_000_000
 """Where the numbers of inserted streams start; printing numbers all streams anew."""

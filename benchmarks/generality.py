@@ -21,8 +21,8 @@ from random import Random
 import torch
 
 from benchmarks.proposing import Desk, Judge, oracle, tasks_in
-from pipeline.embedded import engine_named
-from step_runtime.task import Task, dump_task, loads_task
+from pipeline.lms.embedded import engine_named
+from step_runtime.tasks.task import Task, dump_task, loads_task
 
 _LETTERS = "bcdfghjkqvwxz"
 _FAMILY = re.compile(r"([A-Za-z]+_)\d\d")

@@ -2,7 +2,7 @@
 
 `paper`, the LM is asked about every proposal; `gated`, only where the exact check finds a stream consumed twice;
 `compiler`, a pass inserts the Copies without an LM; `none`. The same proposals are drawn in all four, once over the
-benchmark, on the embedded LMs and on a scripted LM behind real HTTP (`tests.pipeline.serving`). Of ten answers to a
+benchmark, on the embedded LMs and on a scripted LM behind real HTTP (`tests.support.lm_server`). Of ten answers to a
 task, the scripted LM gives four right ones, four that lack all Copies, and two wrong ones; as guardian it puts the
 Copies in, and leaves everything else as it is. Tokens are those that the servers report, four characters each.
 
@@ -22,12 +22,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.options import GUARDIANS, cores
+from pipeline.cli.options import GUARDIANS, cores
 
 if TYPE_CHECKING:
     import dspy
 
-    from step_runtime.task import Task
+    from step_runtime.tasks.task import Task
 
 ANSWERS = "STEP_BENCHMARK_GUARDIAN"
 SCRIPTED = "scripted"
@@ -57,10 +57,10 @@ def without_copies(task: Task, text: str) -> str:
     """The program with every stream that Copy made replaced by the one that it copied."""
     from dataclasses import replace
 
-    from step_runtime.parser import parse
+    from step_runtime.language.parser import parse
     from step_runtime.primitives import Copy
-    from step_runtime.printer import print_program
-    from step_runtime.scope import static_scope
+    from step_runtime.program.printer import print_program
+    from step_runtime.tasks.scope import static_scope
 
     program, _ = parse(text, static_scope(task))
     source: dict[int, int] = {}
@@ -80,10 +80,10 @@ def lms(names: Sequence[str], tasks: Sequence[Task], folder: Path) -> Iterator[d
     """The LMs by name; the scripted one's server runs within the context."""
     import dspy
 
-    from pipeline.embedded import engine_named
-    from pipeline.paths import TASKS
+    from pipeline.base.paths import TASKS
+    from pipeline.lms.embedded import engine_named
     from signatures import render_task
-    from tests.pipeline.serving import Server
+    from tests.support.lm_server import Server
 
     with ExitStack() as stack:
         made = {}
@@ -108,9 +108,9 @@ def measure(options: argparse.Namespace, folder: Path) -> list[tuple[str, ...]]:
     import dspy
 
     from optimizers import SinglePass, TokenCount
-    from pipeline import asking
-    from pipeline.agent import Agent
-    from pipeline.tasks import load_tasks
+    from pipeline.agent.agent import Agent
+    from pipeline.running import session
+    from pipeline.verification.task_files import load_tasks
 
     tasks = load_tasks(options.tasks)
     trainset = [dspy.Example(task=task).with_inputs("task") for task in tasks]
@@ -119,10 +119,10 @@ def measure(options: argparse.Namespace, folder: Path) -> list[tuple[str, ...]]:
         for name, lm in made.items():
             for mode in GUARDIANS:
                 agent = Agent(mode)
-                with asking.working(lm) as metric:
+                with session.working(lm) as metric:
                     threads = 16 if name == SCRIPTED else cores()
                     optimizer = SinglePass(
-                        metric, options.samples, temperatures=(0.7,), threads=threads, domain=asking.domain()
+                        metric, options.samples, temperatures=(0.7,), threads=threads, domain=session.domain()
                     )
                     found = optimizer.compile(agent, trainset=trainset).experience
                 tokens = TokenCount.sum(found.tokens.values())

@@ -44,11 +44,11 @@ from benchmarks.comparing import FIGURES, Curve, Point, Runs, compare, plot, tab
 from benchmarks.proposing import Desk, Judge, tasks_in
 from optimizers.filtering import choose_answer
 from optimizers.selection import selections, stratify
-from pipeline.domain import code_length
-from pipeline.embedded import EmbeddedEngine, Strong, engine_named
-from pipeline.embedded.proposer import Effort
-from step_runtime.canonical import canonical_key
-from step_runtime.task import Task
+from pipeline.agent.domain import code_length
+from pipeline.lms.embedded import EmbeddedEngine, Strong, engine_named
+from pipeline.lms.embedded.proposer import Effort
+from step_runtime.language.equivalence import canonical_key
+from step_runtime.tasks.task import Task
 
 ROUNDS = 8
 """Tries of DSPy's bootstrap at a task, as in `optimizers.baselines`."""

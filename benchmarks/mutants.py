@@ -23,10 +23,10 @@ import torch
 from benchmarks.aliases import aliased
 from benchmarks.edits import Mutant, mutants
 from benchmarks.truth import SEEDS, Truth, run_text
-from step_runtime.instance import instances
-from step_runtime.loading import load_task
-from step_runtime.task import Task
-from step_runtime.verify import Verifier
+from step_runtime.tasks.task import Task
+from step_runtime.verification.instance import instances
+from step_runtime.verification.loading import load_task
+from step_runtime.verification.verify import Verifier
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -24,23 +24,23 @@ import dspy
 from dspy import lm15
 from rich.console import Console
 
-import pipeline.agent
-import pipeline.metric
+import pipeline.agent.agent
+import pipeline.verification.metric
 from benchmarks.mutants import changed, oracles
 from benchmarks.parts import Parts, Place
 from optimizers import Experience, sampling
 from optimizers.ledger import Ledger
 from optimizers.metering import _Meter
 from optimizers.single_pass import SinglePass
-from pipeline.agent import Agent
-from pipeline.domain import step_domain
-from pipeline.metric import Metric
-from pipeline.progress import ProgressDisplay
-from pipeline.tracking import Recorder, recorded
+from pipeline.agent.agent import Agent
+from pipeline.agent.domain import step_domain
+from pipeline.cli.progress import ProgressDisplay
+from pipeline.record.recorder import Recorder, recorded
+from pipeline.verification.metric import Metric
 from signatures import YAMLAdapter
-from step_runtime import canonical
-from step_runtime.task import Task
-from step_runtime.verify import Verdict
+from step_runtime.language import equivalence
+from step_runtime.tasks.task import Task
+from step_runtime.verification.verify import Verdict
 
 DEMONSTRATIONS = 8
 LIMIT_MS = 3.0
@@ -50,8 +50,8 @@ PLACES: Mapping[str, Sequence[Place]] = {
     "the scripted LM": [],
     "adapter: request": [(YAMLAdapter, "format")],
     "adapter: answer, extraction": [(YAMLAdapter, "parse")],
-    "the guardian's gate": [(pipeline.agent, "_breaking_the_rule")],
-    "metric: canonical key": [(pipeline.metric, "canonical_key")],
+    "the guardian's gate": [(pipeline.agent.agent, "_breaking_the_rule")],
+    "metric: canonical key": [(pipeline.verification.metric, "canonical_key")],
     "metric: the rest": [(Metric, "__call__")],
     "accounting": [(sampling, "metered"), (Ledger, "add"), (_Meter, "count"), (_Meter, "add_usage")],
     "recording": [(Recorder, "sample_done"), (Recorder, "iteration_started"), (Recorder, "iteration_finished")],
@@ -127,15 +127,15 @@ def processor_time(pairs: Sequence[tuple[Task, str]], samples: int) -> float:
 def grouping(pairs: Sequence[tuple[Task, str]]) -> tuple[int, float]:
     """Lines of the longest oracle, and seconds to group as many edits of it, all different, as a task has samples."""
     task, oracle = max(pairs, key=lambda pair: pair[1].count("\n"))
-    texts = list({canonical.canonical_key(mutant.text): mutant.text for mutant in changed(task, oracle)}.values())[
+    texts = list({equivalence.canonical_key(mutant.text): mutant.text for mutant in changed(task, oracle)}.values())[
         :GROUPED
     ]
     times = []
     for _ in range(20):
-        canonical._tree_key.cache_clear()
-        canonical._of_line.cache_clear()
+        equivalence._tree_key.cache_clear()
+        equivalence._of_line.cache_clear()
         start = time.thread_time()
-        groups = {canonical.canonical_key(text) for text in texts}
+        groups = {equivalence.canonical_key(text) for text in texts}
         times.append(time.thread_time() - start)
         if len(groups) < GROUPED:
             raise RuntimeError("programs that differ are one group")

@@ -12,12 +12,12 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from step_runtime.batching import Applier, Data, StreamData
-from step_runtime.check import Types
-from step_runtime.functions import Fn
+from step_runtime.base.functions import Fn
+from step_runtime.base.shapes import Sizes
+from step_runtime.execution.applier import Applier, Data, StreamData
 from step_runtime.primitives import Frame, Merge, Operand, Partition
-from step_runtime.program import Program
-from step_runtime.shapes import Sizes
+from step_runtime.program.graph import Program
+from step_runtime.verification.check import Types
 
 Index: TypeAlias = tuple[int, ...]
 Loop: TypeAlias = Callable[[Iterable[Index]], None]

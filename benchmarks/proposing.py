@@ -14,12 +14,12 @@ from pathlib import Path
 
 from dspy.lm15 import Config, Message, Request
 
-from pipeline.agent import Agent
-from pipeline.embedded import EmbeddedEngine
+from pipeline.agent.agent import Agent
+from pipeline.lms.embedded import EmbeddedEngine
 from signatures import YAMLAdapter
-from step_runtime.loading import load_task
-from step_runtime.task import Task
-from step_runtime.verify import Verifier
+from step_runtime.tasks.task import Task
+from step_runtime.verification.loading import load_task
+from step_runtime.verification.verify import Verifier
 
 DATA = Path(__file__).parents[1] / "data"
 

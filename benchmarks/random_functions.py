@@ -14,9 +14,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from step_runtime.functions import Fn
-from step_runtime.shapes import Sizes, evaluate
-from step_runtime.types import Buffer, DType, Element, Multihot, Scalar, STuple, components_of, layout
+from step_runtime.base.functions import Fn
+from step_runtime.base.shapes import Sizes, evaluate
+from step_runtime.base.types import Buffer, DType, Element, Multihot, Scalar, STuple, components_of, layout
 
 FLOAT = torch.float64
 Parts: TypeAlias = Sequence[Tensor]

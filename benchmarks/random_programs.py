@@ -18,13 +18,13 @@ import sympy
 from benchmarks.random_functions import random_fold, random_plain
 from benchmarks.random_types import Draws
 from step_runtime import primitives as p
-from step_runtime.errors import RuleError
-from step_runtime.functions import Fn
-from step_runtime.program import Node, Program
-from step_runtime.scope import Scope
-from step_runtime.shapes import Dim, evaluate
-from step_runtime.tokens import Value
-from step_runtime.types import Buffer, DType, Multihot, StreamType, STuple, components_of, layout
+from step_runtime.base.errors import RuleError
+from step_runtime.base.functions import Fn
+from step_runtime.base.shapes import Dim, evaluate
+from step_runtime.base.types import Buffer, DType, Multihot, StreamType, STuple, components_of, layout
+from step_runtime.program.graph import Node, Program
+from step_runtime.tasks.scope import Scope
+from tests.support.tokens import Value
 
 MOST_VALUES = 64
 """Bound on the values of one stream, routed dims taken as large as they can be."""

@@ -8,9 +8,9 @@ import sympy
 import torch
 
 from benchmarks.random_functions import FLOAT
-from step_runtime.shapes import Dim, torch_shape
-from step_runtime.tokens import Value
-from step_runtime.types import Buffer, DType, Element, Multihot, Scalar, StreamType, STuple, components_of, layout
+from step_runtime.base.shapes import Dim, torch_shape
+from step_runtime.base.types import Buffer, DType, Element, Multihot, Scalar, StreamType, STuple, components_of, layout
+from tests.support.tokens import Value
 
 
 class Draws:

@@ -23,15 +23,15 @@ import torch
 
 from benchmarks.per_element import PerElement
 from benchmarks.truth import close
-from step_runtime import snippets
-from step_runtime.batching import Applier, Data
-from step_runtime.calls import computing_in
-from step_runtime.check import infer_types
-from step_runtime.instance import TaskInstance
-from step_runtime.limits import Limits, check_size
-from step_runtime.parser import evaluate, read
-from step_runtime.simulate import simulate
-from step_runtime.task import Task, loads_task, task_name
+from step_runtime.execution.applier import Applier, Data
+from step_runtime.execution.invocation import computing_in
+from step_runtime.language.parser import evaluate, read
+from step_runtime.program.limits import Limits, check_size
+from step_runtime.tasks import snippets
+from step_runtime.tasks.task import Task, loads_task, task_name
+from step_runtime.verification.check import infer_types
+from step_runtime.verification.instance import TaskInstance
+from step_runtime.verification.simulate import simulate
 
 DATA = Path(__file__).parent.parent / "data"
 FOLDS = (1, 2, 4, 8, 16)

@@ -20,10 +20,10 @@ from collections.abc import Sequence
 import torch
 
 from benchmarks.proposing import Desk, Judge, tasks_in
-from pipeline.embedded import engine_named
+from pipeline.lms.embedded import engine_named
 from pipeline.synthesis import Budget, Outcome
 from pipeline.synthesis.session import search_all
-from step_runtime.task import Task
+from step_runtime.tasks.task import Task
 
 SAMPLES = 64
 TEMPERATURE = 0.7

@@ -1,7 +1,7 @@
 """An iteration's wall time against a server that answers after a second, 64 requests at a time.
 
 The whole command runs: all tasks at three temperatures, the oracle for an answer three times in four, verified and
-recorded as ever. The server is `tests.pipeline.serving`, in a process of its own. What it could do at best is
+recorded as ever. The server is `tests.support.lm_server`, in a process of its own. What it could do at best is
 samples / slots seconds for each second of latency; what processor time the samples cost bounds the machine's best.
 
 How to run: python -m benchmarks.throughput [--samples 16] [--slots 64] [--latency 1] [option of pipeline.compile]...
@@ -60,7 +60,7 @@ def measure(options: argparse.Namespace, extra: Sequence[str], folder: Path) -> 
     os.environ.setdefault("OPENAI_API_KEY", "none")
     from optimizers.run import Run
     from pipeline import compile as command
-    from tests.pipeline.serving import Server
+    from tests.support.lm_server import Server
 
     count = write_oracles(folder / "answers.json")
     with Server(answers="benchmarks.throughput:answer", latency=options.latency, slots=options.slots) as server:

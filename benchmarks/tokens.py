@@ -16,14 +16,14 @@ import torch
 
 from benchmarks.random_programs import Case, random_case
 from benchmarks.truth import close
-from step_runtime.batching import Applier
-from step_runtime.calls import computing_in
-from step_runtime.check import Types, check_affine, infer_types
-from step_runtime.errors import RunError
-from step_runtime.program import Program
-from step_runtime.shapes import Sizes
-from step_runtime.simulate import NodeError, simulate
-from step_runtime.tokens import Value, run_tokens
+from step_runtime.base.errors import RunError
+from step_runtime.base.shapes import Sizes
+from step_runtime.execution.applier import Applier
+from step_runtime.execution.invocation import computing_in
+from step_runtime.program.graph import Program
+from step_runtime.verification.check import Types, check_affine, infer_types
+from step_runtime.verification.simulate import NodeError, simulate
+from tests.support.tokens import Value, run_tokens
 
 
 def disagreement(case: Case) -> str | None:

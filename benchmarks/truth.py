@@ -17,15 +17,15 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from step_runtime.calls import computing_in
-from step_runtime.check import Types, infer_types
-from step_runtime.errors import RunError
-from step_runtime.instance import TaskInstance, instances
+from step_runtime.base.errors import RunError
+from step_runtime.execution.invocation import computing_in
 from step_runtime.primitives import PRIMITIVES, Copy, Identity, Partition, Primitive
-from step_runtime.program import Node, Program
-from step_runtime.scope import Scope
-from step_runtime.task import Task
-from step_runtime.tokens import Value, run_tokens
+from step_runtime.program.graph import Node, Program
+from step_runtime.tasks.scope import Scope
+from step_runtime.tasks.task import Task
+from step_runtime.verification.check import Types, infer_types
+from step_runtime.verification.instance import TaskInstance, instances
+from tests.support.tokens import Value, run_tokens
 
 MANY_SIZES = {"M": [4, 6, 5, 7], "N": [3, 2, 5, 4], "K": [2, 5, 3, 6], "D": [6, 4, 2, 8]}
 """Four sets that suit every task of the benchmark: D is even, and there are tokens enough for a top 3."""

@@ -24,12 +24,12 @@ from statistics import geometric_mean
 from typing import Any
 
 from benchmarks.mutants import changed, oracles
-from pipeline.judge import verification_pool
-from pipeline.options import cores
+from pipeline.base.machine import cores
+from pipeline.verification.worker import verification_pool
 from signatures import render_task
 from step_runtime.codegen import generate_test
-from step_runtime.task import Task, loads_task
-from step_runtime.verify import Verdict, Verifier
+from step_runtime.tasks.task import Task, loads_task
+from step_runtime.verification.verify import Verdict, Verifier
 
 SAMPLES = 64
 DISTINCT = 8
@@ -137,7 +137,7 @@ class Contest:
         """Samples through the metric, from threads as the optimizer has them; how many are right."""
         import dspy
 
-        from pipeline.metric import Metric
+        from pipeline.verification.metric import Metric
 
         metric = Metric(Forgetting(self._pool))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipeline.program import load_program, save_program
+    from pipeline.agent.compiled import load_program, save_program
 
 __all__ = ["load_program", "save_program"]
 
@@ -18,7 +18,7 @@ __all__ = ["load_program", "save_program"]
 def __getattr__(name: str) -> Any:
     """What `__all__` names, imported when first used, as every command's `--help` imports this package."""
     if name in __all__:
-        from pipeline import program
+        from pipeline.agent import compiled
 
-        return getattr(program, name)
+        return getattr(compiled, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

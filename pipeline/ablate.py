@@ -16,17 +16,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline import options, output
-from pipeline.errors import Exit, UsageError, start, tell
-from pipeline.paths import shown
+from pipeline.base.errors import Exit, UsageError, start, tell
+from pipeline.base.paths import shown
+from pipeline.cli import options
 
 if TYPE_CHECKING:
     import dspy
 
     from optimizers import Experience
-    from pipeline.earlier import Request, Resumed
+    from pipeline.record.request import Request
+    from pipeline.record.resume import Resumed
     from pipeline.reporting.ablation import Study
-    from step_runtime.task import Task
+    from step_runtime.tasks.task import Task
 
 NAME = "pipeline.ablate"
 EPILOG = """\
@@ -70,7 +71,7 @@ class Plan:
 
     def request(self, lm: str, method: str) -> Request:
         """What one run is asked to do; the rest of the plan goes with it, so that any run tells all of it."""
-        from pipeline.earlier import Request
+        from pipeline.record.request import Request
 
         rest = {"id": self.id, "lms": self.lms, "temperature": self.temperature, "options": dict(self.options)}
         return Request({**vars(self.arguments(lm, method)), "ablation": rest}, "", self.tasks)
@@ -97,7 +98,7 @@ def make_parser() -> options.Parser:
         "-o",
         "--output",
         metavar="DIR",
-        type=output.writable_folder,
+        type=options.writable_folder,
         help="where the page goes (default: a folder in mlruns)",
     )
     options.add_json(parser)
@@ -129,8 +130,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise UsageError("--lm: an LM is named twice")
     plan, known = _resumed(args, options.given(parser, argv)) if args.resume else (_planned(args), {})
 
-    from pipeline.lm import make_lm
-    from pipeline.metrics import counted
+    from pipeline.lms.factory import make_lm
+    from pipeline.record.metrics import counted
 
     lms = {lm: make_lm(lm, plan.options["api_base"], **options.of_lm(plan.arguments(lm, "Single"))) for lm in plan.lms}
     tasks = counted(len(plan.tasks), "task")
@@ -146,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _planned(args: argparse.Namespace) -> Plan:
-    from pipeline.tasks import load_tasks
+    from pipeline.verification.task_files import load_tasks
 
     shared = {name: value for name, value in vars(args).items() if name not in OF_THIS_COMMAND}
     return Plan(uuid.uuid4().hex[:8], tuple(args.lm), args.temperature, shared, load_tasks(args.tasks))
@@ -161,7 +162,7 @@ class _Unfinished:
 
 def _resumed(args: argparse.Namespace, given: set[str]) -> tuple[Plan, dict[tuple[str, str], str | _Unfinished]]:
     """The plan, and its runs by LM and method: the id of one that has ended, or one to go on with."""
-    from pipeline.earlier import open_run
+    from pipeline.record.resume import open_run
 
     found: dict[tuple[str, str], str | _Unfinished] = {}
     plan: Plan | None = None
@@ -186,7 +187,7 @@ def _resumed(args: argparse.Namespace, given: set[str]) -> tuple[Plan, dict[tupl
 
 def _runs(text: str) -> list[Any]:
     """The runs in the store of the one ablation whose id begins so, the latest of each method last."""
-    from pipeline import store
+    from pipeline.record import store
 
     client, experiment = store.open_store()
     if not (text.isalnum() and len(text) >= 4):
@@ -200,7 +201,7 @@ def _runs(text: str) -> list[Any]:
 
 def _run(plan: Plan, lm: str, method: str, solving: dspy.LM, resumed: Resumed | None, command: str) -> Experience:
     """One run, to its end or to where it breaks off."""
-    from pipeline.job import LMs, begin
+    from pipeline.running.job import LMs, begin
 
     if resumed and resumed.request.lm != solving.model:
         raise UsageError(f"--resume: a run asked {resumed.request.lm}, and this is {solving.model}")
@@ -228,7 +229,7 @@ def _stopped(plan: Plan, experience: Experience) -> Exit | None:
 
 def _report(plan: Plan, args: argparse.Namespace) -> int:
     """Writes the page, and tells where it is and what it says."""
-    from pipeline import store
+    from pipeline.record import store
     from pipeline.reporting import ablation
 
     folder = Path(args.output) if args.output is not None else store.folder() / "ablations" / plan.id
@@ -251,7 +252,7 @@ def _report(plan: Plan, args: argparse.Namespace) -> int:
 def _studies(plan: Plan) -> list[Study]:
     """The runs of the plan, read back from the store."""
     from pipeline.reporting.ablation import Study
-    from pipeline.reporting.record import read_runs
+    from pipeline.reporting.runs import read_runs
 
     latest = {(run.data.params["named"], run.data.params["method"]): run.info.run_id for run in _runs(plan.id)}
     recorded = {run.run_id: run for run in read_runs(list(latest.values()))}

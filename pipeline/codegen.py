@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.errors import Exit, UsageError, start
-from pipeline.options import Parser
-from pipeline.verify import add_program, read_program
+from pipeline.base.errors import Exit, UsageError, start
+from pipeline.cli.options import Parser
+from pipeline.cli.program_arguments import add_program, read_program
 
 NAME = "pipeline.codegen"
 EPILOG = """\
@@ -36,7 +36,7 @@ def make_parser() -> Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the script."""
     args = make_parser().parse_args(argv)
-    from pipeline.tasks import load_task_named, scopes
+    from pipeline.verification.task_files import load_task_named, scopes
     from step_runtime.codegen import generate_test
 
     task = load_task_named(args.task)

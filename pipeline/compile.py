@@ -15,17 +15,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline import options, output
-from pipeline.errors import Exit, UsageError, start, tell
+from pipeline.base.errors import Exit, UsageError, start, tell
+from pipeline.base.files import write_text
+from pipeline.cli import options
 
 if TYPE_CHECKING:
     import dspy
 
     from optimizers import Experience
-    from pipeline.agent import GuardianMode
-    from pipeline.earlier import Finished, Request, Resumed
-    from pipeline.job import Done, LMs
-    from pipeline.proposer import ProposerKind
+    from pipeline.agent.agent import GuardianMode
+    from pipeline.agent.proposer import ProposerKind
+    from pipeline.record.request import Request
+    from pipeline.record.resume import Finished, Resumed
+    from pipeline.running.job import Done, LMs
 
 NAME = "pipeline.compile"
 OPTIMIZERS = ("adaptive", "none", "bootstrap", "random-search", "mipro", "simba", "gepa")
@@ -92,7 +94,7 @@ def make_parser() -> options.Parser:
         "-o",
         "--output",
         metavar="FILE",
-        type=output.writable_file,
+        type=options.writable_file,
         help="where the compiled program goes (default: a new file in mlruns/programs)",
     )
     options.add_json(parser)
@@ -113,9 +115,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not (args.optimizer or args.resume):
         raise UsageError("--optimizer: expected the name of one, or a run to go on with, by --resume")
 
-    from pipeline.asking import refuse_tools
-    from pipeline.job import LMs
-    from pipeline.lm import make_lm
+    from pipeline.lms.factory import make_lm
+    from pipeline.running.job import LMs
+    from pipeline.running.session import refuse_tools
 
     logging.getLogger("optimizers").addHandler(logging.NullHandler())  # what it logs is told at the end
     resumed = _resume(args, options.given(parser, argv)) if args.resume else None
@@ -134,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _reflection_lm(args: Arguments) -> dspy.LM | None:
     """The LM that reflects where an optimizer does so, if it is not the one that solves the tasks."""
-    from pipeline.lm import EMBEDDED, make_lm
+    from pipeline.lms.factory import EMBEDDED, make_lm
 
     if args.reflection_lm and args.optimizer not in REFLECTING:
         raise UsageError(f"--reflection-lm: `{args.optimizer}` does not reflect; leave it out")
@@ -147,8 +149,9 @@ def _reflection_lm(args: Arguments) -> dspy.LM | None:
 
 def _load(args: Arguments) -> Request:
     """What a new run is asked to do; the LM's name is not known yet."""
-    from pipeline.earlier import Request, load_experience
-    from pipeline.tasks import load_tasks
+    from pipeline.record.request import Request
+    from pipeline.record.resume import load_experience
+    from pipeline.verification.task_files import load_tasks
 
     tasks = load_tasks(args.tasks)
     if args.validation and args.optimizer not in VALIDATING:
@@ -163,7 +166,7 @@ def _load(args: Arguments) -> Request:
 
 def _resume(args: Arguments, given: set[str]) -> Resumed:
     """The run to go on with; the options become the run's, but for those that may differ and were given."""
-    from pipeline.earlier import open_run
+    from pipeline.record.resume import open_run
 
     resumed = open_run(args.resume or "")
     options.restore(args, resumed.request.options, given)
@@ -174,20 +177,20 @@ def _resume(args: Arguments, given: set[str]) -> Resumed:
 
 def _already(args: Arguments, resumed: Resumed, finished: Finished) -> int:
     """Tells how a run ended that there is nothing left to do for; its record is left as it is."""
-    from pipeline import store
-    from pipeline.job import Done, program_path
+    from pipeline.record import store
+    from pipeline.running.job import Done, program_path
 
     with store.run_at_work(resumed.run_id):
         path = Path(args.output) if args.output else program_path(args, resumed.run_id)
-        output.write(path, finished.program)
+        write_text(path, finished.program)
     tell(NAME, f"run {resumed.run_id} had already finished; nothing was asked, and its record is as it was")
     _show(args, Done(finished.experience, resumed.run_id, path), resumed.name)
     return Exit.OK if finished.experience.solved else Exit.NO
 
 
 def _run(args: Arguments, request: Request, lms: LMs, resumed: Resumed | None, command: str) -> int:
-    from pipeline.job import begin
-    from pipeline.metrics import counted
+    from pipeline.record.metrics import counted
+    from pipeline.running.job import begin
 
     levels = f"m={args.granularity} " if args.optimizer == "adaptive" else ""
     tasks = counted(len(request.tasks), "task")
@@ -205,7 +208,7 @@ def _run(args: Arguments, request: Request, lms: LMs, resumed: Resumed | None, c
 def _show(args: Arguments, done: Done, name: str) -> None:
     from rich.console import Console
 
-    from pipeline.summary import as_json, print_summary
+    from pipeline.cli.summary import as_json, print_summary
 
     if args.json:
         print(json.dumps(as_json(done.experience, done.run_id, done.program)))

@@ -14,14 +14,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline import asking, options, output
-from pipeline.errors import Exit, start, tell
+from pipeline.base.errors import Exit, start, tell
+from pipeline.base.files import write_text
+from pipeline.cli import options
+from pipeline.running import session
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from optimizers import Experience
-    from step_runtime.task import Task
+    from step_runtime.tasks.task import Task
 
 NAME = "pipeline.evaluate"
 EPILOG = """\
@@ -33,7 +35,7 @@ exit codes: 0 the figures are printed, whatever they are, 2 a bad option or file
 130 interrupted (the figures are of what was done)"""
 
 
-class Arguments(asking.Arguments):
+class Arguments(session.Arguments):
     """The command's options, as parsed."""
 
     tasks: list[str] | None
@@ -45,11 +47,11 @@ class Arguments(asking.Arguments):
 def make_parser() -> options.Parser:
     """The command's options."""
     parser = options.Parser(NAME, "Measures a program on tasks: pass@k in total, by group and by class.", EPILOG)
-    asking.add_options(parser)
+    session.add_options(parser)
     options.add_tasks(parser)
     options.add_json(parser)
     parser.add_argument(
-        "-o", "--output", metavar="FILE", type=output.writable_file, help="write the JSON object to a file, too"
+        "-o", "--output", metavar="FILE", type=options.writable_file, help="write the JSON object to a file, too"
     )
     parser.add_argument("--record", action="store_true", help="record it like a compile, for the UI and the report")
     return parser
@@ -61,11 +63,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from rich.console import Console
 
-    from pipeline.metrics import counted
-    from pipeline.tasks import load_tasks
+    from pipeline.record.metrics import counted
+    from pipeline.verification.task_files import load_tasks
 
     tasks = load_tasks(args.tasks)
-    asked = asking.make(args)
+    asked = session.make(args)
     tell(NAME, f"{counted(len(tasks), 'task')}, program {args.program}, {asked.lm.model}, seed {args.seed}")
     command = shlex.join(sys.argv[1:] if argv is None else argv)
     experience, run_id = _evaluate(args, asked, tasks, command)
@@ -75,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         print_figures(result, Console(width=None if sys.stdout.isatty() else 120))
     if args.output is not None:
-        output.write(Path(args.output), json.dumps(result, indent=1) + "\n")
+        write_text(Path(args.output), json.dumps(result, indent=1) + "\n")
     return _end(experience)
 
 
@@ -152,16 +154,16 @@ def print_figures(result: dict[str, Any], console: Console) -> None:
 
 
 def _evaluate(
-    args: Arguments, asked: asking.Asked, tasks: Sequence[Task], command: str
+    args: Arguments, asked: session.Asked, tasks: Sequence[Task], command: str
 ) -> tuple[Experience, str | None]:
     """The record of the pass, and the id of its run in the store, if it was to be recorded."""
     import dspy
     from rich.console import Console
 
     from optimizers import Observer, SinglePass
-    from pipeline.metrics import counted
-    from pipeline.progress import ProgressDisplay
-    from pipeline.tracking import recorded
+    from pipeline.cli.progress import ProgressDisplay
+    from pipeline.record.metrics import counted
+    from pipeline.record.recorder import recorded
 
     name = f"evaluate {Path(args.program).stem} {counted(len(tasks), 'task')} {asked.lm.model}"
     trainset = [dspy.Example(task=task).with_inputs("task") for task in tasks]
@@ -174,25 +176,25 @@ def _evaluate(
             run_id = recorder.run_id
         console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
         observers.append(stack.enter_context(ProgressDisplay(console, args.samples)))
-        metric = asked.agent.judge.metric = stack.enter_context(asking.working(asked.lm, args.verdict_cache))
+        metric = asked.agent.judge.metric = stack.enter_context(session.working(asked.lm, args.verdict_cache))
         optimizer = SinglePass(
             metric,
             args.samples,
             temperatures=args.temperatures,
             threads=asked.threads,
             seed=args.seed,
-            budget=asking.budget(args),
-            domain=asking.domain(),
+            budget=session.budget(args),
+            domain=session.domain(),
             observers=observers,
         )
         experience: Experience = optimizer.compile(asked.agent, trainset=trainset).experience
         return experience, run_id
 
 
-def _params(args: Arguments, asked: asking.Asked, tasks: Sequence[Task], command: str) -> dict[str, object]:
+def _params(args: Arguments, asked: session.Asked, tasks: Sequence[Task], command: str) -> dict[str, object]:
     """Everything that is needed to run it again."""
-    from pipeline.tasks import digest
-    from pipeline.versions import code_version, versions
+    from pipeline.base.versions import code_version, versions
+    from pipeline.verification.task_files import digest
 
     return {
         "optimizer": "none",
@@ -236,7 +238,7 @@ def _cells(score: dict[str, Any], ks: Sequence[str]) -> tuple[str, ...]:
 def _end(experience: Experience) -> Exit:
     """The exit code, once stderr has been told what is not as it should be."""
     if experience.stopped in ("interrupted", "failed"):
-        tell(NAME, f"{experience.message}; the figures above are of what was done. {asking.GO_ON}")
+        tell(NAME, f"{experience.message}; the figures above are of what was done. {session.GO_ON}")
         return Exit.INTERRUPTED if experience.stopped == "interrupted" else Exit.LM
     if experience.stopped == "budget":
         tell(NAME, f"{experience.message}; the figures above are of what was done")

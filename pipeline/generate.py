@@ -12,13 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline import asking, options, output
-from pipeline.errors import Exit, UsageError, start, tell
-from pipeline.paths import shown
+from pipeline.base.errors import Exit, UsageError, start, tell
+from pipeline.base.files import write_text
+from pipeline.base.machine import cores
+from pipeline.base.paths import shown
+from pipeline.cli import options
+from pipeline.running import session
 
 if TYPE_CHECKING:
-    from pipeline.search import Search
-    from step_runtime.task import Task
+    from pipeline.running.until_solved import Search
+    from step_runtime.tasks.task import Task
 
 NAME = "pipeline.generate"
 EPILOG = """\
@@ -36,7 +39,7 @@ SEARCH_OPTIONS = {"task", "proposer", "max_minutes", "max_candidates", "output",
 """What else may be given with `--proposer search`, which asks no LM."""
 
 
-class Arguments(asking.Arguments):
+class Arguments(session.Arguments):
     """The command's options, as parsed."""
 
     max_candidates: int | None
@@ -53,7 +56,7 @@ def make_parser() -> options.Parser:
     parser.add_argument(
         "task", metavar="TASK", nargs="+", help="task files, folders, patterns, or benchmark names such as gemm/1"
     )
-    asking.add_options(parser, (*options.PROPOSERS, options.SEARCH))
+    session.add_options(parser, (*options.PROPOSERS, options.SEARCH))
     group = parser.add_argument_group(
         f"with `--proposer {options.SEARCH}`",
         "classical synthesis, which runs the task's functions and reference on data: no LM, no --program;"
@@ -71,7 +74,7 @@ def make_parser() -> options.Parser:
         "-o",
         "--output",
         metavar="DIR",
-        type=output.writable_folder,
+        type=options.writable_folder,
         help="write them to files in this folder (default: on stdout alone)",
     )
     group.add_argument(
@@ -91,25 +94,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv, namespace=Arguments())
     _check_proposer(args, options.given(parser, argv))
 
-    from pipeline.tasks import load_tasks
+    from pipeline.verification.task_files import load_tasks
 
     tasks = load_tasks(args.task)
     files = _files(args, tasks)
     if args.proposer == options.SEARCH:
         return _synthesize(args, tasks, files)
-    asked = asking.make(args)
+    asked = session.make(args)
 
     from optimizers import Sampling
     from optimizers.sampling import Sampler
-    from pipeline.metrics import counted
-    from pipeline.search import search as draw
+    from pipeline.record.metrics import counted
+    from pipeline.running.until_solved import search as draw
 
     drawn = len(args.temperatures) * args.samples
     tell(NAME, f"{counted(len(tasks), 'task')}, {asked.lm.model}, program {args.program}, up to {drawn} answers a task")
     sampling = Sampling(args.samples, args.temperatures, asked.threads, args.seed)
-    with asking.working(asked.lm, args.verdict_cache) as metric:
+    with session.working(asked.lm, args.verdict_cache) as metric:
         asked.agent.judge.metric = metric
-        sampler, limits = Sampler(metric, sampling), asking.budget(args)
+        sampler, limits = Sampler(metric, sampling), session.budget(args)
         search = draw(asked.agent, tasks, sampler, lambda name: tell(NAME, f"{name}: verified"), limits)
     found = {task.name: search.found(task.name) for task in tasks}
     impls = {name: str(answer.outputs["impl"]) if answer else None for name, answer in found.items()}
@@ -125,7 +128,9 @@ def _check_proposer(args: Arguments, given: set[str]) -> None:
     """Raises `UsageError` for options that the proposer has no use for, or lacks."""
     if args.proposer != options.SEARCH:
         if not args.program:
-            raise UsageError(f"--program: name a compiled program, or `{asking.NO_PROGRAM}` (--help shows the options)")
+            raise UsageError(
+                f"--program: name a compiled program, or `{session.NO_PROGRAM}` (--help shows the options)"
+            )
         if args.max_candidates:
             raise UsageError("--max-candidates: only `--proposer search` counts candidates; leave the option out")
     for name in sorted(given - SEARCH_OPTIONS) if args.proposer == options.SEARCH else ():
@@ -134,8 +139,9 @@ def _check_proposer(args: Arguments, given: set[str]) -> None:
 
 def _synthesize(args: Arguments, tasks: Sequence[Task], files: dict[str, list[Path]]) -> int:
     """As `main`, without an LM."""
-    from pipeline.synthesis import Budget, Outcome, results, session
-    from step_runtime.errors import TaskError
+    from pipeline.synthesis import Budget, Outcome, results
+    from pipeline.synthesis.session import search_all
+    from step_runtime.base.errors import TaskError
 
     default = Budget()
     seconds = args.max_minutes * 60 if args.max_minutes else default.seconds
@@ -145,7 +151,7 @@ def _synthesize(args: Arguments, tasks: Sequence[Task], files: dict[str, list[Pa
     outcomes: dict[str, Outcome] = {}
     stopped = False
     try:
-        for task, outcome in session.search_all(tasks, budget, min(options.cores(), len(tasks))):
+        for task, outcome in search_all(tasks, budget, min(cores(), len(tasks))):
             outcomes[task.name] = outcome
             tell(NAME, f"{task.name}: {'verified' if outcome.impl else 'nothing found'}")
     except TaskError as error:
@@ -184,7 +190,7 @@ def as_json(tasks: Sequence[Task], search: Search, written: dict[str, list[Path]
 
 def told(task: Task, search: Search, files: Sequence[Path]) -> str:
     """The result of one task for people: its program and where it was written, or why there is none."""
-    from pipeline.failures import summarize
+    from pipeline.reporting.failures import summarize
 
     attempts, answer = search.attempts[task.name], search.found(task.name)
     if answer is None:
@@ -214,18 +220,18 @@ def _files(args: Arguments, tasks: Sequence[Task]) -> dict[str, list[Path]]:
 
 def _write(task: Task, impl: str | None, files: Sequence[Path]) -> list[Path]:
     """Writes the task's program, if there is one, and gives the files written."""
-    from step_runtime.task import dump_task
+    from step_runtime.tasks.task import dump_task
 
     if impl is None:
         return []
     solved = task.model_copy(update={"impl": impl})
     for path in files:
-        output.write(path, dump_task(solved) if path.suffix == ".yaml" else impl.rstrip() + "\n")
+        write_text(path, dump_task(solved) if path.suffix == ".yaml" else impl.rstrip() + "\n")
     return list(files)
 
 
 def _task_json(search: Search, task: Task, files: Sequence[Path]) -> dict[str, Any]:
-    from pipeline.failures import summarize
+    from pipeline.reporting.failures import summarize
 
     attempts, answer = search.attempts[task.name], search.found(task.name)
     return {
@@ -248,7 +254,7 @@ def _end(tasks: Sequence[Task], search: Search) -> Exit:
     if search.stopped == "budget":
         tell(NAME, f"{search.message}; what was verified is kept, see above")
     elif search.stopped:
-        tell(NAME, f"{search.message}; what was verified is kept, see above. {asking.GO_ON}")
+        tell(NAME, f"{search.message}; what was verified is kept, see above. {session.GO_ON}")
         return Exit.INTERRUPTED if search.stopped == "interrupted" else Exit.LM
     return Exit.OK if solved else Exit.NO
 

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from pipeline import output
-from pipeline.errors import Exit, UsageError, start, tell
-from pipeline.options import Parser, add_json
-from pipeline.paths import shown
+from pipeline.base.errors import Exit, UsageError, start, tell
+from pipeline.base.paths import shown
+from pipeline.cli.options import Parser, add_json, writable_folder
 
 NAME = "pipeline.report"
 EPILOG = """\
@@ -46,7 +45,7 @@ def make_parser() -> Parser:
         "-o",
         "--output",
         metavar="DIR",
-        type=output.writable_folder,
+        type=writable_folder,
         required=True,
         help="the folder to write; made if missing",
     )
@@ -60,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = Path(args.output)
 
     from pipeline.reporting import page
-    from pipeline.reporting.record import read_runs
+    from pipeline.reporting.runs import read_runs
 
     runs = read_runs(args.run, skip=partial(tell, NAME))
     try:

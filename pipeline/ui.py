@@ -16,10 +16,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline import store
-from pipeline.errors import Exit, PipelineError, UsageError, start
-from pipeline.options import Parser, at_least
-from pipeline.paths import shown
+from pipeline.base.errors import Exit, PipelineError, UsageError, start
+from pipeline.base.paths import shown
+from pipeline.cli.options import Parser, at_least
+from pipeline.record import store
 
 NAME = "pipeline.ui"
 EPILOG = "Ctrl-C ends it. exit codes: 2 a bad option, a port in use or a server that does not start, 130 interrupted"

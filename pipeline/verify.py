@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.errors import Exit, UsageError, start
-from pipeline.options import Parser, add_json
+from pipeline.base.errors import Exit, start
+from pipeline.cli.options import Parser, add_json
+from pipeline.cli.program_arguments import add_program, read_program
 
 if TYPE_CHECKING:
     from step_runtime import Task, Verdict
@@ -40,21 +41,10 @@ def make_parser() -> Parser:
     return parser
 
 
-def add_program(parser: Parser) -> None:
-    """Adds the arguments that name a task and a program; `read_program` reads the latter."""
-    parser.add_argument("task", metavar="TASK", help="a task file, or a benchmark name such as gemm/1")
-    parser.add_argument(
-        "impl",
-        metavar="IMPL",
-        nargs="?",
-        help="a file with the program, `-` for stdin (default: the task's own `impl`)",
-    )
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the verdict; returns 0 if the program passes, else 1."""
     args = make_parser().parse_args(argv)
-    from pipeline.tasks import load_task_named, verdict
+    from pipeline.verification.task_files import load_task_named, verdict
 
     task = load_task_named(args.task)
     text = read_program(args, task)
@@ -71,14 +61,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _show(args: argparse.Namespace, task: Task, text: str) -> None:
     """Prints or draws the graph; what is wrong with the program comes with the verdict."""
-    from pipeline.tasks import scopes
-    from step_runtime.explain import explain
+    from pipeline.verification.task_files import scopes
+    from step_runtime.verification.explain import explain
 
     explained = explain(text, scopes(task)[0])
     if args.explain:
         print(explained.table(), end="\n\n", file=sys.stderr if args.json else sys.stdout)
     if args.graph:
-        from pipeline.graph import draw
+        from pipeline.charts.dataflow import draw
 
         draw(explained, Path(args.graph))
 
@@ -100,25 +90,6 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
             for diagnostic in verdict.diagnostics
         ],
     }
-
-
-def read_program(args: argparse.Namespace, task: Task) -> str:
-    """The program that `add_program`'s arguments name.
-
-    Raises:
-        UsageError: it cannot be read, or none is named and the task has no `impl`.
-    """
-    name: str | None = args.impl
-    if name is None:
-        if task.impl is None:
-            raise UsageError(f"{args.task}: this task has no `impl`; name a file with the program, or - for stdin")
-        return task.impl
-    try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{name}: cannot read the program: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{name}: cannot read the program: it is not UTF-8 text") from None
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from pydantic.fields import FieldInfo
 from signatures.bare import FORM, SCRIPT, render_script
 from signatures.extract import ANSWERS, extract_program, sections
 from signatures.memo import by_identity
-from step_runtime import task_yaml
-from step_runtime.task import Task, dump_task
+from step_runtime.tasks import yaml_format
+from step_runtime.tasks.task import Task, dump_task
 
 
 @by_identity
@@ -89,4 +89,4 @@ def _rendered(value: Any, field: FieldInfo) -> Any:
         return render_script(value) if bare else render_task(value)
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", by_alias=True)
-    return task_yaml.dump(value).rstrip() if isinstance(value, dict) else value
+    return yaml_format.dump(value).rstrip() if isinstance(value, dict) else value

@@ -16,7 +16,7 @@ from signatures.prompts import BasePrompt, GuardianPrompt, ProposerPrompt, Stric
 from step_runtime.codegen import generate_prompt, prompt_tests
 
 if TYPE_CHECKING:
-    from step_runtime.task import Task
+    from step_runtime.tasks.task import Task
 
 FORM = "form"
 SCRIPT = "script"

@@ -17,7 +17,7 @@ import re
 import textwrap
 from collections.abc import Iterable
 
-from step_runtime.syntax import parse_python
+from step_runtime.base.syntax import parse_python
 
 ANSWERS = ("impl", "output_impl")
 """The fields that hold a program as an answer."""

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from step_runtime import task_yaml
-from step_runtime.errors import TaskError
-from step_runtime.task import Task, task_of
+from step_runtime.base.errors import TaskError
+from step_runtime.tasks import yaml_format
+from step_runtime.tasks.task import Task, task_of
 
 Location = tuple[str | int, ...]
 M = TypeVar("M", bound=BaseModel)
@@ -128,7 +128,7 @@ def load_prompt(model: type[P], path: Path) -> P:
 
 def _read(model: type[M], path: Path) -> tuple[yaml.Node | None, M]:
     try:
-        node, content = task_yaml.load(path.read_text(encoding="utf-8"), str(path))
+        node, content = yaml_format.load(path.read_text(encoding="utf-8"), str(path))
         return node, model.model_validate(content)
     except ValidationError as error:
         raise PromptError("\n".join(_told(item, _places(path, node, item["loc"])) for item in error.errors())) from None
@@ -153,14 +153,14 @@ def digest(instructions: str) -> str:
 def _section(key: str, value: Any) -> str:
     if isinstance(value, str):
         return f"{key}: |\n{textwrap.indent(value.rstrip(), '  ')}\n"
-    return task_yaml.dump({key: value})
+    return yaml_format.dump({key: value})
 
 
 def _places(path: Path, node: yaml.Node | None, prefix: Location) -> Callable[[Location], str]:
     """Names a place below `prefix`, for messages."""
 
     def place(location: Location) -> str:
-        return f"{path}:{task_yaml.line_of(node, (*prefix, *location))}: {task_yaml.format_location(prefix)}"
+        return f"{path}:{yaml_format.line_of(node, (*prefix, *location))}: {yaml_format.format_location(prefix)}"
 
     return place
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dspy
 
-from step_runtime.task import Task
+from step_runtime.tasks.task import Task
 
 
 class Refine(dspy.Signature):

@@ -9,10 +9,10 @@ Everything a program may name after `step.` is here too, for programs written in
 # Before torch, whose C code would import it, and take whatever ends that, Ctrl-C too, for a NumPy that is not there.
 import numpy  # noqa: F401
 
-from step_runtime.errors import Diagnostic, RuleError, RunError, Span, StepError, TaskCodeError, TaskError
-from step_runtime.functions import Fn
-from step_runtime.limits import Limits
-from step_runtime.loading import load_task
+from step_runtime.base.errors import Diagnostic, RuleError, RunError, Span, StepError, TaskCodeError, TaskError
+from step_runtime.base.functions import Fn
+from step_runtime.base.stream import Stream, affine
+from step_runtime.base.types import Buffer, Multihot, Scalar, STuple
 from step_runtime.primitives import (
     Accum,
     Bufferize,
@@ -31,10 +31,10 @@ from step_runtime.primitives import (
     Streamify,
     Zip,
 )
-from step_runtime.stream import Stream, affine
-from step_runtime.task import Task, dump_task, loads_task
-from step_runtime.types import Buffer, Multihot, Scalar, STuple
-from step_runtime.verify import Verdict, Verifier, verify
+from step_runtime.program.limits import Limits
+from step_runtime.tasks.task import Task, dump_task, loads_task
+from step_runtime.verification.loading import load_task
+from step_runtime.verification.verify import Verdict, Verifier, verify
 
 __all__ = [
     "Accum",

@@ -11,14 +11,14 @@ import ast
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from step_runtime.parser import evaluate, read
-from step_runtime.scope import Scope, static_scope
-from step_runtime.shapes import Dim, format_dim
-from step_runtime.snippets import widened
-from step_runtime.syntax import parse_expression, parse_python
-from step_runtime.task import FnSpec, OutputSpec, Task, TensorSpec
-from step_runtime.types import Buffer, DType, Element, Multihot, STuple, components_of
-from step_runtime.verify import SEEDS, Verifier
+from step_runtime.base.shapes import Dim, format_dim
+from step_runtime.base.syntax import parse_expression, parse_python
+from step_runtime.base.types import Buffer, DType, Element, Multihot, STuple, components_of
+from step_runtime.language.parser import evaluate, read
+from step_runtime.tasks.scope import Scope, static_scope
+from step_runtime.tasks.snippets import widened
+from step_runtime.tasks.task import FnSpec, OutputSpec, Task, TensorSpec
+from step_runtime.verification.verify import SEEDS, Verifier
 
 _INDENT = "    "
 OPEN_BODY = "...  # the program"

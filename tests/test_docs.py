@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from step_runtime import loads_task, verify
-from step_runtime.limits import Limits
+from step_runtime.base.syntax import BUILTINS
 from step_runtime.primitives import PRIMITIVES
-from step_runtime.values import BUILTINS
+from step_runtime.program.limits import Limits
+from tests.support.paths import PROJECT
 
-PROJECT = Path(__file__).parents[1]
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md")), PROJECT / "benchmarks" / "README.md"]
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optimizers import TokenCount
-from pipeline.pictures import COLOURS, DOTS_PER_INCH
+from pipeline.charts.plots import COLOURS, DOTS_PER_INCH
 from pipeline.reporting import figures, measures, tables
 from pipeline.reporting.measures import Score
 from pipeline.reporting.page import PAGE, Shown, show, template
-from pipeline.reporting.record import RecordedRun
+from pipeline.reporting.runs import RecordedRun
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""The pictures of a report, as PNGs in the style of `pipeline.pictures`.
+"""The pictures of a report, as PNGs in the style of `pipeline.charts.plots`.
 
 Where series may lie on one another, later ones are thinner and their markers smaller and hollow: each stays visible.
 """
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optimizers import TaskCount
-from pipeline import pictures
-from pipeline.curves import pass_at_k_curve, title
-from pipeline.pictures import COLOURS, DOTS_PER_INCH, MARKERS, SIZE_INCHES, Point
-from pipeline.reporting.record import TELLING, RecordedRun
+from pipeline.charts import plots
+from pipeline.charts.curves import pass_at_k_curve, title
+from pipeline.charts.plots import COLOURS, DOTS_PER_INCH, MARKERS, SIZE_INCHES, Point
+from pipeline.reporting.runs import TELLING, RecordedRun
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ WIDE_INCHES = (12.0, 5.0)
 
 def learning_curve(run: RecordedRun, path: Path) -> None:
     """One run's learning curve, its points labelled (paper, Figure 7)."""
-    pictures.learning_curve({run.label: _points(run)}, run.samples, path)
+    plots.learning_curve({run.label: _points(run)}, run.samples, path)
 
 
 def learning_curves(runs: Sequence[RecordedRun], path: Path) -> None:
@@ -34,7 +34,7 @@ def learning_curves(runs: Sequence[RecordedRun], path: Path) -> None:
     figure = Figure(figsize=SIZE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
     axes = figure.add_subplot()
     _draw_curves(axes, {run.label: run for run in runs})
-    pictures.legend_below(figure, [run.label for run in runs])
+    plots.legend_below(figure, [run.label for run in runs])
     figure.savefig(path)
 
 
@@ -46,7 +46,7 @@ def pass_at_k(runs: Sequence[RecordedRun], path: Path) -> None:
         first = run.iterations[0]
         solved = [run.counts[name] for name in first.solved]
         curves = {title(first.index, first.label): _curve(run, solved), "all iterations": curves[run.label]}
-    pictures.pass_at_k(curves, path)
+    plots.pass_at_k(curves, path)
 
 
 def granularity_sets(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:

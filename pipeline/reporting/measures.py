@@ -13,12 +13,12 @@ from functools import lru_cache
 from statistics import fmean
 
 from optimizers import Attempt, TaskCount, pass_at_k
-from pipeline.paths import TASKS
-from step_runtime.canonical import canonical_key
-from step_runtime.classes import program_class
-from step_runtime.parser import parse
-from step_runtime.scope import static_scope
-from step_runtime.task import read_task
+from pipeline.base.paths import TASKS
+from step_runtime.language.equivalence import canonical_key
+from step_runtime.language.parser import parse
+from step_runtime.program.classes import program_class
+from step_runtime.tasks.scope import static_scope
+from step_runtime.tasks.task import read_task
 
 GROUPS = ("attn", "gemm", "bmm", "norm", "rope", "index", "expert", "etoe")
 """The benchmark's groups in the order of the paper's Table 4."""

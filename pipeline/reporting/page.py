@@ -13,7 +13,7 @@ from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
 from pygments.lexers import PythonLexer  # type: ignore[import-untyped]
 
 from pipeline.reporting import figures, measures, tables
-from pipeline.reporting.record import RecordedRun
+from pipeline.reporting.runs import RecordedRun
 
 PAGE = "index.html"
 PASS_AT_K = "pass_at_k.png"

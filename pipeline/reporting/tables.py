@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.curves import pass_at_k_curve, title
+from pipeline.charts.curves import pass_at_k_curve, title
 from pipeline.reporting import measures
 from pipeline.reporting.measures import Score
-from pipeline.reporting.record import RecordedRun
+from pipeline.reporting.runs import RecordedRun
 
 Cell = str | int | float | None
 Row = tuple[Cell, ...]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.embedded.moves import Graph, tidy
+from pipeline.lms.embedded.moves import Graph, tidy
 from pipeline.synthesis.backward import Backward, Ending, Subgoal
 from pipeline.synthesis.forward import Forward, Made, Stream
 from pipeline.synthesis.rules import follow
 from pipeline.synthesis.space import Space
-from step_runtime.program import Program, StreamId
+from step_runtime.program.graph import Program, StreamId
 
 
 class Meeting:

@@ -13,11 +13,11 @@ from pipeline.synthesis.budget import Budget, OutOfBudget
 from pipeline.synthesis.rules import Rule, follow
 from pipeline.synthesis.space import Plan, Space, TypeId
 from pipeline.synthesis.values import Layout, Rows, in_rows, operand
-from step_runtime.batching import Applier
-from step_runtime.errors import RunError, StepError
-from step_runtime.instance import TaskInstance
+from step_runtime.base.errors import RunError, StepError
+from step_runtime.base.types import StreamType
+from step_runtime.execution.applier import Applier
 from step_runtime.primitives import Frame, Operand, Primitive, Rules
-from step_runtime.types import StreamType
+from step_runtime.verification.instance import TaskInstance
 
 _NUMBERS = 2**21
 """Numbers that a block may hold where rows are combined; more rows go into further blocks."""

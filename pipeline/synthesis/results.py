@@ -7,11 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.paths import shown
+from pipeline.base.paths import shown
 from pipeline.synthesis.budget import Outcome
 
 if TYPE_CHECKING:
-    from step_runtime.task import Task
+    from step_runtime.tasks.task import Task
 
 _REASONS = {
     "time": "the time was up; --max-minutes gives more",

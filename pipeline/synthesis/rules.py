@@ -14,11 +14,11 @@ from itertools import islice, permutations, product
 from typing import Protocol, TypeVar
 
 from pipeline.synthesis.space import ONE, Plan, Space, TypeId, joined
-from step_runtime.errors import RuleError
-from step_runtime.functions import Fn
+from step_runtime.base.errors import RuleError
+from step_runtime.base.functions import Fn
+from step_runtime.base.shapes import Dim, try_evaluate
+from step_runtime.base.types import DType, Multihot, StreamType, components_of
 from step_runtime.primitives import Accum, Flatten, Map, Merge, Partition, Primitive, Rules, Scan, Zip
-from step_runtime.shapes import Dim, try_evaluate
-from step_runtime.types import DType, Multihot, StreamType, components_of
 
 _MOST_TYPES = 120
 _MOST_BITS = 4

@@ -20,12 +20,12 @@ from pipeline.synthesis.forward import Block, Forward, Stream
 from pipeline.synthesis.rules import Rulebook
 from pipeline.synthesis.space import Space, TypeId
 from pipeline.synthesis.values import Index, sane
-from step_runtime.calls import computing_in
-from step_runtime.instance import TaskInstance, instances
+from step_runtime.execution.invocation import computing_in
 from step_runtime.primitives import Copy
-from step_runtime.printer import print_program
-from step_runtime.task import Task
-from step_runtime.verify import Verifier
+from step_runtime.program.printer import print_program
+from step_runtime.tasks.task import Task
+from step_runtime.verification.instance import TaskInstance, instances
+from step_runtime.verification.verify import Verifier
 
 SEED = 0
 """Of the one set of data that values are observed on; the verifier has others."""

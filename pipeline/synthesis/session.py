@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from pipeline.judge import MEMORY
-from pipeline.pool import WorkerLost, WorkerPool
 from pipeline.synthesis.budget import Budget, Outcome, Reason
+from pipeline.verification.pool import WorkerLost, WorkerPool
+from pipeline.verification.worker import MEMORY
 
 if TYPE_CHECKING:
-    from step_runtime.task import Task
+    from step_runtime.tasks.task import Task
 
 _GRACE = 20.0
 """Seconds beyond its budget after which a search is killed: for the task's compilation and the last verification."""
@@ -25,7 +25,7 @@ def search_all(tasks: Sequence[Task], budget: Budget, workers: int) -> Iterator[
     Raises:
         TaskError: a task's own code failed.
     """
-    from step_runtime.task import dump_task
+    from step_runtime.tasks.task import dump_task
 
     limit, start = budget.seconds + _GRACE, time.monotonic()
     with WorkerPool(workers, seconds=limit, memory=MEMORY, initializer=_settle, preload=[__name__]) as pool:
@@ -47,7 +47,7 @@ def _outcome(future: Future[Outcome], start: float) -> Outcome:
 def _search(name: str, content: str, budget: Budget) -> Outcome:
     """Runs in a worker."""
     from pipeline.synthesis.search import synthesize
-    from step_runtime.task import loads_task
+    from step_runtime.tasks.task import loads_task
 
     return synthesize(loads_task(content, name), budget)
 

@@ -18,11 +18,11 @@ from itertools import chain, permutations
 
 import sympy
 
-from step_runtime.errors import RuleError
+from step_runtime.base.errors import RuleError
+from step_runtime.base.shapes import Dim, try_evaluate
+from step_runtime.base.types import Buffer, DType, Multihot, StreamType, STuple, components_of, layout
 from step_runtime.primitives import Bufferize, Flatten, Primitive, Promote, Repeat, Reshape, Rules, Streamify
-from step_runtime.scope import Scope
-from step_runtime.shapes import Dim, try_evaluate
-from step_runtime.types import Buffer, DType, Multihot, StreamType, STuple, components_of, layout
+from step_runtime.tasks.scope import Scope
 
 TypeId = int
 

@@ -16,10 +16,10 @@ import sympy
 import torch
 from torch import Tensor
 
-from step_runtime.batching import Data, element_layout
+from step_runtime.base.shapes import Sizes, torch_shape
+from step_runtime.base.types import StreamType, components_of
+from step_runtime.execution.applier import Data, element_layout
 from step_runtime.primitives import Operand
-from step_runtime.shapes import Sizes, torch_shape
-from step_runtime.types import StreamType, components_of
 
 ROWS = sympy.Symbol("rows.")
 """The dim that a block's rows are in; the dot keeps it apart from every symbol that a task can declare."""

@@ -1,7 +1,7 @@
 """The primitives of STeP: for each its rule on types and shapes, and its execution, side by side."""
 
 from step_runtime.primitives.arithmetic import Accum, Map, Scan, Zip
-from step_runtime.primitives.base import Frame, Operand, Primitive, Rules
+from step_runtime.primitives.primitive import Frame, Operand, Primitive, Rules
 from step_runtime.primitives.routing import Merge, Partition
 from step_runtime.primitives.structural import (
     Bufferize,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from step_runtime.batching import StreamData
-from step_runtime.errors import RuleError
-from step_runtime.functions import Fn
-from step_runtime.primitives.base import Frame, Operand, Primitive, Rules, check_input, function, whole
-from step_runtime.types import StreamType, STuple
+from step_runtime.base.errors import RuleError
+from step_runtime.base.functions import Fn
+from step_runtime.base.types import StreamType, STuple
+from step_runtime.execution.applier import StreamData
+from step_runtime.primitives.primitive import Frame, Operand, Primitive, Rules, check_input, function, whole
 
 
 def zip_types(left: StreamType, right: StreamType) -> StreamType:

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import torch
 
-from step_runtime.batching import StreamData
-from step_runtime.errors import RuleError, RunError, counted
-from step_runtime.functions import Fn
-from step_runtime.primitives.base import Frame, Operand, Primitive, Rules, check_input, function
-from step_runtime.shapes import Dim, Sizes, as_dim, check_positive, format_dim, try_evaluate
-from step_runtime.types import Multihot, StreamType
+from step_runtime.base.errors import RuleError, RunError, counted
+from step_runtime.base.functions import Fn
+from step_runtime.base.shapes import Dim, Sizes, as_dim, check_positive, format_dim, try_evaluate
+from step_runtime.base.types import Multihot, StreamType
+from step_runtime.execution.applier import StreamData
+from step_runtime.primitives.primitive import Frame, Operand, Primitive, Rules, check_input, function
 
 
 @dataclass(frozen=True)

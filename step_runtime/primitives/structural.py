@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import sympy
 
-from step_runtime.batching import StreamData
-from step_runtime.errors import RuleError, RunError
-from step_runtime.primitives.base import Frame, Operand, Primitive, Rules, dim_list, whole
-from step_runtime.shapes import Dim, Sizes, as_dim, check_positive, evaluate, format_dim, try_evaluate
-from step_runtime.types import Buffer, StreamType, STuple
+from step_runtime.base.errors import RuleError, RunError
+from step_runtime.base.shapes import Dim, Sizes, as_dim, check_positive, evaluate, format_dim, try_evaluate
+from step_runtime.base.types import Buffer, StreamType, STuple
+from step_runtime.execution.applier import StreamData
+from step_runtime.primitives.primitive import Frame, Operand, Primitive, Rules, dim_list, whole
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,20 @@ The guardian's examples have the stated violation before, and none after; no ben
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from step_runtime import Task, Verifier, dump_task, load_task, loads_task
-from step_runtime.canonical import canonical_key, describe
-from step_runtime.parser import parse
+from step_runtime.language.equivalence import canonical_key, describe
+from step_runtime.language.parser import parse
 from step_runtime.primitives import PRIMITIVES, Copy
-from step_runtime.scope import static_scope
-from step_runtime.task_yaml import dump
+from step_runtime.tasks.scope import static_scope
+from step_runtime.tasks.yaml_format import dump
+from tests.support.paths import PROJECT
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = PROJECT / "data"
 PROPOSER: dict[str, Any] = yaml.safe_load((DATA / "prompts/proposer.yaml").read_text())
 GUARDIAN: dict[str, Any] = yaml.safe_load((DATA / "prompts/guardian.yaml").read_text())
 REFERENCES = [*PROPOSER["primitives"], *PROPOSER["patterns"]]

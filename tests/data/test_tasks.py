@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from step_runtime import Task, Verifier, dump_task, load_task, loads_task
-from step_runtime.check import check_affine
-from step_runtime.classes import program_class
-from step_runtime.parser import parse
-from step_runtime.scope import static_scope
+from step_runtime.language.parser import parse
+from step_runtime.program.classes import program_class
+from step_runtime.tasks.scope import static_scope
+from step_runtime.verification.check import check_affine
+from tests.support.paths import PROJECT
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = PROJECT / "data"
 PATHS = sorted((DATA / "tasks").rglob("*.yaml"))
 NAMES = [path.relative_to(DATA / "tasks").with_suffix("").as_posix() for path in PATHS]
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from step_runtime import Verifier, dump_task, load_task, loads_task
+from tests.support.paths import PROJECT
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = PROJECT / "data"
 NAMES = sorted(path.stem for path in (DATA / "tasks-extra").glob("*"))
 
 

@@ -17,8 +17,9 @@ from dspy import lm15
 
 from examples import units
 from optimizers import AdaptiveFewShot, SinglePass
+from tests.support.paths import PROJECT
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = PROJECT / "examples"
 
 
 def test_learning_solves_what_sampling_alone_does_not() -> None:

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimizers import AdaptiveFewShot, Domain, Experience, SinglePass, pass_at_k
-from tests.optimizers.scripted import ScriptedEngine, Solver, by_task, is_right, learn, story, tasks
+from tests.support.scripted_program import ScriptedEngine, Solver, by_task, is_right, learn, story, tasks
 
 UNAIDED = {"a": 1, "b": 2, "c": 3}
 

@@ -8,7 +8,7 @@ import dspy
 from dspy import lm15
 
 from optimizers import AdaptiveFewShot
-from tests.optimizers.scripted import respond
+from tests.support.scripted_program import respond
 
 
 class Speller:

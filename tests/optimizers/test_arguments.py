@@ -16,7 +16,7 @@ import pytest
 
 from optimizers import AdaptiveFewShot, Budget, Domain, MetricError
 from optimizers.arguments import checked_temperatures, named_examples
-from tests.optimizers.scripted import ScriptedEngine, Solver, is_right, learn, tasks
+from tests.support.scripted_program import ScriptedEngine, Solver, is_right, learn, tasks
 
 
 def some(task: str, demos: tuple[str, ...], visit: int) -> int:

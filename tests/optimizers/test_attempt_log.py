@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from optimizers import Attempt, AttemptLog, TokenCount
-from tests.optimizers.scripted import learn
+from tests.support.scripted_program import learn
 
 
 def attempt(sample: int, **others: object) -> Attempt:
@@ -119,6 +119,6 @@ class Engine:
     def complete(self, request: object) -> object:
         from dspy import lm15
 
-        from tests.optimizers.scripted import respond
+        from tests.support.scripted_program import respond
 
         return respond(request, self.text + "", lm15.Usage(input_tokens=1, output_tokens=1))  # type: ignore[arg-type]

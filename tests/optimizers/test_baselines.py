@@ -25,7 +25,7 @@ from optimizers.baselines import Baseline, carried
 from optimizers.ledger import Ledger
 from optimizers.sampling import Task, derive_seed
 from optimizers.tuning import DRAWS, _is_like
-from tests.optimizers.scripted import (
+from tests.support.scripted_program import (
     FIELD,
     Heard,
     ScriptedEngine,

@@ -20,7 +20,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from optimizers import AdaptiveFewShot, Attempt, Domain, Experience
 from optimizers.demonstrations import fitting, set_demos
-from tests.optimizers.scripted import ScriptedEngine, Solver, answer, learn, respond, story
+from tests.support.scripted_program import ScriptedEngine, Solver, answer, learn, respond, story
 
 SHOWN = re.compile(r"\[\[ ## (\w+) ## \]\]\n(.*?)\s*(?=\n\n|\Z)", re.DOTALL)
 

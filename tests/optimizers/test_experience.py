@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from optimizers import Experience, pass_at_k
 from optimizers.plain import plain
-from tests.optimizers.scripted import Heard, learn, tasks
+from tests.support.scripted_program import Heard, learn, tasks
 
 
 class Point(BaseModel):

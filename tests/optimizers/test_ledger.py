@@ -11,7 +11,7 @@ from dspy import lm15
 
 from optimizers import AdaptiveFewShot, Budget, Domain, TokenCount
 from optimizers.ledger import Ledger
-from tests.optimizers.scripted import ScriptedEngine, Solver, answer, by_task, is_right, learn, tasks
+from tests.support.scripted_program import ScriptedEngine, Solver, answer, by_task, is_right, learn, tasks
 
 
 @pytest.fixture(autouse=True)

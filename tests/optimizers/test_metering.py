@@ -21,7 +21,7 @@ from dspy.utils.exceptions import (
 
 from optimizers.ledger import Ledger
 from optimizers.metering import LONGEST_WAIT, Slots, _truncated, _wait, is_transient, metered, retry_after
-from tests.optimizers.scripted import ScriptedEngine, learn
+from tests.support.scripted_program import ScriptedEngine, learn
 
 
 @pytest.mark.parametrize(

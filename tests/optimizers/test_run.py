@@ -32,7 +32,7 @@ from optimizers import (
 )
 from optimizers.sampling import derive_seed
 from optimizers.tally import Tally
-from tests.optimizers.scripted import (
+from tests.support.scripted_program import (
     Heard,
     ScriptedEngine,
     Solver,

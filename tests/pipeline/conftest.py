@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from optimizers import Experience
-from pipeline.tracking import recorded
-from tests.pipeline.answering import Engine, use, write_tasks
-from tests.pipeline.scripted import learn, tasks
+from pipeline.record.recorder import recorded
+from tests.support.answering_lm import Engine, use, write_tasks
+from tests.support.scripted_runs import learn, tasks
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -20,7 +20,7 @@ def workers_start_fast() -> None:
 
     Else a worker would, within the seconds of its first call.
     """
-    forkserver.set_forkserver_preload(["step_runtime", "pipeline.judge", "pipeline.synthesis.session"])
+    forkserver.set_forkserver_preload(["step_runtime", "pipeline.verification.worker", "pipeline.synthesis.session"])
     forkserver.ensure_running()
 
 

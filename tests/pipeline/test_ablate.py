@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from pipeline import ablate as command
-from pipeline import store
-from pipeline.errors import Exit, run_command
-from tests.pipeline.answering import Engine
+from pipeline.base.errors import Exit, run_command
+from pipeline.record import store
+from tests.support.answering_lm import Engine
 
 
 def run(*argv: str) -> int:

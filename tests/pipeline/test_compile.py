@@ -22,13 +22,13 @@ import pytest
 from mlflow import MlflowClient
 
 from pipeline import compile as command
-from pipeline import load_program, store
-from pipeline.errors import LMUnavailable, run_command
-from step_runtime.loading import load_task
-from tests.pipeline import answering
-from tests.pipeline.scripted import RIGHT, TASK
-
-PROJECT = Path(__file__).resolve().parents[2]
+from pipeline import load_program
+from pipeline.base.errors import LMUnavailable, run_command
+from pipeline.record import store
+from step_runtime.verification.loading import load_task
+from tests.support import answering_lm as answering
+from tests.support.paths import PROJECT
+from tests.support.scripted_runs import RIGHT, TASK
 
 
 class Engine(answering.Engine):
@@ -183,7 +183,7 @@ def test_an_lm_without_a_key_is_exit_code_3(
     def no_key(model: str, *_: Any, **__: Any) -> dspy.LM:
         raise LMUnavailable(f"{model}: no API key; set OPENAI_API_KEY in the environment")
 
-    monkeypatch.setattr("pipeline.lm.make_lm", no_key)
+    monkeypatch.setattr("pipeline.lms.factory.make_lm", no_key)
     assert run("adaptive", "--tasks", str(folder), "--lm", "openai/gpt-4o") == 3
     message = "pipeline.compile: openai/gpt-4o: no API key; set OPENAI_API_KEY in the environment\n"
     assert capsys.readouterr() == ("", message)

@@ -17,14 +17,15 @@ import pytest
 from mlflow import MlflowClient
 
 from optimizers import Attempt, TaskCount
-from pipeline import evaluate, save_program, store
-from pipeline.agent import Agent
-from pipeline.errors import run_command
-from pipeline.paths import TASKS
+from pipeline import evaluate, save_program
+from pipeline.agent.agent import Agent
+from pipeline.base.errors import run_command
+from pipeline.base.paths import TASKS
+from pipeline.record import store
 from pipeline.reporting import measures
-from step_runtime.loading import load_task
-from tests.pipeline.answering import COMPLETION_TOKENS, PROMPT_TOKENS, Engine
-from tests.pipeline.scripted import RIGHT
+from step_runtime.verification.loading import load_task
+from tests.support.answering_lm import COMPLETION_TOKENS, PROMPT_TOKENS, Engine
+from tests.support.scripted_runs import RIGHT
 
 
 @pytest.fixture

@@ -18,15 +18,15 @@ import pytest
 from optimizers import Attempt, Sampling
 from optimizers.sampling import Sampler
 from pipeline import generate
-from pipeline.agent import Agent
-from pipeline.errors import run_command
-from pipeline.failures import summarize
-from pipeline.metric import Metric
-from pipeline.search import search
+from pipeline.agent.agent import Agent
+from pipeline.base.errors import run_command
+from pipeline.reporting.failures import summarize
+from pipeline.running.until_solved import search
+from pipeline.verification.metric import Metric
 from step_runtime import verify
-from step_runtime.loading import load_task
-from tests.pipeline.answering import COMPLETION_TOKENS, PROMPT_TOKENS, WRONG, Engine
-from tests.pipeline.scripted import RIGHT
+from step_runtime.verification.loading import load_task
+from tests.support.answering_lm import COMPLETION_TOKENS, PROMPT_TOKENS, WRONG, Engine
+from tests.support.scripted_runs import RIGHT
 
 
 def run(*argv: str) -> int:

@@ -11,13 +11,13 @@ import re
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-PROJECT = Path(__file__).resolve().parents[2]
+from tests.support.paths import PROJECT
+
 MODULES = sorted((PROJECT / "pipeline").glob("*.py"))
 COMMANDS = [path.stem for path in MODULES if "start(NAME, main)" in path.read_text()]
 HEAVY = ("dspy", "litellm", "matplotlib", "mlflow", "pydantic", "sympy", "torch")
@@ -54,6 +54,7 @@ def test_help_imports_nothing_heavy(command: str) -> None:
     """`--help` is instant, as the libraries that take seconds to load are loaded when there is work for them."""
     code = f"""
 import runpy, sys
+from tests.support.paths import PROJECT
 sys.argv = ["x", "--help"]
 try:
     runpy.run_module("pipeline.{command}", run_name="__main__")

@@ -30,13 +30,13 @@ from optimizers import (
     TokenCount,
 )
 from pipeline import report
-from pipeline.errors import UsageError, run_command
+from pipeline.base.errors import UsageError, run_command
+from pipeline.record.recorder import recorded
 from pipeline.reporting import figures, page, tables
 from pipeline.reporting.measures import Score
-from pipeline.reporting.record import Iteration, RecordedRun, read_runs, replay, with_cycles
-from pipeline.tracking import recorded
+from pipeline.reporting.runs import Iteration, RecordedRun, read_runs, replay, with_cycles
 from tests.pipeline.conftest import Recorded
-from tests.pipeline.scripted import RIGHT, Engine, Solver, is_right, learn, tasks
+from tests.support.scripted_runs import RIGHT, Engine, Solver, is_right, learn, tasks
 
 NAMES = ("easy/0", "hard/0", "no/0")
 

@@ -20,9 +20,8 @@ from pathlib import Path
 import pytest
 
 from pipeline import ui
-from pipeline.errors import UsageError
-
-PROJECT = Path(__file__).resolve().parents[2]
+from pipeline.base.errors import UsageError
+from tests.support.paths import PROJECT
 
 
 def free_port() -> int:

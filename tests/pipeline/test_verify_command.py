@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from pipeline import verify
-from pipeline.errors import run_command
-from tests.pipeline.scripted import RIGHT, TASK
+from pipeline.base.errors import run_command
+from tests.support.scripted_runs import RIGHT, TASK
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from signatures.adapter import YAMLAdapter, render_task
 from signatures.guard import Guard
 from signatures.memo import by_identity
 from signatures.propose import Propose
-from step_runtime.task import Task, dump_task, loads_task
-from tests.signatures.scripted import RIGHT, scripted, task
+from step_runtime.tasks.task import Task, dump_task, loads_task
+from tests.support.scripted_answers import RIGHT, scripted, task
 
 ADAPTER = YAMLAdapter()
 SECRET = "return E0  # the oracle's"

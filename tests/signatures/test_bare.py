@@ -28,9 +28,10 @@ from signatures import (
 )
 from step_runtime import load_task
 from step_runtime.codegen import generate_test, prompt_tests
-from tests.signatures.scripted import RIGHT, task
+from tests.support.paths import PROJECT
+from tests.support.scripted_answers import RIGHT, task
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = PROJECT / "data"
 PROPOSER = load_prompt(ProposerPrompt, DATA / "prompts/proposer.yaml")
 GUARDIAN = load_prompt(GuardianPrompt, DATA / "prompts/guardian.yaml")
 WORDS = read_yaml(BareWords, DATA / "prompts/bare.yaml")

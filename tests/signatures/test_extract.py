@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signatures.extract import extract_program, holds_program, sections
-from step_runtime.parser import parse, read
-from step_runtime.scope import static_scope
-from step_runtime.task import loads_task
-from tests.signatures.completions import (
+from step_runtime.language.parser import parse, read
+from step_runtime.tasks.scope import static_scope
+from step_runtime.tasks.task import loads_task
+from tests.support.completions import (
     BODY,
     DRAFT,
     FUNCTIONS,

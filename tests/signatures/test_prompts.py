@@ -15,9 +15,10 @@ import yaml
 from signatures.guard import Guard
 from signatures.prompts import BasePrompt, GuardianPrompt, PromptError, ProposerPrompt, compose, digest, load_prompt
 from signatures.propose import Propose
-from step_runtime.task import dump_task
+from step_runtime.tasks.task import dump_task
+from tests.support.paths import PROJECT
 
-FOLDER = Path(__file__).parents[2] / "data" / "prompts"
+FOLDER = PROJECT / "data" / "prompts"
 PROMPTS = [(ProposerPrompt, "proposer"), (GuardianPrompt, "guardian")]
 
 GUARDIAN = """\

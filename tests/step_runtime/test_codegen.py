@@ -17,10 +17,11 @@ import torch
 from benchmarks.edits import mutants
 from step_runtime import Verifier, load_task, loads_task
 from step_runtime.codegen import generate_test
-from step_runtime.parser import parse
-from step_runtime.scope import static_scope
+from step_runtime.language.parser import parse
+from step_runtime.tasks.scope import static_scope
+from tests.support.paths import PROJECT
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = PROJECT / "data"
 NAMES = sorted(path.relative_to(DATA / "tasks").with_suffix("").as_posix() for path in (DATA / "tasks").rglob("*.yaml"))
 MUTANTS = 3
 """Mutants of each oracle that are tried here."""

@@ -15,12 +15,12 @@ import pytest
 
 from pipeline import compile as compile_command
 from pipeline import evaluate, generate
-from pipeline.errors import run_command
+from pipeline.base.errors import run_command
 from pipeline.synthesis import Budget, session
 from step_runtime import verify
-from step_runtime.loading import load_task
-from step_runtime.task import dump_task
-from tests.pipeline.synthesis.small import of_scalars
+from step_runtime.tasks.task import dump_task
+from step_runtime.verification.loading import load_task
+from tests.support.small_tasks import of_scalars
 
 
 def run(*argv: str) -> int:

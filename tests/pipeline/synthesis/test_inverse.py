@@ -14,10 +14,10 @@ from pipeline.synthesis.engine import Engine
 from pipeline.synthesis.inverse import Solver, undone, works_by_number
 from pipeline.synthesis.rules import Rule, Rulebook
 from pipeline.synthesis.space import Space
-from step_runtime.instance import instances
+from step_runtime.base.types import Scalar, StreamType
 from step_runtime.primitives import Map
-from step_runtime.types import Scalar, StreamType
-from tests.pipeline.synthesis.small import of_scalars, task
+from step_runtime.verification.instance import instances
+from tests.support.small_tasks import of_scalars, task
 
 UNARY = {
     "shift": "input[0] + 1e-5",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 import torch
@@ -20,11 +19,12 @@ from pipeline.synthesis.backward import Backward
 from pipeline.synthesis.search import Search
 from pipeline.synthesis.values import close
 from step_runtime import verify
-from step_runtime.calls import computing_in
-from step_runtime.loading import load_task
-from tests.pipeline.synthesis.small import of_scalars, task
+from step_runtime.execution.invocation import computing_in
+from step_runtime.verification.loading import load_task
+from tests.support.paths import PROJECT
+from tests.support.small_tasks import of_scalars, task
 
-DATA = Path(__file__).parents[3] / "data"
+DATA = PROJECT / "data"
 SOLVED = [
     "tasks/gemm/2",
     "tasks/norm/2",

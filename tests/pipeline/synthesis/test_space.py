@@ -11,12 +11,12 @@ import torch
 
 from pipeline.synthesis.space import LONGEST, Space
 from pipeline.synthesis.values import Layout, operand
-from step_runtime.batching import Applier
+from step_runtime.base.shapes import as_dim
+from step_runtime.base.types import Buffer, Scalar, StreamType
+from step_runtime.execution.applier import Applier
 from step_runtime.primitives import Bufferize, Frame, Promote, Repeat, Rules, Streamify
-from step_runtime.scope import static_scope
-from step_runtime.shapes import as_dim
-from step_runtime.types import Buffer, Scalar, StreamType
-from tests.pipeline.synthesis.small import task
+from step_runtime.tasks.scope import static_scope
+from tests.support.small_tasks import task
 
 MATRIX = """
 inputs:

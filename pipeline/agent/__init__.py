@@ -1,0 +1,1 @@
+"""The agent: proposer, guardian, refiner, their tools, and compiled programs as files."""

@@ -1,0 +1,1 @@
+"""What every part of the pipeline may use: errors, paths, files, versions, choices, the configuration of a run."""

@@ -1,0 +1,67 @@
+"""A picture of a program's dataflow, drawn by Graphviz."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.base.errors import UsageError
+from step_runtime.primitives import Copy, Map, Merge, Partition
+
+if TYPE_CHECKING:
+    from step_runtime.program.graph import Node
+    from step_runtime.verification.explain import Explained
+
+# Okabe and Ito's palette, in tints that keep black text readable.
+_FILL = {"compute": "#cfe6f5", "route": "#fde3b8", "copy": "#e8e8e8", "shape": "#d3efe4"}
+_FONT = "DejaVu Sans, Helvetica, Arial, sans-serif"
+
+
+def draw(explained: Explained, path: Path) -> None:
+    """Writes the graph as a picture: primitives as boxes, streams as edges with element type and dims.
+
+    The ending of `path` is the format: `.svg`, `.png` or `.pdf`.
+
+    Raises:
+        UsageError: Graphviz is not installed, the ending is another one, or the file cannot be written.
+    """
+    if path.suffix not in (".svg", ".png", ".pdf"):
+        raise UsageError(f"{path}: expected a file name that ends in .svg, .png or .pdf")
+    try:
+        import pygraphviz
+    except ImportError:
+        raise UsageError("--graph needs Graphviz: pip install 'adaptive-step[graph]'") from None
+    graph = pygraphviz.AGraph(directed=True, rankdir="TB", fontname=_FONT, nodesep="0.4", ranksep="0.5")
+    graph.node_attr.update(fontname=_FONT, fontsize="12", shape="box", style="filled,rounded", color="#555555")
+    graph.edge_attr.update(fontname=_FONT, fontsize="10", color="#555555", fontcolor="#333333")
+    _fill(graph, explained)
+    try:
+        graph.draw(str(path), prog="dot")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot write the picture: {error.strerror or error}") from None
+
+
+def _fill(graph: Any, explained: Explained) -> None:
+    program, types = explained
+    source: dict[int, str] = {}
+    for stream, name in enumerate(program.inputs):
+        source[stream] = f"input {name}"
+        graph.add_node(source[stream], label=name, shape="ellipse", fillcolor="#ffffff")
+    for index, node in enumerate(program.nodes):
+        key = f"node {index}"
+        graph.add_node(key, label=explained.label(node), fillcolor=_FILL[_kind(node)])
+        source |= dict.fromkeys(node.outputs, key)
+        for stream in node.inputs:
+            graph.add_edge(source[stream], key, label=f" {program.name(stream)}: {types[stream] or 'unknown'} ")
+    for number, stream in enumerate(program.results):
+        key = f"output {number}"
+        graph.add_node(key, label=f"output {number}", shape="ellipse", fillcolor="#ffffff")
+        graph.add_edge(source[stream], key, label=f" {program.name(stream)}: {types[stream] or 'unknown'} ")
+
+
+def _kind(node: Node) -> str:
+    if isinstance(node.op, Partition | Merge):
+        return "route"
+    if isinstance(node.op, Copy):
+        return "copy"
+    return "compute" if isinstance(node.op, Map) or node.op.functions() else "shape"

@@ -1,0 +1,1 @@
+"""The LMs: any DSPy model string, or the embedded offline proposers."""

@@ -1,0 +1,142 @@
+"""The engine that DSPy's LM class calls: a request's text in, an answer's text out."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from dspy.lm15 import Message, Request, Response, Usage, response_to_events
+
+from pipeline.lms.embedded.proposer import Strong, repair, view_of
+from pipeline.lms.embedded.reading import Question, Read, Solved, demonstration, question, solved_examples
+from pipeline.lms.embedded.task_view import TaskView
+from step_runtime.language.equivalence import canonical_key
+
+DEFAULT_TEMPERATURE = 0.7
+CHARACTERS_PER_TOKEN = 4
+OTHERWISE = 4
+"""How often a program is drawn again that was refused already."""
+
+
+class Proposer(Protocol):
+    """What answers. `name` changes whenever a request may get another answer under the same seed."""
+
+    name: str
+    how: str
+    """One sentence on how it comes by a program, for requests that ask for reasoning."""
+
+    def propose(self, view: TaskView, read: Read, seed: int, temperature: float) -> str | None:
+        """A program for the task, by what was read; None if none was found. Safe to call from several threads."""
+
+
+class EmbeddedEngine:
+    """The offline proposer and guardian as an engine for `dspy.LM(engine.model, engine=engine)`.
+
+    A request with a seed always gets the same answer. One without gets the next of a fixed row of answers, so
+    that several completions of one request differ. Safe to call from several threads.
+    """
+
+    supports_function_calling = False
+    supports_reasoning = False
+    supports_response_schema = False
+
+    def __init__(self, proposer: Proposer | None = None) -> None:
+        self._proposer = proposer or Strong()
+        self._row = itertools.count()
+
+    @property
+    def model(self) -> str:
+        """The LM's name, with its version: DSPy's cache knows models apart, but not engines."""
+        return f"embedded/{self._proposer.name}"
+
+    def complete(self, request: Request) -> Response:
+        """Answers one request; never raises for one that it cannot make sense of, but says so in its answer."""
+        messages = [(message.role, message.text or "") for message in request.messages]
+        system = _text(request.system)
+        answer = self._answer(system, messages, request.config.seed, request.config.temperature)
+        sent = len(system) + sum(len(text) for _, text in messages)
+        return Response(
+            id=None,
+            model=request.model,
+            message=Message.assistant(answer),
+            finish_reason="stop",
+            usage=Usage(input_tokens=estimate_tokens(sent), output_tokens=estimate_tokens(len(answer))),
+            provider_data={"usage": f"estimated: one token for every {CHARACTERS_PER_TOKEN} characters, rounded up"},
+        )
+
+    def stream(self, request: Request) -> Iterator[Any]:
+        """The same answer as events."""
+        yield from response_to_events(self.complete(request))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EmbeddedEngine:
+        """Copies of an LM share the engine, and with it what it has worked out."""
+        return self
+
+    def _answer(self, system: str, messages: Sequence[tuple[str, str]], seed: int | None, heat: float | None) -> str:
+        asked = question(messages[-1][1])
+        if "next_tool_name" in asked.fields:
+            return "I call no tools: I can only write STeP programs at once."
+        view = None if asked.task is None else view_of(asked.task)
+        if view is None:
+            return "I can only write STeP programs, and found no task (YAML with inputs and outputs) in this request."
+        if asked.program is not None:
+            repaired = repair(view.task, asked.program, asked.diagnostics is None)
+            if asked.diagnostics is None or repaired is not None:
+                # What cannot be parsed is handed back as it came: the checker's own words help more than a guess.
+                return _formatted(asked, repaired or asked.program, "every stream that is used again gets a Copy")
+        read = (solved_examples(system), _demonstrations(messages[:-1]))
+        own = next(self._row) if seed is None else seed
+        mixed = _mixed(own, messages[-1][1])
+        program = self._proposed(view, read, mixed, DEFAULT_TEMPERATURE if heat is None else heat, asked.program)
+        if program is None:
+            return "I found no well-typed program that applies every function of this task and gives its outputs."
+        return _formatted(asked, program, self._proposer.how)
+
+    def _proposed(self, view: TaskView, read: Read, seed: int, heat: float, refused: str | None) -> str | None:
+        """A program, and if it can be had another than the one that was refused."""
+        program = self._proposer.propose(view, read, seed, heat)
+        for turn in range(OTHERWISE if refused else 0):
+            if program is not None and canonical_key(program) != canonical_key(refused or ""):
+                break
+            program = self._proposer.propose(view, read, _mixed(seed, f"another, {turn}"), heat)
+        return program
+
+
+def estimate_tokens(characters: int) -> int:
+    """The estimate that stands for a token count: no tokenizer is at work here."""
+    return -(-characters // CHARACTERS_PER_TOKEN)
+
+
+def _text(system: Any) -> str:
+    if system is None or isinstance(system, str):
+        return system or ""
+    return "\n".join(getattr(part, "text", "") for part in system)
+
+
+def _demonstrations(messages: Sequence[tuple[str, str]]) -> tuple[Solved, ...]:
+    pairs = [
+        (user, assistant)
+        for (role, user), (answerer, assistant) in itertools.pairwise(messages)
+        if (role, answerer) == ("user", "assistant")
+    ]
+    found = (demonstration(*pair) for pair in pairs)
+    return tuple(solved for solved in found if solved is not None)
+
+
+def _mixed(seed: int, text: str) -> int:
+    """A seed for this question: the same seed must not make the same choices in every task."""
+    return int.from_bytes(hashlib.sha256(f"{seed}\n{text}".encode()).digest()[:8], "big")
+
+
+def _formatted(asked: Question, program: str, reason: str) -> str:
+    """The answer under the markers that the request asks for; the program alone where it asks for none."""
+    if not asked.fields:
+        return f"```python\n{program.rstrip()}\n```"
+    *others, last = asked.fields
+    bodies = {**dict.fromkeys(others, reason), last: program.rstrip()}
+    return "\n\n".join([*(f"[[ ## {name} ## ]]\n{body}" for name, body in bodies.items()), "[[ ## completed ## ]]"])

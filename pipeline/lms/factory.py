@@ -1,0 +1,186 @@
+"""From `--lm` to a `dspy.LM`, found usable before anything is sampled."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from pipeline.base.errors import LMUnavailable, UsageError
+
+if TYPE_CHECKING:
+    import dspy
+
+EMBEDDED = "embedded"
+_KNOWN_EMBEDDED = re.compile(rf"{EMBEDDED}(?:/(?:small(?:-\d+)?|\d+))?")
+"""With or without the version that records and compiled programs name."""
+
+TIMEOUT = 600.0
+"""Seconds without a byte of an answer: as long as the providers' own clients wait, as models may think for minutes."""
+
+MAX_TOKENS = 4096
+"""Of an answer: programs need a tenth of it, and models that think before they answer the rest."""
+
+PROBE_SECONDS = 60.0
+PROBE_TOKENS = 16
+
+
+def make_lm(
+    model: str,
+    api_base: str | None = None,
+    *,
+    temperature: float | None = None,
+    max_tokens: int = MAX_TOKENS,
+    num_retries: int = 5,
+    cache: bool | None = None,
+    probed: bool = True,
+    timeout: float = TIMEOUT,
+    n: int = 1,
+) -> dspy.LM:
+    """The LM that a string names.
+
+    Args:
+        model: `embedded`, `embedded/small`, or any DSPy/LiteLLM model string, whose key is read from the environment.
+        api_base: the address of an OpenAI-compatible server.
+        temperature: None for the provider's default; optimizers set their own for each sample.
+        max_tokens: of an answer.
+        num_retries: how often a request is repeated that fails for a passing reason.
+        cache: whether answers are kept on disk; None: only those that cost something, so not the embedded LM's.
+        probed: whether to ask once, so that a wrong key, model or address shows at once; never for the embedded LM.
+        timeout: seconds without a byte of an answer after which a request has failed.
+        n: completions that one request asks for, where samples are alike.
+
+    Raises:
+        LMUnavailable: the LM can't be used.
+        UsageError: an address or a batch for the embedded LM, which has none.
+    """
+    # LiteLLM, which some providers are reached by, else looks prices up on the network when it is imported.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    from dspy.utils.exceptions import LMError
+
+    settings: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "num_retries": num_retries}
+    if model.partition("/")[0] == EMBEDDED:
+        if not _KNOWN_EMBEDDED.fullmatch(model):
+            raise LMUnavailable(f"{model}: no such embedded LM; expected {EMBEDDED} or {EMBEDDED}/small")
+        if api_base is not None:
+            raise UsageError("--api-base: the embedded LM has no address; name another with --lm")
+        if n > 1:
+            raise UsageError("--batch-n: the embedded LM reads no prompt twice; leave it out")
+        return _embedded(model, settings | {"cache": bool(cache)})
+    settings |= {"cache": cache is not False, "timeout": timeout}
+    settings |= ({"api_base": api_base} if api_base else {}) | ({"n": n} if n > 1 else {})
+    # DSPy would say of every answer that was cut off what the ledger counts.
+    logging.getLogger("dspy.clients.lm").setLevel(logging.ERROR)
+    try:
+        lm = _remote(model, settings)
+        if n > 1:
+            # Batches go through LiteLLM, which several threads must not import at once.
+            importlib.import_module("litellm")
+        if probed:
+            probe(lm)
+    except LMError as error:
+        raise LMUnavailable(f"{model}: {reason(error, model, api_base)}") from None
+    except (TypeError, ValueError) as error:
+        raise LMUnavailable(f"{model}: {error}") from None
+    return lm
+
+
+def probe(lm: dspy.LM) -> None:
+    """Asks for a word, with the settings that samples are drawn with.
+
+    Raises:
+        LMError: the LM can't be used.
+    """
+    from dspy.utils.exceptions import LMRateLimitError, is_retryable_lm_error
+
+    for last in (False, True):
+        try:
+            return _ask(lm)
+        except LMRateLimitError:
+            return  # the key, the model and the address are right where requests are merely too many at the moment
+        except Exception as error:
+            if last or not is_retryable_lm_error(error):
+                raise
+            time.sleep(1.0)
+
+
+def _ask(lm: dspy.LM) -> None:
+    # Models that reason would spend so few tokens on thoughts, and may refuse to.
+    bound = {} if "max_completion_tokens" in lm.kwargs else {"max_tokens": PROBE_TOKENS}
+    timeout = min(PROBE_SECONDS, lm.kwargs.get("timeout", PROBE_SECONDS))
+    twin = lm.copy(cache=False, num_retries=0, temperature=1.0, timeout=timeout, n=None)
+    twin("Reply with the word: ready", **bound, seed=0)
+
+
+def _embedded(model: str, settings: dict[str, Any]) -> dspy.LM:
+    import dspy
+
+    from pipeline.lms.embedded import engine_named
+
+    engine = engine_named(model)
+    return dspy.LM(engine.model, engine=engine, **settings)
+
+
+def _remote(model: str, settings: dict[str, Any]) -> dspy.LM:
+    import dspy
+    from dspy.utils.exceptions import LMConfigurationError
+
+    from pipeline.lms.prompt_cache import PROVIDERS, MarkingLM
+
+    cls = MarkingLM if model.partition("/")[0] in PROVIDERS else dspy.LM
+    try:
+        return cls(model, **settings)
+    except LMConfigurationError:
+        # Models that reason take no small bound, as their thoughts count as tokens too, and one temperature only.
+        return cls(model, **settings | {"max_tokens": None, "temperature": None})
+
+
+def reason(error: Exception, model: str, api_base: str | None) -> str:
+    """One line on why an LM can't be used, and what to do about it."""
+    from dspy.utils import exceptions as e
+
+    text = re.sub(r"^\[[^\]]*\]\s*", "", str(error))
+    told = text.partition("\n")[0].strip() or type(error).__name__
+    keys = list(dict.fromkeys(re.findall(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b", text)))
+    where = api_base or "the provider"
+    if isinstance(error, e.LMNotConfiguredError) and keys:
+        any_value = " (any value, if the server asks for none)" if api_base else ""
+        return f"no API key; set {' or '.join(keys)} in the environment{any_value}"
+    if "LLM Provider NOT provided" in text:
+        return "no such provider; expected PROVIDER/MODEL, such as openai/gpt-4o, or embedded"
+    if _is_no_lm(error):
+        return f"no OpenAI-compatible server at {where}; such an address usually ends in /v1: {told:.200}"
+    kinds = {
+        e.LMNotConfiguredError: "it is not configured",
+        e.LMAuthError: f"{where} refuses the key",
+        e.LMBillingError: f"{where} refuses for want of credit",
+        e.LMUnsupportedModelError: f"{where} has no such model",
+        e.LMTransportError: f"no answer from {where}",
+        e.LMTimeoutError: f"no answer from {where}",
+    }
+    kind = next((kind for cls, kind in kinds.items() if isinstance(error, cls)), "it can't be used")
+    missing = _missing_keys(model) if isinstance(error, e.LMProviderError) else []
+    hint = f" ({' and '.join(missing)} not set)" if missing else ""
+    return f"{kind}: {told}{hint}"
+
+
+def _is_no_lm(error: Exception) -> bool:
+    """Whether what answers is a web server of another kind: a page, or an unknown path where no model is missed."""
+    from dspy.utils import exceptions as e
+
+    status = getattr(error, "status", None)
+    unknown_path = type(error) is e.LMInvalidRequestError and status == 404 and "model" not in str(error).lower()
+    return unknown_path or (type(error) is e.LMProviderError and status == 200) or "<html" in str(error).lower()
+
+
+def _missing_keys(model: str) -> list[str]:
+    """The environment variables with keys that LiteLLM reads for a model and does not find."""
+    if "/" not in model:
+        return []
+    import litellm
+
+    litellm.suppress_debug_info = True  # it would print an advertisement on stdout
+    return [name for name in litellm.validate_environment(model)["missing_keys"] if "KEY" in name]

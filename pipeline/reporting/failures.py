@@ -1,0 +1,123 @@
+"""Why a task has no verified program: how far its answers came, what most of them have wrong, and the best of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from optimizers import Attempt
+from pipeline.record.metrics import counted
+from step_runtime.base.errors import STAGES, Stage
+from step_runtime.language.equivalence import canonical_key
+
+SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One wrong program, with how many answers mean the same; `feedback` is its verdict, rendered."""
+
+    stage: str
+    codes: tuple[str, ...]
+    count: int
+    impl: str
+    feedback: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """The wrong answers to one task.
+
+    Attributes:
+        stages: how many ended at each stage, the furthest stage first.
+        diagnostics: in how many answers each code was found, the most common first.
+        best: of the furthest stage, those with its most common diagnostics first.
+        without_answer: requests that the LM left unanswered, the last with its reason.
+    """
+
+    stages: dict[str, int]
+    diagnostics: dict[str, int]
+    best: tuple[Failure, ...]
+    without_answer: int
+    reason: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "stages": self.stages,
+            "diagnostics": self.diagnostics,
+            "failures": [asdict(failure) for failure in self.best],
+            "without_answer": self.without_answer,
+        }
+
+    def render(self, name: str) -> str:
+        """For people: the counts, then the best failures in full."""
+        answers = sum(self.stages.values())
+        wrong = "all wrong" if answers > 1 else "wrong"
+        lines = [f"  {counted(answers, 'answer')}, {wrong}" if answers else "  no answers"]
+        if self.without_answer:
+            lines[0] += f"; {counted(self.without_answer, 'request')} got none: {self.reason}"
+        if answers:
+            lines.append(f"  they fail at: {_counts(self.stages)}")
+        if self.diagnostics and self.diagnostics != self.stages:  # where a stage has one code of its own name
+            lines.append(f"  most common:  {_counts(dict(list(self.diagnostics.items())[:5]))}")
+        for failure in self.best:
+            times = f", drawn {failure.count} times" if failure.count > 1 else ""
+            lines += ["", f"  fails at {failure.stage}{times}:"]
+            lines += [f"    {line}" for line in failure.impl.strip().splitlines()]
+            lines += ["", *(f"    {line}" for line in failure.feedback.splitlines())]
+        return "\n".join(lines)
+
+
+def summarize(attempts: Sequence[Attempt]) -> Failures:
+    """The wrong answers among the attempts at one task."""
+    wrong = [attempt for attempt in attempts if attempt.scored and not attempt.passed]
+    unanswered = [attempt for attempt in attempts if not attempt.scored]
+    stages = Counter(_stage(attempt) for attempt in wrong)
+    codes = Counter(code for attempt in wrong for code in set(_codes(attempt)))
+    return Failures(
+        stages={stage: stages[stage] for stage in reversed(STAGES) if stages[stage]},
+        diagnostics=dict(codes.most_common()),
+        best=_best(wrong)[:SHOWN],
+        without_answer=len(unanswered),
+        reason=unanswered[-1].error if unanswered else None,
+    )
+
+
+def _best(wrong: Sequence[Attempt]) -> tuple[Failure, ...]:
+    """One failure for each distinct program: the furthest stage first, then what is found and drawn most often."""
+    groups: dict[str, list[Attempt]] = {}
+    for attempt in wrong:
+        groups.setdefault(canonical_key(_text(attempt)), []).append(attempt)
+    found = Counter((_stage(attempt), _codes(attempt)) for attempt in wrong)
+
+    def place(group: Sequence[Attempt]) -> tuple[int, int, int]:
+        first = group[0]
+        return -STAGES.index(_stage(first)), -found[_stage(first), _codes(first)], -len(group)
+
+    return tuple(_failure(group) for group in sorted(groups.values(), key=place))
+
+
+def _failure(group: Sequence[Attempt]) -> Failure:
+    first = group[0]
+    feedback = str(first.feedback.get("feedback") or first.error or "")
+    return Failure(_stage(first), _codes(first), len(group), _text(first), feedback)
+
+
+def _stage(attempt: Attempt) -> Stage:
+    stage: Stage | None = attempt.feedback.get("stage")
+    return stage or STAGES[0]  # an answer that could not even be read
+
+
+def _codes(attempt: Attempt) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(attempt.feedback.get("codes", ())))
+
+
+def _text(attempt: Attempt) -> str:
+    return str(attempt.outputs.get("impl", attempt.text))
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{key} {count}" for key, count in counts.items())

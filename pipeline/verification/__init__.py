@@ -1,0 +1,1 @@
+"""The reward: verdicts from killable worker processes, kept and shared."""

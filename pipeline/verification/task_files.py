@@ -1,0 +1,165 @@
+"""From what a person types to tasks: paths, folders, patterns, and the benchmark's names.
+
+Files are read here, and their own code is tried in worker processes: a `global` that hangs or crashes costs a message.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.base.errors import UsageError
+from pipeline.base.machine import cores
+from pipeline.base.paths import TASKS, shown
+
+if TYPE_CHECKING:
+    from step_runtime.tasks.scope import Scope
+    from step_runtime.tasks.task import Task
+    from step_runtime.verification.verify import Verdict
+
+
+def load_tasks(patterns: Sequence[str] | None = None) -> list[Task]:
+    """The tasks that the patterns name, without duplicates and without their solutions; None: the benchmark.
+
+    Raises:
+        UsageError: a pattern names nothing, a file is no valid task, or two tasks have one name.
+    """
+    paths = dict.fromkeys(path for pattern in patterns or [str(TASKS)] for path in find(pattern))
+    tasks: dict[str, Task] = {}
+    for path, task in zip(paths, _load([*paths]), strict=True):
+        if task.name in tasks:
+            raise UsageError(f"{shown(path)}: a second task named {task.name!r}; rename one of the files")
+        tasks[task.name] = task.without_impl()
+    return list(tasks.values())
+
+
+def load_task_named(name: str) -> Task:
+    """The one task that a path or a benchmark name stands for, its solution included.
+
+    Raises:
+        UsageError: there is none, there are several, or the file is no valid task.
+    """
+    paths = find(name)
+    if len(paths) > 1:
+        raise UsageError(f"{name}: stands for {len(paths)} tasks; name one, such as {shown(paths[0])}")
+    return _load(paths)[0]
+
+
+def _load(paths: Sequence[Path]) -> list[Task]:
+    """Reads task files, and tries their code in worker processes, which start meanwhile.
+
+    Raises:
+        UsageError: one is no valid task, or its code costs a worker.
+    """
+    from pipeline.verification.worker import try_task, verification_pool
+
+    with verification_pool(min(len(paths), cores())) as workers:
+        from step_runtime.base.errors import TaskError
+        from step_runtime.tasks.task import read_task
+
+        try:
+            tasks = [read_task(path) for path in paths]
+            for path, tried in [(path, workers.submit(try_task, str(path))) for path in paths]:
+                for warning in _survived(path, tried):
+                    warnings.warn(warning, stacklevel=3)
+        except TaskError as error:
+            raise UsageError(str(error)) from None
+    return tasks
+
+
+def _survived(path: Path, tried: Future[list[str]]) -> list[str]:
+    """What came of a file's code.
+
+    Raises:
+        UsageError: it cost its worker.
+    """
+    from pipeline.verification.pool import WorkerLost
+    from pipeline.verification.worker import lost_snippet
+    from step_runtime.tasks.task import line_of_snippet
+
+    try:
+        return tried.result()
+    except WorkerLost as error:
+        snippet, at, sizes = lost_snippet(error).partition(" at ")
+        place = f":{line_of_snippet(path.read_text(encoding='utf-8'), snippet)}: {snippet}" if snippet else ""
+        expected = "expected code that comes to its end, as it is run at each set of sizes"
+        raise UsageError(f"{path}{place}: its code {error}{at}{sizes}; {expected}") from None
+
+
+def scopes(task: Task) -> tuple[Scope, ...]:
+    """The names that programs of a task may use at each set of sizes, found in a worker process.
+
+    Raises:
+        UsageError: the task's code fails, or costs the worker.
+    """
+    from pipeline.verification.pool import WorkerLost
+    from pipeline.verification.worker import scopes as find_scopes
+
+    with _worker(task) as submit:
+        try:
+            found: tuple[Scope, ...] = submit(find_scopes).result()
+        except WorkerLost as error:
+            raise UsageError(f"{task.name}: its code {error}") from None
+    return found
+
+
+def verdict(task: Task, text: str, dtype: str = "float64") -> Verdict:
+    """The verdict on one program, found in a worker process.
+
+    Raises:
+        UsageError: the task's code fails.
+    """
+    from pipeline.verification.worker import judge, verdict_of
+
+    with _worker(task) as submit:
+        return verdict_of(submit(judge, text, dtype))
+
+
+@contextmanager
+def _worker(task: Task) -> Iterator[Callable[..., Future[Any]]]:
+    """Calls functions of `judge` about a task in a process of their own."""
+    from pipeline.verification.worker import verification_pool
+    from step_runtime.base.errors import TaskError
+    from step_runtime.tasks.task import dump_task
+
+    content = dump_task(task.without_impl())
+    with verification_pool(1) as workers:
+        try:
+            yield lambda function, *args: workers.submit(function, task.name, content, *args)
+        except TaskError as error:
+            raise UsageError(str(error)) from None
+
+
+def find(pattern: str) -> list[Path]:
+    """The task files that a path, a folder, a pattern or a benchmark name stands for, sorted.
+
+    Raises:
+        UsageError: there are none.
+    """
+    # Path.glob takes no absolute patterns, so that it is glob.glob here.
+    for candidate in (pattern, str(TASKS / pattern), f"{TASKS / pattern}.yaml") if pattern else ():
+        matches = [candidate] if Path(candidate).exists() else glob.glob(candidate, recursive=True)  # noqa: PTH207
+        files = [file for match in matches for file in _files(Path(match))]
+        if files:
+            return sorted(files)
+    if pattern and Path(pattern).is_dir():
+        raise UsageError(f"{pattern}: no task file (*.yaml) in this folder")
+    raise UsageError(f"{pattern}: no such task; give a file, a folder, a pattern or a name below {shown(TASKS)}")
+
+
+def _files(path: Path) -> list[Path]:
+    return [path.absolute()] if path.is_file() else [file.absolute() for file in path.rglob("*.yaml")]
+
+
+def digest(tasks: Iterable[Task]) -> str:
+    """A short digest of the tasks' names and contents, in any order and however their files are laid out."""
+    from step_runtime.tasks.task import dump_task
+
+    texts = sorted(f"{task.name}\n{dump_task(task)}" for task in tasks)
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]

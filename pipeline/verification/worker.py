@@ -1,0 +1,152 @@
+"""What runs tasks' own code, in worker processes; it imports the language alone, and late, as they are to start fast.
+
+- Nothing here is to be called but through a pool: an author's code may hang, crash, or take all memory.
+- What one call was lost at is not run again: a program that comes to the same primitive with the same input gets a
+  verdict at once, which says so (code `lost-before`). All that leads to that primitive is in the key by which it is
+  known, so that programs which merely use the same function are run.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import warnings
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from pipeline.verification import pool
+from pipeline.verification.pool import WorkerLost, WorkerPool
+
+if TYPE_CHECKING:
+    from step_runtime.tasks.scope import Scope
+    from step_runtime.verification.verify import Verdict, Verifier
+
+SECONDS = 20.0
+"""Wall clock limit of one program, its task's compilation and references included: twice that of a run."""
+
+MEMORY = 4 * 2**30
+"""Bytes of private data a worker; Limits.bytes of streams and what functions make of them fit in well."""
+
+LOST_BEFORE = "lost-before"
+
+
+def verification_pool(workers: int, *, seconds: float = SECONDS, memory: int = MEMORY) -> WorkerPool:
+    """Killable processes to verify in."""
+    return WorkerPool(workers, seconds=seconds, memory=memory, initializer=_settle, preload=["step_runtime", __name__])
+
+
+def verdict_of(future: Future[Verdict]) -> Verdict:
+    """What a worker found, or the verdict on a program that the worker did not survive.
+
+    Raises:
+        TaskError: as `judge`.
+    """
+    from step_runtime.base.errors import Diagnostic
+    from step_runtime.verification.verify import Verdict
+
+    try:
+        return future.result()
+    except WorkerLost as error:
+        where = (f"it had come to {_what(error.at)}",) if error.at else ()
+        hint = "a function of the task may be at fault, and not the program"
+        return Verdict(False, "run", (Diagnostic("run", error.code, f"verification {error}", None, where, hint),))
+
+
+def lost_snippet(error: WorkerLost) -> str:
+    """The snippet that a call of `try_task` was lost at, and the sizes: `global at M=5`; empty for in none."""
+    return _what(error.at)
+
+
+# --- what runs in a worker --------------------------------------------------------------------------------------------
+
+
+def judge(name: str, content: str, text: str, dtype: str = "float64") -> Verdict:
+    """The verdict on a program text, for a task given by its name and its YAML; both sides compute in `dtype`.
+
+    Raises:
+        TaskError: the task cannot be used, or its reference failed.
+        MemoryError: the worker was refused memory, and may hold too much to go on.
+    """
+    from step_runtime.base.errors import Diagnostic, RunError, TaskError
+    from step_runtime.verification.verify import Verdict, refused_memory
+
+    try:
+        verdict = _verifier(name, content, dtype).verify(text)
+    except TaskError as error:
+        if refused_memory(error.__cause__):
+            raise MemoryError(str(error)) from None
+        raise
+    except RunError as error:
+        return Verdict(False, "run", (Diagnostic.of("run", error, None),))
+    if any(diagnostic.code == "memory-limit" for diagnostic in verdict.diagnostics):
+        raise MemoryError(verdict.diagnostics[0].message)
+    return verdict
+
+
+def try_task(path: str) -> list[str]:
+    """Runs a task file's own code, and gives the warnings.
+
+    Raises:
+        TaskError: the task cannot be used.
+        MemoryError: the worker was refused memory.
+    """
+    from step_runtime.base.errors import TaskError
+    from step_runtime.verification.loading import load_task
+    from step_runtime.verification.verify import refused_memory
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            load_task(path, watch=functools.partial(_watch, path))
+        except TaskError as error:
+            if refused_memory(error.__cause__):
+                raise MemoryError(str(error)) from None
+            raise
+    return [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
+
+
+def scopes(name: str, content: str) -> tuple[Scope, ...]:
+    """The names that programs of a task may use at each set of sizes, as its `global` leaves them.
+
+    Raises:
+        TaskError: the task cannot be used.
+    """
+    return tuple(scope.without_code() for scope in _verifier(name, content, "float64").scopes)
+
+
+@functools.lru_cache(maxsize=256)
+def _verifier(name: str, content: str, dtype: str) -> Verifier:
+    """One verifier a task and process, as its functions are compiled and its references computed once."""
+    import torch
+
+    from step_runtime.tasks.task import loads_task
+    from step_runtime.verification.verify import Verifier
+
+    digest = hashlib.sha256(f"{name}\n{content}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return Verifier(loads_task(content, name), dtype=getattr(torch, dtype), watch=functools.partial(_watch, digest))
+
+
+def _watch(task: str, what: str, key: str) -> None:
+    """Notes what runs next, unless that was lost before.
+
+    Raises:
+        RunError: it was.
+    """
+    note = f"{task} {key}\t{what}"
+    if note in pool.lost_at():
+        from step_runtime.base.errors import RunError
+
+        message = f"not run again: with {what} of the same input, verification {pool.lost_at()[note]} before"
+        raise RunError(LOST_BEFORE, message, hint="a function of the task may be at fault, and not the program")
+    pool.note(note)
+
+
+def _what(note: str) -> str:
+    return note.partition("\t")[2]
+
+
+def _settle() -> None:
+    import torch
+
+    # One process a core: more threads in each would only be in each other's way.
+    torch.set_num_threads(1)

@@ -1,0 +1,64 @@
+"""Python's own grammar, as everything here reads text with it: from one thread at a time, and without warnings."""
+
+from __future__ import annotations
+
+import ast
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType
+
+_LOCK = threading.RLock()
+"""CPython 3.11 counts the depth of a syntax tree for the whole process, and so do warnings filters."""
+
+
+BUILTINS = ("zip", "range", "enumerate", "reversed", "len", "list", "tuple")
+"""The functions of Python that a program may call."""
+
+HUGE_INT = "an int of too many digits"
+
+
+def parse_python(text: str) -> ast.Module:
+    """The syntax tree of statements.
+
+    Raises:
+        SyntaxError, ValueError, MemoryError, RecursionError: the text is no Python, or nests too deep.
+    """
+    with _quiet():
+        return ast.parse(text)
+
+
+def parse_expression(text: str) -> ast.expr:
+    """The syntax tree of one expression.
+
+    Raises:
+        SyntaxError, ValueError, MemoryError, RecursionError: the text is none, or nests too deep.
+    """
+    with _quiet():
+        return ast.parse(text, mode="eval").body
+
+
+def compile_python(module: ast.Module, name: str) -> CodeType:
+    """The code of statements, called `name` in tracebacks.
+
+    Raises:
+        SyntaxError, ValueError: they parse, and are no program all the same, such as a `break` outside of a loop.
+    """
+    with _quiet():
+        return compile(module, name, "exec")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    with _LOCK, warnings.catch_warnings():
+        # A "\d" in somebody's string is nobody's concern.
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        except SyntaxError as error:
+            # Python's own words are advice on how to set up the interpreter.
+            if "set_int_max_str_digits" in error.msg:
+                error.msg = HUGE_INT
+                error.args = (HUGE_INT, *error.args[1:])
+            raise

@@ -1,0 +1,225 @@
+"""Types of streams and of their elements, compared by structure.
+
+Scalar("float")              fp32                      torch layout ()
+Buffer(e, [d0, d1])          Buffer(fp32, [d0, d1])    (d1, d0) + layout of e: the list is innermost first
+Multihot("float", L)         Multihot(fp32, L)         (L,), zeros and ones
+STuple((t0, t1))             [t0, t1]                  one tensor per component
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import sympy
+
+from step_runtime.base.errors import RuleError
+from step_runtime.base.shapes import Dim, as_dim, as_shape, format_dim, format_shape
+from step_runtime.base.syntax import parse_expression
+
+_TEXT_OF = {"float": "fp32"}
+_NAME_OF = {text: name for name, text in _TEXT_OF.items()}
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One number."""
+
+    name: str = "float"
+
+    def __post_init__(self) -> None:
+        """Refuses element names that the language does not have."""
+        if self.name not in _TEXT_OF:
+            raise RuleError("dtype", f"unknown scalar {self.name!r}; expected one of {', '.join(_TEXT_OF)}")
+
+    def __str__(self) -> str:
+        return _TEXT_OF[self.name]
+
+
+@dataclass(frozen=True)
+class Multihot:
+    """A vector of zeros and ones that routes: bit i set means stream i is chosen."""
+
+    name: str
+    length: Dim
+
+    def __init__(self, name: str, length: Any) -> None:
+        Scalar(name)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "length", as_dim(length))
+
+    def __str__(self) -> str:
+        return f"Multihot({_TEXT_OF[self.name]}, {format_dim(self.length)})"
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tensor held on chip; `dims` innermost first. A buffer of a buffer is one buffer with the dims joined."""
+
+    elem: Scalar | Multihot
+    dims: tuple[Dim, ...]
+
+    def __init__(self, elem: DType, dims: Iterable[Any]) -> None:
+        own = as_shape(dims)
+        if isinstance(elem, Buffer):
+            own = elem.dims + own
+            elem = elem.elem
+        if not isinstance(elem, Scalar | Multihot):
+            raise RuleError("dtype", f"a Buffer holds scalars or multihots, found {elem}")
+        if not own:
+            raise RuleError("dtype", "a Buffer needs at least one dim")
+        object.__setattr__(self, "elem", elem)
+        object.__setattr__(self, "dims", own)
+
+    def __str__(self) -> str:
+        return f"Buffer({self.elem}, {format_shape(self.dims)})"
+
+
+Element: TypeAlias = Scalar | Multihot | Buffer
+
+
+@dataclass(frozen=True)
+class STuple:
+    """A flat tuple of element types: a tuple inside a tuple gives its components."""
+
+    components: tuple[Element, ...]
+
+    def __init__(self, components: Iterable[DType]) -> None:
+        flat = tuple(part for component in components for part in components_of(component))
+        if not flat:
+            raise RuleError("dtype", "a tuple needs at least one component")
+        object.__setattr__(self, "components", flat)
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self.components))}]"
+
+
+DType: TypeAlias = Scalar | Multihot | Buffer | STuple
+
+
+@dataclass(frozen=True)
+class StreamType:
+    """What is known of a stream before it runs: element type, and dims innermost first."""
+
+    dtype: DType
+    shape: tuple[Dim, ...]
+
+    @property
+    def rank(self) -> int:
+        """The highest stop-token level inside the stream: one less than its number of dims."""
+        return len(self.shape) - 1
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {format_shape(self.shape)}"
+
+
+def components_of(dtype: DType) -> tuple[Element, ...]:
+    """The components of a tuple, or the type itself as the only one.
+
+    Raises:
+        RuleError: `dtype` is no element type.
+    """
+    if isinstance(dtype, STuple):
+        return dtype.components
+    if isinstance(dtype, Scalar | Multihot | Buffer):
+        return (dtype,)
+    raise RuleError("dtype", f"expected an element type, found {dtype!r}")
+
+
+def layout(element: Element) -> tuple[Dim, ...]:
+    """The dims of one element in torch order (outermost first)."""
+    if isinstance(element, Scalar):
+        return ()
+    if isinstance(element, Multihot):
+        return (element.length,)
+    return (*reversed(element.dims), *layout(element.elem))
+
+
+_expression = lru_cache(maxsize=1024)(parse_expression)
+"""A task's few dtypes and dims are read over and over."""
+
+
+def parse_dtype(source: str | Sequence[Any], symbols: Mapping[str, Dim]) -> DType:
+    """Reads an element type as task files write it: a string, or a list of strings for a tuple.
+
+    Raises:
+        ValueError: the text is no element type, or names a dim that `symbols` lacks.
+    """
+    if isinstance(source, str):
+        try:
+            tree = _expression(source.strip())
+        except SyntaxError:
+            raise ValueError(_expected(source)) from None
+        return _dtype_of(tree, symbols, source)
+    parts = [parse_dtype(part, symbols) for part in source]
+    return parts[0] if len(parts) == 1 else STuple(parts)
+
+
+def _dtype_of(tree: ast.expr, symbols: Mapping[str, Dim], source: str) -> DType:
+    match tree:
+        case ast.Name(id=name) if name in _NAME_OF:
+            return Scalar(_NAME_OF[name])
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) if parts:
+            return STuple(_dtype_of(part, symbols, source) for part in parts)
+        case ast.Constant(value=str(text)):
+            return parse_dtype(text, symbols)
+        case ast.Call(func=ast.Name(id="Buffer"), args=[elem, ast.List(elts=dims) | ast.Tuple(elts=dims)]) if dims:
+            return Buffer(_dtype_of(elem, symbols, source), [_dim_of(dim, symbols, source) for dim in dims])
+        case ast.Call(func=ast.Name(id="Multihot"), args=[ast.Name(id=name), length]) if name in _NAME_OF:
+            return Multihot(_NAME_OF[name], _dim_of(length, symbols, source))
+    raise ValueError(_expected(source))
+
+
+def _expected(source: str) -> str:
+    return f"unknown dtype {source!r}; expected fp32, Buffer(fp32, [dims]), Multihot(fp32, L) or a list of these"
+
+
+def parse_dim(source: str | int, symbols: Mapping[str, Dim]) -> Dim:
+    """Reads a dim: an int, a symbol, or an expression such as `M*N`, `D//2`.
+
+    Raises:
+        ValueError: the text is no dim, or names a symbol that `symbols` lacks.
+    """
+    try:
+        return _dim_of(_expression(str(source).strip()), symbols, str(source))
+    except SyntaxError:
+        raise ValueError(f"expected a dim such as 4, M or M*N, found {source!r}") from None
+
+
+def _dim_of(tree: ast.expr, symbols: Mapping[str, Dim], source: str) -> Dim:
+    match tree:
+        case ast.Constant(value=int(number)) if not isinstance(number, bool):
+            if number < 1:
+                raise ValueError(f"a dim must be 1 or more, found {number} in {source!r}")
+            return sympy.Integer(number)
+        case ast.Name(id=name) if name in symbols:
+            return symbols[name]
+        case ast.Name(id=name):
+            raise ValueError(
+                f"dim {name} has no size; expected one of {', '.join(symbols)}, or a size for it in `sizes`"
+            )
+        case ast.BinOp(left=left, op=op, right=right):
+            a, b = _dim_of(left, symbols, source), _dim_of(right, symbols, source)
+            return combine(a, op, b, source)
+    raise ValueError(f"expected a dim such as 4, M or M*N, found {source!r}")
+
+
+def combine(left: Dim, op: ast.operator, right: Dim, source: str) -> Dim:
+    """`left op right` for `+ - * // /`, the divisions exact.
+
+    Raises:
+        ValueError: another operator, or a division by zero.
+    """
+    match op:
+        case ast.Add():
+            return as_dim(left + right)
+        case ast.Sub():
+            return as_dim(left - right)
+        case ast.Mult():
+            return as_dim(left * right)
+        case ast.FloorDiv() | ast.Div() if right != 0:
+            return as_dim(left / right)
+    raise ValueError(f"dims know + - * and exact //, found {source!r}")

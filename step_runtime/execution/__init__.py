@@ -1,0 +1,1 @@
+"""How a function written for one element is applied to many."""

@@ -1,0 +1,124 @@
+"""Calls an author's function on one element, and holds what it returns to its declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from step_runtime.base.errors import TaskCodeError, counted, tell
+from step_runtime.base.functions import Fn
+from step_runtime.base.shapes import Sizes, evaluate
+from step_runtime.base.types import DType, Element, components_of, layout
+
+Data: TypeAlias = tuple[Tensor, ...]
+"""One tensor per tuple component."""
+
+_PLAIN = (Tensor, torch.nn.Parameter)
+"""Not what subclasses them, which may hold anything: a mask, or no data."""
+
+Watch: TypeAlias = Callable[[str, str], None]
+"""`watch(what, key)` is called before an author's code runs: what it is, for people, and a key that tells apart all
+that may run otherwise. It may raise `RunError`, so that the code does not run."""
+
+
+@contextmanager
+def computing_in(dtype: torch.dtype) -> Iterator[None]:
+    """Makes `dtype` what code creates that names no floating type, and keeps no gradients."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def element_layout(element: Element, sizes: Sizes) -> tuple[int, ...]:
+    """The torch shape of one element at the sizes given."""
+    return tuple(evaluate(dim, sizes) for dim in layout(element))
+
+
+def apply(fn: Fn, element: Sequence[Sequence[Tensor]], sizes: Sizes, dtype: torch.dtype | None) -> Data:
+    """What `fn` makes of one element (for a stateful one: of a state and an element), in `dtype` if one is given.
+
+    Raises:
+        TaskCodeError: the function failed, or returned something other than it declares.
+    """
+    return _checked(fn, _call(fn, fn.apply, *(list(arg) for arg in element)), fn.output, sizes, dtype, "apply")
+
+
+def initial(fn: Fn, sizes: Sizes, dtype: torch.dtype | None) -> Data:
+    """`fn`'s initial state, in `dtype` if one is given.
+
+    Raises:
+        TaskCodeError: as for `apply`.
+    """
+    return _checked(fn, _call(fn, fn.getInit), fn.output, sizes, dtype, "getInit")
+
+
+def _call(fn: Fn, method: Callable[..., Sequence[Tensor]], *args: list[Tensor]) -> Sequence[Tensor]:
+    try:
+        return method(*args)
+    except (TaskCodeError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        # All of it: an author's `sys.exit()` is a failure as any other.
+        raise TaskCodeError(f"function {fn.label} raised {tell(error)}") from error
+
+
+def _checked(fn: Fn, result: object, output: DType, sizes: Sizes, dtype: torch.dtype | None, what: str) -> Data:
+    components = components_of(output)
+    if not isinstance(result, list | tuple):
+        raise TaskCodeError(
+            f"function {fn.label}: {what} returned {type(result).__name__}; "
+            f"expected a list of {counted(len(components), 'tensor')}, one per component of {output}"
+        )
+    if len(result) != len(components):
+        raise TaskCodeError(
+            f"function {fn.label}: {what} returned {counted(len(result), 'component')}; "
+            f"expected {len(components)}, one per component of {output}"
+        )
+    who = f"function {fn.label}: component"
+    return tuple(
+        _tensor(value, element_layout(element, sizes), dtype, f"{who} {index} of {what}")
+        for index, (value, element) in enumerate(zip(result, components, strict=True))
+    )
+
+
+def _tensor(value: object, expected: tuple[int, ...], dtype: torch.dtype | None, who: str) -> Tensor:
+    if not isinstance(value, Tensor):
+        if not isinstance(value, int | float):
+            raise TaskCodeError(f"{who} is a {type(value).__name__}; expected a tensor of shape {expected}")
+        value = _number(value, who)
+    odd = not_plain(value)
+    if odd is not None:
+        raise TaskCodeError(f"{who}: {odd}")
+    if tuple(value.shape) != expected:
+        raise TaskCodeError(f"{who} has shape {tuple(value.shape)}; expected {expected}")
+    return value if dtype is None or value.dtype == dtype else value.to(dtype)
+
+
+def _number(value: float, who: str) -> Tensor:
+    try:
+        return torch.tensor(float(value))
+    except Exception as error:
+        raise TaskCodeError(f"{who} is no number: {tell(error)}") from error
+
+
+def not_plain(value: Tensor) -> str | None:
+    """How a tensor is none that the simulator computes with, or None for one that it does."""
+    if type(value) not in _PLAIN:
+        found = f"a {type(value).__name__}"
+    elif value.layout is not torch.strided or value.is_nested:
+        found = "a nested tensor" if value.is_nested else f"the layout {value.layout}"
+    elif not value.is_cpu:
+        found = f"the device {value.device}"
+    elif value.is_quantized or value.is_complex():
+        found = f"the dtype {value.dtype}"
+    else:
+        return None
+    return f"expected a dense tensor of real numbers on the CPU, found {found}"

@@ -1,0 +1,255 @@
+"""The three ways to run a function on a batch; see `batching`."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from step_runtime.base.functions import Fn
+from step_runtime.base.shapes import Sizes
+from step_runtime.execution import invocation
+from step_runtime.execution.invocation import Data
+from step_runtime.execution.tracing import MAX_BATCH_DIMS, Captures, Fold, Product, Tape, trace
+
+_LARGE = 2**13
+"""Numbers in a result from which on it pays to look how its factors lie in memory."""
+_CHECKED = 64
+"""Steps of a fold for which all at once is held to step by step."""
+
+Shape: TypeAlias = Sequence[int]
+StreamData: TypeAlias = Data | Product
+"""A stream's tensors; those of a product are formed when they are looked at."""
+
+
+@dataclass(frozen=True)
+class OneElement:
+    """A function as one of plain tensors: a state's components first, where it has state, then the element's.
+
+    Args:
+        count: components of the state, 0 for a function without.
+        tick: called before each element that runs alone; may raise.
+    """
+
+    fn: Fn
+    count: int
+    sizes: Sizes
+    dtype: torch.dtype | None
+    tick: Callable[[], None]
+
+    def __call__(self, *tensors: Tensor) -> Data:
+        """Of one element.
+
+        Raises:
+            TaskCodeError: the function failed, or returned something other than it declares.
+        """
+        element = (tensors[: self.count], tensors[self.count :]) if self.count else (tensors,)
+        return invocation.apply(self.fn, element, self.sizes, self.dtype)
+
+    def results(self, data: Data) -> Iterator[Data]:
+        """Of each element of `(batch, *layout)`, in order."""
+        for index in range(data[0].shape[0]):
+            self.tick()
+            # Clones, as a function may write into what other streams share.
+            yield self(*(part[index].clone() for part in data))
+
+    def states(self, initial: Data, data: Data) -> Iterator[Data]:
+        """Every state of folds over `(folds, steps, *layout)` from one initial state, fold after fold."""
+        for fold in range(data[0].shape[0]):
+            state = initial
+            for step in range(data[0].shape[1]):
+                self.tick()
+                state = self(*(part.clone() for part in state), *(part[fold, step].clone() for part in data))
+                yield state
+
+
+class Way(ABC):
+    """A way to run a function."""
+
+    initial: Data | None = None
+    """The initial state of a function with state, where it can be told that it is always the same."""
+
+    def __init__(self, one: OneElement) -> None:
+        self.one = one
+
+    def usable(self, tried: bool) -> bool:
+        """Whether it may be relied on; `tried` says whether it was on batches about as large."""
+        return tried
+
+    @abstractmethod
+    def map(self, data: StreamData, outer: Shape) -> StreamData:
+        """On each element of `(*outer, *layout)`, none of which is 0; the result has the same form."""
+
+    @abstractmethod
+    def fold(self, initial: Data, data: Data, *, scan: bool) -> Data:
+        """Over the steps of `(folds, steps, *layout)`, neither of which is 0.
+
+        The result is the last state, `(folds, *layout)`, or for a scan every state, `(folds, steps, *layout)`.
+        """
+
+
+class Single(Way):
+    """Element by element, in stream order."""
+
+    def usable(self, tried: bool) -> bool:
+        """Always."""
+        return True
+
+    def map(self, data: StreamData, outer: Shape) -> StreamData:
+        """See `Way`."""
+        return mapped(self.one.results(flat(data, outer)), outer)
+
+    def fold(self, initial: Data, data: Data, *, scan: bool) -> Data:
+        """See `Way`."""
+        folds, steps = data[0].shape[:2]
+        return folded(self.one.states(initial, data), folds, steps, scan=scan)
+
+
+def mapped(results: Iterable[Data], outer: Shape) -> Data:
+    """The results of single elements as a batch."""
+    return tuple(torch.stack(column).reshape(*outer, *column[0].shape) for column in zip(*results, strict=True))
+
+
+def folded(states: Iterable[Data], folds: int, steps: int, *, scan: bool) -> Data:
+    """Every state of all folds as the result of `Way.fold`."""
+    kept = [state for number, state in enumerate(states, 1) if scan or number % steps == 0]
+    columns = [torch.stack(column) for column in zip(*kept, strict=True)]
+    return tuple(part.reshape(folds, steps, *part.shape[1:]) if scan else part for part in columns)
+
+
+def flat(data: StreamData, outer: Shape) -> Data:
+    """`(*outer, *layout)` as `(batch, *layout)`."""
+    return tuple(part.reshape(prod(outer), *part.shape[len(outer) :]) for part in data)
+
+
+class Vmapped(Way):
+    """All elements of a batch at once, the function's code under vmap."""
+
+    def _run(self, *data: Tensor) -> Data:
+        with warnings.catch_warnings():
+            # vmap warns of operators that it has to run one by one.
+            warnings.simplefilter("ignore")
+            return tuple(torch.func.vmap(self.one)(*(part.clone() for part in data)))
+
+    def map(self, data: StreamData, outer: Shape) -> StreamData:
+        """See `Way`."""
+        return tuple(part.reshape(*outer, *part.shape[1:]) for part in self._run(*flat(data, outer)))
+
+    def fold(self, initial: Data, data: Data, *, scan: bool) -> Data:
+        """See `Way`."""
+        folds, steps = data[0].shape[:2]
+        state = tuple(part.expand(folds, *part.shape) for part in initial)
+        states = []
+        for step in range(steps):
+            self.one.tick()
+            state = self._run(*state, *(part[:, step] for part in data))
+            states.append(state)
+        return tuple(torch.stack(column, 1) for column in zip(*states, strict=True)) if scan else state
+
+
+class Traced(Way):
+    """All elements of a batch at once, by a tape of the function's operators.
+
+    Raises:
+        Untraceable: there is no tape. Whatever the function raises passes through.
+    """
+
+    def __init__(self, one: OneElement, captures: Captures, example: Data) -> None:
+        super().__init__(one)
+        self._captures = captures
+        self._example = example
+        self._tape = trace(one, example, captures)
+        self._tapes: dict[int, Tape | None] = {1: self._tape}
+        self._layout = self._tape.layouts[self._tape.outputs[0]]
+        self._fold = Fold(self._tape, one.count) if one.count else None
+        self._checked = False
+
+    def usable(self, tried: bool) -> bool:
+        """As for any way, and all that the function can reach must be as it was, but for the values of tensors."""
+        return tried and self._captures.unchanged() and self._tape.weights() is not None
+
+    def map(self, data: StreamData, outer: Shape) -> StreamData:
+        """See `Way`; the result may be a `Product`, not formed yet."""
+        batch = prod(outer)
+        # A small batch is copied in less time than it takes to find out how not to.
+        large = batch * self._layout.numel() >= _LARGE
+        if self._tape.elementwise and not (large and self._tape.nodes):
+            return self._tape.replay(batch, *data, *(self._tape.weights() or ()))
+        groups = self._groups(data, outer) if large else (batch,)
+        tape = self._over(len(groups))
+        if tape is None:
+            groups, tape = (batch,), self._tape
+        if len(groups) == len(outer):
+            parts: Sequence[Tensor] = data
+        else:
+            parts = [part.reshape(*groups, *part.shape[len(outer) :]) for part in data]
+        if large and tape.factors is not None:
+            factors = tape.factors(*groups, *parts, *(tape.weights() or ()))
+            left, right = (factor.reshape(*outer, *factor.shape[len(groups) :]) for factor in factors)
+            product = Product(left, right, torch.Size((*outer, *self._layout)))
+            return product if product.worthwhile else (product.formed,)
+        results = tape.replay(*groups, *parts, *(tape.weights() or ()))
+        if len(groups) == len(outer):
+            return results
+        return tuple([part.reshape(*outer, *part.shape[len(groups) :]) for part in results])
+
+    def fold(self, initial: Data, data: Data, *, scan: bool) -> Data:
+        """See `Way`."""
+        if self._fold is None:
+            raise TypeError(f"{self.one.fn.label} carries no state")
+        weights = self._tape.weights() or []
+        if not self._checked:
+            first = [part[:1, :_CHECKED] for part in data]
+            self._fold.check([part.unsqueeze(0) for part in initial], first, weights)
+            self._checked = True
+        state = [part.expand(data[0].shape[0], *part.shape) for part in initial]
+        return tuple(self._fold.run(state, data, weights, scan=scan, tick=self.one.tick))
+
+    @property
+    def sums(self) -> bool:
+        """Whether its folds only sum their input, of one component."""
+        return self._fold is not None and self._fold.sums
+
+    def _over(self, dims: int) -> Tape | None:
+        """The tape over so many batch dims; None where there is none that gives what the tape over one gives."""
+        if dims not in self._tapes:
+            self._tapes[dims] = None
+            with suppress(Exception):
+                tape = trace(self.one, self._example, self._captures, dims)
+                sizes = tuple(range(2, 2 + dims))
+                # A generator of its own, as random numbers of the run are what functions may draw.
+                random = torch.Generator().manual_seed(0)
+                data = [torch.rand(*sizes, *p.shape, dtype=p.dtype, generator=random) for p in self._example]
+                weights = self._tape.weights() or []
+                found = tape.replay(*sizes, *data, *(tape.weights() or []))
+                expected = self._tape.replay(prod(sizes), *flat(tuple(data), sizes), *weights)
+                if all(map(_close, flat(found, sizes), expected)):
+                    self._tapes[dims] = tape
+        return self._tapes[dims]
+
+    def _groups(self, data: StreamData, outer: Shape) -> Shape:
+        """The batch dims to run over: one, unless that would copy what a stream repeats."""
+        if not self._tape.pointwise or all(part.is_contiguous() for part in data):
+            return (prod(outer),)
+        groups = [1]
+        repeats = None
+        for dim, size in enumerate(outer):
+            if size > 1:
+                now = [part.stride(dim) == 0 for part in data]
+                if repeats is None or now == repeats:
+                    groups[-1] *= size
+                else:
+                    groups.append(size)
+                repeats = now
+        return groups if len(groups) <= MAX_BATCH_DIMS else (prod(outer),)
+
+
+def _close(found: Tensor, expected: Tensor) -> bool:
+    return torch.allclose(found, expected, equal_nan=True)

@@ -1,0 +1,17 @@
+"""Traced functions: an author's function as a list of torch operators, for batches and for folds.
+
+- captures: what a function can reach besides its arguments
+- recorder: runs it under vmap and writes a tape
+- tape: the operators, and Python code to replay them
+- products: products that an Accum sums without forming them
+- recurrences: folds that need no loop: sums, products, extrema, linear recurrences
+- folds: folds of a traced step, at once or step by step
+"""
+
+from step_runtime.execution.tracing.captures import Captures
+from step_runtime.execution.tracing.folds import Fold
+from step_runtime.execution.tracing.operators import MAX_BATCH_DIMS, Untraceable, trace
+from step_runtime.execution.tracing.products import Product
+from step_runtime.execution.tracing.tape import Tape
+
+__all__ = ["MAX_BATCH_DIMS", "Captures", "Fold", "Product", "Tape", "Untraceable", "trace"]

@@ -1,0 +1,1 @@
+"""Program text to dataflow graph, and when two texts mean the same."""

@@ -1,0 +1,134 @@
+"""Walks a program's statements and gives the dataflow graph: with `expressions`, this is the whole language."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from step_runtime.base.errors import Diagnostic, Span, counted
+from step_runtime.language import hints
+from step_runtime.language.collector import Findings, Stop, Wrong
+from step_runtime.language.expressions import Expressions
+from step_runtime.language.static_values import UNKNOWN, StreamRef, is_unknown, kind
+from step_runtime.program.graph import Program, StreamId
+from step_runtime.program.limits import Limits
+from step_runtime.tasks.scope import Scope
+
+
+class Evaluator(Expressions):
+    """One walk over one program in one scope."""
+
+    def __init__(self, scope: Scope, limits: Limits, findings: Findings) -> None:
+        super().__init__(scope, limits, findings)
+        self._results: tuple[StreamId, ...] = ()
+        self._result_span: Span | None = None
+
+    def run(
+        self, statements: Sequence[ast.stmt], parameters: Sequence[ast.arg] | None
+    ) -> tuple[Program, list[Diagnostic]]:
+        """The graph and everything found wrong; `parameters` are those of a `def body` around the statements."""
+        try:
+            if parameters is not None:
+                self._bind_parameters(parameters)
+            self._block(statements)
+            if not self.findings.diagnostics:
+                self._missing_return(statements)
+        except Stop:
+            pass
+        self._name_the_rest()
+        program = Program(tuple(self.inputs), tuple(self.nodes), self._results, self.names, self._result_span)
+        return program, self.findings.diagnostics
+
+    def _bind_parameters(self, parameters: Sequence[ast.arg]) -> None:
+        count = len(self.inputs)
+        if len({parameter.arg for parameter in parameters}) != count or len(parameters) != count:
+            found, wanted = counted(len(parameters), "parameter"), counted(count, "input")
+            message = f"`def body` has {found}; the task has {wanted}"
+            if len(parameters) == count:
+                message = "`def body` has one parameter twice"
+            where = parameters[0] if parameters else None
+            self.findings.report("body", message, where, f"write def body({', '.join(self.inputs)}):")
+            raise Stop
+        for name in self.inputs:
+            del self.env[name]
+        for parameter, stream in zip(parameters, self.inputs.values(), strict=True):
+            self.env[parameter.arg] = stream
+            self.names[stream.id] = parameter.arg
+
+    def _missing_return(self, statements: Sequence[ast.stmt]) -> None:
+        last = max(self.names, default=0)
+        wanted = self.names.get(last) or next(iter(self.inputs))
+        hint = f"end with the outputs, e.g. `return {wanted}`"
+        self.findings.report("return", "the program returns nothing", statements[-1] if statements else None, hint)
+
+    def _name_the_rest(self) -> None:
+        """Streams that no name was given are called by the primitive that made them."""
+        for node in self.nodes:
+            for stream in node.outputs:
+                line = f" of line {node.span.line}" if node.span else ""
+                self.names.setdefault(stream, f"the {node.op.name}{line}")
+
+    def _block(self, statements: Sequence[ast.stmt]) -> None:
+        for statement in statements:
+            self.spend(statement)
+            try:
+                self._statement(statement)
+            except Wrong:
+                self._poison(statement)
+
+    def _poison(self, statement: ast.stmt) -> None:
+        """What a wrong statement would have bound, or appended to, is unknown from here on."""
+        for node in ast.walk(statement):
+            match node:
+                case ast.Name(id=name, ctx=ast.Store()):
+                    self.env[name] = UNKNOWN
+                case ast.Attribute(value=ast.Name(id=name), attr="append"):
+                    self.env[name] = UNKNOWN
+                case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                    self.env[name] = UNKNOWN
+
+    def _statement(self, statement: ast.stmt) -> None:
+        match statement:
+            case ast.Assign(targets=targets, value=value):
+                result = self.value(value)
+                for target in targets:
+                    self.assign(target, result)
+            case ast.Expr(value=ast.Constant(value=str())):
+                pass
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name() as target, attr="append")) as call):
+                self._append(target, call)
+            case ast.For(target=target, iter=iterable, body=body, orelse=[]):
+                for item in self.sequence(iterable):
+                    self.assign(target, item)
+                    self._block(body)
+            case ast.Return(value=ast.expr() as value):
+                self._return(value)
+            case _:
+                message, hint = hints.statement(statement)
+                raise self.findings.wrong("statement", message, statement, hint)
+
+    def _append(self, target: ast.Name, call: ast.Call) -> None:
+        known = self.value(target)
+        if known is UNKNOWN:
+            raise Wrong
+        if not isinstance(known, list):
+            hint = f"start with {target.id} = [] to build a list"
+            raise self.findings.wrong("append", f"{target.id} is {kind(known)}; append needs a list", call, hint)
+        if len(call.args) != 1 or call.keywords or isinstance(call.args[0], ast.Starred):
+            raise self.findings.wrong("append", "append takes one value", call, f"write {target.id}.append(E0)")
+        known.append(self.value(call.args[0]))
+
+    def _return(self, value: ast.expr) -> None:
+        result: Any = self.value(value)
+        parts = result if isinstance(result, list | tuple) else [result]
+        self._result_span = self.findings.span(value)
+        streams = [part for part in parts if isinstance(part, StreamRef)]
+        if not is_unknown(result):
+            if not parts or len(streams) < len(parts):
+                found = kind(next((part for part in parts if not isinstance(part, StreamRef)), result))
+                message = f"a program returns streams, found {found}"
+                self.findings.report("return", message, value, hints.RETURN)
+            else:
+                self._results = tuple(part.id for part in streams)
+        raise Stop

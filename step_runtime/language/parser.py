@@ -1,0 +1,150 @@
+"""Program text to dataflow graph.
+
+The text has Python's syntax and is read with Python's own grammar, but nothing of it is executed: the
+evaluator walks the tree and knows only the forms that the language has (`step_runtime.language.evaluator`).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from step_runtime.base.errors import Diagnostic, Span
+from step_runtime.base.syntax import HUGE_INT, parse_python
+from step_runtime.language.collector import Findings
+from step_runtime.language.evaluator import Evaluator
+from step_runtime.program.graph import Program
+from step_runtime.program.limits import Limits
+from step_runtime.tasks.scope import Scope
+
+LINE_END = re.compile(r"\r\n|\r|\n")
+_FENCE = "```"
+_HUGE_INT = re.compile(r"\d[\d_]{4000,}")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A program's syntax tree, or why there is none.
+
+    `statements` are the program's own, freed of a `def body` around them, whose parameters are in
+    `parameters`. `lines` are what the tree was read from: the text's, each indented by `indent` less.
+    """
+
+    lines: tuple[str, ...] = ()
+    statements: tuple[ast.stmt, ...] = ()
+    parameters: tuple[ast.arg, ...] | None = None
+    indent: int = 0
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def read(text: str, limits: Limits | None = None) -> Source:
+    """The syntax tree of a program text: statements, with a `def body` or a code fence around them or not."""
+    limits = limits or Limits()
+    source = read_any_depth(text, limits)
+    depth = _depth(source.statements)
+    if depth > limits.depth:
+        return _refused("depth", f"the program's syntax nests {depth} deep; the limit is {limits.depth}")
+    return source
+
+
+def read_any_depth(text: str, limits: Limits) -> Source:
+    """As `read`, of a program that may nest deeper than recursive code can follow."""
+    if len(text) > limits.characters:
+        return _refused("length", f"the program has {len(text):,} characters; the limit is {limits.characters:,}")
+    lines, indent = _plain(text)
+    try:
+        tree = parse_python("\n".join(lines))
+    except SyntaxError as error:
+        return Source(diagnostics=(_syntax_error(error, lines, indent),))
+    except (ValueError, MemoryError, RecursionError) as error:
+        message = f"the program is no Python syntax: {str(error) or 'it nests too deep'}"
+        return Source(diagnostics=(Diagnostic("parse", "syntax", message),))
+    return _unwrapped(Source(lines, tuple(tree.body), indent=indent))
+
+
+def _refused(code: str, message: str) -> Source:
+    return Source(diagnostics=(Diagnostic("limits", code, message),))
+
+
+def parse(text: str, scope: Scope, limits: Limits | None = None) -> tuple[Program, list[Diagnostic]]:
+    """The graph of a program text in a scope, with everything found wrong on the way.
+
+    Where something is wrong the graph holds what could be read, so that later checks can report more.
+    """
+    return evaluate(read(text, limits), scope, limits)
+
+
+def evaluate(source: Source, scope: Scope, limits: Limits | None = None) -> tuple[Program, list[Diagnostic]]:
+    """As `parse`, for a text that was read before."""
+    if source.diagnostics:
+        return Program(tuple(scope.inputs), (), ()), list(source.diagnostics)
+    evaluator = Evaluator(scope, limits or Limits(), Findings(source.lines, source.indent))
+    return evaluator.run(source.statements, source.parameters)
+
+
+def _plain(text: str) -> tuple[tuple[str, ...], int]:
+    """The lines without fences and common indentation, each where it was; and that indentation."""
+    lines = LINE_END.split(text.removeprefix("\ufeff").replace("\u00a0", " "))
+    filled = [number for number, line in enumerate(lines) if line.strip()]
+    if len(filled) > 1 and lines[filled[0]].lstrip().startswith(_FENCE) and lines[filled[-1]].strip() == _FENCE:
+        lines[filled[0]] = lines[filled[-1]] = ""
+        filled = filled[1:-1]
+    code = [lines[number] for number in filled if not lines[number].lstrip().startswith("#")]
+    indent = min((len(line) - len(line.lstrip()) for line in code), default=0)
+    return tuple(line.lstrip() if line[:indent].strip() else line[indent:] for line in lines), indent
+
+
+def _syntax_error(error: SyntaxError, lines: Sequence[str], indent: int) -> Diagnostic:
+    line = error.lineno or 1
+    text = lines[line - 1] if line <= len(lines) else ""
+    # Of an int that is too long Python tells the line alone.
+    huge = _HUGE_INT.search(text) if error.msg == HUGE_INT else None
+    offset = huge.start() + 1 if huge else error.offset or 1
+    column = max(offset, 1 + len(text) - len(text.lstrip())) + indent
+    end = error.end_lineno or 0, (error.end_offset or 0) + indent
+    span = Span(line, column, *max(end, (line, column + 1)))
+    return Diagnostic("parse", "syntax", error.msg, span, hint=_syntax_hint(error.msg))
+
+
+def _syntax_hint(message: str) -> str:
+    if message == HUGE_INT:
+        return "ints are sizes, counts and indices, below 2**63"
+    if "indent" in message:
+        return "statements of one block start in one column, with the same spaces or tabs"
+    if "was never closed" in message or "EOF" in message or "unterminated" in message:
+        return "close every bracket and string; the program may be cut off"
+    if "positional argument follows keyword" in message:
+        return "streams go into apply: step.NAME(config).apply(stream)"
+    return "write the program alone, without prose: names bound to step.NAME(config).apply(stream), and a return"
+
+
+def _depth(statements: Sequence[ast.AST]) -> int:
+    """The height of the tree of these statements, found without recursion."""
+    deepest, level = 1, [*statements]
+    while level:
+        deepest += 1
+        below: list[ast.AST] = []
+        for node in level:
+            for value in vars(node).values():
+                if isinstance(value, ast.AST):
+                    below.append(value)
+                elif isinstance(value, list):
+                    below += [item for item in value if isinstance(item, ast.AST)]
+        level = below
+    return deepest
+
+
+def _unwrapped(source: Source) -> Source:
+    """The source freed of a `def body` around its statements."""
+    code = [s for s in source.statements if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    if len(code) != 1 or not isinstance(code[0], ast.FunctionDef) or code[0].name != "body":
+        return source
+    body, args = code[0], code[0].args
+    if body.decorator_list or args.posonlyargs or args.vararg or args.kwonlyargs or args.kwarg or args.defaults:
+        findings = Findings(source.lines, source.indent)
+        message = "`def body` takes the inputs as plain parameters, without decorators, defaults or stars"
+        findings.report("body", message, body, "write def body(E0, E1):")
+        return replace(source, diagnostics=tuple(findings.diagnostics))
+    return replace(source, statements=tuple(body.body), parameters=tuple(args.args))

@@ -1,0 +1,79 @@
+"""What a name of a program may stand for: streams, dims, ints, functions, and lists and tuples of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+import sympy
+
+from step_runtime.base.functions import Fn
+from step_runtime.program.graph import StreamId
+
+LARGEST_INT = 2**63 - 1
+
+SEQUENCE_BUILTINS: dict[str, Callable[[list[Any]], Any]] = {
+    "enumerate": lambda items: list(enumerate(items)),
+    "reversed": lambda items: items[::-1],
+    "len": len,
+    "list": list,
+    "tuple": tuple,
+}
+"""The builtins of one sequence."""
+
+
+class StreamRef:
+    """A stream as a value of the program."""
+
+    __slots__ = ("id",)
+
+    def __init__(self, stream: StreamId) -> None:
+        self.id = stream
+
+
+class _Unknown:
+    """What a wrong expression gives: everything built on it is passed over, as one report is enough."""
+
+
+UNKNOWN = _Unknown()
+
+
+def kind(value: Any) -> str:
+    """What a value of the program is, in words."""
+    if isinstance(value, list | tuple):
+        return f"a {type(value).__name__} of {len(value)}"
+    if isinstance(value, Fn):
+        return f"the function {value.label}"
+    if isinstance(value, int | sympy.Integer):
+        return f"the int {value}"
+    return f"the dim {value}" if isinstance(value, sympy.Expr) else "a stream"
+
+
+def is_unknown(value: Any) -> bool:
+    """Whether a value is unknown, or a sequence that holds something unknown at any depth."""
+    # A list may hold itself, or one list many times over: each is looked into once.
+    seen: set[int] = set()
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if value is UNKNOWN:
+            return True
+        if isinstance(value, list | tuple) and id(value) not in seen:
+            seen.add(id(value))
+            waiting += value
+    return False
+
+
+def are_streams(value: Any) -> bool:
+    """Whether a value is a list or tuple of streams, and not empty."""
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(part, StreamRef) for part in value)
+
+
+def integer(op: ast.operator, left: int, right: int) -> int:
+    """`left op right` on ints, for the four operators of the language; `right` is not 0 in a division."""
+    if isinstance(op, ast.Add):
+        return left + right
+    if isinstance(op, ast.Sub):
+        return left - right
+    return left * right if isinstance(op, ast.Mult) else left // right

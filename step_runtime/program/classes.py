@@ -1,0 +1,16 @@
+"""The classes of the paper's Table 2, read off a reference program's graph."""
+
+from __future__ import annotations
+
+from step_runtime.primitives import Copy, Flatten, Promote, Repeat, RepeatRef
+from step_runtime.program.graph import Program
+
+
+def program_class(program: Program) -> str:
+    """A for arithmetic only or S for shape-manipulating, then 1 for every stream used once or R for some reused.
+
+    The program keeps the affine rule: it copies exactly the streams that it reuses.
+    """
+    shapes = any(isinstance(node.op, Promote | Repeat | RepeatRef | Flatten) for node in program.nodes)
+    reuses = any(isinstance(node.op, Copy) for node in program.nodes)
+    return ("S" if shapes else "A") + ("R" if reuses else "1")

@@ -1,0 +1,94 @@
+"""What names a program may use, and what each stands for."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from step_runtime.base.functions import DeclaredFn, Fn
+from step_runtime.base.shapes import Dim
+from step_runtime.base.syntax import parse_python
+from step_runtime.base.types import StreamType
+from step_runtime.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Names in a program's scope at one set of sizes.
+
+    `dims` are the symbols by name, `sizes` their values (`M_value` stands for `sizes["M"]`), and `lists` the
+    names that the task's `global` binds to lists of its functions.
+    """
+
+    inputs: Mapping[str, StreamType]
+    outputs: tuple[StreamType, ...]
+    fns: Mapping[str, Fn]
+    dims: Mapping[str, Dim]
+    sizes: Mapping[str, int]
+    lists: Mapping[str, tuple[Fn, ...]] = field(default_factory=dict)
+
+    def without_code(self) -> Scope:
+        """The same with functions that are declared only: it can be pickled, and runs nothing of the task's."""
+        bare: dict[Fn, Fn] = {
+            fn: DeclaredFn(name, fn.name, (fn.input, fn.output), stateful=fn.stateful) for name, fn in self.fns.items()
+        }
+        lists = {name: tuple(bare.get(fn, fn) for fn in fns) for name, fns in self.lists.items()}
+        return replace(self, fns={name: bare[fn] for name, fn in self.fns.items()}, lists=lists)
+
+
+def static_scope(task: Task, set_index: int = 0) -> Scope:
+    """The scope as the task's text alone tells it: nothing of the task is run.
+
+    Sizes and lists that `global` binds are read where they are literal (`E_value = 3`, `ctx[E] = E_value`,
+    `fns = [fn_a, fn_b]`), and unknown otherwise.
+    """
+    fns = {spec.func_name: declared(task, index) for index, spec in enumerate(task.fns)}
+    sizes = dict(task.size_sets()[set_index])
+    lists: dict[str, tuple[Fn, ...]] = {}
+    for statement in parse_python(textwrap.dedent(task.global_ or "")).body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int(size))) if name.endswith(
+                "_value"
+            ):
+                sizes[name.removesuffix("_value")] = size
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id="ctx"), slice=ast.Name(id=name))], value=value):
+                size_read = _literal_size(value, sizes)
+                if size_read is not None:
+                    sizes[name] = size_read
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.List(elts=parts) | ast.Tuple(elts=parts)):
+                members = [fns.get(part.id) for part in parts if isinstance(part, ast.Name)]
+                known = tuple(member for member in members if member is not None)
+                if known and len(known) == len(parts):
+                    lists[name] = known
+    return make_scope(task, fns, sizes, lists)
+
+
+def make_scope(
+    task: Task, fns: Mapping[str, Fn], sizes: Mapping[str, int], lists: Mapping[str, tuple[Fn, ...]]
+) -> Scope:
+    """The scope of a task with these functions, sizes and lists; a symbol without a size is no dim in it."""
+    return Scope(
+        inputs={spec.name: task.stream_type(spec) for spec in task.inputs},
+        outputs=tuple(task.stream_type(spec) for spec in task.outputs),
+        fns=fns,
+        dims={name: symbol for name, symbol in task.symbols().items() if name in sizes},
+        sizes=sizes,
+        lists=lists,
+    )
+
+
+def declared(task: Task, index: int) -> DeclaredFn:
+    """The task's function number `index`, by its declaration alone."""
+    spec = task.fns[index]
+    return DeclaredFn(spec.func_name, spec.name, task.fn_types(spec), stateful=spec.init is not None)
+
+
+def _literal_size(value: ast.expr, sizes: Mapping[str, int]) -> int | None:
+    match value:
+        case ast.Constant(value=int(size)):
+            return size
+        case ast.Name(id=name):
+            return sizes.get(name.removesuffix("_value"))
+    return None

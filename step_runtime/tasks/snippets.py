@@ -1,0 +1,106 @@
+"""Compiles the task author's snippets.
+
+They are trusted as a test file is; a candidate program never comes here. For a run in float64 every narrower
+float type that a snippet hard-codes is read as float64, so that neither side of a comparison rounds early.
+"""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from step_runtime.base.syntax import compile_python, parse_python
+
+_NARROW = {"float", "float16", "float32", "half", "bfloat16"}
+_NARROW_METHODS = {"float", "half", "bfloat16"}
+_NARROW_TENSORS = {"FloatTensor", "HalfTensor", "BFloat16Tensor"}
+
+Namespace = dict[str, Any]
+
+
+class _Widen(ast.NodeTransformer):
+    """`torch.float32` to `torch.float64`, `.float()` to `.double()`, and their like."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Name) and node.attr in _NARROW:
+            node.attr = "float64"
+        elif node.attr in _NARROW_TENSORS:
+            node.attr = "DoubleTensor"
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _NARROW_METHODS:
+            node.func.attr = "double"
+        return self.generic_visit(node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
+        for alias in node.names:
+            if node.module == "torch" and alias.name in _NARROW:
+                alias.name, alias.asname = "float64", alias.asname or alias.name
+        return node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if isinstance(node.value, str) and node.value.removeprefix("torch.") in _NARROW_TENSORS:
+            node.value = "torch.DoubleTensor"
+        return node
+
+
+def compile_function(body: str, parameters: tuple[str, ...], name: str, *, widen: bool) -> CodeType:
+    """Code that binds `name` to a function with these parameters and this body."""
+    module = parse_python(f"def {name}({', '.join(parameters)}): pass")
+    definition = module.body[0]
+    if isinstance(definition, ast.FunctionDef):
+        definition.body = parse_python(textwrap.dedent(body)).body or definition.body
+    return _compiled(module, name, widen=widen)
+
+
+def compile_block(source: str, name: str, *, widen: bool) -> CodeType:
+    """Code of statements, run for what they bind."""
+    return _compiled(parse_python(textwrap.dedent(source)), name, widen=widen)
+
+
+def compile_value(source: str, name: str, result: str, *, widen: bool) -> CodeType:
+    """Code of statements that binds the value of the last one to `result`.
+
+    Raises:
+        ValueError: the last statement has no value.
+    """
+    module = parse_python(textwrap.dedent(source))
+    last = module.body[-1] if module.body else None
+    target = ast.Name(result, ast.Store())
+    if isinstance(last, ast.Expr):
+        module.body[-1] = ast.copy_location(ast.Assign([target], last.value), last)
+    elif isinstance(last, ast.Assign):
+        last.targets.append(target)
+    else:
+        raise ValueError("the last line is no value")
+    return _compiled(module, name, widen=widen)
+
+
+def widened(module: ast.Module) -> ast.Module:
+    """The code with every narrower float type read as float64."""
+    result: ast.Module = _Widen().visit(module)
+    return result
+
+
+def _compiled(module: ast.Module, name: str, *, widen: bool) -> CodeType:
+    if widen:
+        module = widened(module)
+    return compile_python(ast.fix_missing_locations(module), f"<{name}>")
+
+
+def run(code: CodeType, namespace: Namespace) -> None:
+    """Runs an author's code in `namespace`, which is its globals, so that comprehensions see it too."""
+    exec(code, namespace)
+
+
+def bind_function(code: CodeType, name: str, namespace: Namespace) -> Callable[..., Any]:
+    """The function that `compile_function` describes, with `namespace` as its globals."""
+    bound: Namespace = {}
+    exec(code, namespace, bound)
+    function: Callable[..., Any] = bound[name]
+    return function

@@ -1,0 +1,171 @@
+"""What a task file must hold beyond the types of its fields; every finding comes with its place."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from step_runtime.base.errors import RuleError, counted, show
+from step_runtime.base.shapes import DEFAULT_SIZES, LARGEST_DIM, Dim
+from step_runtime.base.syntax import BUILTINS, parse_python
+from step_runtime.base.types import DType, Multihot, components_of, parse_dim, parse_dtype
+from step_runtime.tasks.snippets import compile_block, compile_function, compile_value
+from step_runtime.tasks.yaml_format import Location
+
+if TYPE_CHECKING:
+    from step_runtime.tasks.task import DTypeText, FnSpec, OutputSpec, Task, TensorSpec
+
+Problem: TypeAlias = tuple[Location, str]
+
+_TAKEN = {"step": "the language", "torch": "PyTorch"}
+_TAKEN_IN_CODE = dict.fromkeys(BUILTINS, "a builtin of the language") | {
+    "input_data": "the inputs in a snippet",
+    "ctx": "the sizes in a snippet",
+    "Symbol": "sympy's in a snippet",
+}
+"""Names that stand for something else where a program or a snippet uses those of functions and dims."""
+
+
+def problems(task: Task) -> Iterator[Problem]:
+    """Every finding: its place in the file, and what was expected there."""
+    yield from _sizes(task)
+    symbols = _sized(task)
+    for key, specs in (("inputs", task.inputs), ("parameters", task.parameters)):
+        for index, spec in enumerate(specs):
+            yield from _tensor((key, index), spec, symbols)
+            yield from _data((key, index), spec, symbols)
+    for index, output in enumerate(task.outputs):
+        yield from _tensor(("outputs", index), output, symbols)
+        yield from _reference(("outputs", index), output, symbols)
+    for index, fn in enumerate(task.fns):
+        yield from _function(("fns", index), fn, symbols)
+    yield from _duplicates(task)
+    if task.global_ is not None:
+        yield from _syntax(("global",), task.global_)
+
+
+def _sized(task: Task) -> dict[str, Dim]:
+    """The symbols that have a size, or that `global` may give one."""
+    sized = {*DEFAULT_SIZES[0], *task.sizes}
+    try:
+        tree = parse_python(textwrap.dedent(task.global_ or ""))
+    except (SyntaxError, ValueError):
+        return task.symbols()
+    sized |= {node.id.removesuffix("_value") for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return {name: symbol for name, symbol in task.symbols().items() if name in sized}
+
+
+def _is_name(text: str) -> bool:
+    return text.isidentifier() and not keyword.iskeyword(text)
+
+
+def _sizes(task: Task) -> Iterator[Problem]:
+    lengths = {name: len(value) for name, value in task.sizes.items() if isinstance(value, list)}
+    for name, value in task.sizes.items():
+        if not _is_name(name):
+            yield ("sizes", name), "expected a symbol's name"
+        many = value if isinstance(value, list) else [value]
+        if not many or not all(1 <= size <= LARGEST_DIM for size in many):
+            yield ("sizes", name), f"expected sizes of 1 or more, and less than 2**63, found {show(value)}"
+    if len(set(lengths.values())) > 1:
+        yield ("sizes",), f"lists must be of one length, as they are zipped; found {lengths}"
+    if 1 in lengths.values():
+        yield ("sizes",), "a list gives one size per set, two or more; write a single number for all sets"
+
+
+def _tensor(loc: Location, spec: TensorSpec | OutputSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
+    if not _is_name(spec.name):
+        yield (*loc, "name"), f"expected a Python name, found {spec.name!r}"
+    if not spec.dims:
+        yield (*loc, "dims"), "expected at least one dim"
+    for index, dim in enumerate(spec.dims):
+        try:
+            parse_dim(dim, symbols)
+        except (ValueError, RuleError) as error:
+            yield (*loc, "dims", index), str(error)
+    problem = _dtype_problem(spec.dtype, symbols)
+    if problem is not None:
+        yield (*loc, "dtype"), problem
+
+
+def _data(loc: Location, spec: TensorSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
+    if _dtype_problem(spec.dtype, symbols) is not None:
+        return
+    if not isinstance(parse_dtype(spec.dtype, symbols), Multihot):
+        if spec.data_gen is None:
+            yield (*loc, "data_gen"), "this key is missing; expected torch.rand, torch.randn, torch.ones or binary"
+        if spec.min is not None or spec.max is not None:
+            yield loc, "min and max are for Multihot inputs"
+        return
+    least, most = spec.min or 0, spec.max
+    if least < 0 or (most is not None and most < least):
+        found = f"min {least} and max {most}" if most is not None else f"min {least}"
+        yield (*loc, "max" if spec.min is None else "min"), f"expected 0 <= min <= max, found {found}"
+
+
+def _reference(loc: Location, spec: OutputSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
+    if _dtype_problem(spec.dtype, symbols) is None:
+        count = len(components_of(parse_dtype(spec.dtype, symbols)))
+        if len(spec.data_transform) != count:
+            expected = f"expected {counted(count, 'snippet')}, one per component"
+            yield (*loc, "data_transform"), f"{expected}, found {len(spec.data_transform)}"
+    for index, snippet in enumerate(spec.data_transform):
+        yield from _syntax((*loc, "data_transform", index), snippet, value=True)
+
+
+def _function(loc: Location, fn: FnSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
+    if not _is_name(fn.func_name):
+        yield (*loc, "func_name"), f"expected a Python name, found {fn.func_name!r}"
+    for key, text in (("input_dtype", fn.input_dtype), ("output_dtype", fn.output_dtype)):
+        problem = _dtype_problem(text, symbols)
+        if problem is not None:
+            yield (*loc, key), problem
+        elif key == "output_dtype" and fn.init is not None:
+            state: DType = parse_dtype(text, symbols)
+            count = len(components_of(state))
+            if len(fn.init) != count:
+                expected = f"expected {counted(count, 'value')}, one per component of {state}"
+                yield (*loc, "init"), f"{expected}, found {len(fn.init)}"
+    yield from _syntax((*loc, "apply"), fn.apply)
+
+
+def _dtype_problem(source: DTypeText, symbols: Mapping[str, Dim]) -> str | None:
+    try:
+        parse_dtype(source, symbols)
+    except (ValueError, RuleError) as error:
+        return str(error)
+    return None
+
+
+def _duplicates(task: Task) -> Iterator[Problem]:
+    symbols = task.symbols()
+    in_code = _TAKEN_IN_CODE | {f"{name}_value": f"the size of {name}" for name in symbols}
+    for name in task.sizes:
+        taken = {**_TAKEN, **in_code}.get(name)
+        if taken is not None:
+            yield ("sizes", name), f"duplicate name {name!r}: it is already {taken}"
+    seen = dict.fromkeys(symbols, "a dim") | _TAKEN
+    for key, field in (("inputs", "name"), ("parameters", "name"), ("fns", "func_name"), ("outputs", "name")):
+        for index, spec in enumerate(getattr(task, key)):
+            name = getattr(spec, field)
+            taken = seen.get(name) or (in_code.get(name) if key == "fns" else None)
+            if taken is not None:
+                yield (key, index, field), f"duplicate name {name!r}: it is already {taken}"
+            seen[name] = f"the {field} of {key}[{index}]"
+
+
+def _syntax(loc: Location, code: str, *, value: bool = False) -> Iterator[Problem]:
+    """Python code that compiles: a function's body, or statements; of a reference the last one is the value."""
+    try:
+        if loc[-1] == "apply":
+            compile_function(code, ("state", "input"), "apply", widen=False)
+        elif value:
+            compile_value(code, "data_transform", "value", widen=False)
+        else:
+            compile_block(code, "global", widen=False)
+    except (SyntaxError, ValueError) as error:
+        line = f" in its line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        yield loc, f"expected Python code: {error.args[0] if error.args else error}{line}"

@@ -1,0 +1,1 @@
+"""Text to verdict: checks, simulation, comparison with the reference."""

@@ -1,0 +1,135 @@
+"""Checks on the graph: types and shapes, the affine rule, the outputs; and the pass that inserts Copy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from step_runtime.base.errors import Diagnostic, RuleError, counted
+from step_runtime.base.shapes import format_shape
+from step_runtime.base.types import Buffer, StreamType
+from step_runtime.primitives import Copy, Rules
+from step_runtime.program.graph import Node, Program, StreamId
+from step_runtime.tasks.scope import Scope
+
+Types = list[StreamType | None]
+"""The type of every stream by number; None where an error before it leaves it unknown."""
+
+
+def infer_types(program: Program, scope: Scope) -> tuple[Types, list[Diagnostic]]:
+    """Types and shapes of all streams, and every rule that does not hold; nothing is reported twice over."""
+    rules = Rules(scope.sizes)
+    types: Types = list(scope.inputs.values())
+    found: list[Diagnostic] = []
+    for node in program.nodes:
+        inputs = [types[stream] for stream in node.inputs]
+        results: Sequence[StreamType | None] = [None] * len(node.outputs)
+        known = [stream for stream in inputs if stream is not None]
+        if len(known) == len(inputs):
+            try:
+                results = node.op.infer(known, rules)
+            except RuleError as error:
+                if len(known) > 1:
+                    error = error.about(zip(map(program.name, node.inputs), known, strict=True))
+                found.append(Diagnostic.of("type", error, node.span))
+        types.extend(results)
+    return types, found
+
+
+def check_affine(program: Program) -> list[Diagnostic]:
+    """Every stream may be consumed by at most one primitive (paper, Section 2.3); `return` consumes nothing."""
+    found = []
+    for stream, nodes in program.consumers().items():
+        if len(nodes) < 2:
+            continue
+        name = program.name(stream)
+        lines = ", ".join(dict.fromkeys(str(node.span.line) for node in nodes if node.span))
+        shown = name if re.fullmatch(r"\w+(\[\d+\])*", name) else "E0"
+        copy = f"{shown}_0, {shown}_1" if shown.isidentifier() else "E0_0, E0_1"
+        copies = "a Copy gives" if len(nodes) == 2 else f"{len(nodes) - 1} Copies in a chain give"
+        found.append(
+            Diagnostic(
+                "affine",
+                "affine",
+                f"stream {name} is consumed {len(nodes)} times; a stream may be consumed once",
+                nodes[1].span,
+                (f"it is consumed in {'lines' if ',' in lines else 'line'} {lines}",) if lines else (),
+                f"{copies} each use a stream of its own: {copy} = step.Copy().apply({shown})",
+            )
+        )
+    return found
+
+
+def check_outputs(program: Program, types: Types, scope: Scope) -> list[Diagnostic]:
+    """Number, element types and dims of the results against the task's outputs."""
+    declared = scope.outputs
+    results = [types[stream] for stream in program.results]
+    if len(results) != len(declared):
+        wanted = (f"the task's outputs: {'; '.join(map(str, declared))}",)
+        returned, outputs = counted(len(results), "stream"), counted(len(declared), "output")
+        message = f"the program returns {returned}; the task has {outputs}"
+        advice = "return them as one tuple, in the order of the task's outputs"
+        return [Diagnostic("shape", "output-count", message, program.result_span, wanted, advice)]
+    found = []
+    for index, (result, output) in enumerate(zip(results, declared, strict=True)):
+        if result is None or result == output:
+            continue
+        what = "element type" if result.dtype != output.dtype else "shape"
+        name = program.name(program.results[index])
+        details = (f"{name}: {result}", f"declared: {output}")
+        message = f"output {index} has another {what} than the task declares"
+        hint = _output_hint(result, output, declared)
+        found.append(Diagnostic("shape", "output-type", message, program.result_span, details, hint))
+    return found
+
+
+def _output_hint(result: StreamType, output: StreamType, declared: Sequence[StreamType]) -> str | None:
+    if result in declared:
+        return "the outputs may be in the wrong order"
+    if result.dtype == output.dtype and sorted(map(str, result.shape)) == sorted(map(str, output.shape)):
+        return f"the dims are right but their order is not: {format_shape(output.shape)} is innermost first"
+    if isinstance(result.dtype, Buffer) and result.dtype.elem == output.dtype:
+        return "Streamify() turns a Buffer's dims into stream dims"
+    if isinstance(output.dtype, Buffer) and output.dtype.elem == result.dtype:
+        return "Bufferize(a=k) turns the k innermost stream dims into a Buffer"
+    extra = [dim for dim in result.shape if dim == 1]
+    if result.dtype == output.dtype and len(result.shape) - len(output.shape) == len(extra) > 0:
+        return "Flatten merges a leftover dim of 1 into its inner neighbour"
+    return None
+
+
+def insert_copies(program: Program) -> Program:
+    """The program with a chain of Copies before the first use of every stream that is used more than once.
+
+    Programs that keep the affine rule come back unchanged. Streams are numbered anew.
+    """
+    left = {stream: len(nodes) for stream, nodes in program.consumers().items()}
+    number: dict[StreamId, StreamId] = {i: i for i in range(len(program.inputs))}
+    names: dict[StreamId, str] = {}
+    nodes: list[Node] = []
+    count = len(program.inputs)
+
+    def use(stream: StreamId) -> StreamId:
+        nonlocal count
+        left[stream] -= 1
+        if not left[stream]:
+            return number[stream]
+        taken, rest = count, count + 1
+        nodes.append(Node(Copy(), (number[stream],), (taken, rest)))
+        number[stream] = rest
+        count += 2
+        return taken
+
+    returned = dict(number)
+    for node in program.nodes:
+        inputs = tuple(use(stream) for stream in node.inputs)
+        outputs = tuple(range(count, count + len(node.outputs)))
+        count += len(outputs)
+        for old, new in zip(node.outputs, outputs, strict=True):
+            number[old] = returned[old] = new
+            if old in program.names:
+                names[new] = program.names[old]
+        nodes.append(replace(node, inputs=inputs, outputs=outputs))
+    results = tuple(returned[stream] for stream in program.results)
+    return replace(program, nodes=tuple(nodes), results=results, names=names)

@@ -1,0 +1,286 @@
+"""A task at one set of sizes: its functions with code, its inputs with data, its reference outputs."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import sympy
+import torch
+from torch import Tensor
+
+from step_runtime.base.errors import RuleError, TaskCodeError, TaskError, show, tell
+from step_runtime.base.functions import DeclaredFn, Fn
+from step_runtime.base.shapes import LARGEST_DIM, evaluate, format_sizes, torch_shape
+from step_runtime.base.types import Multihot, components_of
+from step_runtime.execution.invocation import Data, Watch, computing_in, element_layout, not_plain
+from step_runtime.program.limits import Limits
+from step_runtime.tasks import snippets
+from step_runtime.tasks.scope import Scope, make_scope
+from step_runtime.tasks.task import FnSpec, Task, TensorSpec, WrittenDim, declared_shapes
+from step_runtime.tasks.yaml_format import Location, format_location
+
+
+class TaskFn(DeclaredFn):
+    """A task's function with its author's code."""
+
+    def __init__(self, task: Task, spec: FnSpec, namespace: snippets.Namespace, *, widen: bool) -> None:
+        super().__init__(spec.func_name, spec.name, task.fn_types(spec), stateful=spec.init is not None)
+        self._init = spec.init or []
+        self._namespace = namespace
+        parameters = ("state", "input") if self.stateful else ("input",)
+        code = snippets.compile_function(spec.apply, parameters, spec.func_name, widen=widen)
+        self._code: Callable[..., Sequence[Tensor]] = snippets.bind_function(code, spec.func_name, namespace)
+
+    def apply(self, *args: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The author's code on one element."""
+        return self._code(*args)
+
+    def sources(self) -> tuple[Callable[..., Any], ...]:
+        """The author's code; the initial state is declared."""
+        return (self._code,)
+
+    def getInit(self) -> Sequence[Tensor]:
+        """Each component filled with its declared initial value."""
+        sizes = {symbol.name: size for symbol, size in self._namespace["ctx"].items()}
+        parts = zip(components_of(self.output), self._init, strict=True)
+        return [torch.full(element_layout(element, sizes), float(value)) for element, value in parts]
+
+
+class TaskInstance:
+    """A task at one set of sizes, computing in one floating type.
+
+    `watch` is told of `global` and of the references before they run, each by its place in the file and the sizes.
+    `random` has the places of the references that drew from torch's generator when they ran; `seed` is what that is
+    set to before.
+
+    Raises:
+        TaskError: a dim has no size, or is no positive int at these sizes; a tensor holds too many numbers, or a
+            Multihot is to have more ones than bits.
+        TaskCodeError: the task's `global` failed.
+    """
+
+    def __init__(
+        self, task: Task, sizes: Mapping[str, int], *, dtype: torch.dtype = torch.float64, watch: Watch | None = None
+    ) -> None:
+        self.task = task
+        self.dtype = dtype
+        self.sizes = dict(sizes)
+        self.random: set[Location] = set()
+        self.seed = 0
+        self._watch = watch
+        self._widen = dtype == torch.float64
+        self._drawn: dict[int, dict[str, Data]] = {}
+        self._namespace = self._base_namespace(sizes)
+        self.fns: dict[str, Fn] = {}
+        for spec in task.fns:
+            self.fns[spec.func_name] = TaskFn(task, spec, self._namespace, widen=self._widen)
+        self._namespace.update(self.fns)
+        self._run_global()
+        self.sizes = self._settled_sizes(sizes)
+        self._check_dims(sizes)
+        for key, specs in (("inputs", task.inputs), ("parameters", task.parameters)):
+            for index, tensor in enumerate(specs):
+                self._check_ones(tensor, (key, index))
+
+    def _base_namespace(self, sizes: Mapping[str, int]) -> snippets.Namespace:
+        import step_runtime
+
+        symbols = self.task.symbols()
+        return {
+            "torch": torch,
+            "step": step_runtime,
+            "Symbol": sympy.Symbol,
+            "input_data": {},
+            "ctx": {symbols[name]: size for name, size in sizes.items()},
+            **symbols,
+            **{f"{name}_value": size for name, size in sizes.items()},
+        }
+
+    def _run_global(self) -> None:
+        if self.task.global_ is None:
+            return
+        who = f"{self.task.name}: global"
+        code = snippets.compile_block(self.task.global_, who, widen=self._widen)
+        with self._author_code(who, ("global",)):
+            snippets.run(code, self._namespace)
+
+    @contextmanager
+    def _author_code(self, who: str, location: Location) -> Iterator[None]:
+        """Runs an author's code with the own floating type as torch's default; names the snippet where it fails.
+
+        Raises:
+            TaskCodeError: the code raised.
+        """
+        if self._watch is not None:
+            self._watch(f"{format_location(location)} at {format_sizes(self.sizes)}", "")
+        try:
+            with computing_in(self.dtype), torch.random.fork_rng(devices=[]):
+                before = torch.default_generator.manual_seed(self.seed).get_state()
+                yield
+                if not torch.equal(before, torch.default_generator.get_state()):
+                    self.random.add(location)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise TaskCodeError(f"{who}: {_line(error, who)}raised {tell(error)}", location) from error
+
+    def _settled_sizes(self, before: Mapping[str, int]) -> dict[str, int]:
+        """What `global` made of the sizes: `ctx` wins over a name such as `E_value`, which wins over defaults."""
+        ctx = self._namespace["ctx"]
+        settled: dict[str, int] = {}
+        for name, symbol in self.task.symbols().items():
+            bound = ctx.get(symbol)
+            value = self._namespace.get(f"{name}_value", bound) if bound == before.get(name) else bound
+            if symbol in ctx or f"{name}_value" in self._namespace:
+                if not isinstance(value, int) or not 1 <= value <= LARGEST_DIM:
+                    expected = f"expected {name} to be an int of 1 or more, and less than 2**63, found {show(value)}"
+                    raise self._wrong(("global",), expected)
+                settled[name] = ctx[symbol] = self._namespace[f"{name}_value"] = value
+        return settled
+
+    def _wrong(self, location: Location, message: str) -> TaskError:
+        return TaskError(f"{self.task.name}: {format_location(location)}: {message}", location)
+
+    def _check_dims(self, before: Mapping[str, int]) -> None:
+        """Holds every tensor to sizes that are known and bounded; `before` are those that `global` found."""
+        most = Limits().bytes // self.dtype.itemsize
+        for dims in declared_shapes(self.task):
+            sizes = [self._size(dim) for dim in dims]
+            numbers = prod(sizes)
+            if numbers > most:
+                found = f"{numbers:,}" if numbers < LARGEST_DIM else "2**63 or more"
+                where = f"{format_location(dims[0].location[:2])} would hold {found} numbers"
+                told = f"{where} at {format_sizes(self.sizes)}; the limit is {most:,}"
+                raise self._wrong(self._origin(dims[sizes.index(max(sizes))], before), told)
+
+    def _size(self, dim: WrittenDim) -> int:
+        try:
+            return evaluate(dim.value, self.sizes)
+        except KeyError as error:
+            name = error.args[0]
+            expected = f"expected one in `sizes` (sizes: {{{name}: 3}}) or in `global`"
+            raise self._wrong(dim.location, f"dim {name} has no size; {expected}") from None
+        except RuleError as error:
+            expected = "expected a positive int at every set of sizes"
+            raise self._wrong(dim.location, f"{dim.text}: {error.details[0]}; {expected}") from None
+
+    def _origin(self, dim: WrittenDim, before: Mapping[str, int]) -> Location:
+        """Where a dim's size comes from: `sizes`, `global`, or the dim itself."""
+        names = [symbol.name for symbol in dim.value.free_symbols]
+        largest = max(names, key=lambda name: self.sizes[name], default="")
+        if self.sizes.get(largest) != before.get(largest):
+            return ("global",)
+        return ("sizes", largest) if largest in self.task.sizes else dim.location
+
+    def _check_ones(self, spec: TensorSpec, location: Location) -> None:
+        """Holds the least ones that a Multihot input is to have to its length; `max` beyond it is as good as none."""
+        dtype = self.task.stream_type(spec).dtype
+        if not isinstance(dtype, Multihot):
+            return
+        length = evaluate(dtype.length, self.sizes)
+        if spec.min is not None and spec.min > length:
+            expected = f"expected at most {length}, the Multihot's length at {format_sizes(self.sizes)}"
+            raise self._wrong((*location, "min"), f"{expected}, found {spec.min}")
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The names that programs may use here."""
+        lists: dict[str, tuple[Fn, ...]] = {}
+        for name, value in self._namespace.items():
+            if isinstance(value, list | tuple) and value and all(isinstance(item, Fn) for item in value):
+                lists[name] = tuple(value)
+        return make_scope(self.task, self.fns, self.sizes, lists)
+
+    def draw(self, seed: int) -> dict[str, Data]:
+        """Random data for every input, and for the parameters, which the snippets then see.
+
+        Tensors have torch shape `reversed(dims) + layout`. The same seed gives the same data.
+        """
+        if seed not in self._drawn:
+            generator = torch.Generator().manual_seed(seed)
+            specs = (*self.task.inputs, *self.task.parameters)
+            self._drawn[seed] = {spec.name: self._tensors(spec, generator) for spec in specs}
+        data = self._drawn[seed]
+        seen: dict[str, Any] = self._namespace["input_data"]
+        seen.clear()
+        # Clones: a snippet that writes into its input must not reach the streams, nor either of them the next run.
+        seen.update({name: parts[0].clone() for name, parts in data.items()})
+        return {spec.name: tuple(part.clone() for part in data[spec.name]) for spec in self.task.inputs}
+
+    def _tensors(self, spec: TensorSpec, generator: torch.Generator) -> Data:
+        stream = self.task.stream_type(spec)
+        outer = torch_shape(stream.shape, self.sizes)
+        return tuple(
+            self._multihots((*outer, *element_layout(element, self.sizes)), spec, generator)
+            if isinstance(element, Multihot)
+            else self._numbers((*outer, *element_layout(element, self.sizes)), spec.data_gen, generator)
+            for element in components_of(stream.dtype)
+        )
+
+    def _numbers(self, shape: tuple[int, ...], kind: str | None, generator: torch.Generator) -> Tensor:
+        if kind == "torch.ones":
+            return torch.ones(shape, dtype=self.dtype)
+        if kind == "torch.randn":
+            return torch.randn(shape, dtype=self.dtype, generator=generator)
+        uniform = torch.rand(shape, dtype=self.dtype, generator=generator)
+        return (uniform < 0.5).to(self.dtype) if kind == "binary" else uniform
+
+    def _multihots(self, shape: tuple[int, ...], spec: TensorSpec, generator: torch.Generator) -> Tensor:
+        """Between `min` and `max` ones in random places of each element."""
+        least, most = spec.min or 0, shape[-1] if spec.max is None else min(spec.max, shape[-1])
+        ones = torch.randint(least, most + 1, shape[:-1], generator=generator)
+        places = torch.rand(shape, dtype=self.dtype, generator=generator).argsort(-1).argsort(-1)
+        return (places < ones.unsqueeze(-1)).to(self.dtype)
+
+    def reference(self) -> list[Data]:
+        """The reference outputs for the data drawn last, one tuple of tensors per output.
+
+        Raises:
+            TaskCodeError: a snippet failed, or its value is no tensor of the declared shape.
+        """
+        namespace = dict(self._namespace)
+        namespace["input_data"] = {name: value.clone() for name, value in self._namespace["input_data"].items()}
+        outputs = []
+        for number, spec in enumerate(self.task.outputs):
+            stream = self.task.stream_type(spec)
+            outer = torch_shape(stream.shape, self.sizes)
+            parts = []
+            for index, element in enumerate(components_of(stream.dtype)):
+                who = f"{self.task.name}: data_transform {index} of output {spec.name}"
+                code = snippets.compile_value(spec.data_transform[index], who, "_value", widen=self._widen)
+                with self._author_code(who, location := ("outputs", number, "data_transform", index)):
+                    snippets.run(code, namespace)
+                expected = (*outer, *element_layout(element, self.sizes))
+                told = _not_as_declared(value := namespace.pop("_value"), expected)
+                if told:
+                    raise TaskCodeError(f"{who}: {told}", location)
+                parts.append(value.detach().to(self.dtype))
+            outputs.append(tuple(parts))
+        return outputs
+
+
+def _not_as_declared(value: object, expected: tuple[int, ...]) -> str | None:
+    if not isinstance(value, Tensor):
+        return f"expected a tensor, found {type(value).__name__}"
+    odd = not_plain(value)
+    if odd is not None:
+        return odd
+    if tuple(value.shape) != expected:
+        return f"the reference has shape {tuple(value.shape)}; the declared dims give {expected}"
+    return None
+
+
+def _line(error: BaseException, who: str) -> str:
+    """The last line of a snippet of several that an error passed, for a message."""
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == f"<{who}>"]
+    return f"line {lines[-1]} of it " if lines else ""
+
+
+def instances(task: Task, *, dtype: torch.dtype = torch.float64, watch: Watch | None = None) -> list[TaskInstance]:
+    """The task at each of its sets of sizes."""
+    return [TaskInstance(task, sizes, dtype=dtype, watch=watch) for sizes in task.size_sets()]

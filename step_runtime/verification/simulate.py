@@ -1,0 +1,58 @@
+"""Runs a checked program on data: a functional simulator on torch (paper, Section 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from step_runtime.base.errors import RuleError, Span, StepError
+from step_runtime.base.shapes import Sizes
+from step_runtime.execution.applier import Applier, Data, StreamData
+from step_runtime.primitives import Frame, Operand
+from step_runtime.program.graph import Program
+from step_runtime.verification.check import Types
+
+
+class NodeError(StepError):
+    """What went wrong at one primitive of a run; `cause` is the error, `span` the primitive's place."""
+
+    def __init__(self, cause: StepError, span: Span | None) -> None:
+        self.cause = cause
+        self.span = span
+        super().__init__(str(cause))
+
+
+def simulate(
+    program: Program,
+    types: Types,
+    inputs: Mapping[str, Data],
+    sizes: Sizes,
+    applier: Applier,
+    enter: Callable[[int], None] | None = None,
+) -> list[Data]:
+    """The results' tensors, each of torch shape `reversed(shape) + layout`.
+
+    Every primitive runs, used or not, as all of them would on the chip. Streams that no later primitive
+    needs are dropped as soon as they are consumed. `enter` is called with each primitive's number before it runs.
+
+    Raises:
+        NodeError: a rule was broken by the data, a function failed, or the time was up.
+    """
+    known = [stream for stream in types if stream is not None]
+    if len(known) < len(types):
+        raise RuleError("unchecked", "a program is simulated only after its check")
+    frame = Frame(dict(sizes), applier)
+    values: list[StreamData] = [inputs[name] for name in program.inputs]
+    last_use = {stream: index for index, node in enumerate(program.nodes) for stream in node.inputs}
+    last_use |= dict.fromkeys(program.results, len(program.nodes))
+    for index, node in enumerate(program.nodes):
+        operands = [Operand(known[stream], values[stream]) for stream in node.inputs]
+        try:
+            if enter is not None:
+                enter(index)
+            values += node.op.run(operands, [known[stream] for stream in node.outputs], frame)
+        except StepError as error:
+            raise NodeError(error, node.span) from error
+        for stream in node.inputs:
+            if last_use[stream] == index:
+                values[stream] = ()
+    return [tuple(values[stream]) for stream in program.results]

@@ -1,0 +1,253 @@
+"""The reward: whether a program implements its task (paper, Section 4.3).
+
+Two verifiers: the affine rule on the graph, and the simulated outputs against the task's PyTorch reference,
+at every set of sizes and seed, in float64 on both sides.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+import torch
+
+from step_runtime.base.errors import STAGES, Diagnostic, RuleError, Stage, tell
+from step_runtime.base.shapes import format_sizes
+from step_runtime.execution.applier import Applier, Data
+from step_runtime.execution.invocation import Watch, computing_in
+from step_runtime.language.equivalence import Description, describe
+from step_runtime.language.parser import Source, evaluate, read
+from step_runtime.program.graph import Program
+from step_runtime.program.limits import Limits, check_size
+from step_runtime.program.printer import print_primitive
+from step_runtime.tasks.scope import Scope
+from step_runtime.tasks.task import Task
+from step_runtime.verification.check import Types, check_affine, check_outputs, infer_types
+from step_runtime.verification.compare import difference
+from step_runtime.verification.instance import TaskInstance, instances
+from step_runtime.verification.simulate import NodeError, simulate
+
+SEEDS = (0, 1)
+_TORCH = threading.RLock()
+"""Held while an author's code runs, as torch's default dtype and random state belong to the process."""
+_RANDOM = "a function of the task draws random numbers"
+_NO_MEMORY = "the run asked for more memory than it may have"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What verification found.
+
+    `stage` is None for a program that passes, else the first stage that fails; `diagnostics` are all those
+    of parse, type and affine, or the first of a later stage; `seconds` is the wall time spent.
+    """
+
+    passed: bool
+    stage: Stage | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    seconds: float = field(default=0.0, compare=False)
+
+    def render(self, text: str, name: str = "program") -> str:
+        """The verdict for people and LMs alike."""
+        if self.passed:
+            return f"{name}: passed"
+        return "\n".join(diagnostic.render(text, name) for diagnostic in self.diagnostics)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    program: Program
+    types: Types
+
+    @cached_property
+    def described(self) -> Description:
+        """What the program computes."""
+        return describe(self.program)
+
+
+class Verifier:
+    """Verifies programs against one task, whose code is compiled and whose references are computed once.
+
+    Safe to call from several threads, which take turns.
+
+    Args:
+        seeds: one random input each, at every set of sizes.
+        dtype: the floating type both sides compute in.
+        remember: whether a program is not run if one of the same graph was.
+        watch: told of each piece of the author's code before it runs; it may raise `RunError`, which is a verdict where
+            a program is running, and passes through elsewhere.
+
+    Raises:
+        TaskError: the task cannot be used.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        seeds: Sequence[int] = SEEDS,
+        limits: Limits | None = None,
+        dtype: torch.dtype = torch.float64,
+        remember: bool = True,
+        watch: Watch | None = None,
+    ) -> None:
+        self.task = task
+        self.limits = limits or Limits()
+        self._seeds = tuple(seeds)
+        self._dtype = dtype
+        self._watch = watch
+        self._at = ""
+        with _TORCH:
+            self._instances = instances(task, dtype=dtype, watch=watch and self._watched)
+        self._references: dict[tuple[int, int], list[Data]] = {}
+        self._remember = remember
+        self._results: dict[tuple[str, ...], Diagnostic | None] = {}
+        self._applier = Applier(dtype)
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """The names that programs may use, at each set of sizes, as the task's `global` left them."""
+        return tuple(instance.scope for instance in self._instances)
+
+    def verify(self, text: str) -> Verdict:
+        """The verdict on a program text; never raises for a bad program.
+
+        Raises:
+            TaskError: the task's reference code failed.
+        """
+        start = time.perf_counter()
+        found = self._found(text)
+        seconds = time.perf_counter() - start
+        if not found:
+            return Verdict(True, seconds=seconds)
+        stage = min((diagnostic.stage for diagnostic in found), key=STAGES.index)
+        return Verdict(False, stage, tuple(found), seconds)
+
+    def _found(self, text: str) -> list[Diagnostic]:
+        source = read(text, self.limits)
+        checked = []
+        for instance in self._instances:
+            result = self._check(source, instance)
+            if isinstance(result, list):
+                return result
+            checked.append(result)
+        found = self._result(checked)
+        return [] if found is None else [found]
+
+    def _result(self, checked: Sequence[_Checked]) -> Diagnostic | None:
+        """What running finds; known without, for a program of the same graph as one before at every set of sizes."""
+        key = tuple(one.described.key(whole=True) for one in checked)
+        if key not in self._results:
+            found = self._run_all(checked)
+            if not self._remember or (found is not None and found.stage == "run"):
+                # It tells a place in this text, and the first of several failures may be another one elsewhere.
+                return found
+            self._results[key] = found
+        known = self._results[key]
+        return known and replace(known, span=checked[0].program.result_span)
+
+    def _run_all(self, checked: Sequence[_Checked]) -> Diagnostic | None:
+        with _TORCH:
+            for index, (instance, one) in enumerate(zip(self._instances, checked, strict=True)):
+                for seed in self._seeds:
+                    self._at = f"set {index}, seed {seed}"
+                    found = self._run(index, instance, one, seed)
+                    if found is not None:
+                        return found
+        return None
+
+    def _check(self, source: Source, instance: TaskInstance) -> _Checked | list[Diagnostic]:
+        """All that is known without running, at one set of sizes."""
+        scope = instance.scope
+        program, found = evaluate(source, scope, self.limits)
+        types, typed = infer_types(program, scope)
+        found = [*found, *typed, *check_affine(program)]
+        if not found:
+            itemsize = self._dtype.itemsize
+            found = check_size(program, types, scope.sizes, self.limits, itemsize)
+        found = found or check_outputs(program, types, scope)
+        return found or _Checked(program, types)
+
+    def _run(self, index: int, instance: TaskInstance, checked: _Checked, seed: int) -> Diagnostic | None:
+        inputs = instance.draw(seed)
+        if (index, seed) not in self._references:
+            self._references[index, seed] = instance.reference()
+        reference = self._references[index, seed]
+        where = f"at {format_sizes(instance.sizes)}, seed {seed}"
+        self._applier.deadline = time.monotonic() + self.limits.seconds
+        try:
+            with computing_in(self._dtype), torch.random.fork_rng(devices=[]):
+                # Of the processor alone: torch.manual_seed notes a stack trace for each other device, every time.
+                torch.default_generator.manual_seed(seed)
+                enter = partial(self._enter, checked.described) if self._watch is not None else None
+                results = simulate(checked.program, checked.types, inputs, instance.sizes, self._applier, enter)
+                found = self._compare(results, reference, checked.program, where)
+                # Nothing else draws from this generator.
+                drew = found and not torch.equal(torch.default_generator.get_state(), _fresh_state(seed))
+        except NodeError as error:
+            return _run_failure(error, where)
+        except (MemoryError, RuntimeError) as error:
+            if not refused_memory(error):
+                raise
+            return Diagnostic("run", "memory-limit", _NO_MEMORY, None, (where,))
+        return replace(found, details=(*found.details, _RANDOM)) if found and drew else found
+
+    def _watched(self, what: str, key: str) -> None:
+        if self._watch is not None:
+            self._watch(what, f"{self._at}: {key}")
+
+    def _enter(self, described: Description, index: int) -> None:
+        """Tells the watch of a primitive that runs a function."""
+        op = described.program.nodes[index].op
+        if op.functions():
+            self._watched(print_primitive(op), described.nodes[index])
+
+    def _compare(self, results: list[Data], reference: list[Data], program: Program, where: str) -> Diagnostic | None:
+        for spec, result, expected in zip(self.task.outputs, results, reference, strict=True):
+            for index, (a, b) in enumerate(zip(result, expected, strict=True)):
+                message = difference(a, b)
+                if message is not None:
+                    part = f" (component {index})" if len(expected) > 1 else ""
+                    told = f"output {spec.name}{part} {message}"
+                    return Diagnostic("value", "value", told, program.result_span, (where,))
+        return None
+
+
+def verify(
+    task: Task, impl: str | None = None, *, seeds: Sequence[int] = SEEDS, limits: Limits | None = None
+) -> Verdict:
+    """The verdict on `impl`, or on the task's own `impl` where none is given; never raises for a bad program.
+
+    To judge many programs of one task, make one `Verifier`.
+
+    Raises:
+        TaskError: the task cannot be used, or there is no program.
+        ValueError: neither `impl` nor the task holds a program.
+    """
+    text = impl if impl is not None else task.impl
+    if text is None:
+        raise ValueError(f"task {task.name} has no impl; give the program to verify")
+    return Verifier(task, seeds=seeds, limits=limits).verify(text)
+
+
+def _fresh_state(seed: int) -> torch.Tensor:
+    """The state of torch's generator as a run with this seed begins."""
+    return torch.Generator().manual_seed(seed).get_state()
+
+
+def _run_failure(error: NodeError, where: str) -> Diagnostic:
+    cause = error.cause
+    if isinstance(cause, RuleError):
+        return Diagnostic("run", cause.code, cause.message, error.span, (*cause.details, where), cause.hint)
+    hint = "this is the task's own code, not the program"
+    code = "memory-limit" if refused_memory(cause.__cause__) else "task-function"
+    return Diagnostic("run", code, str(cause), error.span, (where,), hint)
+
+
+def refused_memory(error: BaseException | None) -> bool:
+    """Whether an error is Python's or torch's for memory that the system did not give."""
+    # On a CPU, torch has no class of its own for it.
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "allocate memory" in tell(error))

@@ -1,0 +1,192 @@
+"""`make_lm` holds these:
+
+- an LM that can't be used is one line that says why and what to do, before anything is sampled;
+- a key that is missing is found without a request;
+- what passes, such as too many requests at the moment, is no reason to refuse an LM.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from pipeline.base.errors import Exit, LMUnavailable, UsageError
+from pipeline.lms.factory import PROBE_TOKENS, make_lm
+from tests.support.lm_server import Fault, Server, fault
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+
+
+def refusal(model: str, api_base: str | None = None, **settings: float) -> str:
+    with pytest.raises(LMUnavailable) as caught:
+        make_lm(model, api_base, **settings)  # type: ignore[arg-type]
+    assert caught.value.exit_code == Exit.LM
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "variable"), [("openai/gpt-4o", "OPENAI_API_KEY"), ("anthropic/claude-3-5-sonnet", "ANTHROPIC_API_KEY")]
+)
+def test_a_missing_key_is_named(model: str, variable: str) -> None:
+    """Without a request: tests have no network."""
+    assert refusal(model) == f"{model}: no API key; set {variable} in the environment"
+
+
+def test_a_server_that_asks_for_no_key_still_needs_one_set() -> None:
+    """The message says so, as the client insists."""
+    assert refusal("openai/tiny", "http://127.0.0.1:9/v1").endswith("(any value, if the server asks for none)")
+
+
+def test_an_unknown_provider_is_told() -> None:
+    """With what was expected."""
+    assert "expected PROVIDER/MODEL, such as openai/gpt-4o, or embedded" in refusal("nobody/knows")
+
+
+@pytest.mark.parametrize("model", ["openai/", ""])
+def test_a_model_string_cut_short_is_told(model: str) -> None:
+    """DSPy's own refusal of it is passed on."""
+    assert refusal(model).startswith(f"{model}: model ")
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "code", "told"),
+    [
+        (401, "Incorrect API key provided", "invalid_api_key", "refuses the key: Incorrect API key provided"),
+        (403, "This key may not use tiny", None, "refuses the key: This key may not use tiny"),
+        (402, "No credit is left", None, "refuses for want of credit: No credit is left"),
+        (404, "model 'tiny' not found", None, "has no such model: model 'tiny' not found"),
+        (404, "The model `tiny` does not exist", "model_not_found", "has no such model: The model `tiny` does not"),
+        (400, "temperature is not supported", None, "it can't be used: temperature is not supported"),
+        (500, "on fire", None, "it can't be used: on fire"),
+    ],
+)
+def test_a_refusal_is_told_in_the_server_s_words(
+    server: Server, monkeypatch: pytest.MonkeyPatch, status: int, message: str, code: str | None, told: str
+) -> None:
+    """A refused key, an unknown model, a parameter that is not taken, a broken server."""
+    monkeypatch.setenv("OPENAI_API_KEY", "wrong")
+    server.set(faults=[fault("status", status, message=message, code=code)])
+    assert told in refusal("openai/tiny", server.address)
+
+
+def test_an_unreachable_server_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its address."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    assert "no answer from http://127.0.0.1:9/v1: " in refusal("openai/tiny", "http://127.0.0.1:9/v1")
+
+
+def test_a_name_that_is_no_machine_s_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the address, and what the resolver says, which is not to ask a network."""
+
+    def resolve(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr("socket.getaddrinfo", resolve)
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    told = refusal("openai/tiny", "http://nowhere.invalid/v1")
+    assert "no answer from http://nowhere.invalid/v1: failed to connect to nowhere.invalid:80" in told
+
+
+@pytest.mark.parametrize("path", ["", "/v2"])
+def test_a_path_where_no_lm_is_is_told(server: Server, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """With how such an address usually ends."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    told = refusal("openai/tiny", server.origin + path)
+    assert f"no OpenAI-compatible server at {server.origin}{path}; such an address usually ends in /v1" in told
+
+
+@pytest.mark.parametrize("kind", ["html", "truncated"])
+def test_an_answer_that_is_no_completion_is_told(server: Server, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """A web server says 200 to anything."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    server.set(faults=[fault(kind)])
+    assert f"no OpenAI-compatible server at {server.address}" in refusal("openai/tiny", server.address)
+
+
+@pytest.mark.parametrize("what", [fault("reset", at=[1]), fault("status", 503, at=[1], retry_after="3600")])
+def test_a_hiccup_is_no_reason_to_refuse(server: Server, monkeypatch: pytest.MonkeyPatch, what: Fault) -> None:
+    """Asked once more, after a second whatever the server wishes."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    server.set(faults=[what])
+    make_lm("openai/tiny", server.address)
+    assert len(server.requests()) == 2
+
+
+def test_a_server_that_does_not_answer_is_told(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the timeout, twice."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    server.set(latency=3.0)
+    assert f"no answer from {server.address}: read timed out" in refusal("openai/tiny", server.address, timeout=0.2)
+
+
+def test_a_usable_lm_is_asked_once_and_cheaply(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what samples are drawn with, a seed and a temperature, so that a server that takes none shows at once."""
+    monkeypatch.setenv("OPENAI_API_KEY", "right")
+    lm = make_lm("openai/tiny", server.address, temperature=0.4, max_tokens=77)
+    (request,) = [each["body"] for each in server.requests()]
+    assert (request["model"], request["max_completion_tokens"], request["seed"]) == ("tiny", PROBE_TOKENS, 0)
+    assert (lm.kwargs["temperature"], lm.kwargs["max_tokens"], lm.cache) == (0.4, 77, True)
+    assert not lm.history
+
+
+def test_a_busy_server_is_usable(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many requests now are not too many later."""
+    monkeypatch.setenv("OPENAI_API_KEY", "right")
+    server.set(faults=[fault("status", 429, retry_after="3600")])
+    assert make_lm("openai/tiny", server.address).model == "openai/tiny"
+
+
+def test_nothing_is_asked_when_probing_is_off(server: Server) -> None:
+    """A program that is loaded is not always run."""
+    make_lm("openai/tiny", server.address, probed=False)
+    assert not server.requests()
+
+
+def test_a_model_that_reasons_is_probed_without_a_bound(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thoughts would fill one."""
+    monkeypatch.setenv("OPENAI_API_KEY", "right")
+    make_lm("openai/o3", server.address)
+    (request,) = [each["body"] for each in server.requests()]
+    assert not {"max_tokens", "max_completion_tokens"} & {name for name, value in request.items() if value is not None}
+
+
+def test_a_model_that_reasons_is_taken_with_its_own_bounds(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DSPy refuses to ask it for short answers."""
+    monkeypatch.setenv("OPENAI_API_KEY", "right")
+    lm = make_lm("openai/o3", server.address, temperature=0.4, probed=False)
+    assert lm.kwargs.get("max_completion_tokens") is None
+
+
+@pytest.mark.parametrize("model", ["embedded", "embedded/0", "embedded/small"])
+def test_the_embedded_lm_needs_nothing(model: str) -> None:
+    """No key, no network, no cache; its version is in its name."""
+    lm = make_lm(model)
+    assert lm.model.startswith("embedded/small-" if "small" in model else "embedded/")
+    assert not lm.cache
+
+
+@pytest.mark.parametrize("model", ["embedded/smal", "embedded/", "embedded/small/2", "embedded/strong"])
+def test_a_misspelt_embedded_lm_is_none(model: str) -> None:
+    """Another one in its place would go unnoticed."""
+    with pytest.raises(LMUnavailable, match="no such embedded LM; expected embedded or embedded/small"):
+        make_lm(model)
+
+
+def test_the_embedded_lm_has_no_address() -> None:
+    """The mistake is in the options: exit code 2."""
+    with pytest.raises(UsageError, match="--api-base"):
+        make_lm("embedded", "http://127.0.0.1:9/v1")

@@ -1,0 +1,129 @@
+"""A program as a model of MLflow holds these.
+
+- What the model's address loads asks what the file's program asks, in another process and of another LM, and leaves
+  DSPy's settings alone.
+- It names no LM and holds no key; nothing in it is run to load it.
+- A run has one model of one program, however often it is gone on with, and its metrics have one point a step.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from mlflow import MlflowClient
+
+from pipeline import compile as command
+from pipeline import load_program
+from pipeline.base.errors import UsageError, run_command
+from pipeline.record import models, store
+from tests.support.answering_lm import Engine
+from tests.support.paths import PROJECT
+from tests.support.scripted_runs import RIGHT
+
+ASK = """
+import json, sys
+import dspy
+from pipeline import load_program
+from step_runtime import load_task
+from tests.support.answering_lm import Engine
+from tests.support.paths import PROJECT
+
+class Listening(Engine):
+    def complete(self, request):
+        self.asked = [str(request.system), *(message.text for message in request.messages)]
+        return super().complete(request)
+
+engine = Listening()
+before = dict(dspy.settings.config)
+program = load_program(sys.argv[1], lm=dspy.LM("another", engine=engine, cache=False))
+impl = program(task=load_task(sys.argv[2])).impl
+print(json.dumps([impl, engine.asked, dict(dspy.settings.config) == before, dspy.settings.lm is None]))
+"""
+
+
+@pytest.fixture
+def result(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What the command tells of a run that learned from `double`."""
+    argv = ["--optimizer", "adaptive", "--samples", "2", "--temperatures", "1.0", "--tasks", str(folder), "--json"]
+    assert run_command(command.NAME, command.main, argv) == 0
+    out, err = capsys.readouterr()
+    assert "Warning" not in err and "WARNING" not in err
+    told: dict[str, Any] = json.loads(out)
+    return told
+
+
+def asked(address: str, task: Path) -> Any:
+    """What a fresh process answers and asks, by a program that it loads."""
+    words = [sys.executable, "-c", ASK, address, str(task)]
+    done = subprocess.run(words, cwd=PROJECT, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def model_of(run_id: str) -> Any:
+    (model,) = store.open_store()[0].search_logged_models(
+        [store.open_store()[1]], filter_string=f"source_run_id = '{run_id}'"
+    )
+    return model
+
+
+def test_a_model_s_address_loads_what_the_file_has(result: dict[str, Any], folder: Path) -> None:
+    """By the model's id and by the run's, in a fresh process; and MLflow's own loader reads it as well."""
+    model = model_of(result["run_id"])
+    assert (model.name, str(model.status), model.params["optimizer"]) == ("program", "READY", "adaptive")
+    task = folder / "triple.yaml"
+    by_file, by_model = asked(result["program"], task), asked(f"models:/{model.model_id}", task)
+    assert by_file == by_model
+    impl, texts, untouched, no_lm = by_model
+    assert impl == RIGHT and len(texts) > 2, "a demonstration is shown"
+    assert untouched and no_lm
+    saved = json.loads(Path(result["program"]).read_text())["predictors"]["proposer.predict"]["demonstrations"]
+    by_name = [demo["name"] for demo in saved]
+    program = load_program(f"runs:/{result['run_id']}/program", lm=dspy.LM("s", engine=Engine(), cache=False))
+    assert [demo.task.name for demo in program.proposer.predict.demos] == by_name
+
+
+def test_a_model_binds_no_lm(result: dict[str, Any]) -> None:
+    """Neither the LM nor its settings are in MLflow's files; the run's metrics have one point a step."""
+    import mlflow
+    from mlflow.dspy.load import _load_model
+
+    model = model_of(result["run_id"])
+    folder = Path(model.artifact_location.removeprefix("file://"))
+    files = {path.name for path in folder.rglob("*") if path.is_file()}
+    assert {"MLmodel", "compiled.json", "requirements.txt"} <= files
+    read = _load_model(str(folder))  # as `load_model`, which sets DSPy's settings, too
+    mlflow.clear_active_model()  # else MLflow would link all metrics from here on to the model that it read
+    assert (read.model.proposer.predict.lm, read.dspy_settings["lm"]) == (None, None)
+    client = MlflowClient(tracking_uri=store.store_uri())
+    for name in client.get_run(result["run_id"]).data.metrics:
+        steps = [point.step for point in client.get_metric_history(result["run_id"], name)]
+        assert len(steps) == len(set(steps)), name
+
+
+def test_going_on_with_a_run_logs_no_second_model_of_the_same_program(
+    result: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(command.NAME, command.main, ["--resume", result["run_id"], "--json"]) == 0
+    assert model_of(result["run_id"]).model_id
+
+
+@pytest.mark.parametrize("address", ["models:/m-0123456789abcdef0123456789abcdef", "models:/", "runs:/nobody/program"])
+def test_an_address_of_no_program_is_refused_in_one_line(address: str, store_folder: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_program(address)
+    assert str(caught.value).startswith(f"{address}: cannot read the program: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_run_s_other_artifacts_are_no_programs(result: dict[str, Any]) -> None:
+    with (
+        pytest.raises(UsageError, match=r"expected a compiled program"),
+        models.fetched(f"runs:/{result['run_id']}/iterations"),
+    ):
+        pass

@@ -1,0 +1,355 @@
+"""The record of a run holds these.
+
+- The parent has a curve per metric, the iteration as step; each iteration is a nested run named for people.
+- Every attempt is on record once, in the algorithm's order, also those of a run that dies.
+- A run's status says how it ended: finished, interrupted, failed, or killed without a word.
+- Two runs at once on one store don't disturb each other.
+- Where the store fails, the run ends in one line that says where its answers are, and none of them is lost.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from mlflow.exceptions import MlflowException
+
+from optimizers import Attempt, BaseObserver, Budget, Experience
+from pipeline.base.errors import RecordError
+from pipeline.record import store
+from pipeline.record.metrics import describe
+from pipeline.record.recorder import recorded
+from step_runtime.tasks.task import loads_task
+from tests.pipeline.conftest import Recorded
+from tests.support.paths import PROJECT
+from tests.support.scripted_runs import RIGHT, Engine, learn, tasks
+
+
+def runs(folder: Path) -> tuple[Run, list[Run]]:
+    """The one parent run in the store, and its nested runs in their order."""
+    client = MlflowClient(tracking_uri=f"sqlite:///{folder}/mlflow.db")
+    found = client.search_runs([client.get_experiment_by_name(store.EXPERIMENT).experiment_id])
+    parents = [run for run in found if "mlflow.parentRunId" not in run.data.tags]
+    nested = [run for run in found if "mlflow.parentRunId" in run.data.tags]
+    assert len(parents) == 1
+    assert {run.data.tags["mlflow.parentRunId"] for run in nested} <= {parents[0].info.run_id}
+    return parents[0], sorted(nested, key=lambda run: str(run.info.run_name))
+
+
+def artifacts(run: Run) -> Path:
+    return Path(run.info.artifact_uri.removeprefix("file://"))
+
+
+def attempts(run: Run, place: str) -> list[dict[str, Any]]:
+    with gzip.open(artifacts(run) / "iterations" / place / "attempts.jsonl.gz", "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def record(engine: Engine | None = None, budget: Budget | None = None) -> Experience:
+    with recorded("adaptive scripted", {"samples": 2, "lm": "scripted"}, tasks()) as recorder:
+        return learn([recorder], engine, budget)
+
+
+def test_a_run_is_a_parent_with_curves_and_a_nested_run_per_iteration(recorded_run: Recorded) -> None:
+    """Names for people, the iteration as step, everything to run it again as params."""
+    parent, nested = runs(recorded_run.folder)
+    assert parent.info.run_name == "adaptive scripted"
+    assert parent.info.status == "FINISHED"
+    assert parent.data.params == {"lm": "scripted", "samples": "2"}
+    assert [run.info.run_name for run in nested] == ["01 None", "02 H", "03 H", "04 HM"]
+    client = MlflowClient(tracking_uri=f"sqlite:///{recorded_run.folder}/mlflow.db")
+    history = client.get_metric_history(parent.info.run_id, "pass_at_n")
+    assert [(point.step, round(point.value, 3)) for point in history] == [
+        (1, 0.333),
+        (2, 0.667),
+        (3, 0.667),
+        (4, 0.667),
+    ]
+    assert parent.data.metrics["solved"] == 2
+    assert parent.data.metrics["samples"] == 4
+    wanted = {"pass_at_1", "pass_at_8", "tokens_prompt", "tokens_completion", "tokens_cached", "tokens_prompt_per_task"}
+    assert wanted | {"seconds_sampling", "seconds_verifying"} <= parent.data.metrics.keys()
+    assert "cost_usd" not in parent.data.metrics, "no price is known"
+    assert nested[1].data.metrics["tokens_prompt"] == 8 * 300, "question and answer of the demonstration, then the task"
+    assert nested[1].data.metrics["proposer/calls"] == 8
+    assert nested[1].data.params["demonstrations"] == "easy/0"
+    assert "2 of 3 tasks solved" in parent.data.tags["mlflow.note.content"]
+
+
+def test_every_attempt_is_on_record_in_the_algorithms_order(recorded_run: Recorded) -> None:
+    """One JSON object a line, sorted by task, temperature as given, and sample, whatever the threads did."""
+    experience = recorded_run.experience
+    parent, _ = runs(recorded_run.folder)
+    written = [attempt for place in ("01_None", "02_H", "03_H", "04_HM") for attempt in attempts(parent, place)]
+    assert written == [attempt.to_dict() for attempt in experience.attempts]
+
+
+def test_what_was_shown_is_on_record_as_yaml(recorded_run: Recorded) -> None:
+    """Demonstrations with their success rates, and the messages that every predictor sends, as legible text."""
+    parent, _ = runs(recorded_run.folder)
+    folder = artifacts(parent) / "iterations" / "02_H"
+    shown = yaml.safe_load((folder / "demonstrations.yaml").read_text())
+    assert shown["tasks"] == ["easy/0"]
+    assert shown["success_rates"] == {"easy/0": "2/2 at temperature 1.0"}
+    assert shown["predictors"]["proposer"][0]["impl"] == RIGHT
+    prompt = yaml.safe_load((folder / "prompt.yaml").read_text())
+    assert [message["role"] for message in prompt["proposer"]] == ["system", "user", "assistant", "user"]
+    assert RIGHT in prompt["proposer"][2]["content"]
+    assert "content: |" in (folder / "prompt.yaml").read_text()
+
+
+def test_solutions_experience_tasks_and_pictures_are_artifacts(recorded_run: Recorded) -> None:
+    """What a person wants to open: solved tasks as task files, PNGs, the record to go on from."""
+    experience = recorded_run.experience
+    parent, _ = runs(recorded_run.folder)
+    folder = artifacts(parent)
+    solutions = sorted((folder / "solutions").rglob("*.yaml"))
+    assert [path.relative_to(folder / "solutions").as_posix() for path in solutions] == ["easy/0.yaml", "hard/0.yaml"]
+    assert loads_task(solutions[0].read_text()).impl == RIGHT
+    assert loads_task((folder / "tasks" / "no" / "0.yaml").read_text()) == tasks()[2]
+    read = Experience.load(folder / "experience.json")
+    assert (read.solved, read.iterations) == (experience.solved, experience.iterations)
+    for name in ("learning_curve.png", "pass_at_k.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    assert not list((recorded_run.folder / "running").iterdir())
+
+
+def interrupting(folder: Path) -> Engine:
+    """An LM at whose 15th request Ctrl-C comes, when the two before it in the second iteration are on file."""
+    heard = threading.Event()
+
+    def written() -> int:
+        files = folder.glob("running/*/iterations/02_H/attempts.jsonl")
+        return sum(path.read_text().count("\n") for path in files)
+
+    def before(number: int) -> None:
+        if number == 15:
+            end = time.monotonic() + 120
+            while written() < 2 and time.monotonic() < end:
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.3)  # the main thread has nothing to do but to hear of it
+            heard.set()
+        elif number > 15:
+            heard.wait(120)
+
+    return Engine(before)
+
+
+def test_an_interrupted_run_is_marked_killed_and_keeps_its_work(store_folder: Path) -> None:
+    """Ctrl-C in the second iteration: the first is whole, the attempts of the second until then are on record."""
+    experience = record(interrupting(store_folder))
+    assert experience.stopped == "interrupted"
+    parent, nested = runs(store_folder)
+    assert parent.info.status == "KILLED"
+    assert [run.info.status for run in nested] == ["FINISHED", "KILLED"]
+    assert len(attempts(parent, "01_None")) == 12
+    assert attempts(parent, "02_H") == [attempt.to_dict() for attempt in experience.attempts[12:]]
+    assert len(attempts(parent, "02_H")) >= 3
+
+
+def test_an_exception_marks_the_run_as_failed_and_keeps_its_work(store_folder: Path) -> None:
+    """A fault of the machinery ends the run; what it had sampled stays."""
+
+    class Broken:
+        def __getattr__(self, name: str) -> Any:
+            return self.sample_done
+
+        def sample_done(self, payload: Any) -> None:
+            if getattr(payload, "sample", 0) == 1:
+                raise RuntimeError("the disk is full")
+
+    def attempt() -> None:
+        with recorded("adaptive scripted", {}, tasks()) as recorder:
+            learn([recorder, Broken()])
+
+    with pytest.raises(RuntimeError, match="the disk is full"):
+        attempt()
+    parent, nested = runs(store_folder)
+    assert [parent.info.status, *(run.info.status for run in nested)] == ["FAILED", "FAILED"]
+    assert len(attempts(parent, "01_None")) >= 1
+
+
+def test_a_run_killed_without_a_word_is_marked_by_the_next_one(store_folder: Path) -> None:
+    """`kill -9` in the second iteration: the next run finds it, marks it, and uploads what it had written."""
+    code = """
+        import os, signal
+        from pipeline.record.recorder import recorded
+        from tests.support.scripted_runs import Engine, learn, tasks
+
+        def die(number):
+            if number == 18:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        with recorded("killed", {}, tasks()) as recorder:
+            learn([recorder], Engine(die))
+    """
+    result = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], cwd=PROJECT, check=False)
+    assert result.returncode == -signal.SIGKILL
+    parent, nested = runs(store_folder)
+    assert parent.info.status == "RUNNING"
+    store.open_store()
+    parent, nested = runs(store_folder)
+    assert parent.info.status == "FAILED"
+    assert [run.info.status for run in nested] == ["FINISHED", "FAILED"]
+    assert len(attempts(parent, "01_None")) == 12
+    assert 1 <= len(attempts(parent, "02_H")) <= 8
+    assert list((store_folder / "running").iterdir()) == []
+
+
+def test_runs_at_once_do_not_disturb_each_other(store_folder: Path) -> None:
+    """Neither takes the other for dead, and each has its own attempts."""
+    second: list[Experience] = []
+
+    def other_run(number: int) -> None:
+        if number == 1:
+            thread = threading.Thread(target=lambda: second.append(record()))
+            thread.start()
+            thread.join()
+
+    first = record(Engine(other_run))
+    client = MlflowClient(tracking_uri=store.store_uri())
+    found = client.search_runs([client.get_experiment_by_name(store.EXPERIMENT).experiment_id])
+    assert {run.info.status for run in found} == {"FINISHED"}
+    assert len(found) == 2 * (1 + 4)
+    assert first.iterations[-1].samples == second[0].iterations[-1].samples
+
+
+def test_a_budget_ends_a_run_as_finished(store_folder: Path) -> None:
+    """A limit that the person set is no failure."""
+    experience = record(budget=Budget(iterations=1))
+    assert experience.stopped == "budget"
+    parent, nested = runs(store_folder)
+    assert [parent.info.status, *(run.info.status for run in nested)] == ["FINISHED", "FINISHED"]
+    assert parent.data.tags["stopped"] == "budget"
+
+
+def points(folder: Path, run: Run) -> dict[str, list[int]]:
+    """The steps of every metric of a run."""
+    client = MlflowClient(tracking_uri=f"sqlite:///{folder}/mlflow.db")
+    return {name: [p.step for p in client.get_metric_history(run.info.run_id, name)] for name in run.data.metrics}
+
+
+def test_an_iteration_is_on_the_curves_once_and_whole(store_folder: Path) -> None:
+    """Cut short, it is on none; gone on with, it has one point like any other; the run's own figures go on."""
+    cut = record(interrupting(store_folder))
+    parent, nested = runs(store_folder)
+    assert points(store_folder, parent)["solved"] == [1]
+    assert nested[1].data.metrics == {}
+    assert parent.data.metrics["total_solved"] == len(cut.solved)
+    with recorded("again", {}, tasks(), resumed=parent.info.run_id) as recorder:
+        done = learn([recorder], journal=recorder.journal)
+    parent, nested = runs(store_folder)
+    steps = points(store_folder, parent)
+    assert {tuple(found) for name, found in steps.items() if not name.startswith("total_")} == {(1, 2, 3, 4)}
+    assert steps["total_solved"][-1] == len(done.attempts) == 12 + 3 * 8 - 4 - 4
+    assert all(found == [0] for run in nested for found in points(store_folder, run).values())
+    assert [run.info.status for run in nested] == ["FINISHED"] * 4
+
+
+@pytest.mark.parametrize("call", ["log_batch", "log_artifact", "create_run", "log_text"])
+def test_a_store_that_fails_ends_the_run_and_loses_no_answer(
+    call: str, store_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the folder with the answers; the next command that opens the store puts them on record."""
+    monkeypatch.setattr(store, "WAITS", (0.0,))
+    drawn: list[Any] = []
+    broken = False
+
+    def break_down(number: int) -> None:
+        nonlocal broken
+        broken = broken or number > 14
+
+    def failing(name: str) -> Any:
+        original = getattr(MlflowClient, name)
+
+        def fail(*args: Any, **kwargs: Any) -> Any:
+            if broken and name in (call, "set_terminated"):
+                raise MlflowException("database is locked")
+            return original(*args, **kwargs)
+
+        return fail
+
+    for name in (call, "set_terminated"):
+        monkeypatch.setattr(MlflowClient, name, failing(name))
+
+    class Listener(BaseObserver):
+        def sample_done(self, attempt: Attempt) -> None:
+            drawn.append(attempt.to_dict())
+
+    with (
+        pytest.raises(RecordError, match=r"can't write the record of the run: \w+: database is locked") as caught,
+        recorded("breaks", {}, tasks()) as recorder,
+    ):
+        learn([Listener(), recorder], Engine(break_down))
+    told = str(store_folder / "running") if call == "log_artifact" else "All answers until then are on record"
+    assert told in str(caught.value)
+    broken = False
+    store.open_store()
+    parent, nested = runs(store_folder)
+    assert {run.info.status for run in (parent, *nested)} <= {"FAILED", "FINISHED"}
+    places = sorted(path.name for path in (artifacts(parent) / "iterations").iterdir() if list(path.glob("*.gz")))
+    found = [attempt for place in places for attempt in attempts(parent, place)]
+    assert sorted(found, key=str) == sorted(drawn, key=str)
+    assert list((store_folder / "running").iterdir()) == []
+
+
+def test_a_full_disk_ends_the_run_in_one_line(store_folder: Path) -> None:
+    """What was written until then stays."""
+    kept: list[Any] = []
+
+    def fill_up(number: int) -> None:
+        if number == 5:  # of two threads: three attempts have been written
+            kept.append(recorder._attempts)
+            recorder._attempts = full
+
+    with (
+        Path("/dev/full").open("a", buffering=1) as full,
+        pytest.raises(RecordError, match=r"can't write the record of the run: .*No space left on device"),
+        recorded("full", {}, tasks()) as recorder,
+    ):
+        learn([recorder], Engine(fill_up))
+    kept[0].close()
+    store.open_store()
+    parent, _ = runs(store_folder)
+    assert parent.info.status == "FAILED"
+    assert 1 <= len(attempts(parent, "01_None")) <= 12
+
+
+def test_a_store_that_is_busy_for_a_moment_is_asked_again(store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nobody hears of it."""
+    monkeypatch.setattr(store, "WAITS", (0.0, 0.0))
+    original, calls = MlflowClient.log_batch, []
+
+    def busy(*args: Any, **kwargs: Any) -> Any:
+        calls.append(args)
+        if len(calls) % 3:
+            raise MlflowException("database is locked")
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(MlflowClient, "log_batch", busy)
+    assert record().stopped == "exhausted"
+    assert points(store_folder, runs(store_folder)[0])["solved"] == [1, 2, 3, 4]
+
+
+def test_a_run_is_described_in_sentences() -> None:
+    """One of a thing is not several, and nothing is said of what there is not."""
+    many, one = learn([]), learn([], budget=Budget(iterations=1))
+    assert describe(many).startswith("**2 of 3 tasks solved** in 4 iterations. 1 task stays unsolved.\n")
+    assert describe(many).endswith("\n\nUnsolved: no/0.")
+    assert describe(one).startswith("**1 of 3 tasks solved** in 1 iteration. Budget reached: 1 iteration of 1.\n")
+    nothing = Experience(("a",), stopped="exhausted", message="1 task stays unsolved")
+    assert describe(nothing) == "**0 of 1 task solved** in 0 iterations. 1 task stays unsolved.\n\nUnsolved: a."

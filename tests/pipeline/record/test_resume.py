@@ -1,0 +1,326 @@
+"""Going on with an earlier run holds these.
+
+- A run that was killed by SIGKILL at any moment, and then gone on with, ends as one that never was: attempts,
+  demonstrations, solutions and figures, all but the times, in the same MLflow run.
+- What is on record with an answer is not asked for again, however often the run is killed.
+- A run's own options and tasks hold; whatever contradicts them is refused in one line.
+- What one of DSPy's optimizers spent counts over all processes; once it is done, its program is kept.
+- Going on takes memory for a few bytes of what is on record only.
+- A run that begins with an experience asks only about the tasks that are not solved in it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import random
+import signal
+import subprocess
+import sys
+import tracemalloc
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from mlflow import MlflowClient
+
+from optimizers import Attempt, Experience, Sampling
+from optimizers.sampling import Sampler
+from pipeline import compile as command
+from pipeline import load_program
+from pipeline.base.errors import run_command
+from pipeline.record import resume, store
+from pipeline.record.recorder import recorded
+from pipeline.record.request import Request
+from pipeline.verification.task_files import load_tasks
+from step_runtime.tasks.task import dump_task, loads_task
+from tests.pipeline.conftest import copied
+from tests.support import answering_lm as answering
+from tests.support import scripted
+from tests.support.answering_lm import Engine, write_tasks
+from tests.support.paths import PROJECT
+from tests.support.scripted_runs import RIGHT
+
+OPTIONS = ("--optimizer", "adaptive", "--samples", "6", "--temperatures", "1.0,0.4", "--threads", "3", "--seed", "5")
+
+
+def timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: timeless(item) for key, item in value.items() if "seconds" not in key}
+    return [timeless(item) for item in value] if isinstance(value, list) else value
+
+
+def digests(run_id: str) -> dict[str, str]:
+    """Of a run in the store: its attempts, its experience, its demonstrations and prompts, its metrics."""
+    client = MlflowClient(tracking_uri=store.store_uri())
+    folder = Path(client.get_run(run_id).info.artifact_uri.removeprefix("file://"))
+    order = sorted(resume.attempts(client, run_id), key=lambda a: (a.iteration, a.task, -a.temperature, a.sample))
+    shown = {path.relative_to(folder).as_posix(): path.read_text() for path in sorted(folder.rglob("*/*.yaml"))}
+    points = {
+        name: [(point.step, point.value) for point in client.get_metric_history(run_id, name)]
+        for name in client.get_run(run_id).data.metrics
+        if "seconds" not in name
+    }
+    parts = {
+        "attempts": timeless([attempt.to_dict() for attempt in order]),
+        "experience": timeless(json.loads((folder / "experience.json").read_text())),
+        "shown": shown,
+        "metrics": points,
+    }
+    return {name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest() for name, part in parts.items()}
+
+
+def process(log: Path, calls: int, delay: float, *argv: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "tests.support.dying_compile", str(log), str(calls), str(delay), *argv, "--json"]
+    return subprocess.run(words, cwd=PROJECT, check=False, capture_output=True, text=True)
+
+
+def only_run() -> str:
+    client, experiment = store.open_store()
+    parents = [run for run in client.search_runs([experiment]) if "mlflow.parentRunId" not in run.data.tags]
+    assert len(parents) == 1
+    return str(parents[0].info.run_id)
+
+
+def test_a_run_that_is_killed_at_random_and_gone_on_with_is_one_that_never_was(
+    store_folder: Path, empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed within the first iteration, again while it is gone on with, and within a later one."""
+    tasks = str(write_tasks(tmp_path / "mine"))
+    whole = json.loads(process(tmp_path / "whole", 0, 0, *OPTIONS, "--tasks", tasks).stdout)
+    expected = digests(whole["run_id"])
+    (tmp_path / "other").mkdir()
+    other = copied(empty_store, tmp_path / "other")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{other}/mlflow.db")
+    rng, log, argv = random.Random(2), tmp_path / "log", [*OPTIONS, "--tasks", tasks]
+    answered: set[int] = set()
+    for calls in (rng.randrange(4, 30), rng.randrange(3, 12), rng.randrange(20, 30)):
+        asked = Counter(log.read_text().split()) if log.exists() else Counter[str]()
+        died = process(log, calls, rng.uniform(0, 0.03), *argv)
+        assert died.returncode == -signal.SIGKILL, died.stderr
+        now = Counter(log.read_text().split()) - asked
+        assert not answered & {int(seed) for seed in now}, "a sample on record was asked for again"
+        run_id = only_run()
+        on_record = {attempt.seed for attempt in resume.attempts(store.open_store()[0], run_id)}
+        assert on_record >= answered
+        answered, argv = on_record, ["--resume", run_id[:8]]
+    assert answered
+    asked = Counter(log.read_text().split())
+    done = process(log, 0, 0, *argv)
+    assert done.returncode == 0, done.stderr
+    assert not answered & {int(seed) for seed in Counter(log.read_text().split()) - asked}
+    resumed = json.loads(done.stdout)
+    assert resumed["run_id"] == only_run()
+    assert digests(only_run()) == expected
+    assert {**resumed, "run_id": 0, "program": 0, "seconds": 0} == {**whole, "run_id": 0, "program": 0, "seconds": 0}
+    assert MlflowClient(tracking_uri=store.store_uri()).get_run(only_run()).info.status == "FINISHED"
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, Any], str]:
+    """The command's exit code, its JSON object, and what it says on stderr."""
+    capsys.readouterr()
+    code = run_command(command.NAME, command.main, [*argv, "--json"])
+    out, err = capsys.readouterr()
+    return code, json.loads(out) if out else {}, err
+
+
+def test_an_lm_that_gave_out_is_asked_again_only_for_what_it_did_not_answer(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message names the command to go on with; the run ends in the same record, and its program works."""
+    tasks = str(folder)
+    _, whole, _ = run(capsys, *OPTIONS, "--tasks", tasks)
+    calls, engine.calls, engine.fail_from = engine.calls, 0, 41
+    code, result, err = run(capsys, *OPTIONS, "--tasks", tasks)
+    assert (code, result["stopped"]) == (3, "failed")
+    assert f"To go on: python -m pipeline.compile --resume {result['run_id'][:8]}" in err
+    engine.calls, engine.fail_from = 0, 1_000_000
+    unanswered = [attempt for attempt in resume.attempts(store.open_store()[0], result["run_id"]) if not attempt.scored]
+    assert unanswered
+    code, resumed, err = run(capsys, "--resume", result["run_id"][:8])
+    assert f"run {result['run_id']} goes on, with 40 answers on record" in err
+    assert (code, resumed["run_id"], resumed["stopped"]) == (0, result["run_id"], "exhausted")
+    assert engine.calls == calls - 40
+    assert (resumed["pass_at_1"], resumed["tokens"]) == (whole["pass_at_1"], whole["tokens"])
+    program = load_program(resumed["program"], lm=dspy.LM("scripted", engine=engine, cache=False))
+    assert program(task=load_tasks([f"{tasks}/triple.yaml"])[0]).impl == RIGHT
+
+
+def test_a_budget_may_be_raised_and_the_run_goes_on(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that its budget ended goes on under another, and asks nothing twice."""
+    tasks = str(folder)
+    _, whole, _ = run(capsys, *OPTIONS, "--tasks", tasks)
+    calls, engine.calls = engine.calls, 0
+    _, first, _ = run(capsys, *OPTIONS, "--tasks", tasks, "--max-iterations", "1")
+    assert (first["stopped"], first["iterations"]) == ("budget", 1)
+    _, second, _ = run(capsys, "--resume", first["run_id"], "--max-iterations", "100", "--threads", "1")
+    assert engine.calls == calls
+    assert digests(first["run_id"])["attempts"] == digests(whole["run_id"])["attempts"]
+    assert second["iterations"] == whole["iterations"]
+
+
+def test_what_an_optimizer_spent_before_it_was_killed_adds_up(store_folder: Path, tmp_path: Path) -> None:
+    """Killed while it tunes, then in the pass that follows: tokens on record are those of every answer that came."""
+    log, tasks = tmp_path / "log", str(write_tasks(tmp_path / "mine"))
+    options = ("--samples", "6", "--temperatures", "1.0", "--threads", "1")
+    argv = ["--optimizer", "random-search", *options, "--tasks", tasks]
+    client, _ = store.open_store()
+    first, calls = process(log, 26, 0, *argv), 0
+    assert first.returncode == -signal.SIGKILL, first.stderr
+    run_id = only_run()
+    spent = resume.overhead(store.open_store()[0], run_id)["proposer.predict"].calls
+    assert 25 <= spent <= len(log.read_text().split())
+    assert resume.tuned(client, run_id) is None
+    calls = len(log.read_text().split())
+    done = process(log, 0, 0, "--resume", run_id)
+    assert done.returncode == 0, done.stderr
+    again = len(log.read_text().split()) - calls
+    result = json.loads(done.stdout)
+    assert result["tokens"]["prompt"] == (spent + again) * answering.PROMPT_TOKENS
+    assert resume.overhead(client, run_id)["proposer.predict"].calls == spent + again - 3 * 6
+    assert resume.tuned(client, run_id) is not None
+    resumed = process(log, 0, 0, "--resume", run_id)
+    assert json.loads(resumed.stdout)["tokens"] == result["tokens"]
+    assert len(log.read_text().split()) == calls + again, "nobody is asked again"
+
+
+def test_an_optimizer_that_was_done_is_not_run_again(store_folder: Path, tmp_path: Path) -> None:
+    """Killed in the pass over the tasks: the samples that are left are drawn with the program that it had made."""
+    log, tasks = tmp_path / "log", str(write_tasks(tmp_path / "mine"))
+    options = ("--samples", "6", "--temperatures", "1.0", "--threads", "1")
+    argv = ["--optimizer", "bootstrap", *options, "--tasks", tasks]
+    whole = json.loads(process(log, 0, 0, *argv).stdout)
+    calls, other = len(log.read_text().split()), tmp_path / "other"
+    assert process(other, calls - 4, 0, *argv).returncode == -signal.SIGKILL
+    client, experiment = store.open_store()
+    (run_id,) = (
+        run.info.run_id
+        for run in client.search_runs([experiment])
+        if run.info.status == "FAILED" and "mlflow.parentRunId" not in run.data.tags
+    )
+    before = len(other.read_text().split())
+    answered = sum(attempt.scored for attempt in resume.attempts(client, run_id))
+    resumed = json.loads(process(other, 0, 0, "--resume", run_id).stdout)
+    assert len(other.read_text().split()) - before == 3 * 6 - answered
+    assert (resumed["tokens"], resumed["pass_at_1"]) == (whole["tokens"], whole["pass_at_1"])
+    programs = [json.loads(Path(result["program"]).read_text())["predictors"] for result in (whole, resumed)]
+    assert programs[0] == programs[1]
+
+
+def test_memory_does_not_grow_with_what_is_on_record(store_folder: Path) -> None:
+    """Reading an earlier run's attempts, and handing them to the sampler."""
+    attempt = Attempt(0, 0, "a", 0.7, 0, 1, text="x" * 20_000, score=0.0)
+
+    def peak(samples: int) -> int:
+        with recorded("earlier", {}, scripted.tasks()) as recorder:
+            (folder := recorder._folder / "iterations" / "01_None").mkdir(parents=True)
+            lines = (json.dumps(replace(attempt, sample=n, seed=n).to_dict()) + "\n" for n in range(samples))
+            with gzip.open(folder / "attempts.jsonl.gz", "wt") as file:
+                file.writelines(lines)
+            recorder._client.log_artifacts(recorder.run_id, str(recorder._folder))
+        client, _ = store.open_store()
+        tracemalloc.start()
+        try:
+            journal = resume.attempts(client, recorder.run_id)
+            sampler = Sampler(lambda *_: 0.0, Sampling(samples), journal=journal)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+            assert len(journal) == len(sampler._places) == samples
+
+    peak(4)
+    assert peak(300) - peak(30) < 270 * 20_000 / 20
+
+
+def test_what_contradicts_the_run_is_refused_in_one_line(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another seed, other tasks, a run that is not there or not the only one, or one at work; the same is fine."""
+    tasks = str(folder)
+    ids = [run(capsys, *OPTIONS, "--tasks", tasks)[1]["run_id"] for _ in range(2)]
+    calls = engine.calls
+    cases = [
+        (("--resume", ids[0], "--seed", "6"), "--seed: the run to go on with has 5"),
+        (("--resume", ids[0], "--optimizer", "none"), "--optimizer: the run to go on with has adaptive"),
+        (("--resume", ids[0], "--tasks", tasks), "--tasks: the run to go on with has its own"),
+        (("--resume", "nobody"), "--resume: there is no run 'nobody'; the latest runs are "),
+        (("--resume", "adaptive"), "'adaptive' stands for 2 runs; give the id of one: "),
+        ((), "--optimizer: expected the name of one, or a run to go on with"),
+    ]
+    for argv, told in cases:
+        code, _, err = run(capsys, *argv)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert told in err
+    with store.run_at_work(ids[0]):
+        assert "is at work" in run(capsys, "--resume", ids[0])[2]
+    assert run(capsys, "--resume", ids[0], "--seed", "5")[0] == 0
+    assert engine.calls == calls
+
+
+def test_a_run_from_an_experience_begins_with_a_cycle_and_asks_only_what_is_new(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the run's id or the file; `double` is known, so `triple` is shown it from the first iteration on."""
+    _, first, _ = run(capsys, *OPTIONS, "--tasks", str(folder / "double.yaml"))
+    client = MlflowClient(tracking_uri=store.store_uri())
+    file = Path(client.get_run(first["run_id"]).info.artifact_uri.removeprefix("file://"), "experience.json")
+    engine.calls = 0
+    for source in (first["run_id"], str(file)):
+        chosen = [str(folder / f"{name}.yaml") for name in ("double", "triple")]
+        code, second, _ = run(capsys, *OPTIONS, "--tasks", *chosen, "--experience", source)
+        assert (code, second["solved"], second["iterations"]) == (0, ["double", "triple"], 1)
+    assert engine.calls == 2 * 12
+    resumed = run(capsys, "--resume", second["run_id"])[1]
+    assert (resumed["solved"], engine.calls) == (["double", "triple"], 24)
+    program = json.loads(Path(second["program"]).read_text())
+    assert [demo["name"] for demo in program["predictors"]["proposer.predict"]["demonstrations"]] == [
+        "double",
+        "triple",
+    ]
+
+
+def test_an_experience_that_can_not_be_used_is_told_in_one_line(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No such run, a file of something else, a task that is another one now, nothing learned, no learner."""
+    _, first, _ = run(capsys, *OPTIONS, "--tasks", str(folder / "double.yaml"))
+    _, none, _ = run(capsys, *OPTIONS, "--tasks", str(folder / "halve.yaml"))
+    double = folder / "double.yaml"
+    double.write_text(double.read_text().replace("* 2", "* 4"))
+    cases = [
+        (("--experience", "nobody"), "--experience: there is no run or file 'nobody'"),
+        (("--experience", str(double)), "expected the experience of a run in JSON"),
+        (("--experience", first["run_id"]), "solved another task of the name 'double'"),
+        (("--experience", none["run_id"]), "solved no task, so there is nothing to go on from"),
+        (("--experience", first["run_id"], "--optimizer", "none"), "`none` learns nothing from it"),
+    ]
+    for argv, told in cases:
+        code, _, err = run(capsys, *OPTIONS, "--tasks", str(double), *argv)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert told in err
+
+
+def test_a_line_that_was_half_written_is_dropped_and_the_later_attempt_at_a_sample_stays(tmp_path: Path) -> None:
+    """What a killed process leaves behind."""
+    lines = [{"task": 0, "temperature": 1.0, "sample": sample, "seed": n} for n, sample in enumerate((0, 1, 0))]
+    path = tmp_path / "attempts.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"task": 1, "temp')
+
+    read = gzip.decompress(store.compress(path).read_bytes()).decode().splitlines()
+    assert [json.loads(line)["seed"] for line in read] == [2, 1]
+
+
+def test_a_request_keeps_every_task_of_the_benchmark_whole() -> None:
+    """The tasks read back from a request are those that went in, to the letter that a prompt shows."""
+    tasks = load_tasks()
+    request = Request({"samples": 3}, "scripted", tasks, tasks[:1], Experience(("a",)))
+    read = Request.from_json(request.to_json())
+    assert [(task.name, dump_task(task)) for task in read.tasks] == [(t.name, dump_task(t)) for t in tasks]
+    assert read.tasks == [loads_task(dump_task(task), task.name) for task in tasks] == tasks
+    assert (read.validation, read.experience, read.options) == (tasks[:1], request.experience, {"samples": 3})

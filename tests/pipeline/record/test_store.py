@@ -1,0 +1,214 @@
+"""The store holds these.
+
+- It is there at once or not at all: a first command that is killed, or finds the disk full, leaves none half-made.
+- Commands at once, each a process, don't disturb each other: not when they make the store, nor when one ends.
+- What a killed run left is put on record by one of them, once.
+- Where it can't be opened, one line says so; a password in its address is not told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from sqlalchemy.exc import OperationalError
+
+from pipeline.base.errors import RecordError, UsageError
+from pipeline.record import resume, store
+from tests.support.answering_lm import write_tasks
+from tests.support.paths import PROJECT
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a store that is not there yet."""
+    folder = tmp_path / "fresh"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
+    return folder
+
+
+def begin(code: str) -> subprocess.Popen[str]:
+    """A Python process that runs `code`."""
+    words = [sys.executable, "-c", textwrap.dedent(code)]
+    return subprocess.Popen(words, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_two_commands_at_once_make_a_store_and_end_as_if_alone(fresh: Path, tmp_path: Path) -> None:
+    """On a fresh store, then two more on the one that they made; each run is whole, and has its own attempts."""
+    tasks = str(write_tasks(tmp_path / "mine"))
+    options = ["--optimizer", "adaptive", "--samples", "4", "--temperatures", "1.0", "--tasks", tasks, "--json"]
+    results = []
+    for turn in range(2):
+        words = [sys.executable, "-m", "tests.support.dying_compile", str(tmp_path / f"log{turn}"), "0", "0", *options]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        both = [subprocess.Popen(words, cwd=PROJECT, text=True, **pipes) for _ in range(2)]  # type: ignore[call-overload]
+        for process in both:
+            out, err = process.communicate()
+            assert process.returncode == 0, err
+            assert "Traceback" not in err
+            results.append(json.loads(out))
+    client = MlflowClient(tracking_uri=store.store_uri())
+    (experiment,) = (each for each in client.search_experiments() if each.name == store.EXPERIMENT)
+    found = client.search_runs([experiment.experiment_id])
+    assert {run.info.status for run in found} == {"FINISHED"}
+    alike = [{k: v for k, v in each.items() if k not in ("run_id", "program", "seconds")} for each in results]
+    assert len({each["run_id"] for each in results}) == 4 and alike == [alike[0]] * 4
+    drawn = [[a.seed for a in resume.attempts(client, each["run_id"])] for each in results]
+    assert drawn[0] and all(sorted(seeds) == sorted(drawn[0]) for seeds in drawn)
+    assert sorted(path.name for path in fresh.iterdir() if path.is_file()) == ["mlflow.db", "store.lock"]
+
+
+def test_a_first_command_that_is_killed_leaves_no_store_half_made(fresh: Path) -> None:
+    """Killed while MLflow makes its tables; the next command makes them all."""
+    process = begin(
+        """
+        import time
+        from sqlalchemy import event
+        from sqlalchemy.engine import Engine
+        from pipeline import store
+
+        made = []
+
+        @event.listens_for(Engine, "after_cursor_execute")
+        def stop(connection, cursor, statement, *_):
+            made.extend(["table"] * ("CREATE TABLE" in statement))
+            if len(made) == 5:
+                print("half", flush=True)
+                time.sleep(600)
+
+        store.open_store()
+        """
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "half\n"
+    assert list(fresh.glob("mlflow.db.*"))
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert [path.name for path in fresh.glob("mlflow.db*") if path.name == "mlflow.db"] == []
+    client, experiment = store.open_store()
+    assert client.get_experiment(experiment).name == store.EXPERIMENT
+    assert [path.name for path in fresh.glob("mlflow.db*")] == ["mlflow.db"]
+
+
+def test_a_disk_too_small_for_the_store_is_told_in_one_line(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As SQLAlchemy raises it, through MLflow; nothing of the store stays."""
+    from mlflow.store.db import utils
+
+    def full(engine: object) -> None:
+        (fresh / "mlflow.db.1.partial-journal").write_text("half")
+        raise OperationalError("CREATE TABLE", {}, Exception("database or disk is full"))
+
+    monkeypatch.setattr(utils, "_initialize_tables", full)
+    with pytest.raises(UsageError, match=r"can't open the record of the runs at sqlite:.*disk is full$") as caught:
+        store.open_store()
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in fresh.iterdir()] == ["store.lock"]
+
+
+def test_a_folder_that_can_not_be_written_to_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here there is a file in its place, which holds for root, too."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/file/store/mlflow.db")
+    with pytest.raises(UsageError, match=r"can't open the record of the runs at .*Not a directory") as caught:
+        store.open_store()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_server_s_runs_are_kept_apart_and_its_password_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits for a server that is away is not taken for what another store has lost."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:1")
+    assert store.folder() == store.MLRUNS / "servers" / "127.0.0.1-1"
+    monkeypatch.setattr(store, "MLRUNS", Path("/proc/nowhere"))
+    with pytest.raises(
+        UsageError, match=re.escape("can't open the record of the runs at http://127.0.0.1:1: ")
+    ) as caught:
+        store.open_store()
+    assert "secret" not in str(caught.value)
+
+
+def test_what_a_killed_run_left_is_uploaded_by_one_of_two_commands(store_folder: Path, tmp_path: Path) -> None:
+    """Both open the store at the same time."""
+    client, experiment = store.open_store()
+    run_id = client.create_run(experiment).info.run_id
+    left = store_folder / "running" / run_id
+    left.mkdir(parents=True)
+    (left / "overhead.json").write_text("{}")
+    log = tmp_path / "uploads"
+    code = f"""
+        import time
+        from mlflow import MlflowClient
+        from pipeline import store
+        original = MlflowClient.log_artifacts
+
+        def log_artifacts(*args, **kwargs):
+            with open({str(log)!r}, "a") as file:
+                file.write("upload\\n")
+            time.sleep(1)
+            return original(*args, **kwargs)
+
+        MlflowClient.log_artifacts = log_artifacts
+        store.open_store()
+    """
+    both = [begin(code), begin(code)]
+    told = [process.communicate()[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], told
+    assert log.read_text() == "upload\n"
+    assert client.get_run(run_id).info.status == "FAILED"
+    assert not left.exists()
+
+
+def test_a_run_that_ends_is_not_found_half_removed(store_folder: Path) -> None:
+    """Its folder goes only when no command is looking through the folders."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with store.run_at_work("1a2b"):
+            entered.set()
+            leave.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    entered.wait()
+    with store._locked(store_folder / "store.lock"):
+        leave.set()
+        thread.join(0.2)
+        assert thread.is_alive()
+        assert (store_folder / "running" / "1a2b" / "lock").exists()
+    thread.join()
+    assert list((store_folder / "running").iterdir()) == []
+
+
+def test_after_a_store_has_failed_for_good_nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr("pipeline.record.store.time.sleep", waited.append)
+
+    class Away:
+        def log_text(self) -> None:
+            raise ConnectionError("x" * 1000)
+
+    client = store.Steady(Away())  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(RecordError, match=r"can't write the record of the run: log_text: x+ … x+$"):
+            client.log_text()
+    assert waited == list(store.WAITS)
+
+
+def test_the_environment_has_the_last_word_on_mlflow_s_settings(store_folder: Path) -> None:
+    """Nothing of MLflow's goes to stdout, a command's own; what a person has set stays."""
+    code = "from pipeline import store; import os; store.open_store(); print(os.environ['MLFLOW_HTTP_REQUEST_TIMEOUT'])"
+    words = [sys.executable, "-c", code]
+    env = {**os.environ, "MLFLOW_HTTP_REQUEST_TIMEOUT": "7"}
+    done = subprocess.run(words, cwd=PROJECT, env=env, check=True, capture_output=True, text=True)
+    assert done.stdout == "7\n"

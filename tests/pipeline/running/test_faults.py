@@ -1,0 +1,165 @@
+"""`pipeline.compile` against a server that fails holds these:
+
+- what passes is asked for again, after the wait that the server names, and costs no sample;
+- what does not pass is an attempt without a score, never a wrong answer, and the run goes on up to a quarter of them;
+- a key that is refused in mid-run ends it; gone on with, it asks for nothing that was answered;
+- an answer that is no program is a wrong one of stage `parse`, its text kept, and one that was cut off is counted;
+- tokens on record are those that the server counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from tests.support.lm_server import fault
+from tests.support.server_compile import SAMPLES, TASKS, Job, job, server, waits
+
+__all__ = ["job", "server", "waits"]
+
+pytestmark = pytest.mark.usefixtures("store_folder")
+
+
+PASSING = {
+    "429": fault("status", 429, at=[3, 4, 9]),
+    "429, Retry-After": fault("status", 429, at=[3, 4, 9], retry_after="0"),
+    "500": fault("status", 500, at=[3, 4, 9]),
+    "502": fault("status", 502, at=[3, 4, 9]),
+    "reset in the body": fault("reset", at=[3, 4, 9]),
+    "reset before it": fault("refuse", at=[3, 4, 9]),
+    "half of the JSON": fault("truncated", at=[3, 4, 9]),
+    "a gateway's page": fault("html", at=[3, 4, 9]),
+    "no answer in time": fault("slow", at=[3, 4, 9], seconds=600),
+}
+
+
+@pytest.mark.parametrize("kind", PASSING)
+def test_what_passes_is_asked_for_again_and_costs_no_sample(job: Job, waits: list[float], kind: str) -> None:
+    """Each fault once, at three requests; the whole sample is there, and no answer was paid for twice."""
+    job.server.set(faults=[PASSING[kind]])
+    # The client's patience, which on a busy machine no other answer must try.
+    assert job.run("--timeout", "5" if kind == "no answer in time" else "300") == 0
+    requests = job.server.requests()
+    assert sum(request["fault"] is not None for request in requests) == len(waits) == 3
+    assert len(requests) == 1 + TASKS * SAMPLES + 3  # the probe, the samples, the faults
+    assert [attempt.scored for attempt in job.attempts] == [True] * TASKS * SAMPLES
+    failed = sum(count.failed for attempt in job.attempts for count in attempt.tokens.values())
+    assert failed == 3
+
+
+def test_a_content_type_that_is_wrong_is_no_fault(job: Job) -> None:
+    """The JSON is right, whatever it is called."""
+    job.server.set(faults=[fault("plain")])
+    assert job.run() == 0
+    assert len(job.server.requests()) == 1 + TASKS * SAMPLES
+
+
+def test_the_tokens_on_record_are_those_that_the_server_counted(job: Job, waits: list[float]) -> None:
+    """The probe's aside; a request that fails costs none."""
+    job.server.set(faults=[fault("status", 500, every=4)])
+    job.run("--guardian", "paper")
+    probe = job.server.requests()[0]["body"]["messages"][0]["content"]
+    counted = job.server.stats()
+    assert job.result["tokens"]["prompt"] == counted["prompt_tokens"] - (len(probe) + 3) // 4
+    assert counted["answers"] == 1 + 2 * TASKS * SAMPLES
+
+
+def test_the_server_s_own_wait_is_kept_and_no_two_come_back_at_once(job: Job, waits: list[float]) -> None:
+    """Retry-After in seconds, and up to one more."""
+    job.server.set(faults=[fault("status", 429, at=[2, 3, 4], retry_after="7")])
+    assert job.run() == 0
+    assert len(set(waits)) == 3 and all(7 <= wait <= 8 for wait in waits)
+
+
+def test_the_wait_grows_and_ends(job: Job, waits: list[float]) -> None:
+    """A second, two, four, eight, sixteen, each by half less at most; then the sample is given up."""
+    job.server.set(faults=[fault("status", 500, start=2)])
+    assert job.run("--threads", "1") == 3
+    assert [2.0**tried / 2 <= wait <= 2.0**tried for tried, wait in enumerate(waits[:5])] == [True] * 5
+    assert len(waits) % 5 == 0
+
+
+def test_a_wait_too_long_is_not_waited_for(job: Job, waits: list[float]) -> None:
+    """A quota that is gone for the day: the run stops at once, as resumable as ever."""
+    job.server.set(faults=[fault("status", 429, start=14, retry_after="3600", message="quota of the day")])
+    assert job.run() == 3
+    assert not waits
+    assert "quota of the day" in job.told and f"--resume {job.result['run_id'][:8]}" in job.told
+
+
+def test_what_does_not_pass_is_no_wrong_answer_and_the_run_goes_on(job: Job, waits: list[float]) -> None:
+    """Three requests of 24 are refused for good: as many attempts without a score, and none else."""
+    job.server.set(faults=[fault("status", 400, at=[5, 6, 7], message="a word that is not allowed")])
+    assert job.run() == 0
+    unscored = [attempt for attempt in job.attempts if not attempt.scored]
+    assert len(unscored) == 3 and not waits
+    assert all("a word that is not allowed" in str(attempt.error) for attempt in unscored)
+    assert [attempt.score for attempt in unscored] == [None] * 3
+
+
+def test_more_than_a_quarter_of_them_end_the_run_and_say_why(job: Job, waits: list[float]) -> None:
+    """What was answered until then is kept."""
+    job.server.set(faults=[fault("status", 400, start=16, message="a word that is not allowed")])
+    assert job.run("--threads", "1") == 3
+    assert "samples got no answer, the last: LMInvalidRequestError" in job.told
+    assert "a word that is not allowed" in job.told
+    assert sum(attempt.scored for attempt in job.attempts) == 14
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_key_refused_in_mid_run_ends_it_and_resumed_nothing_is_asked_twice(job: Job, status: int) -> None:
+    """After the probe and twelve answers; with a good key the other half is asked for, and no more."""
+    job.server.set(faults=[fault("status", status, start=14, message="the key was revoked")])
+    assert job.run("--threads", "2") == 3
+    last = job.told.splitlines()[-1]
+    assert "the LM cannot be used: LMAuthError:" in last and "the key was revoked; what was done is kept" in last
+    assert f"--resume {job.result['run_id'][:8]}" in job.told
+    job.server.set(faults=[])
+    assert job.resume() == 0
+    assert all(attempt.scored for attempt in job.attempts)
+    answered = [json.dumps(each["body"]) for each in job.server.requests() if each["status"] == 200]
+    probes = 2
+    assert Counter(Counter(answered).values()) == {1: TASKS * SAMPLES, probes: 1}
+
+
+@pytest.mark.parametrize("kind", ["empty", "null"])
+def test_an_empty_answer_is_a_wrong_one_of_stage_parse(job: Job, kind: str) -> None:
+    """Paid for and scored; the text that was kept is none."""
+    job.server.set(faults=[fault(kind, at=[2, 3])])
+    assert job.run() == 0
+    empty = [attempt for attempt in job.attempts if attempt.outputs["impl"] == ""]
+    assert [(attempt.score, attempt.feedback["stage"]) for attempt in empty] == [(0.0, "parse")] * 2
+
+
+def test_an_answer_that_was_cut_off_is_a_wrong_one_and_counted(job: Job) -> None:
+    """Its beginning is kept, and the command says that there were some, and what to do."""
+    job.server.set(faults=[fault("length", at=[2, 3])])
+    assert job.run() == 0
+    cut = [each for each in job.attempts if any(count.truncated for count in each.tokens.values())]
+    assert [(attempt.score, attempt.feedback["stage"]) for attempt in cut] == [(0.0, "parse")] * 2
+    assert all(str(attempt.outputs["impl"]) for attempt in cut)
+    assert f"2 of {TASKS * SAMPLES} answers were cut off" in job.told and "--max-tokens" in job.told
+
+
+def test_without_usage_an_answer_counts_all_the_same(job: Job) -> None:
+    """Some servers report none; the tokens are then not known, and the samples are."""
+    job.server.set(faults=[fault("no_usage")])
+    assert job.run() == 0
+    assert job.result["tokens"]["prompt"] == 0
+    assert all(attempt.scored for attempt in job.attempts)
+
+
+def test_requests_are_under_way_up_to_threads_and_none_waits_for_a_straggler(job: Job) -> None:
+    """Of all tasks at once: the first is answered after all others, and these not before six are under way."""
+    straggler = fault("slow", at=[2], seconds=300, after=TASKS * SAMPLES)  # the probe is one of these
+    job.server.set(faults=[straggler, fault("slow", at=[3, 4, 5, 6, 7], seconds=300, crowd=6)])
+    assert job.run("--threads", "6") == 0
+    stats = job.server.stats()
+    _, slow, *others = stats["requests"]
+    assert stats["most_at_once"] == 6
+    assert len(others) == TASKS * SAMPLES - 1 and max(other["left"] for other in others) < slow["left"]
+    assert slow["left"] < slow["came"] + 300
+    tasks = [other["body"]["messages"][-1]["content"] for other in others[:5]]
+    assert len({json.dumps(task) for task in tasks}) > 1

@@ -1,0 +1,215 @@
+"""DSPy's own optimizers by the command hold these.
+
+- Same student, metric, tasks and record as `adaptive`: a parent run, a pass of samples, a program that loads and works.
+- Tokens are those that the LM gave out, what the optimizer itself asked included, in the report as in the record.
+- What an optimizer needs, or has no use for, is told in one line before anything is asked.
+- `bootstrap` and `random-search` run on the embedded LM; the others need one that writes instructions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+import yaml
+from dspy import lm15
+from mlflow import MlflowClient
+
+from optimizers import registry
+from pipeline import compile as command
+from pipeline import load_program
+from pipeline.base.errors import run_command
+from pipeline.record import store
+from pipeline.reporting.runs import read_runs
+from pipeline.reporting.tables import learning
+from pipeline.verification.task_files import load_tasks
+from step_runtime.verification.verify import verify
+from tests.support import answering_lm as answering
+from tests.support.answering_lm import write_tasks
+
+# DSPy's optimizers ask their own libraries for things that are on their way out.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+
+OPTIONS = ("--samples", "4", "--temperatures", "1.0", "--threads", "2")
+
+
+class Engine(answering.Engine):
+    """Writes a sentence into every field of a request that asks for no program.
+
+    Of the first instructions, as many as `garbled` says can't be read.
+    """
+
+    garbled = 0
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        user = request.messages[-1].text or ""
+        if "[[ ## impl ## ]]" in user or "[[ ## impl ## ]]" in str(request.system):
+            return super().complete(request)
+        self.calls += 1
+        fields = re.findall(r"`(?:\[\[ ## )?(\w+)(?: ## \]\])?`", user.rpartition("Respond with")[2])
+        text = "\n\n".join(f"[[ ## {name} ## ]]\nDouble what is to be doubled." for name in dict.fromkeys(fields))
+        if "JSON object" in user:
+            text = json.dumps(dict.fromkeys(fields, "Double what is to be doubled."))
+        if self.garbled and "proposed_instruction" in fields:
+            text, self.garbled = "I would rather not.", self.garbled - 1
+        usage = lm15.Usage(input_tokens=answering.PROMPT_TOKENS, output_tokens=answering.COMPLETION_TOKENS)
+        message = lm15.Message.assistant(text)
+        return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
+    engine = Engine()
+    answering.use(engine, monkeypatch)
+    return engine
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, Any], str]:
+    """The command's exit code, its JSON object, and what it says itself on stderr."""
+    capsys.readouterr()
+    code = run_command(command.NAME, command.main, [*OPTIONS, *argv, "--json"])
+    out, err = capsys.readouterr()
+    own = [line for line in err.splitlines() if line.startswith(command.NAME)]
+    return code, json.loads(out) if out else {}, "\n".join(own)
+
+
+@pytest.mark.parametrize("name", ["bootstrap", "random-search", "mipro", "simba", "gepa"])
+def test_an_optimizer_has_the_record_that_every_other_has(
+    name: str, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Figures of the pass, tokens of all requests, a program that loads and answers, and one that can be resumed."""
+    tasks = write_tasks(tmp_path / "mine")
+    if name == "mipro":
+        pytest.importorskip("optuna")
+    code, result, _ = run(capsys, "--optimizer", name, "--lm", "scripted/1", "--tasks", str(tasks))
+    before = engine.calls
+    assert (code, result["iterations"], result["solved"][0], result["unsolved"][0]) == (0, 1, "double", "halve")
+    assert result["tokens"] == {"prompt": engine.calls * 10, "completion": engine.calls * 3, "cached": 0}
+    client = MlflowClient(tracking_uri=store.store_uri())
+    parent = client.get_run(result["run_id"])
+    assert parent.info.status == "FINISHED"
+    assert parent.data.params["optimizer"] == name
+    assert parent.data.metrics["pass_at_n"] == result["pass_at_n"] == pytest.approx(len(result["solved"]) / 3)
+    assert parent.data.metrics["samples"] == 3 * 4
+    assert parent.data.metrics["total_tokens_prompt"] == engine.calls * 10
+    (reported,) = read_runs([result["run_id"]])
+    assert (reported.tokens.prompt, reported.tokens.completion) == (engine.calls * 10, engine.calls * 3)
+    assert (
+        reported.iterations[0].prompt_per_task == parent.data.metrics["tokens_prompt_per_task"] == engine.calls * 10 / 3
+    )
+    assert (reported.overhead.calls, reported.iterations[0].tokens.calls) == (engine.calls - 12, 12)
+    program = load_program(result["program"], lm=dspy.LM("scripted", engine=engine, cache=False))
+    task = load_tasks([str(tasks / "double.yaml")])[0]
+    assert verify(task, program(task=task).impl).passed
+    assert program.proposer.predict.demos or name != "bootstrap"
+    _, again, told = run(capsys, "--resume", result["run_id"], "-o", str(tmp_path / "again.json"))
+    assert again == {**result, "program": str(tmp_path / "again.json")}
+    assert (tmp_path / "again.json").read_text() == Path(result["program"]).read_text()
+    assert told.startswith(f"{command.NAME}: run {result['run_id']} had already finished; nothing was asked")
+    assert engine.calls == before + 1, "neither the optimizer nor the pass asks again; one call was the program's"
+    assert client.get_run(result["run_id"]).info.end_time == parent.info.end_time
+
+
+def test_the_demonstrations_of_the_program_are_on_record(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How many, and of which tasks; the iteration is named by the optimizer, in the store as in the report."""
+    tasks = write_tasks(tmp_path / "mine")
+    _, result, _ = run(capsys, "--optimizer", "bootstrap", "--lm", "scripted/1", "--tasks", str(tasks))
+    saved = json.loads(Path(result["program"]).read_text())["predictors"]["proposer.predict"]["demonstrations"]
+    names = [demo["name"] for demo in saved]
+    client, experiment = store.open_store()
+    (nested,) = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{result['run_id']}'")
+    assert (nested.info.run_name, nested.data.params["demonstrations"]) == ("01 bootstrap", ", ".join(names))
+    assert nested.data.metrics["demonstrations"] == len(names) > 0
+    place = "iterations/01_bootstrap/demonstrations.yaml"
+    shown = yaml.safe_load(Path(client.download_artifacts(result["run_id"], place, str(tmp_path))).read_text())
+    assert shown["tasks"] == names
+    (reported,) = read_runs([result["run_id"]])
+    assert [row[3] for row in learning([reported]).rows] == ["1: bootstrap"]
+
+
+def test_an_optimizer_that_breaks_off_leaves_a_run_that_can_be_gone_on_with(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 3 and one line; what it took is on record, each time anew; gone on with, it asks anew, and is done."""
+    pytest.importorskip("optuna")
+    engine.garbled = 6
+    tasks = write_tasks(tmp_path / "mine")
+    argv = ["--optimizer", "mipro", "--lm", "scripted/1", "--tasks", str(tasks)]
+    client, _ = store.open_store()
+    for left in (3, 0):
+        code, result, told = run(capsys, *argv)
+        assert (code, engine.garbled, result["stopped"], result["iterations"]) == (3, left, "failed", 0)
+        last = told.splitlines()[-1]
+        assert last.startswith(f"{command.NAME}: mipro broke off: answers of the LM have no proposed_instruction")
+        assert last.endswith(f"To go on: python -m pipeline.compile --resume {result['run_id'][:8]}")
+        marked = client.get_run(result["run_id"])
+        assert (marked.info.status, marked.data.tags["stopped"]) == ("FAILED", "failed")
+        assert "Mipro broke off" in marked.data.tags["mlflow.note.content"]
+        assert marked.data.metrics["total_tokens_prompt"] == result["tokens"]["prompt"] == engine.calls * 10
+        argv = ["--resume", result["run_id"]]
+    code, result, _ = run(capsys, *argv)
+    assert (code, result["stopped"], result["tokens"]["prompt"]) == (0, "exhausted", engine.calls * 10)
+
+
+@pytest.mark.parametrize("name", ["bootstrap", "random-search"])
+def test_an_optimizer_runs_on_the_embedded_lm(
+    name: str, store_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A benchmark task, solved; every demonstration of the program is right, of `bootstrap` there is one."""
+    code, result, _ = run(capsys, "--optimizer", name, "--tasks", "gemm/1", "--samples", "2")
+    assert (code, result["solved"]) == (0, ["gemm/1"])
+    saved = json.loads(Path(result["program"]).read_text())
+    demos = saved["predictors"]["proposer.predict"]["demonstrations"]
+    assert demos or name != "bootstrap"
+    assert all(verify(load_tasks(["gemm/1"])[0], "\n".join(demo["fields"]["impl"])).passed for demo in demos)
+
+
+def test_what_an_optimizer_needs_or_has_no_use_for_is_told_in_one_line(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is asked or recorded."""
+    tasks = str(write_tasks(tmp_path / "mine"))
+    cases = [
+        (("gepa",), "--reflection-lm: `gepa` needs an LM that writes instructions"),
+        (("simba", "--reflection-lm", "embedded"), "--reflection-lm: `simba` needs an LM that writes instructions"),
+        (("bootstrap", "--reflection-lm", "scripted/2"), "--reflection-lm: `bootstrap` does not reflect"),
+        (("bootstrap", "--validation", tasks), "--validation: `bootstrap` chooses nothing by it"),
+        (("gepa", "--lm", "scripted/1", "--experience", "x"), "--experience: `gepa` learns nothing from it"),
+    ]
+    for argv, told in cases:
+        code, _, err = run(capsys, "--tasks", tasks, "--optimizer", *argv)
+        assert (code, err.count("\n")) == (2, 0), err
+        assert told in err
+    assert engine.calls == 0
+
+
+def test_a_validation_set_chooses_and_is_kept_for_going_on(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`adaptive` tries the levels on it; a run that is gone on with asks none of it again."""
+    tasks = write_tasks(tmp_path / "mine")
+    chosen = (
+        "--tasks",
+        str(tasks / "double.yaml"),
+        str(tasks / "halve.yaml"),
+        "--validation",
+        str(tasks / "triple.yaml"),
+    )
+    _, result, _ = run(capsys, "--optimizer", "adaptive", "--lm", "scripted/1", *chosen)
+    calls = engine.calls
+    _, again, _ = run(capsys, "--resume", result["run_id"])
+    assert (engine.calls, again["tokens"]) == (calls, result["tokens"])
+
+
+def test_every_optimizer_of_the_command_has_a_class() -> None:
+    """The command's names are the registry's."""
+    assert set(command.OPTIMIZERS) == set(registry.OPTIMIZERS)

@@ -1,0 +1,98 @@
+"""Loading tasks holds these:
+
+- whatever a file's own code does (hang, crash, allocate or print without end), the command ends with one message: the
+  file, the line, what happened and what was expected;
+- it does so in another process, and what it prints is not seen;
+- what the author should know is a warning.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+
+import pytest
+
+from pipeline import codegen, verify
+from pipeline.base.errors import run_command
+from pipeline.verification import worker
+from pipeline.verification.task_files import load_task_named, load_tasks
+from tests.support.scripted_runs import RIGHT, TASK
+
+BAD = {
+    "while True: pass": "its code took longer than 6 s and was killed",
+    "while True: print('y' * 1000)": "its code took longer than 6 s and was killed",
+    "import os; os._exit(0)": "its code ended its process with exit code 0",
+    "import sys; sys.exit(0)": "line 1 of it raised SystemExit: 0",
+    "import ctypes; ctypes.string_at(0)": "its code crashed: SIGSEGV",
+    "x = [bytes(2**26) for _ in iter(int, 1)]": "its code was refused memory",
+    "x = torch.ones(2**36)": "its code was refused memory",
+    "x = 1\n  raise ValueError('on purpose')": "line 2 of it raised ValueError: on purpose",
+}
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are given six seconds, and little memory."""
+    impatient = functools.partial(worker.verification_pool, seconds=6.0, memory=2**29)
+    monkeypatch.setattr(worker, "verification_pool", impatient)
+
+
+def written(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "double.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize("code", BAD)
+def test_a_global_that_can_not_be_run_is_told(code: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, one line."""
+    path = written(tmp_path, f"{TASK}global: |\n  {code}\n")
+    assert run_command(verify.NAME, verify.main, [path, "-"]) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith(f"pipeline.verify: {path}:5: global: {BAD[code]}")
+    assert err.count("\n") == 1
+
+
+def test_a_reference_that_hangs_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """By its line, its place in the file, and the sizes: another one may do."""
+    path = written(tmp_path, TASK.replace("""["input_data""", """["while True: pass\\ninput_data"""))
+    assert run_command(codegen.NAME, codegen.main, [path, "-"]) == 2
+    err = capfd.readouterr().err
+    assert f"{path}:4: outputs[0].data_transform[0]: its code took longer" in err
+    assert "was killed at M=5, N=7, K=9, D=16; " in err
+    assert "expected code that comes to its end" in err
+
+
+def test_a_function_that_hangs_costs_the_verdict_only(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A file may be loaded whose functions nobody may ever use."""
+    path = written(tmp_path, TASK.replace("return [input[0] * 2]", "while True: pass"))
+    program = tmp_path / "program.txt"
+    program.write_text(RIGHT)
+    assert run_command(verify.NAME, verify.main, [path, str(program)]) == 1
+    out, err = capfd.readouterr()
+    assert "time-limit: verification took longer than 6 s and was killed\n  it had come to step.Map(fn=fn)" in out
+    assert err == ""
+
+
+def test_an_author_s_code_runs_in_another_process(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """For loading, for the verdict, for the graph and for the script."""
+    log = tmp_path / "log"
+    code = f"import os, pathlib; print('seen'); pathlib.Path({str(log)!r}).open('a').write(f'{{os.getpid()}}\\n')"
+    path = written(tmp_path, f"{TASK}impl: |\n  {RIGHT.replace(chr(10), chr(10) + '  ')}\nglobal: |\n  {code}\n")
+    assert run_command(verify.NAME, verify.main, [path, "--explain"]) == 0
+    assert run_command(codegen.NAME, codegen.main, [path]) == 0
+    load_tasks([path])
+    assert capfd.readouterr().out.count("print('seen')") == 1, "in the script"
+    processes = log.read_text().split()
+    assert len(processes) >= 4
+    assert str(os.getpid()) not in processes
+
+
+def test_warnings_come_from_the_workers(tmp_path: Path) -> None:
+    """A reference that any constant would match."""
+    path = written(tmp_path, TASK.replace("input_data['E0'] * 2", "torch.ones(M_value)"))
+    with pytest.warns(UserWarning, match="output S0 does not depend on the inputs"):
+        assert load_task_named(path).name == "double"

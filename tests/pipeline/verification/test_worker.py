@@ -1,0 +1,123 @@
+"""Judging holds these, where a task's own code costs workers:
+
+- a program that comes to what another one was lost at gets its verdict at once, which says so;
+- a program that only uses the same function, on other input, is run;
+- such verdicts belong to the machine, and are not kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.verification.cache import VerdictStore
+from pipeline.verification.pool import WorkerPool
+from pipeline.verification.worker import LOST_BEFORE, judge, scopes, verdict_of, verification_pool
+from step_runtime.tasks.scope import static_scope
+from step_runtime.tasks.task import loads_task
+from step_runtime.verification.verify import Verdict, verify
+
+TASK = """
+global: |
+  E_value = 3
+  both = [fn_neg, fn_picky]
+inputs: [{name: E0, dtype: fp32, dims: [M], data_gen: torch.ones}]
+fns:
+- {name: Neg, apply: "return [-input[0]]", input_dtype: fp32, output_dtype: fp32, func_name: fn_neg}
+- name: Picky
+  apply: |
+    BAD
+    return [input[0] * 2]
+  input_dtype: fp32
+  output_dtype: fp32
+  func_name: fn_picky
+outputs: [{name: S0, dtype: fp32, dims: [M], data_transform: ["input_data['E0'] * -2"]}]
+"""
+HANGING = TASK.replace("BAD", "while input[0] > 0: pass")
+SECONDS = 8.0
+"""What a worker is given, and what any call takes that is lost by its time."""
+
+ON_INPUT = "return step.Map(fn=fn_picky).apply(E0)"
+THE_SAME = "A, B = step.Copy().apply(E0)\nC = step.Map(fn=fn_neg).apply(A)\nreturn step.Map(fn=fn_picky).apply(B)"
+ON_OTHERS = "return step.Map(fn=fn_picky).apply(step.Map(fn=fn_neg).apply(E0))"
+
+
+@pytest.fixture
+def pool() -> Iterator[WorkerPool]:
+    with verification_pool(1, seconds=SECONDS, memory=2**29) as pool:
+        yield pool
+
+
+def verdict(pool: WorkerPool, content: str, text: str) -> tuple[Verdict, float]:
+    start = time.monotonic()
+    return verdict_of(pool.submit(judge, "picky", content, text)), time.monotonic() - start
+
+
+def codes(found: Verdict) -> list[str]:
+    return [diagnostic.code for diagnostic in found.diagnostics]
+
+
+def test_what_one_program_was_lost_at_is_not_run_again(pool: WorkerPool) -> None:
+    """However another one comes to it; a program that uses the function on other input passes."""
+    first, _ = verdict(pool, HANGING, ON_INPUT)
+    assert codes(first) == ["time-limit"]
+    assert first.diagnostics[0].details == ("it had come to step.Map(fn=fn_picky)",)
+    for text in (ON_INPUT, THE_SAME):
+        again, seconds = verdict(pool, HANGING, text)
+        assert (again.stage, codes(again)) == ("run", [LOST_BEFORE])
+        assert "took longer than 8 s" in again.render(text)
+        assert again.diagnostics[0].span is not None
+        assert seconds < SECONDS
+    assert verdict(pool, HANGING, ON_OTHERS)[0].passed
+    assert verdict(pool, HANGING, "return E9")[0].stage == "parse"
+
+
+def test_another_task_of_the_same_names_is_another_task(pool: WorkerPool) -> None:
+    """What was lost is known with its task."""
+    assert codes(verdict(pool, HANGING, ON_INPUT)[0]) == ["time-limit"]
+    assert codes(verdict(pool, TASK.replace("BAD", ""), ON_INPUT)[0]) == ["value"]
+
+
+@pytest.mark.parametrize("bad", ["import os; os._exit(3)", "x = [bytes(2**26) for _ in iter(int, 1)]"])
+def test_a_crash_is_not_repeated_either(pool: WorkerPool, bad: str) -> None:
+    """Once two workers were lost at one place."""
+    content = TASK.replace("BAD", bad)
+    assert codes(verdict(pool, content, ON_INPUT)[0])[0] in ("crashed", "memory-limit")
+    assert codes(verdict(pool, content, THE_SAME)[0]) == [LOST_BEFORE]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [HANGING.replace("E_value = 3", "while True: pass"), TASK.replace('["input', '["while True: pass\\n1", "input')],
+)
+def test_a_global_or_reference_that_hangs_is_run_once(pool: WorkerPool, content: str) -> None:
+    """No program can do anything about it."""
+    content = content.replace("BAD", "").replace("""", "input_data['E0'] * -2"]""", '"]')
+    assert codes(verdict(pool, content, ON_INPUT)[0]) == ["time-limit"]
+    found, seconds = verdict(pool, content, ON_OTHERS)
+    assert codes(found) == [LOST_BEFORE]
+    assert seconds < SECONDS
+
+
+def test_such_verdicts_are_not_kept(tmp_path: Path, pool: WorkerPool) -> None:
+    """Another machine may be faster, or have more memory."""
+    verdict(pool, HANGING, ON_INPUT)
+    found, _ = verdict(pool, HANGING, THE_SAME)
+    with VerdictStore(tmp_path) as store:
+        store.put(HANGING, "key", THE_SAME, found)
+        assert store.get(HANGING, "key") is None
+
+
+def test_scopes_come_without_the_author_s_code(pool: WorkerPool) -> None:
+    """The names, types, sizes and lists that `global` leaves, from a worker."""
+    content = TASK.replace("BAD", "")
+    task = loads_task(content)
+    found = pool.submit(scopes, "picky", content).result()
+    assert [scope.sizes["E"] for scope in found] == [3, 3]
+    assert [fn.label for fn in found[0].lists["both"]] == ["fn_neg", "fn_picky"]
+    assert found[0].inputs == static_scope(task).inputs
+    assert repr(found[0].fns) == repr(static_scope(task).fns)
+    assert verify(task, ON_OTHERS).passed

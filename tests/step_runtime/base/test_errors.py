@@ -1,0 +1,161 @@
+"""The one error style.
+
+Invariants: a finding reads `name:line:column: code: message`, then the source line with carets under the very
+characters meant, then both sides of the rule, then a hint.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import step_runtime as step
+from step_runtime.base.errors import (
+    STAGES,
+    Diagnostic,
+    RuleError,
+    RunError,
+    Span,
+    StepError,
+    TaskCodeError,
+    TaskError,
+    counted,
+    show,
+    tell,
+)
+
+TEXT = "a = 1\n\tb = foo(\n  1)\nlast"
+
+
+def test_a_finding_is_told_as_place_source_carets_details_and_hint() -> None:
+    """All parts of a finding stand in order, each on its line."""
+    span = Span(1, 5, 1, 6)
+    finding = Diagnostic(
+        "type", "zip-shape", "the shapes differ", span, ("E0: fp32 [K]; E1: fp32 [N]",), "make them equal"
+    )
+    assert finding.render("a = 1\n", "bmm_1") == (
+        "bmm_1:1:5: zip-shape: the shapes differ\n  a = 1\n      ^\n"
+        "  E0: fp32 [K]; E1: fp32 [N]\n  hint: make them equal"
+    )
+
+
+@pytest.mark.parametrize(
+    ("span", "source", "carets"),
+    [
+        (Span(1, 1, 1, 2), "a = 1", "^"),
+        (Span(1, 1, 1, 6), "a = 1", "^^^^^"),
+        (Span(1, 5, 1, 99), "a = 1", "    ^"),
+        (Span(1, 6, 1, 7), "a = 1", "     ^"),
+        (Span(1, 50, 1, 51), "a = 1", "     ^"),
+        (Span(2, 6, 3, 5), "b = foo(", "    ^^^^"),
+        (Span(3, 3, 3, 4), "1)", "^"),
+        (Span(4, 1, 4, 1), "last", "^"),
+    ],
+)
+def test_carets_stand_under_the_source(span: Span, source: str, carets: str) -> None:
+    """Whatever the span, carets stay on its first line, and indentation is cut from both lines."""
+    _, shown, under = Diagnostic("parse", "x", "y", span).render(TEXT).split("\n")
+    assert (shown, under) == (f"  {source}", f"  {carets}")
+
+
+@pytest.mark.parametrize("span", [None, Span(9, 1, 9, 2), Span(0, 1, 0, 1)])
+def test_a_place_outside_of_the_text_shows_no_source(span: Span | None) -> None:
+    """A finding about the whole text, or about its end, is told without a source line."""
+    assert "\n" not in Diagnostic("parse", "x", "y", span).render(TEXT)
+
+
+def test_tabs_before_the_place_stay_tabs() -> None:
+    """Carets stand where the source does, however wide a tab is shown."""
+    assert Diagnostic("parse", "x", "y", Span(1, 4, 1, 5)).render("a\t\tb").split("\n")[1:] == ["  a\t\tb", "   \t\t^"]
+
+
+@pytest.mark.parametrize("start", [1, 50, 500, 905, 990])
+def test_a_long_line_is_cut_around_the_place(start: int) -> None:
+    """What is shown holds the place, with the carets below it, and says where it was cut."""
+    text = "".join(chr(0x4E00 + i) for i in range(1000))
+    _, shown, carets = Diagnostic("parse", "x", "y", Span(1, start, 1, start + 5)).render(text).split("\n")
+    at = carets.index("^")
+    assert shown[at : at + 5] == text[start - 1 : start + 4] and carets.count("^") == 5
+    assert len(shown) <= 164
+    assert (shown[2] == "…", shown[-1] == "…") == (start > 81, start < 921)
+
+
+class _Named(type):
+    @property
+    def __name__(cls) -> str:
+        raise SystemExit(1)
+
+
+class _Unnamed(Exception, metaclass=_Named):
+    def __str__(self) -> str:
+        raise GeneratorExit
+
+
+class _Text(str):
+    def __format__(self, spec: str) -> str:
+        raise OSError
+
+    __getitem__ = split = __str__ = __format__  # type: ignore[assignment]
+
+
+class _Speechless(ValueError):
+    def __str__(self) -> str:
+        return _Text("so\nlong")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("no"), "ValueError: no"),
+        (ValueError(), "ValueError"),
+        (ValueError("one\n  two\r\n\nthree\x1b[2J\udc80"), "ValueError: one two three\\x1b[2J\\udc80"),
+        (ValueError("y" * 10**7), f"ValueError: {'y' * 400}…"),
+        (_Unnamed(), "an exception: it cannot say why"),
+        (_Speechless(), "_Speechless: so long"),
+    ],
+)
+def test_any_exception_is_told_in_one_line(error: Exception, told: str) -> None:
+    """Whatever it says of itself, or fails to say: one line of bounded length that can be printed."""
+    assert tell(error) == told
+
+
+def test_any_value_is_shown_in_one_line() -> None:
+    """As exceptions are."""
+    assert show("a") == "'a'"
+    assert show(10**5000) == show(type("X", (), {"__repr__": lambda self: 1 / 0})()) == "a value that cannot be shown"
+
+
+def test_things_are_counted_as_english_has_it() -> None:
+    """One of them has no plural."""
+    assert [counted(n, "input") for n in (0, 1, 2)] == ["0 inputs", "1 input", "2 inputs"]
+
+
+def test_rules_tell_both_sides_and_become_findings() -> None:
+    """A rule's error carries code, message, both sides and hint, alone and as a finding."""
+    error = RuleError("zip-shape", "the shapes differ", ["left: [K]; right: [N]"], "make them equal")
+    assert str(error) == "zip-shape: the shapes differ\n  left: [K]; right: [N]\n  hint: make them equal"
+    finding = Diagnostic.of("type", error, Span(1, 1, 1, 2))
+    assert (finding.stage, finding.code, finding.details, finding.hint) == (
+        "type",
+        error.code,
+        error.details,
+        error.hint,
+    )
+    assert error.about([("E0", "fp32 [K]"), ("E1", "fp32 [N]")]).details[1] == "E0: fp32 [K]; E1: fp32 [N]"
+
+
+def test_every_exception_is_a_step_error() -> None:
+    """One `except StepError` catches all that this package raises on purpose."""
+    assert issubclass(TaskError, StepError) and issubclass(TaskCodeError, TaskError)
+    assert issubclass(RuleError, StepError) and issubclass(RunError, RuleError)
+    assert not issubclass(RuleError, TaskError)
+
+
+def test_stages_stand_in_the_order_in_which_they_are_decided() -> None:
+    """The verdict's stage is the first that fails, in this order."""
+    assert STAGES == ("parse", "type", "affine", "limits", "shape", "run", "value")
+
+
+def test_public_names_are_sorted_and_there() -> None:
+    """`__all__` is sorted and every name in it exists."""
+    assert step.__all__ == sorted(step.__all__)
+    assert all(hasattr(step, name) for name in step.__all__)

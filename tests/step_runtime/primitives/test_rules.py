@@ -1,0 +1,214 @@
+"""What every primitive requires.
+
+Invariant: a precondition that fails is an error that names the primitive, the rule and both sides, with data and
+without; what a function returns is held to its declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import step_runtime as step
+from step_runtime import RuleError, RunError
+from tests.support.streams import (
+    ELEMENTS,
+    Apply,
+    D,
+    F,
+    K,
+    M,
+    N,
+    Sum,
+    counted,
+    fn_double,
+    fn_mul,
+    fn_sum,
+    index,
+    stream,
+)
+
+
+def bad(name: str, make: Callable[[], Any], code: str, *told: str) -> Any:
+    return pytest.param(make, name, code, told, id=f"{name} {code} {told[0] if told else ''}")
+
+
+def blank(dtype: Any, *shape: Any) -> step.Stream:
+    """A stream without data."""
+    return stream("E0", dtype, list(shape))
+
+
+BAD = [
+    bad(
+        "Map",
+        lambda: step.Map(fn=fn_double).apply(blank(ELEMENTS["buffer"], M)),
+        "fn-input",
+        "fp32",
+        "Buffer(fp32, [D])",
+    ),
+    bad("Map", lambda: step.Map(fn=fn_sum), "fn-state", "without an initial state"),
+    bad("Map", lambda: step.Map(fn=3), "config", "functions"),  # type: ignore[arg-type]
+    bad("Map", lambda: step.Map(fn=fn_mul).apply((blank(F, M), blank(F, N))), "zip-shape", "[M]", "[N]"),
+    bad("Map", lambda: step.Map(fn=fn_mul).apply((blank(F, M), blank(F, 2))), "zip-shape", "[M]", "[2]"),
+    bad("Map", lambda: step.Map(fn=fn_mul).apply(3), "apply-argument", "one stream"),
+    bad("Zip", lambda: step.Zip().apply((blank(F, M, N), blank(F, N, M))), "zip-shape", "[M, N]", "[N, M]"),
+    bad("Zip", lambda: step.Zip().apply(blank(F, M)), "apply-argument", "two streams"),
+    bad("Accum", lambda: step.Accum(fn=fn_sum, b=2).apply(blank(F, M, N)), "accum-rank", "b = 2", "rank 1"),
+    bad("Accum", lambda: step.Accum(fn=fn_sum, b=0).apply(blank(F, M, N)), "accum-rank", "b = 0", "rank 1"),
+    bad("Accum", lambda: step.Accum(fn=fn_sum, b=1).apply(blank(F, M)), "accum-rank", "rank 0"),
+    bad("Accum", lambda: step.Accum(fn=fn_sum, b=-1).apply(blank(F, M, N)), "accum-rank", "b = -1"),
+    bad("Accum", lambda: step.Accum(fn=fn_sum, b=1).apply(blank(ELEMENTS["tuple"], M, N)), "fn-input", "fp32", "["),
+    bad("Accum", lambda: step.Accum(fn=fn_double, b=1), "fn-state", "with an initial state"),
+    bad("Accum", lambda: step.Accum(fn=fn_sum, b=M), "config", "b must be an int", "M"),  # type: ignore[arg-type]
+    bad("Accum", lambda: step.Accum(fn=fn_sum, b=True), "config", "b must be an int"),
+    bad("Scan", lambda: step.Scan(fn=fn_sum, b=3).apply(blank(F, M, N)), "scan-rank", "b = 3", "rank 1"),
+    bad("Scan", lambda: step.Scan(fn=fn_double, b=1), "fn-state", "with an initial state"),
+    bad("Promote", lambda: step.Promote(b=3).apply(blank(F, M, N)), "promote-rank", "b = 3", "rank 1"),
+    bad("Promote", lambda: step.Promote(b=-1).apply(blank(F, M, N)), "promote-rank", "b = -1"),
+    bad("Flatten", lambda: step.Flatten(L=[0]).apply(blank(F, M, N)), "flatten-rank", "[0]", "rank 1"),
+    bad("Flatten", lambda: step.Flatten(L=[2]).apply(blank(F, M, N)), "flatten-rank", "[2]", "rank 1"),
+    bad("Flatten", lambda: step.Flatten(L=[1, 3]), "config", "consecutive", "[1, 3]"),
+    bad("Flatten", lambda: step.Flatten(L=[2, 1]), "config", "consecutive", "[2, 1]"),
+    bad("Flatten", lambda: step.Flatten(L=[]), "config", "consecutive"),
+    bad("Flatten", lambda: step.Flatten(L=1), "config", "list"),  # type: ignore[arg-type]
+    bad("Reshape", lambda: step.Reshape(L=[2], S=2).apply(blank(F, M, N)), "reshape-rank", "[2]", "rank 1"),
+    bad("Reshape", lambda: step.Reshape(L=[0], S=2).apply(blank(F, N, M)), "reshape-divides", "S: 2", "N = 3"),
+    bad("Reshape", lambda: step.Reshape(L=[0, 0], S=2), "config", "distinct"),
+    bad("Repeat", lambda: step.Repeat(n=0).apply(blank(F, M)), "dim-value", "0"),
+    bad("Repeat", lambda: step.Repeat(n=M - N).apply(blank(F, M)), "dim-value", "M - N", "-1"),
+    bad("Repeat", lambda: step.Repeat(n=1.5), "dim", "1.5"),  # type: ignore[arg-type]
+    bad("RepeatRef", lambda: step.RepeatRef().apply((blank(F, M), blank(F, M, N))), "repeatref-shape", "[M]", "[M, N]"),
+    bad("RepeatRef", lambda: step.RepeatRef().apply((blank(F, M, N), blank(F, N))), "repeatref-shape", "[M, N]", "[N]"),
+    bad("Bufferize", lambda: step.Bufferize(a=1).apply(blank(F, M)), "bufferize-rank", "a = 1", "rank 0"),
+    bad("Bufferize", lambda: step.Bufferize(a=0).apply(blank(F, M, N)), "bufferize-rank", "a = 0"),
+    bad("Bufferize", lambda: step.Bufferize(a=1).apply(blank(ELEMENTS["tuple"], M, N)), "bufferize-tuple", "[fp32, "),
+    bad("Streamify", lambda: step.Streamify().apply(blank(F, M)), "streamify-dtype", "fp32"),
+    bad("Streamify", lambda: step.Streamify().apply(blank(ELEMENTS["multihot"], M)), "streamify-dtype", "Multihot"),
+    bad(
+        "Partition",
+        lambda: step.Partition(N=2).apply((blank(F, M), blank(ELEMENTS["multihot"], M))),
+        "index-length",
+        "2 streams",
+        "3 bits",
+    ),
+    bad("Partition", lambda: step.Partition(N=3).apply((blank(F, M), blank(F, M))), "index-dtype", "Multihot", "fp32"),
+    bad(
+        "Partition",
+        lambda: step.Partition(N=3).apply((blank(F, M, N), blank(ELEMENTS["multihot"], M))),
+        "partition-shape",
+        "[M, N]",
+        "[M]",
+    ),
+    bad(
+        "Partition",
+        lambda: step.Partition(N=3).apply((blank(F, M), blank(ELEMENTS["multihot"], N, M))),
+        "partition-shape",
+        "[N, M]",
+    ),
+    bad(
+        "Partition", lambda: step.Partition(N=0).apply((blank(F, M), blank(ELEMENTS["multihot"], M))), "dim-value", "0"
+    ),
+    bad(
+        "Merge",
+        lambda: step.Merge(fn=fn_sum).apply(([blank(F, M)] * 2, blank(ELEMENTS["multihot"], M))),
+        "index-length",
+        "2 streams",
+        "3 bits",
+    ),
+    bad("Merge", lambda: step.Merge(fn=fn_sum).apply(([blank(F, M)] * 3, blank(F, M))), "index-dtype", "fp32"),
+    bad(
+        "Merge",
+        lambda: step.Merge(fn=fn_sum).apply(
+            ([blank(F, M), blank(F, N, M), blank(F, M)], blank(ELEMENTS["multihot"], M))
+        ),
+        "merge-streams",
+        "stream 1",
+    ),
+    bad(
+        "Merge",
+        lambda: step.Merge(fn=fn_sum).apply(
+            ([blank(F, M), blank(F, M), blank(ELEMENTS["buffer"], M)], blank(ELEMENTS["multihot"], M))
+        ),
+        "merge-streams",
+        "stream 2",
+    ),
+    bad(
+        "Merge",
+        lambda: step.Merge(fn=fn_sum).apply(([blank(ELEMENTS["buffer"], M)] * 3, blank(ELEMENTS["multihot"], M))),
+        "fn-input",
+        "fp32",
+        "Buffer",
+    ),
+    bad("Merge", lambda: step.Merge(fn=fn_double), "fn-state", "with an initial state"),
+    bad("Merge", lambda: step.Merge(fn=fn_sum).apply((blank(F, M), blank(F, M))), "apply-argument", "list of streams"),
+    bad(
+        "Merge",
+        lambda: step.Merge(fn=fn_sum).apply((blank(ELEMENTS["multihot"], M), [blank(F, M)] * 3)),
+        "apply-argument",
+        "list of streams",
+    ),
+    bad("Copy", lambda: step.Copy().apply([blank(F, M)]), "apply-argument", "one stream"),
+]
+
+
+@pytest.mark.parametrize(("make", "name", "code", "told"), BAD)
+def test_a_precondition_that_fails_names_primitive_rule_and_sides(
+    make: Any, name: str, code: str, told: tuple[str, ...]
+) -> None:
+    """Without data too, a broken precondition is an error that shows what it was about."""
+    with pytest.raises(RuleError) as caught:
+        make()
+    assert caught.value.code == code
+    shown = str(caught.value)
+    assert all(text in shown for text in told), shown
+    if name != "Map" or code != "zip-shape":
+        assert name in shown or code in ("zip-shape", "dim", "dim-value"), shown
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"), [((1, 1), "stream 1 runs short"), ((2, 2), "stream 0 has slices left at the end")]
+)
+def test_merge_holds_its_streams_to_the_index(counts: tuple[int, int], told: str) -> None:
+    """A stream that runs short, or has slices left, is found when the data is there."""
+    streams = [counted(count) for count in counts]
+    with pytest.raises(RunError, match=told):
+        step.Merge(fn=fn_sum).apply((streams, index([1, 1], [0, 1])))
+
+
+def test_a_routed_dim_is_held_to_reshapes_rule_when_it_is_known() -> None:
+    """Only the data tells whether `S` divides what a stream was given."""
+    part, _ = step.Partition(N=2).apply((counted(4), index([1, 0], [1, 0], [1, 0], [0, 1])))
+    with pytest.raises(RuleError, match="S to divide the dim"):
+        step.Reshape(L=[0], S=2).apply(part)
+
+
+WRONG_RESULTS = [
+    (lambda x: [x], "returned 1 component; expected 2"),
+    (lambda x: [x, x, x], "returned 3 components; expected 2"),
+    (lambda x: x, "returned Tensor"),
+    (lambda x: None, "returned NoneType"),
+    (lambda x: [x, x], r"component 1 of apply has shape \(\); expected \(2,\)"),
+    (lambda x: [torch.zeros(1), torch.zeros(2)], r"component 0 of apply has shape \(1,\); expected \(\)"),
+    (lambda x: [x, torch.zeros(1)], r"component 1 of apply has shape \(1,\); expected \(2,\)"),
+    (lambda x: [x, "zeros"], "component 1 of apply is a str"),
+    (lambda x: [x, torch.zeros(2) / {}["no"]], "raised KeyError"),
+]
+
+
+@pytest.mark.parametrize(("code", "told"), WRONG_RESULTS)
+def test_what_a_function_returns_is_held_to_its_declaration(code: Any, told: str) -> None:
+    """Components and layouts are those declared, or the error names function, component and both shapes."""
+    fn = Apply(code, F, step.STuple((F, step.Buffer(F, [D]))))
+    with pytest.raises(step.TaskCodeError, match=told) as caught:
+        step.Map(fn=fn).apply(counted(M))
+    assert "function Apply" in str(caught.value)
+
+
+def test_an_initial_state_is_held_to_the_declaration() -> None:
+    """`getInit` gives the declared layout, not something that would broadcast to it."""
+    fn = Sum("Sum", F, step.Buffer(F, [K]))
+    with pytest.raises(step.TaskCodeError, match=r"component 0 of getInit has shape \(2,\); expected \(4,\)"):
+        step.Accum(fn=fn, b=1).apply(counted(M, N))

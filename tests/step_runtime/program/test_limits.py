@@ -1,0 +1,63 @@
+"""Bounds on what a program may ask for before it runs.
+
+Invariants: a program past a limit is refused with the figure and the limit, from symbolic shapes alone.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from step_runtime import Limits, Verifier
+from step_runtime.language.parser import parse
+from step_runtime.program.limits import check_size
+from step_runtime.verification.check import infer_types
+from tests.support.samples import general, general_scope
+
+
+def refused(text: str, limits: Limits) -> list[tuple[str, str]]:
+    program, found = parse(text, general_scope())
+    assert not found
+    types, found = infer_types(program, general_scope())
+    assert not found
+    return [(d.code, d.message) for d in check_size(program, types, general_scope().sizes, limits, 8)]
+
+
+def test_bytes_are_those_of_all_streams_at_the_sizes_given() -> None:
+    """Inputs and results count, tuples and buffers in full, eight bytes a number."""
+    inputs = (5 * 7 + 5 * 7 * 16 + 7 * 3 + 7) * 8
+    text = "return step.Zip().apply((E0, E1))"
+    total = inputs + 5 * 7 * 17 * 8
+    assert not refused(text, Limits(bytes=total))
+    assert refused(text, Limits(bytes=total - 1))[0][0] == "bytes"
+
+
+def test_a_routed_stream_counts_as_all_of_its_index() -> None:
+    """What only the data decides is bounded by the index's size."""
+    inputs = (5 * 7 + 5 * 7 * 16 + 7 * 3 + 7) * 8
+    text = "a, b, c = step.Partition(N=E).apply((E3, E2))\nreturn step.Repeat(n=10).apply(a)"
+    total = inputs + (3 * 7 + 70) * 8
+    assert not refused(text, Limits(bytes=total))
+    assert refused(text, Limits(bytes=total - 1))
+
+
+@pytest.mark.parametrize("text", [
+    "a, b, c = step.Partition(N=E).apply((E3, E2))\nreturn step.Reshape(L=[0], S=2).apply(a)",
+    "a, b, c = step.Partition(N=E).apply((E0, E2))\nreturn step.Flatten(L=[1]).apply(step.Repeat(n=M + 1).apply(a))",
+])  # fmt: skip
+def test_dims_made_of_routed_ones_are_bounded_too(text: str) -> None:
+    """Quotients and products of routed dims have a bound like any other."""
+    assert not refused(text, Limits())
+
+
+def test_figure_and_limit_are_told() -> None:
+    """The message says how much it would be, and how much may be."""
+    (told,) = refused("return step.Repeat(n=1000000000).apply(E0)", Limits())
+    assert told == ("bytes", "the streams up to here would hold 267,029 MiB; the limit is 1,024 MiB")
+    (told,) = refused("for i in range(40):\n    E0 = step.Promote(b=0).apply(E0)\nreturn E0", Limits())
+    assert told == ("dims", "a stream here has 33 dims; the limit is 32")
+
+
+def test_a_program_past_a_limit_is_never_run() -> None:
+    """Refusal costs no memory: a terabyte is refused at once."""
+    verdict = Verifier(general()).verify("a = step.Repeat(n=1000000000000).apply(E0)\nreturn a, a")
+    assert verdict.stage == "limits" and verdict.seconds < 10

@@ -1,0 +1,274 @@
+"""The checks on the graph: types and shapes, and the outputs; the affine rule has a file of its own.
+
+Invariants: a rule that breaks is one finding with both sides; what follows from it is none; dims are compared as
+expressions, never as sizes.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from step_runtime import verify
+from tests.support.samples import GENERAL_SOLUTION, Mistake, assert_told, check, general
+
+MISTAKES = [
+    Mistake(
+        "wrong b",
+        "E4 = step.Accum(fn=fn_sum, b=2).apply(E0)\nreturn E4, E0",
+        "1:6",
+        "accum-rank",
+        "Accum needs 0 < b <= rank",
+        "to fold all dims, Promote(b=2) first: it adds an outermost 1",
+    ),
+    Mistake(
+        "accum on rank 0",
+        "E4 = step.Accum(fn=fn_sum, b=1).apply(E3)\nreturn E4",
+        "1:6",
+        "accum-rank",
+        "Accum needs 0 < b <= rank",
+        "to fold all dims, Promote(b=1) first: it adds an outermost 1",
+    ),
+    Mistake(
+        "scalar function on buffers",
+        "E4 = step.Map(fn=fn_square).apply(E1)\nreturn E4",
+        "1:6",
+        "fn-input",
+        "Map: the function's input type differs from the stream's ele",
+        "Streamify() turns a Buffer's dims into stream dims",
+    ),
+    Mistake(
+        "zip in the wrong order",
+        "E4 = step.Zip().apply((E1, E0))\nE5 = step.Map(fn=fn_scale).apply(E4)\nreturn E5",
+        "2:6",
+        "fn-input",
+        "Map: the function's input type differs from the stream's ele",
+        "zip the streams in the order of [fp32, Buffer(fp32, [D])]",
+    ),
+    Mistake(
+        "zip of unequal shapes",
+        "E4 = step.Zip().apply((E0, E3))\nreturn E4",
+        "1:6",
+        "zip-shape",
+        "the two streams differ in shape",
+        "Zip pairs elements one to one; make both shapes equal first,",
+    ),
+    Mistake(
+        "zip of three",
+        "return step.Zip().apply((E0, E1, E2))",
+        "1:8",
+        "apply-argument",
+        "Zip takes a tuple of two streams",
+        "zip two at a time: step.Zip().apply((step.Zip().apply((E0, E",
+    ),
+    Mistake(
+        "stream used twice",
+        "E4 = step.Map(fn=fn_square).apply(E0)\nE5 = step.Map(fn=fn_mul).apply((E0, E4))\nreturn E5",
+        "2:6",
+        "affine",
+        "stream E0 is consumed 2 times; a stream may be consumed once",
+        "a Copy gives each use a stream of its own: E0_0, E0_1 = step",
+    ),
+    Mistake(
+        "one output of two",
+        "return step.Accum(fn=fn_sum, b=1).apply(E0)",
+        "1:8",
+        "output-count",
+        "the program returns 1 stream; the task has 2 outputs",
+        "return them as one tuple, in the order of the task's outputs",
+    ),
+    Mistake(
+        "stateless function in accum",
+        "return step.Accum(fn=fn_square, b=1).apply(E0)",
+        "1:8",
+        "fn-state",
+        "Accum takes a function with an initial state",
+        "fn_square belongs into Map",
+    ),
+    Mistake(
+        "stateful function in map",
+        "return step.Map(fn=fn_sum).apply(E0)",
+        "1:8",
+        "fn-state",
+        "Map takes a function without an initial state",
+        "fn_sum belongs into Accum, Scan or Merge",
+    ),
+    Mistake(
+        "merge arguments swapped",
+        "a, b, c = step.Partition(N=E).apply((E3, E2))\nE5 = step.Merge(fn=fn_sum).apply((E2, [a, b, c]))\nreturn E5",
+        "2:6",
+        "apply-argument",
+        "Merge takes a list of streams and an index stream: ([E0, E1]",
+        "write step.Merge(fn=…).apply(([E0, E1], E2))",
+    ),
+    Mistake(
+        "merge streams not in a list",
+        "a, b, c = step.Partition(N=E).apply((E3, E2))\nE5 = step.Merge(fn=fn_sum).apply((a, b, c, E2))\nreturn E5",
+        "2:6",
+        "apply-argument",
+        "Merge takes a list of streams and an index stream: ([E0, E1]",
+        "write step.Merge(fn=…).apply(([E0, E1], E2))",
+    ),
+    Mistake(
+        "merge of too few streams",
+        "x, y = step.Copy().apply(E2)\n"
+        "a, b, c = step.Partition(N=E).apply((E3, x))\n"
+        "E5 = step.Merge(fn=fn_sum).apply(([a, b], y))\n"
+        "return E5",
+        "3:6",
+        "index-length",
+        "Merge: the number of streams must equal the length of the in",
+        "there is one stream to each bit: 3",
+    ),
+    Mistake(
+        "wrong N",
+        "a, b = step.Partition(N=2).apply((E3, E2))\nreturn a",
+        "1:8",
+        "index-length",
+        "Partition: N must equal the length of the index's Multihot",
+        "there is one stream to each bit: 3",
+    ),
+    Mistake(
+        "partition arguments swapped",
+        "E4 = step.Partition(N=E).apply((E2, E3))\nreturn E4",
+        "1:6",
+        "index-dtype",
+        "Partition: N: the index must be a stream of Multihots",
+        "the index comes last; a function of the task may make Multih",
+    ),
+    Mistake(
+        "b as a dim",
+        "E4 = step.Accum(fn=fn_sum, b=N).apply(E0)\nreturn E4",
+        "1:6",
+        "config",
+        "Accum: b must be an int, found N",
+        "",
+    ),
+    Mistake(
+        "L as an int",
+        "E4 = step.Flatten(L=1).apply(E0)\nreturn E4",
+        "1:6",
+        "config",
+        "Flatten: L must be a list of dim indices, found 1",
+        "write L=[1]",
+    ),
+    Mistake(
+        "flatten of dim 0",
+        "E4 = step.Flatten(L=[0]).apply(E0)\nreturn E4",
+        "1:6",
+        "flatten-rank",
+        "Flatten takes dim indices from 1 to the rank",
+        "dim i is merged into dim i - 1; dim 0 is the innermost",
+    ),
+    Mistake(
+        "streamify of scalars",
+        "E4 = step.Streamify().apply(E0)\nreturn E4",
+        "1:6",
+        "streamify-dtype",
+        "Streamify takes a stream of Buffers",
+        "its elements are in the stream already; leave Streamify out",
+    ),
+    Mistake(
+        "bufferize on rank 0",
+        "E4 = step.Bufferize(a=1).apply(E3)\nreturn E4",
+        "1:6",
+        "bufferize-rank",
+        "Bufferize needs 0 < a <= rank",
+        "the outermost dim stays; Promote(b=1) first adds an outermos",
+    ),
+    Mistake(
+        "bufferize of tuples",
+        "E4 = step.Zip().apply((E0, E1))\nreturn step.Bufferize(a=1).apply(E4)",
+        "2:8",
+        "bufferize-tuple",
+        "Bufferize takes no tuples",
+        "Bufferize the components before they are zipped, or Map a fu",
+    ),
+    Mistake(
+        "repeatref arguments swapped",
+        "E4 = step.RepeatRef().apply((E0, E3))\nreturn E4",
+        "1:6",
+        "repeatref-shape",
+        "RepeatRef needs the reference's shape without its innermost ",
+        "the order is (data, reference): the reference has one more i",
+    ),
+    Mistake(
+        "repeat 0 times",
+        "E4 = step.Repeat(n=0).apply(E0)\nreturn E4",
+        "1:6",
+        "dim-value",
+        "dim 0 must be a positive int at every set of sizes",
+        "",
+    ),
+    Mistake(
+        "promote beyond the rank",
+        "E4 = step.Promote(b=3).apply(E0)\nreturn E4",
+        "1:6",
+        "promote-rank",
+        "Promote needs 0 <= b <= rank + 1",
+        "b is the index of the new 1, counted from the innermost dim:",
+    ),
+    Mistake(
+        "copies not unpacked",
+        "E4 = step.Copy().apply(E0)\nE5 = step.Accum(fn=fn_sum, b=1).apply(E4)\nreturn E5",
+        "2:6",
+        "apply-argument",
+        "Accum takes one stream",
+        "it is a list: take one by index, or write [step.Accum(fn=…,",
+    ),
+    Mistake(
+        "division with a rest",
+        "E4 = step.Repeat(n=M//2).apply(E0)\nreturn E4",
+        "1:20",
+        "dim-value",
+        "dim M//2 must be a positive int at every set of sizes",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=str)
+def test_a_broken_rule_is_told_with_place_both_sides_and_hint(mistake: Mistake) -> None:
+    """Every rule on types, shapes, uses and outputs is reported once, where it breaks, with a hint."""
+    assert_told(mistake)
+
+
+def test_types_are_told_in_stream_order_with_both_sides() -> None:
+    """A rule of two streams shows both by name, element type and dims innermost first."""
+    _, (finding,) = check(
+        "a = step.RepeatRef().apply((E3, E0))\nb = step.Zip().apply((a, E1))\nc = step.Zip().apply((b, E2))\nreturn c"
+    )
+    sides = "b: [fp32, Buffer(fp32, [D])] [M, N]; E2: Multihot(fp32, E) [N]"
+    assert finding.details == (sides,)
+
+
+def test_a_broken_stream_breaks_nothing_else() -> None:
+    """What follows from a broken rule is not reported, what is independent of it is."""
+    program = (
+        "a = step.Accum(fn=fn_sum, b=2).apply(E0)\nb = step.Map(fn=fn_scale).apply((a, E1))\n"
+        "c = step.Bufferize(a=1).apply(E3)\nreturn b, c"
+    )
+    assert [d.code for d in check(program)[1]] == ["accum-rank", "bufferize-rank"]
+
+
+def test_outputs_are_held_to_number_type_and_dims() -> None:
+    """What is returned must have the task's number, element types and symbolic dims; equal sizes are not enough."""
+    ok = GENERAL_SOLUTION
+    assert verify(general(), ok).passed
+    wrong = {
+        ok.replace("return E6, E7", "return E6"): "output-count",
+        ok.replace("return E6, E7", "return E7, E6"): "output-type",
+        ok.replace("return E6, E7", "return E6, step.Promote(b=0).apply(E7)"): "output-type",
+        "a, b = step.Copy().apply(E0)\nc = step.Accum(fn=fn_sum, b=1).apply(a)\n"
+        "d = step.Bufferize(a=1).apply(step.Map(fn=fn_square).apply(b))\nreturn c, d": "output-type",
+    }
+    for text, code in wrong.items():
+        verdict = verify(general(), text)
+        assert verdict.stage == "shape" and {d.code for d in verdict.diagnostics} == {code}
+        assert all(d.hint for d in verdict.diagnostics), verdict.render(text)
+
+
+def test_a_size_is_not_its_symbol() -> None:
+    """A stream repeated `M_value` times never has the dim `M`, at no sizes."""
+    text = "a = step.Repeat(n=M_value).apply(E3)\nb = step.Repeat(n=M).apply(E3)\nreturn step.Zip().apply((a, b))"
+    codes = [d.code for d in check(text)[1]]
+    assert codes == ["zip-shape", "affine"]

@@ -1,0 +1,117 @@
+"""A task at one set of sizes: data, functions and references.
+
+Invariants: the same seed gives the same data; `ctx` as `global` leaves it decides the sizes; a multihot has as
+many ones as its input allows.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from step_runtime import TaskError, loads_task
+from step_runtime.tasks.scope import static_scope
+from step_runtime.verification.instance import TaskInstance, instances
+from tests.support.samples import general
+
+HEAD = "inputs: [{name: E0, dtype: fp32, dims: [M], data_gen: torch.rand}]\n"
+TAIL = "outputs: [{name: S0, dtype: fp32, dims: [M], data_transform: \"input_data['E0']\"}]\n"
+
+
+def sizes_of(global_: str, sizes: str = "{}") -> dict[str, int]:
+    code = "".join(f"  {line}\n" for line in global_.splitlines())
+    return instances(loads_task(f"global: |\n{code}{HEAD}{TAIL}sizes: {sizes}\n"))[0].sizes
+
+
+@pytest.mark.parametrize(
+    ("global_", "sizes", "expected"),
+    [
+        ("pass", "{E: 4}", 4),
+        ("E_value = 3", "{}", 3),
+        ("ctx[E] = 3", "{}", 3),
+        ("E_value = 3\nctx[E] = E_value", "{}", 3),
+        ("E_value = 3\nctx[E] = 5", "{}", 5),
+        ("ctx[E] = 5", "{E: 4}", 5),
+        ("E_value = 5", "{E: 4}", 5),
+        ("E = Symbol('E')\nE_value = 3\nctx[E] = E_value", "{}", 3),
+        ("ctx[E] = M_value // 2", "{}", 2),
+        ("ctx.update({E: 6})", "{}", 6),
+    ],
+)
+def test_what_global_binds_in_ctx_wins(global_: str, sizes: str, expected: int) -> None:
+    """`global` runs after the sizes are bound, and what it leaves in ctx is what holds, in its snippets too."""
+    assert sizes_of(global_, sizes)["E"] == expected
+
+
+@pytest.mark.parametrize("global_", ["ctx[E] = 0", "ctx[E] = -1", "ctx[E] = 1.5", "ctx[E] = '3'"])
+def test_a_size_that_is_none_is_refused(global_: str) -> None:
+    """Sizes are ints of 1 or more."""
+    with pytest.raises(TaskError, match="E to be an int of 1 or more"):
+        sizes_of(global_)
+
+
+def test_the_same_seed_gives_the_same_data() -> None:
+    """Data depends on the seed alone: not on torch's state, nor on what was drawn before."""
+    one, other = (TaskInstance(general(), general().size_sets()[0]) for _ in range(2))
+    first = one.draw(0)
+    torch.rand(5)
+    other.draw(1)
+    again = other.draw(0)
+    assert all(torch.equal(a, b) for name in first for a, b in zip(first[name], again[name], strict=True))
+    assert any(not torch.equal(a, b) for name in first for a, b in zip(first[name], other.draw(1)[name], strict=True))
+
+
+def test_inputs_have_their_shapes_and_kinds() -> None:
+    """Tensors are float64 in torch order, multihots zeros and ones, binary data too."""
+    data = TaskInstance(general(), general().size_sets()[0]).draw(0)
+    shapes = {name: tuple(part.shape for part in parts) for name, parts in data.items()}
+    assert shapes == {"E0": ((7, 5),), "E1": ((7, 5, 16),), "E2": ((7, 3),), "E3": ((7,),)}
+    assert all(part.dtype == torch.float64 for parts in data.values() for part in parts)
+    assert set(data["E2"][0].unique().tolist()) <= {0.0, 1.0}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "allowed"),
+    [
+        ("min: 1, max: 1", {1}),
+        ("min: 0, max: 0", {0}),
+        ("min: 2", {2, 3, 4}),
+        ("max: 2", {0, 1, 2}),
+        ("min: 4, max: 4", {4}),
+    ],
+)
+def test_multihots_have_as_many_ones_as_allowed(bounds: str, allowed: set[int]) -> None:
+    """`min` and `max` bound the ones of each element; every number and every place comes up."""
+    task = loads_task(f"inputs: [{{name: E0, dtype: 'Multihot(fp32, 4)', dims: [M], {bounds}}}]\n"
+                      + TAIL.replace("['E0']", "['E0'].sum(-1)")
+                      + "sizes: {M: 300}\n")  # fmt: skip
+    (bits,) = TaskInstance(task, task.size_sets()[0]).draw(0)["E0"]
+    assert set(bits.sum(-1).int().tolist()) == allowed
+    assert allowed == {0} or bits.any(0).all()
+
+
+@pytest.mark.parametrize("dims", ["[M]", "[M, M, M]"])
+def test_streams_beyond_the_limit_are_refused(dims: str) -> None:
+    """Before any data is drawn, which memory would not hold; the size is named that is to blame."""
+    task = loads_task(HEAD.replace("[M]", dims) + TAIL + f"sizes: {{M: {10**9}}}\n")
+    found = "1,000,000,000" if dims == "[M]" else r"2\*\*63 or more"
+    expected = rf"sizes.M: inputs\[0\] would hold {found} numbers at M=10{{9}}, .*; the limit is 134,217,728"
+    with pytest.raises(TaskError, match=expected):
+        TaskInstance(task, task.size_sets()[0])
+
+
+def test_the_scope_read_without_running_anything_is_that_of_the_instance() -> None:
+    """Inputs, functions, dims, sizes and lists of functions are told alike by the text and by the running task."""
+    static, running = static_scope(general()), TaskInstance(general(), general().size_sets()[0]).scope
+    assert static.inputs == running.inputs and static.outputs == running.outputs and static.sizes == running.sizes
+    assert list(static.fns) == list(running.fns) and static.dims == running.dims
+    assert {name: [fn.label for fn in fns] for name, fns in static.lists.items()} == {
+        name: [fn.label for fn in fns] for name, fns in running.lists.items()
+    }
+    assert [fn.stateful for fn in static.fns.values()] == [fn.stateful for fn in running.fns.values()]
+
+
+def test_dims_without_a_size_are_out_of_scope() -> None:
+    """A dim that has no size cannot be named by a program."""
+    task = loads_task(HEAD + TAIL)
+    assert "E" not in TaskInstance(task, task.size_sets()[0]).scope.dims

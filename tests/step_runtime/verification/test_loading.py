@@ -1,0 +1,119 @@
+"""What a task's author should know when the file is loaded.
+
+Invariants: a file whose verdicts are worth less than they seem loads with a warning that says why; one whose verdicts
+are sound loads without. What is an error is told in `test_task_checks`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from step_runtime import load_task
+from tests.support.samples import MINIMAL
+
+CONSTANT = "output S0 does not depend on the inputs at M=5, N=7, K=9, D=16: any constant would pass"
+TOLERANCE = (
+    "output S0 changes with the inputs by less than the comparison's tolerance at M=5, N=7, K=9, D=16: a constant"
+)
+RANDOM = "reference of output S0 draws random numbers"
+
+
+def warned(tmp_path: Path, text: str) -> list[str]:
+    """The warnings on loading a file, without its path."""
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        load_task(path)
+    return [str(warning.message).removeprefix(f"{path}: ") for warning in caught]
+
+
+@pytest.mark.parametrize(
+    ("reference", "told"),
+    [
+        ("torch.ones(N_value)", CONSTANT),
+        ("(input_data['E0'] * 0).sum(1)", CONSTANT),
+        ("(input_data['E0'] * 1e-9).sum(1)", TOLERANCE),
+        ("input_data['E0'].prod(1) * 1e-8", TOLERANCE),
+        ("3 + (input_data['E0'] * 1e-9).sum(1)", TOLERANCE),
+        ("input_data['E0'].sum(1) * float('nan')", "output S0 is NaN throughout at M=5, N=7, K=9, D=16, whatever"),
+    ],
+)
+def test_a_reference_that_a_constant_matches_is_told(reference: str, told: str, tmp_path: Path) -> None:
+    """At each set of sizes, whether its numbers are all the same or the comparison does not tell them apart."""
+    found = warned(tmp_path, MINIMAL.replace("input_data['E0'].sum(1)", reference))
+    assert len(found) == 2
+    assert found[0].startswith(told)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "input_data['E0'].sum(1)",
+        "input_data['E0'].sum(1) * 1e-5",
+        "(input_data['E0'].sum(1) > 2.5).double()",
+        "input_data['E0'].sum(1).cumsum(0).where(torch.arange(N_value) > 1, float('nan'))",
+    ],
+)
+def test_a_reference_that_tells_inputs_apart_is_not(reference: str, tmp_path: Path) -> None:
+    """However small its numbers, and wherever they are none."""
+    assert warned(tmp_path, MINIMAL.replace("input_data['E0'].sum(1)", reference)) == []
+
+
+@pytest.mark.parametrize(
+    "reference", ["input_data['E0'].sum(1) + torch.randn(N_value)", "input_data['E0'].bernoulli().sum(1)"]
+)
+def test_a_random_reference_is_told(reference: str, tmp_path: Path) -> None:
+    """No program computes what it gives."""
+    (found,) = warned(tmp_path, MINIMAL.replace("input_data['E0'].sum(1)", reference))
+    assert found.startswith(RANDOM)
+
+
+@pytest.mark.parametrize(
+    "reference", ["torch.manual_seed(5); input_data['E0'].sum(1)", "torch.randn(3); input_data['E0'].sum(1)"]
+)
+def test_a_reference_that_only_touches_the_generator_is_not_random(reference: str, tmp_path: Path) -> None:
+    """Its value is the same whatever is drawn."""
+    assert warned(tmp_path, MINIMAL.replace("input_data['E0'].sum(1)", reference)) == []
+
+
+def test_weights_that_global_draws_are_no_random_reference(tmp_path: Path) -> None:
+    """They are the same for the reference and for the functions."""
+    text = f"global: W = torch.randn(N_value)\n{MINIMAL}".replace(
+        "input_data['E0'].sum(1)", "input_data['E0'].sum(1) + W"
+    )
+    assert warned(tmp_path, text) == []
+
+
+SIZES = {
+    "sizes: {M: 6, N: 6}": [
+        "M and N are both 6 at every set of sizes: a program that takes one for the other may pass"
+    ],
+    "sizes: {M: [6, 4], N: [6, 4]}": [
+        "M and N are both 6 and 4 at every set of sizes: a program that takes one for the other may pass"
+    ],
+    "sizes: {M: [6, 4], N: [6, 5]}": [],
+    "sizes: {M: 6, N: 3}": [],
+    "sizes: {K: [5, 6], D: 3}": [],
+    "sizes: {E: [5, 6]}": [],
+    "global: ctx[N] = M_value": [
+        "M and N are both 5 and 6 at every set of sizes: a program that takes one for the other may pass"
+    ],
+    "global: ctx[N] = ctx[M] + 1": [],
+}
+
+
+@pytest.mark.parametrize("given", SIZES)
+def test_sizes_that_tell_too_little_apart_are_told(given: str, tmp_path: Path) -> None:
+    """Two dims in use that are alike in every set, as `global` leaves them."""
+    assert warned(tmp_path, f"{MINIMAL}{given}\n") == SIZES[given]
+
+
+def test_dims_of_functions_count_as_used(tmp_path: Path) -> None:
+    """A function's type may be where two dims meet."""
+    text = MINIMAL.replace("input_dtype: fp32", 'input_dtype: "Buffer(fp32, [K])"')
+    (found,) = warned(tmp_path, f"{text}sizes: {{M: [5, 6], K: [5, 6]}}\n")
+    assert found.startswith("K and M are both 5 and 6 at every set of sizes")

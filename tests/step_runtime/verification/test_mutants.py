@@ -1,0 +1,90 @@
+"""The verifier accepts right programs and no others, by a truth found without its parser and simulator."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from benchmarks.aliases import aliased
+from benchmarks.edits import mutants
+from benchmarks.mutants import Judged, changed, judged, oracles, table
+from benchmarks.truth import Truth, run_text
+from step_runtime.language.parser import parse
+from step_runtime.verification.check import check_affine
+from step_runtime.verification.instance import instances
+
+ORACLES = {task.name: (task, text) for task, text in oracles()}
+
+
+@pytest.fixture(scope="module")
+def sample() -> list[Judged]:
+    """One mutant in forty of every oracle, the same ones every time."""
+    return [row for task, text in ORACLES.values() for row in judged(task, changed(task, text, 1 / 40), seeds=(11,))]
+
+
+def test_verifier_takes_the_right_mutants_and_refuses_the_wrong(sample: list[Judged]) -> None:
+    assert [row for row in sample if not row.agrees] == []
+
+
+def test_sample_holds_right_and_wrong_programs_of_every_kind(sample: list[Judged]) -> None:
+    """So that the figure above says something: faults of every kind, and enough that are right."""
+    faults = Counter(row.fault for row in sample)
+    assert faults.keys() >= {None, "affine", "type", "value"}
+    assert faults[None] > 50
+    assert len({row.mutant.kind for row in sample}) > 30
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_affine_rule_is_decided_on_the_graph(name: str) -> None:
+    """Aliases, rebinding, comprehensions, zip, subscripts and unpacking mean what they mean in Python.
+
+    Each text is right but for the affine rule, or right; the parser's graph is the one that running it gives.
+    """
+    task, text = ORACLES[name]
+    scope = instances(task)[0].scope
+    for mutant, allowed in aliased(run_text(text, scope)[0]):
+        noted, uses = run_text(mutant.text, scope)
+        program, found = parse(mutant.text, scope)
+        assert (max(uses.values()) == 1) == allowed, mutant
+        assert not found, mutant
+        assert program == noted, mutant
+        assert (not check_affine(program)) == allowed, mutant
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("E2 = step.Accum(fn=fn_add, b=1).apply(E0)\nreturn E2", "value"),
+        ("return E1", "type"),
+        (
+            "A, B = step.Copy().apply(E1)\nE2 = step.Zip().apply((A, A))\nreturn step.Accum(fn=fn_add, b=1).apply(E0)",
+            "affine",
+        ),
+        ("return E7", "text"),
+        (ORACLES["gemm/0"][1], None),
+    ],
+)
+def test_truth_names_the_fault(text: str, fault: str | None) -> None:
+    """What the mutants are held to tells each kind of wrong program, and a right one."""
+    assert Truth(ORACLES["gemm/0"][0]).fault(text) == fault
+
+
+def test_mutants_are_many_and_of_every_kind() -> None:
+    """Every edit that the graph of an oracle offers occurs, no text twice."""
+    task, text = ORACLES["etoe/2"]
+    scope = instances(task)[0].scope
+    made = mutants(run_text(text, scope)[0], scope)
+    assert len({mutant.text for mutant in made}) == len(made) > 1000
+    assert Counter(mutant.kind for mutant in made).keys() >= {
+        "drop a primitive", "swap operands", "another operand", "another a, b, n, L, N", "another function",
+        "another primitive", "insert a primitive", "insert an undone pair", "another result",
+    }  # fmt: skip
+
+
+def test_table_counts_by_kind(sample: list[Judged]) -> None:
+    """The last line of counts is the sum of those above it."""
+    lines = [line.split()[-4:] for line in table(sample).splitlines()[2:-2]]
+    *kinds, total = [[int(cell) for cell in line] for line in lines]
+    assert [sum(column) for column in zip(*kinds, strict=True)] == total
+    assert sum(total) == len(sample)

@@ -1,0 +1,55 @@
+"""An LM and tasks whose every figure is known, for the tests of the commands that ask one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dspy
+import pytest
+from dspy import lm15
+from dspy.utils.exceptions import LMAuthError
+
+from tests.support.scripted_runs import RIGHT, TASK
+
+PROMPT_TOKENS, COMPLETION_TOKENS = 10, 3
+WRONG = ("return E0", "E9 = step.Map(fn=fn).apply(E0)\nE1 = step.Map(fn=fn).apply(E9)\nreturn E1", "return E7")
+"""Wrong for every task: the input itself and the function applied twice (`value`), an unknown name (`parse`)."""
+
+
+class Engine:
+    """Doubles always; triples where the request shows a solved example, or on every fourth answer; never halves."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.fail_from = 1_000_000
+
+    def solves(self, task: str, shown: bool, turn: int) -> bool:
+        return "'] * 2" in task or ("'] * 3" in task and (shown or turn == 3))
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        self.calls += 1
+        if self.calls >= self.fail_from:
+            raise LMAuthError("the key was revoked")
+        task, turn = request.messages[-1].text or "", (request.config.seed or 0) % 4
+        answer = RIGHT if self.solves(task, len(request.messages) > 1, turn) else WRONG[min(turn, 2)]
+        text = f"[[ ## impl ## ]]\n{answer}\n\n[[ ## completed ## ]]"
+        usage = lm15.Usage(input_tokens=PROMPT_TOKENS, output_tokens=COMPLETION_TOKENS)
+        message = lm15.Message.assistant(text)
+        return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
+
+
+def use(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> dspy.LM:
+    """The LM of every command from here on."""
+    lm = dspy.LM("scripted", engine=engine, cache=False, num_retries=0)
+    monkeypatch.setattr("pipeline.lms.factory.make_lm", lambda model, api_base=None, **_: lm)
+    return lm
+
+
+def write_tasks(folder: Path) -> Path:
+    """Task files `double`, `triple` and `halve`; the one right program has the same text for all."""
+    folder.mkdir()
+    for name, factor in [("double", "* 2"), ("triple", "* 3"), ("halve", "/ 2")]:
+        text = TASK.replace("input_data['E0'] * 2", f"input_data['E0'] {factor}")
+        text = text.replace("input[0] * 2", "input[0] * 3") if name == "triple" else text
+        (folder / f"{name}.yaml").write_text(text)
+    return folder

@@ -1,0 +1,121 @@
+"""Functions for worker processes that do what they should not."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pipeline.verification import pool
+
+HELD: list[Any] = []
+
+
+def echo(value: Any) -> Any:
+    return value
+
+
+def process_id(_: Any = None) -> int:
+    return os.getpid()
+
+
+def nap(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def fail(message: str) -> NoReturn:
+    raise ValueError(message)
+
+
+class PickyError(Exception):
+    """Does not survive pickling."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} {second}")
+
+
+def fail_pickily() -> NoReturn:
+    raise PickyError("one", "two")
+
+
+def wait_for(path: str) -> None:
+    """Is at work until the file is there."""
+    while not Path(path).exists():
+        time.sleep(0.01)
+
+
+def hang() -> NoReturn:
+    while True:
+        pass
+
+
+def note_and(text: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Says what it is at, and then does it."""
+    pool.note(text)
+    return function(*args)
+
+
+def note_at(moment: float, text: str) -> NoReturn:
+    """Is at something else until then, by the machine's clock."""
+    time.sleep(max(0.0, moment - time.monotonic()))
+    note_and(text, hang)
+    raise AssertionError
+
+
+def told() -> dict[str, str]:
+    """What the worker knows of losses."""
+    return dict(pool.lost_at())
+
+
+def hang_deaf() -> NoReturn:
+    """Not even SIGTERM ends it."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    hang()
+
+
+def leave(code: int) -> NoReturn:
+    os._exit(code)
+
+
+def exit_politely() -> NoReturn:
+    sys.exit(0)
+
+
+def segfault() -> None:
+    ctypes.string_at(0)
+
+
+def crash_once(marker: str) -> str:
+    """Dies in the first worker only."""
+    path = Path(marker)
+    if not path.exists():
+        path.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "survived"
+
+
+def devour() -> NoReturn:
+    while True:
+        HELD.append(bytearray(2**24))
+
+
+def hold(size: int) -> int:
+    """Keeps memory for good, as a careless cache would."""
+    HELD.append(b"1" * size)
+    return os.getpid()
+
+
+def chatter() -> str:
+    print("on stdout")
+    os.write(2, b"on stderr\n")
+    return "said"
+
+
+def cannot_start() -> NoReturn:
+    raise ImportError("on purpose")
