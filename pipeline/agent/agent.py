@@ -19,7 +19,7 @@ from dspy.utils.exceptions import AdapterParseError
 from pipeline.agent.proposer import Proposer, ProposerKind
 from pipeline.agent.refiner import Judge, Refiner
 from pipeline.base.errors import UsageError
-from pipeline.base.paths import PROJECT
+from pipeline.base.paths import DATA
 from signatures import (
     BareWords,
     BasePrompt,
@@ -45,7 +45,7 @@ from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import check_affine, insert_copies
 
-PROMPTS = PROJECT / "data" / "prompts"
+PROMPTS = DATA / "prompts"
 
 GuardianMode = Literal["gated", "paper", "compiler", "none"]
 

@@ -1,14 +1,20 @@
-"""Where the project's files lie: a checkout's own folders, or the current directory's where there is no checkout."""
+"""Where the project's files are: in a checkout its own folders; where it is installed, data inside the package.
+
+An installed project keeps its record in the current directory.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-_PACKAGES = Path(__file__).resolve().parents[2]
+_PIPELINE = Path(__file__).resolve().parents[1]
 
-PROJECT = _PACKAGES if (_PACKAGES / "pyproject.toml").is_file() else Path.cwd()
-TASKS = PROJECT / "data" / "tasks"
-MLRUNS = PROJECT / "mlruns"
+CHECKOUT = _PIPELINE.parent if (_PIPELINE.parent / "pyproject.toml").is_file() else None
+"""The folder of the checkout that this code is run from; None where it is installed."""
+
+DATA = CHECKOUT / "data" if CHECKOUT else _PIPELINE / "data"
+TASKS = DATA / "tasks"
+MLRUNS = (CHECKOUT or Path.cwd()) / "mlruns"
 
 
 def shown(path: Path) -> str:

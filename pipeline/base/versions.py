@@ -6,7 +6,7 @@ import platform
 import subprocess
 from importlib import metadata
 
-from pipeline.base.paths import PROJECT
+from pipeline.base.paths import CHECKOUT
 
 PACKAGES = ("dspy", "mlflow", "torch")
 
@@ -17,10 +17,12 @@ def code_version() -> str:
         version = metadata.version("adaptive-step")
     except metadata.PackageNotFoundError:
         version = "not installed"
+    if CHECKOUT is None:
+        return version
     try:
         described = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--tags"],
-            cwd=PROJECT,
+            cwd=CHECKOUT,
             capture_output=True,
             text=True,
             check=True,

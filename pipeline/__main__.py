@@ -1,0 +1,38 @@
+"""`python -m pipeline COMMAND …`, or `adaptive-step COMMAND …` where the project is installed."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+
+COMMANDS = {
+    "compile": "optimize the agent on tasks",
+    "evaluate": "measure a program: pass@k in total, by group and by class",
+    "generate": "write verified programs for new tasks",
+    "verify": "check one program against its task",
+    "codegen": "write a program's pytest script",
+    "report": "write the tables and figures of recorded runs",
+    "ablate": "measure what the structural IR, the guardian and learning each bring",
+    "ui": "serve the record of the runs",
+}
+
+
+def run() -> None:
+    """Runs the command that the first argument names; exits with its code."""
+    name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if name in COMMANDS:
+        sys.argv = [f"python -m pipeline.{name}", *sys.argv[2:]]
+        runpy.run_module(f"pipeline.{name}", run_name="__main__", alter_sys=True)
+        return
+    width = max(map(len, COMMANDS))
+    lines = [f"  {command:<{width}}  {what}" for command, what in COMMANDS.items()]
+    usage = "\n".join(["usage: adaptive-step COMMAND …   (COMMAND --help shows its options)", "", *lines])
+    if name in ("-h", "--help"):
+        print(usage)
+        sys.exit(0)
+    print(f"adaptive-step: there is no command {name!r}; expected one of {', '.join(COMMANDS)}", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    run()
