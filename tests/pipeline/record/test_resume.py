@@ -40,7 +40,7 @@ from pipeline.verification.task_files import load_tasks
 from step_runtime.tasks.task import dump_task, loads_task
 from tests.pipeline.conftest import copied
 from tests.support import answering_lm as answering
-from tests.support import scripted
+from tests.support import scripted_runs as scripted
 from tests.support.answering_lm import Engine, write_tasks
 from tests.support.paths import PROJECT
 from tests.support.scripted_runs import RIGHT
