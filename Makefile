@@ -1,7 +1,8 @@
 # `make run` and `make test` set up everything they need in .venv; a repeated call finds it done.
 #
 #   make run                     the main job with its defaults; ARGS="--samples 8" adds options
-#   make test                    the whole test suite;           ARGS="-k affine" adds options
+#   make test                    the test suite;                 ARGS="-k affine" adds options
+#   make test-all                the slow tests too, and Hypothesis's properties on fresh examples
 #   make lint                    ruff, mypy and the import contracts
 #   make PYTHON=python3.12 run   another Python (3.11 or newer) than python3 for a new .venv
 #
@@ -12,16 +13,21 @@ PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
+# Each process takes a row of neighbors, which share fixtures; one that has run out takes over some of another's.
+PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal
 STAMP := $(VENV)/.installed-from-constraints
 
-.PHONY: run test lint format setup constraints clean
+.PHONY: run test test-all lint format setup constraints clean
 .DEFAULT_GOAL := run
 
 run: $(STAMP)
 	$(BIN)/python -m pipeline.compile --optimizer adaptive $(ARGS)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n auto $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-all: $(STAMP)
+	$(PYTEST) --hypothesis-profile=fresh $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -22,7 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.options import GUARDIANS, cores
+from pipeline.base.machine import cores
+from pipeline.cli.options import GUARDIANS
 
 if TYPE_CHECKING:
     import dspy

@@ -26,7 +26,6 @@ from rich.console import Console
 
 import pipeline.agent.agent
 import pipeline.verification.metric
-from benchmarks.mutants import changed, oracles
 from benchmarks.parts import Parts, Place
 from optimizers import Experience, sampling
 from optimizers.ledger import Ledger
@@ -41,6 +40,7 @@ from signatures import YAMLAdapter
 from step_runtime.language import equivalence
 from step_runtime.tasks.task import Task
 from step_runtime.verification.verify import Verdict
+from tests.support.mutants import changed, oracles
 
 DEMONSTRATIONS = 8
 LIMIT_MS = 3.0

@@ -21,8 +21,6 @@ from typing import Any
 
 import torch
 
-from benchmarks.per_element import PerElement
-from benchmarks.truth import close
 from step_runtime.execution.applier import Applier, Data
 from step_runtime.execution.invocation import computing_in
 from step_runtime.language.parser import evaluate, read
@@ -32,6 +30,8 @@ from step_runtime.tasks.task import Task, loads_task, task_name
 from step_runtime.verification.check import infer_types
 from step_runtime.verification.instance import TaskInstance
 from step_runtime.verification.simulate import simulate
+from tests.support.per_element import PerElement
+from tests.support.truth import close
 
 DATA = Path(__file__).parent.parent / "data"
 FOLDS = (1, 2, 4, 8, 16)

@@ -44,8 +44,8 @@ def answer(body: dict[str, Any], index: int) -> str:
 
 def write_oracles(path: Path) -> int:
     """Writes what `answer` reads; the number of tasks."""
-    from benchmarks.mutants import oracles
     from signatures import render_task
+    from tests.support.mutants import oracles
 
     pairs = {render_task(task): text for task, text in oracles()}
     path.write_text(json.dumps(pairs), encoding="utf-8")

@@ -23,13 +23,13 @@ from random import Random
 from statistics import geometric_mean
 from typing import Any
 
-from benchmarks.mutants import changed, oracles
 from pipeline.base.machine import cores
 from pipeline.verification.worker import verification_pool
 from signatures import render_task
 from step_runtime.codegen import generate_test
 from step_runtime.tasks.task import Task, loads_task
 from step_runtime.verification.verify import Verdict, Verifier
+from tests.support.mutants import changed, oracles
 
 SAMPLES = 64
 DISTINCT = 8

@@ -28,10 +28,10 @@ for name in ("http_proxy", "https_proxy", "all_proxy"):
 # A shell's background job inherits that Ctrl-C is ignored, and tests of interrupts would have none.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Examples that are made slowly tell of a busy machine, not of a fault.
-settings.register_profile(
-    "repeatable", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
-)
+# Slowly generated examples mean a busy machine, not a fault.
+PATIENT = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("repeatable", derandomize=True, **PATIENT)
+settings.register_profile("fresh", **PATIENT)  # for --hypothesis-profile: other examples in each run
 settings.load_profile("repeatable")
 
 

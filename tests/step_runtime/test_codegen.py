@@ -14,11 +14,11 @@ from types import ModuleType
 import pytest
 import torch
 
-from benchmarks.edits import mutants
 from step_runtime import Verifier, load_task, loads_task
 from step_runtime.codegen import generate_test
 from step_runtime.language.parser import parse
 from step_runtime.tasks.scope import static_scope
+from tests.support.edits import mutants
 from tests.support.paths import PROJECT
 
 DATA = PROJECT / "data"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from benchmarks.random_programs import Case, random_case
+from tests.support.random_programs import Case, random_case
 
 
 def cases() -> st.SearchStrategy[Case]:

@@ -74,7 +74,7 @@ def test_a_first_command_that_is_killed_leaves_no_store_half_made(fresh: Path) -
         import time
         from sqlalchemy import event
         from sqlalchemy.engine import Engine
-        from pipeline import store
+        from pipeline.record import store
 
         made = []
 
@@ -149,7 +149,7 @@ def test_what_a_killed_run_left_is_uploaded_by_one_of_two_commands(store_folder:
     code = f"""
         import time
         from mlflow import MlflowClient
-        from pipeline import store
+        from pipeline.record import store
         original = MlflowClient.log_artifacts
 
         def log_artifacts(*args, **kwargs):
@@ -207,7 +207,8 @@ def test_after_a_store_has_failed_for_good_nothing_is_waited_for(monkeypatch: py
 
 def test_the_environment_has_the_last_word_on_mlflow_s_settings(store_folder: Path) -> None:
     """Nothing of MLflow's goes to stdout, a command's own; what a person has set stays."""
-    code = "from pipeline import store; import os; store.open_store(); print(os.environ['MLFLOW_HTTP_REQUEST_TIMEOUT'])"
+    code = "import os; from pipeline.record import store; store.open_store()"
+    code += "; print(os.environ['MLFLOW_HTTP_REQUEST_TIMEOUT'])"
     words = [sys.executable, "-c", code]
     env = {**os.environ, "MLFLOW_HTTP_REQUEST_TIMEOUT": "7"}
     done = subprocess.run(words, cwd=PROJECT, env=env, check=True, capture_output=True, text=True)

@@ -17,7 +17,6 @@ import sympy
 import torch
 from torch import Tensor
 
-from benchmarks.per_element import PerElement
 from step_runtime.base.errors import RunError, TaskCodeError
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import Buffer, DType, Multihot, Scalar, STuple, components_of, layout
@@ -31,6 +30,7 @@ from step_runtime.verification.check import infer_types
 from step_runtime.verification.instance import instances
 from step_runtime.verification.simulate import simulate
 from tests.support.paths import PROJECT
+from tests.support.per_element import PerElement
 
 DATA = PROJECT / "data"
 F = Scalar("float")

@@ -6,13 +6,13 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.aliases import aliased
-from benchmarks.edits import mutants
-from benchmarks.mutants import Judged, changed, judged, oracles, table
-from benchmarks.truth import Truth, run_text
 from step_runtime.language.parser import parse
 from step_runtime.verification.check import check_affine
 from step_runtime.verification.instance import instances
+from tests.support.aliases import aliased
+from tests.support.edits import mutants
+from tests.support.mutants import Judged, changed, judged, oracles, table
+from tests.support.truth import Truth, run_text
 
 ORACLES = {task.name: (task, text) for task, text in oracles()}
 

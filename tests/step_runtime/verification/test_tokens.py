@@ -17,9 +17,6 @@ import torch
 from hypothesis import given, settings
 from torch import Tensor
 
-from benchmarks.random_programs import Case, random_case
-from benchmarks.tokens import compare, disagreement
-from benchmarks.truth import computes
 from step_runtime import primitives as p
 from step_runtime.base.errors import RunError
 from step_runtime.base.functions import Fn
@@ -30,9 +27,12 @@ from step_runtime.program.graph import Node, Program
 from step_runtime.verification.check import infer_types
 from step_runtime.verification.instance import instances
 from step_runtime.verification.loading import load_task
+from tests.support.agreement import compare, disagreement
 from tests.support.paths import PROJECT
+from tests.support.random_programs import Case, random_case
 from tests.support.strategies import cases
 from tests.support.tokens import Stop, Tokens, Value, decode, encode, join, render, run_tokens, split, trace_tokens
+from tests.support.truth import computes
 
 ROOT = PROJECT
 TASKS = sorted((ROOT / "data" / "tasks").glob("*/*.yaml"))

@@ -15,8 +15,6 @@ from random import Random
 
 import sympy
 
-from benchmarks.random_functions import random_fold, random_plain
-from benchmarks.random_types import Draws
 from step_runtime import primitives as p
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
@@ -24,6 +22,8 @@ from step_runtime.base.shapes import Dim, evaluate
 from step_runtime.base.types import Buffer, DType, Multihot, StreamType, STuple, components_of, layout
 from step_runtime.program.graph import Node, Program
 from step_runtime.tasks.scope import Scope
+from tests.support.random_functions import random_fold, random_plain
+from tests.support.random_types import Draws
 from tests.support.tokens import Value
 
 MOST_VALUES = 64

@@ -2,8 +2,8 @@
 
 The text runs as Python, on streams that only note who consumes them: Python itself tells what aliases, rebinding
 and comprehensions mean. What it noted is the graph, which is then run on tokens at many sizes and seeds. Types are
-those that the check infers; the run on tokens holds every stream to them. Only texts that the benchmarks made
-themselves come here.
+those that the check infers; the run on tokens holds every stream to them. Only texts made by `edits` and `aliases`
+come here.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def run_text(text: str, scope: Scope) -> tuple[Program, Counter[int]]:
     sizes = {f"{name}_value": size for name, size in scope.sizes.items()}
     names: dict[str, Any] = {"step": notes, **scope.lists, **scope.fns, **scope.dims, **sizes}
     body = f"def body({', '.join(streams)}):\n" + "".join(f" {line}\n" for line in text.splitlines())
-    # The benchmarks wrote this text; what others write is parsed and never comes here.
+    # `edits` or `aliases` wrote this text; what others write is parsed and never comes here.
     exec(body, names)
     returned = tuple(_flat(names["body"](*streams.values())))
     return Program(tuple(scope.inputs), tuple(notes.nodes), returned), notes.uses

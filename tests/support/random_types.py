@@ -7,9 +7,9 @@ from random import Random
 import sympy
 import torch
 
-from benchmarks.random_functions import FLOAT
 from step_runtime.base.shapes import Dim, torch_shape
 from step_runtime.base.types import Buffer, DType, Element, Multihot, Scalar, StreamType, STuple, components_of, layout
+from tests.support.random_functions import FLOAT
 from tests.support.tokens import Value
 
 
