@@ -154,13 +154,14 @@ def _order(bits: torch.Tensor, counts: list[int]) -> torch.Tensor:
 
 
 def _check_count(number: int, chosen: int, held: int) -> None:
-    if held != chosen:
-        raise RunError(
-            "merge-count",
-            f"Merge: stream {number} {'runs short' if held < chosen else 'has slices left at the end'}",
-            [f"the index chooses it {counted(chosen, 'time')}; it holds {counted(held, 'slice')}"],
-            hint="Merge with the index that its streams were partitioned by",
-        )
+    for wrong, problem in ((held < chosen, "runs short"), (held > chosen, "has slices left at the end")):
+        if wrong:
+            raise RunError(
+                "merge-count",
+                f"Merge: stream {number} {problem}",
+                [f"the index chooses it {counted(chosen, 'time')}; it holds {counted(held, 'slice')}"],
+                hint="Merge with the index that its streams were partitioned by",
+            )
 
 
 def _check_index(index: StreamType, count: int, who: str, sizes: Sizes) -> None:

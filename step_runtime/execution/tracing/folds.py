@@ -164,11 +164,8 @@ class Fold:
 
     def _scaled(self, node: Node) -> Scaled | None:
         """The factors of a product, one of which has one number to a step; None for anything else."""
-        layouts = [self._tape.layouts.get(arg) for arg in node.args if isinstance(arg, Var)]
-        if node.op is not MUL or len(layouts) != 2 or None in layouts:
-            return None
-        counts = [layout.numel() for layout in layouts if layout is not None]
-        if min(counts) > 1 or max(counts) == 1:
+        counts = [self._tape.layouts[arg].numel() for arg in node.args if arg in self._tape.layouts]
+        if node.op is not MUL or len(counts) != 2 or min(counts) > 1 or max(counts) == 1:
             return None
         return Scaled(*(node.args if counts[0] == 1 else node.args[::-1]))
 
