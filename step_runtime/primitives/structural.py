@@ -12,7 +12,7 @@ from step_runtime.base.errors import RuleError, RunError
 from step_runtime.base.shapes import Dim, Sizes, as_dim, check_positive, evaluate, format_dim, try_evaluate
 from step_runtime.base.types import Buffer, StreamType, STuple
 from step_runtime.execution.applier import StreamData
-from step_runtime.primitives.primitive import Frame, Operand, Primitive, Rules, dim_list, whole
+from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, dim_list, whole
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Promote(Primitive):
     """Inserts a dim of 1 at index `b`, where `0 <= b <= rank + 1`."""
 
     b: int
+    reshapes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Holds `b` to an int."""
@@ -49,6 +50,7 @@ class Flatten(Primitive):
     """Merges each dim in `L` (consecutive indices within `1..rank`) into its inner neighbour."""
 
     L: tuple[int, ...]
+    reshapes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Holds `L` to consecutive ints."""
@@ -86,6 +88,7 @@ class Reshape(Primitive):
 
     L: tuple[int, ...]
     S: Dim
+    may_fail: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Holds `L` to distinct ints and `S` to a dim."""
@@ -140,6 +143,7 @@ class Repeat(Primitive):
     """Emits each element `n` times: a new innermost dim. `RepeatLast` is another name for it."""
 
     n: Dim
+    reshapes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Holds `n` to a dim."""
@@ -165,6 +169,8 @@ class RepeatRef(Primitive):
     """Emits each element of the first stream as often as the second's innermost dim says; consumes both."""
 
     arity: ClassVar[int] = 2
+    argument: ClassVar[str] = "(E0, E1)"
+    reshapes: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """The data's type at the reference's shape."""
@@ -239,6 +245,9 @@ class Streamify(Primitive):
 class Copy(Primitive):
     """Two streams from one, as every stream may be consumed only once."""
 
+    kind: ClassVar[Kind] = "copy"
+    transparent: ClassVar[bool] = True
+
     def output_count(self, sizes: Sizes) -> int | None:
         """Two."""
         return 2
@@ -255,6 +264,8 @@ class Copy(Primitive):
 @dataclass(frozen=True)
 class Identity(Primitive):
     """The same stream."""
+
+    transparent: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """The same type."""
