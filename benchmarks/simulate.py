@@ -28,7 +28,8 @@ from step_runtime.execution.invocation import computing_in
 from step_runtime.language.parser import evaluate, read
 from step_runtime.program.limits import Limits, check_size
 from step_runtime.tasks import snippets
-from step_runtime.tasks.task import Task, loads_task, task_name
+from step_runtime.tasks.reader import loads_task, task_name
+from step_runtime.tasks.task import Task
 from step_runtime.verification.check import infer_types
 from step_runtime.verification.instance import TaskInstance
 from step_runtime.verification.simulate import simulate

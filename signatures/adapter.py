@@ -6,6 +6,7 @@ demonstration, and the inputs. All but the demonstrations and the inputs is the 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,15 +17,13 @@ from pydantic.fields import FieldInfo
 
 from signatures.bare import FORM, SCRIPT, render_script
 from signatures.extract import ANSWERS, extract_program, sections
-from signatures.memo import by_identity
 from step_runtime.tasks import yaml_format
-from step_runtime.tasks.task import Task, dump_task
+from step_runtime.tasks.task import Task
 
 
-@by_identity
 def render_task(task: Task) -> str:
     """A task as prompts show it: YAML, without its solution."""
-    return dump_task(task.without_impl()).rstrip()
+    return task.statement.rstrip()
 
 
 class YAMLAdapter(dspy.ChatAdapter):
@@ -39,7 +38,7 @@ class YAMLAdapter(dspy.ChatAdapter):
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """The instructions as they are, then the fields."""
-        return _system_message(signature)
+        return _system_message(signature)  # type: ignore[arg-type] # DSPy ships no types.
 
     def format_user_message_content(
         self,
@@ -70,7 +69,7 @@ class YAMLAdapter(dspy.ChatAdapter):
         return others | {name: extract_program(completion) for name in programs}
 
 
-@by_identity
+@functools.cache
 def _system_message(signature: type[dspy.Signature]) -> str:
     # DSPy cleans the instructions at every look at them, which takes longer than all else in a request.
     adapter = YAMLAdapter()

@@ -6,12 +6,12 @@ the same for all tasks: they stand in the proposer's base prompt, once.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import dspy
 
-from signatures.memo import by_identity
 from signatures.prompts import BasePrompt, GuardianPrompt, ProposerPrompt, Strict
 from step_runtime.codegen import generate_prompt, prompt_tests
 
@@ -40,7 +40,7 @@ def without_ir(signature: type[dspy.Signature]) -> type[dspy.Signature]:
     return bare
 
 
-@by_identity
+@functools.lru_cache(maxsize=1024)
 def render_script(task: Task) -> str:
     """A task as such prompts show it: its script, without its solution."""
     return generate_prompt(task)

@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks import yaml_format
-from step_runtime.tasks.task import Task, task_of
+from step_runtime.tasks.reader import task_of
+from step_runtime.tasks.task import SolvedTask, Task
 
 Location = tuple[str | int, ...]
 M = TypeVar("M", bound=BaseModel)
@@ -34,10 +35,14 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Solved(Task):
-    """A task with its program."""
+class SolvedExample(Task):
+    """A task with its program, as a prompt's file holds it."""
 
     impl: str
+
+    def solved(self) -> SolvedTask:
+        """The task and the program apart."""
+        return SolvedTask(Task.model_validate(self.model_dump(by_alias=True, exclude={"impl"})), self.impl)
 
 
 class Correction(Task):
@@ -53,7 +58,7 @@ class Reference(Strict):
 
     name: str
     desc: str
-    examples: list[Solved]
+    examples: list[SolvedExample]
 
 
 class BasePrompt(Strict, ABC):
@@ -73,7 +78,7 @@ class ProposerPrompt(BasePrompt):
     primitives: list[Reference]
     patterns: list[Reference]
 
-    def located_examples(self) -> Iterator[tuple[Location, Solved]]:
+    def located_examples(self) -> Iterator[tuple[Location, SolvedExample]]:
         """Every example with its place in the file."""
         for key, references in (("primitives", self.primitives), ("patterns", self.patterns)):
             for index, reference in enumerate(references):

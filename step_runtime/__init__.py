@@ -16,7 +16,8 @@ from step_runtime.base.types import Buffer, Multihot, Scalar, STuple
 from step_runtime.primitives import registry
 from step_runtime.primitives.registry import *  # noqa: F403
 from step_runtime.program.limits import Limits
-from step_runtime.tasks.task import Task, dump_task, loads_task
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import Task, dump_task
 from step_runtime.verification.loading import load_task
 from step_runtime.verification.verify import Verdict, Verifier, verify
 

@@ -119,7 +119,7 @@ def _verifier(name: str, content: str, dtype: str) -> Verifier:
     """One verifier a task and process, as its functions are compiled and its references computed once."""
     import torch
 
-    from step_runtime.tasks.task import loads_task
+    from step_runtime.tasks.reader import loads_task
     from step_runtime.verification.verify import Verifier
 
     digest = hashlib.sha256(f"{name}\n{content}".encode("utf-8", "surrogatepass")).hexdigest()[:16]

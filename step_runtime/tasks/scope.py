@@ -70,8 +70,8 @@ def make_scope(
 ) -> Scope:
     """The scope of a task with these functions, sizes and lists; a symbol without a size is no dim in it."""
     return Scope(
-        inputs={spec.name: task.stream_type(spec) for spec in task.inputs},
-        outputs=tuple(task.stream_type(spec) for spec in task.outputs),
+        inputs={spec.name: type_ for spec, type_ in zip(task.inputs, task.input_types, strict=True)},
+        outputs=task.output_types,
         fns=fns,
         dims={name: symbol for name, symbol in task.symbols().items() if name in sizes},
         sizes=sizes,
@@ -82,7 +82,7 @@ def make_scope(
 def declared(task: Task, index: int) -> DeclaredFn:
     """The task's function number `index`, by its declaration alone."""
     spec = task.fns[index]
-    return DeclaredFn(spec.func_name, spec.name, task.fn_types(spec), stateful=spec.init is not None)
+    return DeclaredFn(spec.func_name, spec.name, task.fn_types[index], stateful=spec.init is not None)
 
 
 def _literal_size(value: ast.expr, sizes: Mapping[str, int]) -> int | None:

@@ -6,17 +6,15 @@ import ast
 import keyword
 import textwrap
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from step_runtime.base.errors import RuleError, counted, show
 from step_runtime.base.shapes import DEFAULT_SIZES, LARGEST_DIM, Dim
 from step_runtime.base.syntax import BUILTINS, parse_python
 from step_runtime.base.types import DType, Multihot, components_of, parse_dim, parse_dtype
 from step_runtime.tasks.snippets import compile_block, compile_function, compile_value
+from step_runtime.tasks.task import DTypeText, FnSpec, OutputSpec, Task, TensorSpec
 from step_runtime.tasks.yaml_format import Location
-
-if TYPE_CHECKING:
-    from step_runtime.tasks.task import DTypeText, FnSpec, OutputSpec, Task, TensorSpec
 
 Problem: TypeAlias = tuple[Location, str]
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from step_runtime.base.errors import RuleError, TaskCodeError, TaskError, show, tell
 from step_runtime.base.functions import DeclaredFn, Fn
 from step_runtime.base.shapes import LARGEST_DIM, evaluate, format_sizes, torch_shape
-from step_runtime.base.types import Multihot, components_of
+from step_runtime.base.types import DType, Multihot, StreamType, components_of
 from step_runtime.execution.invocation import Data, Watch, computing_in, element_layout, not_plain
 from step_runtime.program.limits import Limits
 from step_runtime.tasks import snippets
@@ -28,8 +28,10 @@ from step_runtime.tasks.yaml_format import Location, format_location
 class TaskFn(DeclaredFn):
     """A task's function with its author's code."""
 
-    def __init__(self, task: Task, spec: FnSpec, namespace: snippets.Namespace, *, widen: bool) -> None:
-        super().__init__(spec.func_name, spec.name, task.fn_types(spec), stateful=spec.init is not None)
+    def __init__(
+        self, spec: FnSpec, dtypes: tuple[DType, DType], namespace: snippets.Namespace, *, widen: bool
+    ) -> None:
+        super().__init__(spec.func_name, spec.name, dtypes, stateful=spec.init is not None)
         self._init = spec.init or []
         self._namespace = namespace
         parameters = ("state", "input") if self.stateful else ("input",)
@@ -77,15 +79,18 @@ class TaskInstance:
         self._drawn: dict[int, dict[str, Data]] = {}
         self._namespace = self._base_namespace(sizes)
         self.fns: dict[str, Fn] = {}
-        for spec in task.fns:
-            self.fns[spec.func_name] = TaskFn(task, spec, self._namespace, widen=self._widen)
+        for spec, dtypes in zip(task.fns, task.fn_types, strict=True):
+            self.fns[spec.func_name] = TaskFn(spec, dtypes, self._namespace, widen=self._widen)
         self._namespace.update(self.fns)
         self._run_global()
         self.sizes = self._settled_sizes(sizes)
         self._check_dims(sizes)
-        for key, specs in (("inputs", task.inputs), ("parameters", task.parameters)):
-            for index, tensor in enumerate(specs):
-                self._check_ones(tensor, (key, index))
+        for key, specs, types in (
+            ("inputs", task.inputs, task.input_types),
+            ("parameters", task.parameters, task.parameter_types),
+        ):
+            for index, (tensor, stream) in enumerate(zip(specs, types, strict=True)):
+                self._check_ones(tensor, stream.dtype, (key, index))
 
     def _base_namespace(self, sizes: Mapping[str, int]) -> snippets.Namespace:
         import step_runtime
@@ -177,9 +182,8 @@ class TaskInstance:
             return ("global",)
         return ("sizes", largest) if largest in self.task.sizes else dim.location
 
-    def _check_ones(self, spec: TensorSpec, location: Location) -> None:
+    def _check_ones(self, spec: TensorSpec, dtype: DType, location: Location) -> None:
         """Holds the least ones that a Multihot input is to have to its length; `max` beyond it is as good as none."""
-        dtype = self.task.stream_type(spec).dtype
         if not isinstance(dtype, Multihot):
             return
         length = evaluate(dtype.length, self.sizes)
@@ -204,7 +208,9 @@ class TaskInstance:
         if seed not in self._drawn:
             generator = torch.Generator().manual_seed(seed)
             specs = (*self.task.inputs, *self.task.parameters)
-            self._drawn[seed] = {spec.name: self._tensors(spec, generator) for spec in specs}
+            types = (*self.task.input_types, *self.task.parameter_types)
+            typed = zip(specs, types, strict=True)
+            self._drawn[seed] = {spec.name: self._tensors(spec, stream, generator) for spec, stream in typed}
         data = self._drawn[seed]
         seen: dict[str, Any] = self._namespace["input_data"]
         seen.clear()
@@ -212,8 +218,7 @@ class TaskInstance:
         seen.update({name: parts[0].clone() for name, parts in data.items()})
         return {spec.name: tuple(part.clone() for part in data[spec.name]) for spec in self.task.inputs}
 
-    def _tensors(self, spec: TensorSpec, generator: torch.Generator) -> Data:
-        stream = self.task.stream_type(spec)
+    def _tensors(self, spec: TensorSpec, stream: StreamType, generator: torch.Generator) -> Data:
         outer = torch_shape(stream.shape, self.sizes)
         return tuple(
             self._multihots((*outer, *element_layout(element, self.sizes)), spec, generator)
@@ -246,8 +251,7 @@ class TaskInstance:
         namespace = dict(self._namespace)
         namespace["input_data"] = {name: value.clone() for name, value in self._namespace["input_data"].items()}
         outputs = []
-        for number, spec in enumerate(self.task.outputs):
-            stream = self.task.stream_type(spec)
+        for number, (spec, stream) in enumerate(zip(self.task.outputs, self.task.output_types, strict=True)):
             outer = torch_shape(stream.shape, self.sizes)
             parts = []
             for index, element in enumerate(components_of(stream.dtype)):

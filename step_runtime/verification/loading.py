@@ -13,7 +13,8 @@ from step_runtime.base.errors import TaskError
 from step_runtime.base.shapes import format_sizes
 from step_runtime.execution.invocation import Data, Watch
 from step_runtime.tasks import yaml_format
-from step_runtime.tasks.task import Task, declared_shapes, loads_task, task_name, task_text
+from step_runtime.tasks.reader import loads_task, task_name, task_text
+from step_runtime.tasks.task import Task, declared_shapes
 from step_runtime.verification.compare import close
 from step_runtime.verification.instance import TaskInstance, instances
 

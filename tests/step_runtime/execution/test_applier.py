@@ -26,7 +26,8 @@ from step_runtime.execution.modes import Traced
 from step_runtime.execution.tracing import Untraceable, trace
 from step_runtime.language.parser import evaluate, read
 from step_runtime.program.limits import Limits
-from step_runtime.tasks.task import Task, loads_task, task_name
+from step_runtime.tasks.reader import loads_task, task_name
+from step_runtime.tasks.task import Task
 from step_runtime.verification.check import infer_types
 from step_runtime.verification.instance import instances
 from step_runtime.verification.simulate import simulate

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from step_runtime.tasks.task import Task, loads_task
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import Task
 from step_runtime.verification.verify import Verdict, Verifier, refused_memory
 from tests.support.scripted_answers import RIGHT, TASK, WRONG
 
