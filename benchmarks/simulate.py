@@ -24,7 +24,7 @@ import torch
 from benchmarks.per_element import PerElement
 from benchmarks.truth import close
 from step_runtime.execution.applier import Applier, Data
-from step_runtime.execution.invocation import computing_in
+from step_runtime.execution.invocation import default_dtype
 from step_runtime.language.parser import evaluate, read
 from step_runtime.program.limits import Limits, check_size
 from step_runtime.tasks import snippets
@@ -63,7 +63,7 @@ class Place:
         first = task.size_sets()[0]
         sizes = {name: size if name == "E" else size * fold for name, size in first.items()}
         self.instance = TaskInstance(task, sizes)
-        self.inputs = self.instance.draw(0)
+        self.inputs = self.instance.sample_inputs(0)
         text = (DATA / "oracles" / f"{task.name}.step").read_text(encoding="utf-8")
         limits, scope = Limits(), self.instance.scope
         self.program, found = evaluate(read(text, limits), scope, limits)
@@ -192,7 +192,7 @@ def main(arguments: list[str] | None = None) -> int:
     paths = sorted((DATA / "tasks").glob("*/*.yaml"))
     tasks = [loads_task(path.read_text(encoding="utf-8"), task_name(path)) for path in paths]
     rows = []
-    with computing_in(torch.float64):
+    with default_dtype(torch.float64):
         for task in tasks:
             if fnmatch(task.name, options.tasks):
                 places = (Place(task, fold) for fold in options.folds)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from step_runtime.base.errors import RunError
-from step_runtime.execution.invocation import computing_in
+from step_runtime.execution.invocation import default_dtype
 from step_runtime.primitives import PRIMITIVES, Primitive
 from step_runtime.program.graph import Node, Program
 from step_runtime.tasks.scope import Scope
@@ -45,7 +45,7 @@ def close(found: Tensor, right: Tensor) -> bool:
 
 def computes(program: Program, types: Types, place: TaskInstance, data: Inputs, reference: Sequence[Value]) -> bool:
     """Whether a run on tokens gives the reference outputs for the data that `place` drew last."""
-    with computing_in(torch.float64):
+    with default_dtype(torch.float64):
         try:
             outputs = run_tokens(program, types, data, place.sizes)
         except RunError:
@@ -172,7 +172,7 @@ class Truth:
         return self._known[key]
 
     def _computes_at(self, program: Program, types: Types, place: TaskInstance, seed: int) -> bool:
-        data = place.draw(seed)
+        data = place.sample_inputs(seed)
         if (id(place), seed) not in self._references:
             self._references[id(place), seed] = place.reference()
         return computes(program, types, place, data, self._references[id(place), seed])

@@ -1,4 +1,4 @@
-"""Between signatures and chat messages: values go out as YAML, programs come in however they are wrapped.
+"""Between signatures and chat messages: values go out as YAML, programs come in, whatever surrounds them.
 
 A request is a system message (the instructions, then the fields and how they are marked), a pair of messages for each
 demonstration, and the inputs. All but the demonstrations and the inputs is the same in every request of a predictor.
@@ -29,7 +29,7 @@ def render_task(task: Task) -> str:
 class YAMLAdapter(dspy.ChatAdapter):
     """Writes structured inputs as YAML, and finds the program in any answer that holds one.
 
-    An answer without a program is not asked for again: its text becomes the program, for the verifier to refuse.
+    An answer without a program is not requested again: its text becomes the program, which the verifier refuses.
     Signatures that ask for no program are parsed as `dspy.ChatAdapter` does.
     """
 
@@ -58,7 +58,7 @@ class YAMLAdapter(dspy.ChatAdapter):
         """The answer's fields.
 
         Raises:
-            AdapterParseError: the signature asks for no program, and a field is missing or of another type.
+            AdapterParseError: The signature asks for no program, and a field is missing or of another type.
         """
         programs = [name for name in signature.output_fields if name in ANSWERS]
         if not programs:
@@ -71,14 +71,14 @@ class YAMLAdapter(dspy.ChatAdapter):
 
 @functools.cache
 def _system_message(signature: type[dspy.Signature]) -> str:
-    # DSPy cleans the instructions at every look at them, which takes longer than all else in a request.
+    # DSPy cleans the instructions whenever they are read, which takes longer than everything else in a request.
     adapter = YAMLAdapter()
     fields = adapter.format_field_description(signature)
     return f"{signature.instructions}\n\n{fields}\n{adapter.format_field_structure(signature)}"
 
 
 def _rendered(value: Any, field: FieldInfo) -> Any:
-    """Structured values as YAML, or as the field asks; text, and what else DSPy knows how to write, as it is."""
+    """Structured values as YAML, or as the field asks; text, and other values that DSPy can write, unchanged."""
     if field.annotation is Task and isinstance(value, Mapping):
         # Demonstrations that were kept as JSON.
         value = Task.model_validate(value)

@@ -1,4 +1,4 @@
-"""Prompts without the structural IR (paper, Section 6.2): what YAML says elsewhere is said by Python scripts here.
+"""Prompts without the structural IR (paper, Section 6.2): Python scripts in the place of YAML.
 
 A script is the one that the code generator writes (paper, Figure 19), its `body` left open. The tests it ends with are
 the same for all tasks: they stand in the proposer's base prompt, once.
@@ -24,7 +24,7 @@ _DESC = "the operator as a test script, whose `body` is the program"
 
 
 class BareWords(Strict):
-    """What the proposer is told without the structural IR, where its own words would name keys of the IR.
+    """The proposer's instructions without the structural IR, where those of its prompt name keys of the IR.
 
     `closing` introduces the tests that every script ends with.
     """

@@ -59,7 +59,7 @@ class Map(Primitive):
     zips: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Holds `fn` to a function without state."""
+        """Checks that `fn` is a function without state."""
         function(self.fn, "Map", stateful=False)
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
@@ -79,14 +79,14 @@ class Map(Primitive):
 
 @dataclass(frozen=True)
 class _Fold(Primitive):
-    """What Accum and Scan share: `fn` folds the `b` inner dims from its initial state, innermost fastest."""
+    """The base of Accum and Scan: `fn` folds the `b` inner dims from its initial state, innermost fastest."""
 
     fn: Fn
     b: int
     kind: ClassVar[Kind] = "compute"
 
     def __post_init__(self) -> None:
-        """Holds `fn` to a function with state and `b` to an int."""
+        """Checks that `fn` is a function with state and `b` an int."""
         function(self.fn, self.name, stateful=True)
         object.__setattr__(self, "b", whole(self.b, self.name, "b"))
 

@@ -31,7 +31,7 @@ class Operand(NamedTuple):
 
 @dataclass
 class Rules:
-    """What a rule may look up: the sizes, and fresh names for dims that only the data decides."""
+    """What a type rule may use: the sizes, and fresh names for dims that only the data decides."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     counter: Iterator[int] = field(default_factory=itertools.count)
@@ -227,7 +227,7 @@ def _field_names(cls: type[Primitive]) -> tuple[str, ...]:
 
 
 def check_input(fn: Fn, found: Any, who: str) -> None:
-    """Holds a function's declared input to the stream's element type.
+    """Checks that a function's declared input is the stream's element type.
 
     Raises:
         RuleError: They differ.

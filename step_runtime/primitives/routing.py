@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from step_runtime.base.errors import RuleError, RunError, counted
+from step_runtime.base.errors import RuleError, RunError, quantity
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim, Sizes, as_dim, check_positive, format_dim, try_evaluate, upper_bound
 from step_runtime.base.types import Multihot, StreamType
@@ -29,7 +29,7 @@ class Partition(Primitive):
     lists_results: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Holds `N` to a dim."""
+        """Checks that `N` is a dim."""
         object.__setattr__(self, "N", as_dim(self.N))
 
     def output_count(self, sizes: Sizes) -> int | None:
@@ -87,7 +87,7 @@ class Merge(Primitive):
     may_fail: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Holds `fn` to a function with state."""
+        """Checks that `fn` is a function with state."""
         function(self.fn, "Merge", stateful=True)
 
     def operands(self, argument: Any, is_stream: Callable[[Any], bool]) -> tuple[Any, ...]:
@@ -175,7 +175,7 @@ def _check_count(number: int, chosen: int, held: int) -> None:
             raise RunError(
                 "merge-count",
                 f"Merge: stream {number} {problem}",
-                [f"the index chooses it {counted(chosen, 'time')}; it holds {counted(held, 'slice')}"],
+                [f"the index chooses it {quantity(chosen, 'time')}; it holds {quantity(held, 'slice')}"],
                 hint="Merge with the index that its streams were partitioned by",
             )
 
@@ -192,7 +192,7 @@ def _check_index(index: StreamType, count: int, who: str, sizes: Sizes) -> None:
         raise RuleError(
             "index-length",
             f"{who} must equal the length of the index's Multihot",
-            [f"{counted(count, 'stream')}; {index.dtype} has {counted(length, 'bit')}"],
+            [f"{quantity(count, 'stream')}; {index.dtype} has {quantity(length, 'bit')}"],
             hint=f"there is one stream to each bit: {length}",
         )
 

@@ -23,7 +23,7 @@ class Promote(Primitive):
     reshapes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Holds `b` to an int."""
+        """Checks that `b` is an int."""
         object.__setattr__(self, "b", whole(self.b, self.name, "b"))
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
@@ -53,7 +53,7 @@ class Flatten(Primitive):
     reshapes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Holds `L` to consecutive ints."""
+        """Checks that `L` is a list of consecutive ints."""
         dims = dim_list(self.L, self.name)
         object.__setattr__(self, "L", dims)
         if not dims or dims != tuple(range(dims[0], dims[0] + len(dims))):
@@ -91,7 +91,7 @@ class Reshape(Primitive):
     may_fail: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Holds `L` to distinct ints and `S` to a dim."""
+        """Checks that `L` is a list of distinct ints and `S` a dim."""
         dims = dim_list(self.L, self.name)
         object.__setattr__(self, "L", dims)
         object.__setattr__(self, "S", as_dim(self.S))
@@ -126,7 +126,7 @@ class Reshape(Primitive):
         return as_dim(dim / self.S)
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
-        """A reshape; a dim that only the data decides is held to the rule here."""
+        """A reshape; for a dim that only the data decides, the rule is checked here."""
         stream, data = inputs[0]
         parts = evaluate(self.S, frame.sizes)
         shape: list[int] = []
@@ -146,7 +146,7 @@ class Repeat(Primitive):
     reshapes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Holds `n` to a dim."""
+        """Checks that `n` is a dim."""
         object.__setattr__(self, "n", as_dim(self.n))
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
@@ -196,7 +196,7 @@ class Bufferize(Primitive):
     a: int
 
     def __post_init__(self) -> None:
-        """Holds `a` to an int."""
+        """Checks that `a` is an int."""
         object.__setattr__(self, "a", whole(self.a, self.name, "a"))
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:

@@ -128,7 +128,7 @@ def same(found: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
 
 def way(applier: Applier) -> str:
     """The name of the only way that was found."""
-    (found,) = applier._ways.values()
+    (found,) = applier._modes.values()
     return type(found[0]).__name__
 
 
@@ -285,7 +285,7 @@ def test_a_traced_fold_gives_what_its_steps_give(name: str, shape: tuple[int, ..
         expected = step_by_step(fn, data, len(outer), b, scan=scan)
         same(applier.fold(fn, data, len(outer), b, SIZES, scan=scan), expected)
     assert way(applier) == "Traced"
-    ((found, _),) = applier._ways.values()
+    ((found, _),) = applier._modes.values()
     assert isinstance(found, Traced) and found._fold is not None
     assert (found._fold._stages is not None) == (name in AT_ONCE)
 
@@ -508,7 +508,7 @@ def test_what_no_batch_takes_is_right_and_spoils_no_stream(name: str) -> None:
         found = tuple(applier.map(fn, data, 2, SIZES))
         assert torch.equal(data[0], before)
         same(found, one_by_one(fn, data, 2))
-    assert way(applier) == ("Vmapped" if name == "writes into its input" else "Single")
+    assert way(applier) == ("Vmapped" if name == "writes into its input" else "Sequential")
 
 
 WRONG: dict[str, tuple[Callable[..., Any], str]] = {
@@ -557,9 +557,9 @@ def test_every_oracle_gives_what_loops_give_and_all_its_functions_are_traced(tas
     types, _ = infer_types(program, instance.scope)
     applier, loops = Applier(torch.float64), PerElement()
     for seed in (0, 1):
-        inputs = instance.draw(seed)
+        inputs = instance.sample_inputs(seed)
         found = simulate(program, types, inputs, instance.sizes, applier)
     expected = loops.simulate(program, types, inputs, instance.sizes)
     for one, other in zip(found, expected, strict=True):
         same(one, other)
-    assert {type(found[0]).__name__ for found in applier._ways.values()} == {"Traced"}
+    assert {type(found[0]).__name__ for found in applier._modes.values()} == {"Traced"}

@@ -12,7 +12,7 @@ import torch
 
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import Scalar, STuple
-from step_runtime.execution.modes import OneElement
+from step_runtime.execution.modes import ElementFunction
 from step_runtime.execution.tracing import Captures, Fold, folds, trace
 
 F = Scalar("float")
@@ -58,7 +58,7 @@ def test_every_state_is_computed_only_where_it_is_needed(
     monkeypatch.setattr(folds, "solve", recording)
     fn = _MaxAndSum(linked=linked)
     example = tuple(torch.tensor(0.0) for _ in range(3))
-    tape = trace(OneElement(fn, 2, {}, None, lambda: None), example, Captures(fn))
+    tape = trace(ElementFunction(fn, 2, {}, None, lambda: None), example, Captures(fn))
     data = torch.tensor([[3.0, 1.0, 4.0, 1.0, 5.0]])
     found = Fold(tape, 2).run([torch.zeros(1), torch.zeros(1)], [data], [], scan=scan, tick=lambda: None)
     assert asked == expected
