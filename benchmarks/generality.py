@@ -22,7 +22,8 @@ import torch
 
 from benchmarks.proposing import Desk, Judge, oracle, tasks_in
 from pipeline.lms.embedded import engine_named
-from step_runtime.tasks.task import Task, dump_task, loads_task
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import Task, dump_task
 
 _LETTERS = "bcdfghjkqvwxz"
 _FAMILY = re.compile(r"([A-Za-z]+_)\d\d")

@@ -22,11 +22,12 @@ from typing import Any
 import torch
 
 from step_runtime.execution.applier import Applier, Data
-from step_runtime.execution.invocation import computing_in
+from step_runtime.execution.invocation import default_dtype
 from step_runtime.language.parser import evaluate, read
 from step_runtime.program.limits import Limits, check_size
 from step_runtime.tasks import snippets
-from step_runtime.tasks.task import Task, loads_task, task_name
+from step_runtime.tasks.reader import loads_task, task_name
+from step_runtime.tasks.task import Task
 from step_runtime.verification.check import infer_types
 from step_runtime.verification.instance import TaskInstance
 from step_runtime.verification.simulate import simulate
@@ -62,7 +63,7 @@ class Place:
         first = task.size_sets()[0]
         sizes = {name: size if name == "E" else size * fold for name, size in first.items()}
         self.instance = TaskInstance(task, sizes)
-        self.inputs = self.instance.draw(0)
+        self.inputs = self.instance.sample_inputs(0)
         text = (DATA / "oracles" / f"{task.name}.step").read_text(encoding="utf-8")
         limits, scope = Limits(), self.instance.scope
         self.program, found = evaluate(read(text, limits), scope, limits)
@@ -191,7 +192,7 @@ def main(arguments: list[str] | None = None) -> int:
     paths = sorted((DATA / "tasks").glob("*/*.yaml"))
     tasks = [loads_task(path.read_text(encoding="utf-8"), task_name(path)) for path in paths]
     rows = []
-    with computing_in(torch.float64):
+    with default_dtype(torch.float64):
         for task in tasks:
             if fnmatch(task.name, options.tasks):
                 places = (Place(task, fold) for fold in options.folds)

@@ -27,7 +27,8 @@ from pipeline.base.machine import cores
 from pipeline.verification.worker import verification_pool
 from signatures import render_task
 from step_runtime.codegen import generate_test
-from step_runtime.tasks.task import Task, loads_task
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import Task
 from step_runtime.verification.verify import Verdict, Verifier
 from tests.support.mutants import changed, oracles
 

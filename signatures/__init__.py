@@ -7,7 +7,6 @@ from signatures.adapter import YAMLAdapter, render_task
 from signatures.bare import BareWords, compose_bare, render_script, without_ir
 from signatures.extract import ANSWERS, extract_program, holds_program
 from signatures.guard import Guard
-from signatures.memo import by_identity
 from signatures.prompts import (
     BasePrompt,
     GuardianPrompt,
@@ -34,7 +33,6 @@ __all__ = [
     "Refine",
     "RefinerPrompt",
     "YAMLAdapter",
-    "by_identity",
     "compose",
     "compose_bare",
     "digest",

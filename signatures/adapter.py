@@ -1,4 +1,4 @@
-"""Between signatures and chat messages: values go out as YAML, programs come in however they are wrapped.
+"""Between signatures and chat messages: values go out as YAML, programs come in, whatever surrounds them.
 
 A request is a system message (the instructions, then the fields and how they are marked), a pair of messages for each
 demonstration, and the inputs. All but the demonstrations and the inputs is the same in every request of a predictor.
@@ -6,6 +6,7 @@ demonstration, and the inputs. All but the demonstrations and the inputs is the 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,21 +17,19 @@ from pydantic.fields import FieldInfo
 
 from signatures.bare import FORM, SCRIPT, render_script
 from signatures.extract import ANSWERS, extract_program, sections
-from signatures.memo import by_identity
 from step_runtime.tasks import yaml_format
-from step_runtime.tasks.task import Task, dump_task
+from step_runtime.tasks.task import Task
 
 
-@by_identity
 def render_task(task: Task) -> str:
     """A task as prompts show it: YAML, without its solution."""
-    return dump_task(task.without_impl()).rstrip()
+    return task.statement.rstrip()
 
 
 class YAMLAdapter(dspy.ChatAdapter):
     """Writes structured inputs as YAML, and finds the program in any answer that holds one.
 
-    An answer without a program is not asked for again: its text becomes the program, for the verifier to refuse.
+    An answer without a program is not requested again: its text becomes the program, which the verifier refuses.
     Signatures that ask for no program are parsed as `dspy.ChatAdapter` does.
     """
 
@@ -39,7 +38,7 @@ class YAMLAdapter(dspy.ChatAdapter):
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """The instructions as they are, then the fields."""
-        return _system_message(signature)
+        return _system_message(signature)  # type: ignore[arg-type] # DSPy ships no types.
 
     def format_user_message_content(
         self,
@@ -59,7 +58,7 @@ class YAMLAdapter(dspy.ChatAdapter):
         """The answer's fields.
 
         Raises:
-            AdapterParseError: the signature asks for no program, and a field is missing or of another type.
+            AdapterParseError: The signature asks for no program, and a field is missing or of another type.
         """
         programs = [name for name in signature.output_fields if name in ANSWERS]
         if not programs:
@@ -70,16 +69,16 @@ class YAMLAdapter(dspy.ChatAdapter):
         return others | {name: extract_program(completion) for name in programs}
 
 
-@by_identity
+@functools.cache
 def _system_message(signature: type[dspy.Signature]) -> str:
-    # DSPy cleans the instructions at every look at them, which takes longer than all else in a request.
+    # DSPy cleans the instructions whenever they are read, which takes longer than everything else in a request.
     adapter = YAMLAdapter()
     fields = adapter.format_field_description(signature)
     return f"{signature.instructions}\n\n{fields}\n{adapter.format_field_structure(signature)}"
 
 
 def _rendered(value: Any, field: FieldInfo) -> Any:
-    """Structured values as YAML, or as the field asks; text, and what else DSPy knows how to write, as it is."""
+    """Structured values as YAML, or as the field asks; text, and other values that DSPy can write, unchanged."""
     if field.annotation is Task and isinstance(value, Mapping):
         # Demonstrations that were kept as JSON.
         value = Task.model_validate(value)

@@ -1,4 +1,4 @@
-"""Prompts without the structural IR (paper, Section 6.2): what YAML says elsewhere is said by Python scripts here.
+"""Prompts without the structural IR (paper, Section 6.2): Python scripts in the place of YAML.
 
 A script is the one that the code generator writes (paper, Figure 19), its `body` left open. The tests it ends with are
 the same for all tasks: they stand in the proposer's base prompt, once.
@@ -6,12 +6,12 @@ the same for all tasks: they stand in the proposer's base prompt, once.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import dspy
 
-from signatures.memo import by_identity
 from signatures.prompts import BasePrompt, GuardianPrompt, ProposerPrompt, Strict
 from step_runtime.codegen import generate_prompt, prompt_tests
 
@@ -24,7 +24,7 @@ _DESC = "the operator as a test script, whose `body` is the program"
 
 
 class BareWords(Strict):
-    """What the proposer is told without the structural IR, where its own words would name keys of the IR.
+    """The proposer's instructions without the structural IR, where those of its prompt name keys of the IR.
 
     `closing` introduces the tests that every script ends with.
     """
@@ -40,7 +40,7 @@ def without_ir(signature: type[dspy.Signature]) -> type[dspy.Signature]:
     return bare
 
 
-@by_identity
+@functools.lru_cache(maxsize=1024)
 def render_script(task: Task) -> str:
     """A task as such prompts show it: its script, without its solution."""
     return generate_prompt(task)

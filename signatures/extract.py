@@ -1,12 +1,12 @@
 """From an LM's answer to the program in it.
 
 Answers hold a program in many wrappings: field markers, tags, code fences, YAML or JSON under `impl`, a function,
-prose before, after and in between, a train of thought in front. Each wrapping has one function here, which gives what
-is inside of it, or the text as it was where it finds no program inside. They are applied from the outermost inwards.
+prose before, after and in between, reasoning in front. Each wrapping has one function here, which gives what
+is inside it, or the text unchanged where it finds no program inside. They are applied from the outermost inwards.
 
-- Nothing is judged: whether the program is right, or even parses, is the verifier's to say.
+- Nothing is judged: whether the program is right, or even parses, is left to the verifier.
 - The statements themselves are never edited; only what stands around and between them goes.
-- The later of two programs counts, as LMs correct themselves; one that returns goes before one that breaks off.
+- The later of two programs counts, as LMs correct themselves; one that returns goes before one that is cut off.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _tidy(text: str) -> str:
 
 
 def _after_thought(text: str) -> str:
-    """The answer without the train of thought, unless the only program stands in there."""
+    """The answer without the reasoning, unless the only program is in there."""
     ends = [match.end() for match in _THOUGHT_END.finditer(text)]
     if not ends:
         return text
@@ -163,7 +163,7 @@ def _value_at(key: re.Match[str], following: str) -> str:
         try:
             value, _ = json.JSONDecoder(strict=False).raw_decode(f"{rest}\n{following}")
         except (ValueError, RecursionError):
-            # It breaks off, or escapes what needs no escape.
+            # It is cut off, or escapes what needs no escape.
             value = re.sub(r"\"\s*[\]}]*\s*\Z", "", f"{rest[1:]}\n{following}").replace("\\n", "\n")
         value = "\n".join(map(str, value)) if isinstance(value, list) else str(value)
         return value if "\n" in value else value.replace("\\n", "\n")
@@ -238,7 +238,7 @@ def _last_program(lines: list[str]) -> tuple[int, int]:
     statements = [number for number, line in enumerate(lines) if _STATEMENT.match(line)]
     whole = [span for span in spans if any(span[0] <= number < span[1] for number in statements)]
     if not whole and statements:
-        # It breaks off before its return: nothing after its first statement is given up.
+        # It is cut off before its return: everything after its first statement is kept.
         return _first(lines, statements[0]), len(lines)
     start, stop = (whole or spans)[-1]
     return _first(lines, next((number for number in statements if start <= number < stop), stop - 1), start), stop

@@ -1,6 +1,6 @@
 """The base prompts of both agents (paper, Section 4.1): data in YAML, checked when read, composed into instructions.
 
-What an agent is told is the same text in every request, as providers cache what requests begin with.
+The instructions of an agent are the same text in every request, as providers cache what requests begin with.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks import yaml_format
-from step_runtime.tasks.task import Task, task_of
+from step_runtime.tasks.reader import task_of
+from step_runtime.tasks.task import SolvedTask, Task
 
 Location = tuple[str | int, ...]
 M = TypeVar("M", bound=BaseModel)
@@ -34,10 +35,14 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Solved(Task):
-    """A task with its program."""
+class SolvedExample(Task):
+    """A task with its program, as a prompt's file holds it."""
 
     impl: str
+
+    def solved(self) -> SolvedTask:
+        """The task and the program apart."""
+        return SolvedTask(Task.model_validate(self.model_dump(by_alias=True, exclude={"impl"})), self.impl)
 
 
 class Correction(Task):
@@ -53,11 +58,11 @@ class Reference(Strict):
 
     name: str
     desc: str
-    examples: list[Solved]
+    examples: list[SolvedExample]
 
 
 class BasePrompt(Strict, ABC):
-    """What an agent is told in every request, whatever the task."""
+    """The instructions of an agent in every request, for every task."""
 
     desc: str
 
@@ -73,7 +78,7 @@ class ProposerPrompt(BasePrompt):
     primitives: list[Reference]
     patterns: list[Reference]
 
-    def located_examples(self) -> Iterator[tuple[Location, Solved]]:
+    def located_examples(self) -> Iterator[tuple[Location, SolvedExample]]:
         """Every example with its place in the file."""
         for key, references in (("primitives", self.primitives), ("patterns", self.patterns)):
             for index, reference in enumerate(references):
@@ -93,7 +98,7 @@ class GuardianPrompt(BasePrompt):
 
 
 class RefinerPrompt(BasePrompt):
-    """How to repair; what a program is, the proposer's prompt tells before it."""
+    """How to repair; the proposer's prompt, which comes before it, says what a program is."""
 
     def located_examples(self) -> Iterator[tuple[Location, Task]]:
         """None."""
@@ -104,7 +109,7 @@ def read_yaml(model: type[M], path: Path) -> M:
     """The content of a YAML file.
 
     Raises:
-        PromptError: the file cannot be read, or holds something else.
+        PromptError: The file cannot be read, or holds something else.
     """
     return _read(model, path)[1]
 
@@ -113,7 +118,7 @@ def load_prompt(model: type[P], path: Path) -> P:
     """Reads the base prompt of an agent: `model` says whose.
 
     Raises:
-        PromptError: the file cannot be read, or is no such prompt.
+        PromptError: The file cannot be read, or does not hold such a prompt.
     """
     node, prompt = _read(model, path)
     try:
@@ -131,7 +136,9 @@ def _read(model: type[M], path: Path) -> tuple[yaml.Node | None, M]:
         node, content = yaml_format.load(path.read_text(encoding="utf-8"), str(path))
         return node, model.model_validate(content)
     except ValidationError as error:
-        raise PromptError("\n".join(_told(item, _places(path, node, item["loc"])) for item in error.errors())) from None
+        raise PromptError(
+            "\n".join(_message(item, _places(path, node, item["loc"])) for item in error.errors())
+        ) from None
     except TaskError as error:
         raise PromptError(str(error)) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -146,7 +153,7 @@ def compose(prompt: BasePrompt) -> str:
 
 
 def digest(instructions: str) -> str:
-    """A short digest that tells one prompt from another."""
+    """A short digest that identifies a prompt."""
     return hashlib.sha256(instructions.encode()).hexdigest()[:16]
 
 
@@ -165,6 +172,6 @@ def _places(path: Path, node: yaml.Node | None, prefix: Location) -> Callable[[L
     return place
 
 
-def _told(item: Any, place: Callable[[Location], str]) -> str:
+def _message(item: Any, place: Callable[[Location], str]) -> str:
     message = {"missing": "this key is missing", "extra_forbidden": "unknown key"}.get(item["type"], item["msg"])
     return f"{place(())}: {message[0].lower()}{message[1:]}"

@@ -8,7 +8,7 @@ from step_runtime.tasks.task import Task
 
 
 class Refine(dspy.Signature):
-    """Mend the program, or write another, so that it computes the task's outputs from its inputs."""
+    """Repair the program, or write another, so that it computes the task's outputs from its inputs."""
 
     task: Task = dspy.InputField(desc="the operator: its inputs, the functions on offer, its outputs in PyTorch; YAML")
     input_impl: str = dspy.InputField(desc="a program for the task that is wrong")

@@ -13,66 +13,37 @@ from step_runtime.base.errors import Diagnostic, RuleError, RunError, Span, Step
 from step_runtime.base.functions import Fn
 from step_runtime.base.stream import Stream, affine
 from step_runtime.base.types import Buffer, Multihot, Scalar, STuple
-from step_runtime.primitives import (
-    Accum,
-    Bufferize,
-    Copy,
-    Flatten,
-    Identity,
-    Map,
-    Merge,
-    Partition,
-    Promote,
-    Repeat,
-    RepeatLast,
-    RepeatRef,
-    Reshape,
-    Scan,
-    Streamify,
-    Zip,
-)
+from step_runtime.primitives import registry
+from step_runtime.primitives.registry import *  # noqa: F403
 from step_runtime.program.limits import Limits
-from step_runtime.tasks.task import Task, dump_task, loads_task
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import Task, dump_task
 from step_runtime.verification.loading import load_task
 from step_runtime.verification.verify import Verdict, Verifier, verify
 
 __all__ = [
-    "Accum",
     "Buffer",
-    "Bufferize",
-    "Copy",
     "Diagnostic",
-    "Flatten",
     "Fn",
-    "Identity",
     "Limits",
-    "Map",
-    "Merge",
     "Multihot",
-    "Partition",
-    "Promote",
-    "Repeat",
-    "RepeatLast",
-    "RepeatRef",
-    "Reshape",
     "RuleError",
     "RunError",
     "STuple",
     "Scalar",
-    "Scan",
     "Span",
     "StepError",
     "Stream",
-    "Streamify",
     "Task",
     "TaskCodeError",
     "TaskError",
     "Verdict",
     "Verifier",
-    "Zip",
     "affine",
     "dump_task",
     "load_task",
     "loads_task",
     "verify",
 ]
+__all__ += registry.__all__
+__all__.sort()

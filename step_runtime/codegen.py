@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from step_runtime.base.shapes import Dim, format_dim
 from step_runtime.base.syntax import parse_expression, parse_python
-from step_runtime.base.types import Buffer, DType, Element, Multihot, STuple, components_of
+from step_runtime.base.types import Buffer, DType, Element, Multihot, StreamType, STuple, components_of
 from step_runtime.language.parser import evaluate, read
 from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.snippets import widened
@@ -150,14 +150,16 @@ class _Writer:
     def case(self, symbols: Sequence[str], body: Sequence[str], dtype: str) -> list[str]:
         """`make_case`: everything that depends on the sizes."""
         task = self._task
+        types = (*task.input_types, *task.parameter_types)
+        tensors = zip((*task.inputs, *task.parameters), types, strict=True)
         inner = [
             f"ctx = {{{', '.join(f'{name}: {name}_value' for name in symbols)}}}",
             *(["", *self._code(task.global_)] if task.global_ else []),
             "",
             "input_data = {",
-            *(f"{_INDENT}{spec.name!r}: {self._tensor(spec)}," for spec in (*task.inputs, *task.parameters)),
+            *(f"{_INDENT}{spec.name!r}: {self._tensor(spec, type_)}," for spec, type_ in tensors),
             "}",
-            *(line for fn in task.fns for line in ["", *self._function(fn)]),
+            *(line for typed in zip(task.fns, task.fn_types, strict=True) for line in ["", *self._function(*typed)]),
             "",
             *self._prepare(),
             "",
@@ -183,8 +185,7 @@ class _Writer:
                 plain = ast.unparse(wide)
         return plain.splitlines()
 
-    def _tensor(self, spec: TensorSpec) -> str:
-        stream = self._task.stream_type(spec)
+    def _tensor(self, spec: TensorSpec, stream: StreamType) -> str:
         element = components_of(stream.dtype)[0]
         dims = [*reversed(stream.shape), *_layout(element)]
         shape = ", ".join(_size(dim) for dim in dims)
@@ -198,8 +199,8 @@ class _Writer:
             return f"(torch.rand({shape}) < 0.5).to(DTYPE)"
         return f"{spec.data_gen}({shape})"
 
-    def _function(self, fn: FnSpec) -> Iterator[str]:
-        input_dtype, output_dtype = self._task.fn_types(fn)
+    def _function(self, fn: FnSpec, dtypes: tuple[DType, DType]) -> Iterator[str]:
+        input_dtype, output_dtype = dtypes
         name = f"{fn.name}_{fn.func_name}" if self._shared(fn.name) else fn.name
         yield f"class {name}(step.Fn):"
         if fn.init is not None:
@@ -216,8 +217,7 @@ class _Writer:
 
     def _prepare(self) -> Iterator[str]:
         yield "def prepare():"
-        for spec in self._task.inputs:
-            stream = self._task.stream_type(spec)
+        for spec, stream in zip(self._task.inputs, self._task.input_types, strict=True):
             shape = ", ".join(format_dim(dim) for dim in stream.shape)
             yield from _indented([
                 f'{spec.name} = step.Stream("{spec.name}", {_dtype(stream.dtype)}, {stream.rank}, [{shape}])',
@@ -228,8 +228,7 @@ class _Writer:
 
     def _outputs(self) -> Iterator[str]:
         yield "outputs = ["
-        for spec in self._task.outputs:
-            stream = self._task.stream_type(spec)
+        for spec, stream in zip(self._task.outputs, self._task.output_types, strict=True):
             shape = ", ".join(format_dim(dim) for dim in stream.shape)
             yield f'{_INDENT}("{spec.name}", {_dtype(stream.dtype)}, [{shape}]),'
         yield "]"

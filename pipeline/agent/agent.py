@@ -11,6 +11,7 @@ Beyond the paper, a refiner may mend what the verifier refuses.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import dspy
@@ -29,7 +30,6 @@ from signatures import (
     ProposerPrompt,
     RefinerPrompt,
     YAMLAdapter,
-    by_identity,
     compose,
     compose_bare,
     holds_program,
@@ -157,7 +157,7 @@ class Agent(dspy.Module):
         """
         if not isinstance(task, Task):
             raise TypeError(f"task: expected a Task, such as step_runtime.load_task gives, found {task!r:.80}")
-        task = task if task.impl is None else task.without_impl()
+        task = task.without_impl()
         with dspy.context(adapter=YAMLAdapter()):
             proposed = dict(self.proposer(task=task).items())
             proposal = proposed.pop("impl")
@@ -198,7 +198,7 @@ def _key(task: Task, impl: str) -> str:
     return canonical_key(impl, [spec.name for spec in task.inputs])
 
 
-@by_identity
+@lru_cache(maxsize=1024)
 def _scope(task: Task) -> Scope:
     return static_scope(task)
 

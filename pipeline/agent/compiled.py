@@ -201,14 +201,14 @@ def _saved(predictor: dspy.Predict) -> SavedPredictor:
 
 
 def _saved_demonstration(demo: Mapping[str, Any], names: list[str]) -> SavedDemonstration:
-    from step_runtime.tasks.task import Task, dump_task
+    from step_runtime.tasks.task import Task
 
     task = demo["task"]
     if not isinstance(task, Task):
         # Kept as JSON, as by DSPy's own `load`.
         task = Task.model_validate(task)
     fields = {name: str(demo[name]).split("\n") for name in names if name != "task" and name in demo}
-    return SavedDemonstration(name=task.name, task=dump_task(task.without_impl()).split("\n"), fields=fields)
+    return SavedDemonstration(name=task.name, task=task.statement.split("\n"), fields=fields)
 
 
 def _loaded(saved: SavedDemonstration, where: str, signature: type[dspy.Signature]) -> dspy.Example:
@@ -221,7 +221,7 @@ def _loaded(saved: SavedDemonstration, where: str, signature: type[dspy.Signatur
 
     from signatures import ANSWERS
     from step_runtime.base.errors import TaskError
-    from step_runtime.tasks.task import loads_task
+    from step_runtime.tasks.reader import loads_task
 
     wanted = [name for name in signature.fields if name != "task"]
     if not set(wanted) - OPTIONAL <= saved.fields.keys() <= set(wanted):

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pipeline.agent.refiner import Judge
 from pipeline.agent.tools import TOOLS, Bench, at_work
 from signatures import Propose, ProposerPrompt, extract_program, without_ir
-from step_runtime.tasks.task import Task
+from step_runtime.tasks.task import SolvedTask, Task
 
 ProposerKind = Literal["predict", "cot", "react"]
 TURNS = 8
@@ -72,28 +72,27 @@ class Proposer(dspy.Module):
             # The LM wrote nothing at all, or not what a turn asks for: a program right away is an answer, too.
             return dspy.Prediction(impl=extract_program(error.lm_response))
 
-    def _examples(self, task: Task) -> Iterator[tuple[str, Task]]:
+    def _examples(self, task: Task) -> Iterator[tuple[str, SolvedTask]]:
         """The solved tasks in the prompt by name, demonstrations first; never the task itself."""
         predictor = self.predict.extract.predict
         for demo in predictor.demos:
             shown = Task.model_validate(demo["task"]) if isinstance(demo["task"], dict) else demo["task"]
             if shown.without_impl() != task:
-                name = getattr(shown, "name", "demonstration")
-                yield name, shown.model_copy(update={"impl": demo["impl"]})
+                yield shown.name, SolvedTask(shown.without_impl(), demo["impl"])
         for name, example in _reference_examples(predictor.signature.instructions):
-            if example.without_impl() != task:
+            if example.task != task:
                 yield name, example
 
 
 @lru_cache(maxsize=8)
-def _reference_examples(instructions: str) -> tuple[tuple[str, Task], ...]:
+def _reference_examples(instructions: str) -> tuple[tuple[str, SolvedTask], ...]:
     """The solved examples in a base prompt, which is YAML as `signatures.compose` wrote it; none in another."""
     try:
         prompt = ProposerPrompt.model_validate(yaml.safe_load(f"{instructions}\n"))
     except (ValidationError, yaml.YAMLError):
         return ()
     return tuple(
-        (f"{reference.name} {number}", Task.model_validate(example.model_dump(by_alias=True)))
+        (f"{reference.name} {number}", example.solved())
         for reference in (*prompt.primitives, *prompt.patterns)
         for number, example in enumerate(reference.examples, start=1)
     )

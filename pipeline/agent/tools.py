@@ -16,7 +16,7 @@ from signatures import extract_program, render_task
 from step_runtime.base.errors import TaskError
 from step_runtime.language.parser import parse
 from step_runtime.tasks.scope import static_scope
-from step_runtime.tasks.task import Task
+from step_runtime.tasks.task import SolvedTask, Task
 from step_runtime.verification.check import check_affine, check_outputs, infer_types
 from step_runtime.verification.explain import explain
 
@@ -26,7 +26,7 @@ class Bench:
     """What the tools work on: the task at hand, and solved examples by name."""
 
     task: Task
-    examples: Mapping[str, Task]
+    examples: Mapping[str, SolvedTask]
     judge: Judge
 
 
@@ -62,7 +62,7 @@ def list_examples() -> str:
 def show_example(name: str) -> str:
     """Show a solved example: its task and its program."""
     example = _BENCH.get().examples.get(name)
-    return _unknown(name) if example is None else f"{render_task(example)}\n\n{(example.impl or '').strip()}"
+    return _unknown(name) if example is None else f"{render_task(example.task)}\n\n{example.program.strip()}"
 
 
 def verify_on_example(name: str, program: str) -> str:
@@ -72,7 +72,7 @@ def verify_on_example(name: str, program: str) -> str:
     if example is None:
         return _unknown(name)
     try:
-        verdict = bench.judge(example.without_impl().named(name), text)
+        verdict = bench.judge(example.task.named(name), text)
     except TaskError as error:
         return f"This example can't be run: {error}"
     return "It passes." if verdict else told(verdict.stage, verdict.feedback)

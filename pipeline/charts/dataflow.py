@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.base.errors import UsageError
-from step_runtime.primitives import Copy, Map, Merge, Partition
 
 if TYPE_CHECKING:
-    from step_runtime.program.graph import Node
     from step_runtime.verification.explain import Explained
 
 # Okabe and Ito's palette, in tints that keep black text readable.
@@ -49,7 +47,7 @@ def _fill(graph: Any, explained: Explained) -> None:
         graph.add_node(source[stream], label=name, shape="ellipse", fillcolor="#ffffff")
     for index, node in enumerate(program.nodes):
         key = f"node {index}"
-        graph.add_node(key, label=explained.label(node), fillcolor=_FILL[_kind(node)])
+        graph.add_node(key, label=explained.label(node), fillcolor=_FILL[node.op.kind])
         source |= dict.fromkeys(node.outputs, key)
         for stream in node.inputs:
             graph.add_edge(source[stream], key, label=f" {program.name(stream)}: {types[stream] or 'unknown'} ")
@@ -57,11 +55,3 @@ def _fill(graph: Any, explained: Explained) -> None:
         key = f"output {number}"
         graph.add_node(key, label=f"output {number}", shape="ellipse", fillcolor="#ffffff")
         graph.add_edge(source[stream], key, label=f" {program.name(stream)}: {types[stream] or 'unknown'} ")
-
-
-def _kind(node: Node) -> str:
-    if isinstance(node.op, Partition | Merge):
-        return "route"
-    if isinstance(node.op, Copy):
-        return "copy"
-    return "compute" if isinstance(node.op, Map) or node.op.functions() else "shape"

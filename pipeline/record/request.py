@@ -51,7 +51,7 @@ class Request:
     @classmethod
     def from_json(cls, text: str) -> Request:
         """The request that `to_json` wrote."""
-        from step_runtime.tasks.task import loads_task
+        from step_runtime.tasks.reader import loads_task
 
         content = json.loads(text)
         if content["version"] != VERSION:

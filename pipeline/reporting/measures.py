@@ -17,8 +17,8 @@ from pipeline.base.paths import TASKS
 from step_runtime.language.equivalence import canonical_key
 from step_runtime.language.parser import parse
 from step_runtime.program.classes import program_class
+from step_runtime.tasks.reader import read_task
 from step_runtime.tasks.scope import static_scope
-from step_runtime.tasks.task import read_task
 
 GROUPS = ("attn", "gemm", "bmm", "norm", "rope", "index", "expert", "etoe")
 """The benchmark's groups in the order of the paper's Table 4."""

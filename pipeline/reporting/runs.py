@@ -318,7 +318,7 @@ def _attempt(line: str) -> Attempt:
 
 def _tasks(folder: Path) -> dict[str, Task]:
     """The tasks in a folder of artifacts, by name."""
-    from step_runtime.tasks.task import loads_task
+    from step_runtime.tasks.reader import loads_task
 
     paths = sorted(folder.rglob("*.yaml"))
     names = [path.relative_to(folder).with_suffix("").as_posix() for path in paths]

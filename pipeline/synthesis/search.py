@@ -20,7 +20,7 @@ from pipeline.synthesis.forward import Block, Forward, Stream
 from pipeline.synthesis.rules import Rulebook
 from pipeline.synthesis.space import Space, TypeId
 from pipeline.synthesis.values import Index, sane
-from step_runtime.execution.invocation import computing_in
+from step_runtime.execution.invocation import default_dtype
 from step_runtime.primitives import Copy
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.task import Task
@@ -55,7 +55,7 @@ class Search:
 
     def _observed(self, instance: TaskInstance) -> tuple[list[Tensor], dict[TypeId, Tensor]]:
         """The outputs' values, and those of the inputs by type."""
-        data = instance.draw(SEED)
+        data = instance.sample_inputs(SEED)
         wanted = []
         for type_, parts in zip(self._space.outputs, instance.reference(), strict=True):
             wanted.append(self._engine.layout(self._space.types[type_]).pack(parts, 1))
@@ -155,7 +155,7 @@ def synthesize(task: Task, budget: Budget | None = None) -> Outcome:
         TaskError: the task's own code failed.
     """
     start = time.monotonic()
-    with computing_in(torch.float64):
+    with default_dtype(torch.float64):
         try:
             return Search(task, budget or Budget()).run()
         except OutOfBudget as error:
@@ -164,4 +164,4 @@ def synthesize(task: Task, budget: Budget | None = None) -> Outcome:
 
 def _numbers(instance: TaskInstance) -> int:
     """Numbers in all inputs."""
-    return sum(part.numel() for parts in instance.draw(SEED).values() for part in parts)
+    return sum(part.numel() for parts in instance.sample_inputs(SEED).values() for part in parts)

@@ -25,12 +25,10 @@ def search_all(tasks: Sequence[Task], budget: Budget, workers: int) -> Iterator[
     Raises:
         TaskError: a task's own code failed.
     """
-    from step_runtime.tasks.task import dump_task
-
     limit, start = budget.seconds + _GRACE, time.monotonic()
     with WorkerPool(workers, seconds=limit, memory=MEMORY, initializer=_settle, preload=[__name__]) as pool:
         try:
-            found = [pool.submit(_search, task.name, dump_task(task.without_impl()), budget) for task in tasks]
+            found = [pool.submit(_search, task.name, task.statement, budget) for task in tasks]
             for task, future in zip(tasks, found, strict=True):
                 yield task, _outcome(future, start)
         finally:
@@ -47,7 +45,7 @@ def _outcome(future: Future[Outcome], start: float) -> Outcome:
 def _search(name: str, content: str, budget: Budget) -> Outcome:
     """Runs in a worker."""
     from pipeline.synthesis.search import synthesize
-    from step_runtime.tasks.task import loads_task
+    from step_runtime.tasks.reader import loads_task
 
     return synthesize(loads_task(content, name), budget)
 

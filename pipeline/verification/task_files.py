@@ -61,7 +61,7 @@ def _load(paths: Sequence[Path]) -> list[Task]:
 
     with verification_pool(min(len(paths), cores())) as workers:
         from step_runtime.base.errors import TaskError
-        from step_runtime.tasks.task import read_task
+        from step_runtime.tasks.reader import read_task
 
         try:
             tasks = [read_task(path) for path in paths]
@@ -81,7 +81,7 @@ def _survived(path: Path, tried: Future[list[str]]) -> list[str]:
     """
     from pipeline.verification.pool import WorkerLost
     from pipeline.verification.worker import lost_snippet
-    from step_runtime.tasks.task import line_of_snippet
+    from step_runtime.tasks.reader import line_of_snippet
 
     try:
         return tried.result()
@@ -126,9 +126,8 @@ def _worker(task: Task) -> Iterator[Callable[..., Future[Any]]]:
     """Calls functions of `judge` about a task in a process of their own."""
     from pipeline.verification.worker import verification_pool
     from step_runtime.base.errors import TaskError
-    from step_runtime.tasks.task import dump_task
 
-    content = dump_task(task.without_impl())
+    content = task.statement
     with verification_pool(1) as workers:
         try:
             yield lambda function, *args: workers.submit(function, task.name, content, *args)

@@ -68,12 +68,12 @@ def judge(name: str, content: str, text: str, dtype: str = "float64") -> Verdict
         MemoryError: the worker was refused memory, and may hold too much to go on.
     """
     from step_runtime.base.errors import Diagnostic, RunError, TaskError
-    from step_runtime.verification.verify import Verdict, refused_memory
+    from step_runtime.verification.verify import Verdict, out_of_memory
 
     try:
         verdict = _verifier(name, content, dtype).verify(text)
     except TaskError as error:
-        if refused_memory(error.__cause__):
+        if out_of_memory(error.__cause__):
             raise MemoryError(str(error)) from None
         raise
     except RunError as error:
@@ -92,14 +92,14 @@ def try_task(path: str) -> list[str]:
     """
     from step_runtime.base.errors import TaskError
     from step_runtime.verification.loading import load_task
-    from step_runtime.verification.verify import refused_memory
+    from step_runtime.verification.verify import out_of_memory
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            load_task(path, watch=functools.partial(_watch, path))
+            load_task(path, before_run=functools.partial(_watch, path))
         except TaskError as error:
-            if refused_memory(error.__cause__):
+            if out_of_memory(error.__cause__):
                 raise MemoryError(str(error)) from None
             raise
     return [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
@@ -119,11 +119,13 @@ def _verifier(name: str, content: str, dtype: str) -> Verifier:
     """One verifier a task and process, as its functions are compiled and its references computed once."""
     import torch
 
-    from step_runtime.tasks.task import loads_task
+    from step_runtime.tasks.reader import loads_task
     from step_runtime.verification.verify import Verifier
 
     digest = hashlib.sha256(f"{name}\n{content}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return Verifier(loads_task(content, name), dtype=getattr(torch, dtype), watch=functools.partial(_watch, digest))
+    return Verifier(
+        loads_task(content, name), dtype=getattr(torch, dtype), before_run=functools.partial(_watch, digest)
+    )
 
 
 def _watch(task: str, what: str, key: str) -> None:

@@ -1,4 +1,4 @@
-"""What can go wrong, and how it is told.
+"""What can go wrong, and how it is reported.
 
     StepError
     ├── TaskError            a task file is wrong: names the file, the place in it, what was expected
@@ -21,7 +21,7 @@ Stage = Literal["parse", "type", "affine", "limits", "shape", "run", "value"]
 STAGES: tuple[Stage, ...] = ("parse", "type", "affine", "limits", "shape", "run", "value")
 
 _LONGEST_TEXT = 400
-"""Characters of what an author's exception or value says of itself."""
+"""Characters shown of an author's exception or value."""
 _LONGEST_LINE = 160
 """Characters of a source line that a diagnostic shows."""
 
@@ -33,7 +33,7 @@ class StepError(Exception):
 class TaskError(StepError):
     """A task file that cannot be used; the message names the file, the place in it and what was expected.
 
-    `location` is the place, such as `("outputs", 0, "data_transform", 1)`, where the line is yet to be told.
+    `location` is the place, such as `("outputs", 0, "data_transform", 1)`, where the line is not known yet.
     """
 
     def __init__(self, message: str, location: tuple[str | int, ...] = ()) -> None:
@@ -48,8 +48,11 @@ class TaskCodeError(TaskError):
 class RuleError(StepError):
     """A primitive's precondition that does not hold.
 
-    Attributes: `code` (a short stable name such as `zip-shape`), `message`, `details` (both sides of the
-    rule, one string each) and `hint`.
+    Attributes:
+        code: A short stable name such as `zip-shape`.
+        message: What is wrong.
+        details: Both sides of the rule, one string each.
+        hint: What would likely repair it.
     """
 
     def __init__(self, code: str, message: str, details: Iterable[str] = (), hint: str | None = None) -> None:
@@ -62,8 +65,8 @@ class RuleError(StepError):
 
     def about(self, streams: Iterable[tuple[str, object]]) -> RuleError:
         """The same error with the streams concerned, by name and type, as one more detail."""
-        told = "; ".join(f"{name}: {stream}" for name, stream in streams)
-        return type(self)(self.code, self.message, (*self.details, told), self.hint)
+        types = "; ".join(f"{name}: {stream}" for name, stream in streams)
+        return type(self)(self.code, self.message, (*self.details, types), self.hint)
 
 
 class RunError(RuleError):
@@ -84,7 +87,7 @@ class Span:
 class Diagnostic:
     """One finding about a program, at the stage that found it.
 
-    `details` are the lines that show both sides of the rule; `hint` says what would likely mend it.
+    `details` are the lines that show both sides of the rule; `hint` says what would likely repair it.
     """
 
     stage: Stage
@@ -142,31 +145,31 @@ def _around(line: str, start: int, end: int) -> tuple[str, int, int]:
     return f"{before}{line[first:last]}{after}", start + moved, min(end, last + 1) + moved
 
 
-def tell(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """An exception of an author's code as one line of bounded length, whatever its class does."""
-    told = _told(lambda: str(error), "it cannot say why")
+    message = _one_line(lambda: str(error), "it cannot say why")
     # A class's name may be a property of its metaclass that fails.
-    name = _told(lambda: type(error).__name__, "an exception")
-    return f"{name}: {told}" if told else name
+    name = _one_line(lambda: type(error).__name__, "an exception")
+    return f"{name}: {message}" if message else name
 
 
-def show(value: object) -> str:
+def describe_value(value: object) -> str:
     """A value of an author's code as one line of bounded length, whatever its class does."""
-    return _told(lambda: repr(value), "a value that cannot be shown")
+    return _one_line(lambda: repr(value), "a value that cannot be shown")
 
 
-def _told(text: Callable[[], str], otherwise: str) -> str:
+def _one_line(text: Callable[[], str], otherwise: str) -> str:
     try:
         words = str.split(str.__getitem__(text(), slice(10 * _LONGEST_TEXT)))
     except KeyboardInterrupt:
         raise
     except BaseException:
         return otherwise
-    # What is not printable may end a terminal's line, or be no UTF-8.
+    # What is not printable may end a terminal's line, or not be valid UTF-8.
     line = "".join(char if char.isprintable() else repr(char)[1:-1] for char in " ".join(words))
     return line if len(line) <= _LONGEST_TEXT else f"{line[:_LONGEST_TEXT]}…"
 
 
-def counted(number: int, noun: str) -> str:
-    """A number of things, such as `1 input` and `2 inputs`."""
+def quantity(number: int, noun: str) -> str:
+    """A number with its noun, such as `1 input` and `2 inputs`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

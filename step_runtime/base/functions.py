@@ -1,4 +1,4 @@
-"""Functions that programs hand to primitives."""
+"""Functions that programs pass to primitives."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Fn:
         """The function's value on one element.
 
         Raises:
-            TypeError: the function is declared only, without code.
+            TypeError: The function is declared only, without code.
         """
         raise TypeError(f"function {self.label} has no code to run")
 
@@ -46,12 +46,12 @@ class Fn:
         """The initial state, one tensor per component of `output`.
 
         Raises:
-            TypeError: the function has none.
+            TypeError: The function has none.
         """
         raise TypeError(f"function {self.label} carries no state")
 
     def sources(self) -> tuple[Callable[..., Any], ...]:
-        """The Python functions that run when it does: what they can reach decides whether it may be traced."""
+        """The Python functions that run when it does: what they can reach decides whether it can be traced."""
         return (self.apply, self.getInit) if self.stateful else (self.apply,)
 
     def __repr__(self) -> str:

@@ -59,7 +59,7 @@ def _extent(expression: Dim) -> tuple[int, int]:
     """Bounds on the terms and the degree that the expression has once expanded.
 
     Raises:
-        RuleError: they are past what a program has any use for, and what sympy does quickly.
+        RuleError: They exceed what a program needs and what sympy computes quickly.
     """
     terms, degree = 1, 0
     if isinstance(expression, sympy.Symbol):
@@ -84,7 +84,7 @@ def _extent(expression: Dim) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def _canonical(expression: Dim) -> Dim:
-    # Python's own `M // 2` on symbols gives a floor; here division is exact, and held to it at every set of sizes.
+    # Python's own `M // 2` on symbols gives a floor; here division is exact, which is checked at every set of sizes.
     exact = expression.replace(sympy.floor, lambda quotient: quotient)
     return sympy.cancel(sympy.expand(exact))
 
@@ -136,11 +136,11 @@ def evaluate(dim: Dim, sizes: Sizes) -> int:
     """The dim's size in elements.
 
     Raises:
-        KeyError: a symbol of `dim` has no size.
-        RuleError: the value is no positive int (a division that leaves a rest, a difference below one).
+        KeyError: A symbol of `dim` has no size.
+        RuleError: The value is not a positive int (a division with a remainder, a difference below one).
     """
     value = _value(dim, sizes)
-    # A routed dim may be empty: an expert that got no token is no mistake of the program.
+    # A routed dim may be empty: an expert that gets no token is not the program's mistake.
     least = 0 if any(is_routed(symbol) for symbol in dim.free_symbols) else 1
     if value.denominator != 1 or value < least:
         where = ", ".join(f"{s.name}={sizes[s.name]}" for s in sorted(dim.free_symbols, key=str))
@@ -148,7 +148,7 @@ def evaluate(dim: Dim, sizes: Sizes) -> int:
             "dim-value",
             f"dim {format_dim(dim)} must be a positive int at every set of sizes",
             [f"it is {value} where {where}" if where else f"it is {value}"],
-            hint="sizes start at 1, and // must leave no rest",
+            hint="sizes start at 1, and // must divide evenly",
         )
     return int(value)
 
@@ -172,7 +172,7 @@ def upper_bound(dim: Dim, bounds: Sizes) -> int:
     """The most that a dim can be, where `bounds` has the most for every symbol.
 
     Raises:
-        KeyError: a symbol of `dim` has no bound.
+        KeyError: A symbol of `dim` has no bound.
     """
     return ceil(_value(dim, bounds))
 
@@ -198,7 +198,7 @@ def check_positive(dim: Dim, sizes: Sizes, what: str) -> None:
     """Refuses a configured dim that is not a positive int at the sizes known.
 
     Raises:
-        RuleError: it is not.
+        RuleError: It is not.
     """
     value = try_evaluate(dim, sizes)
     if value is not None and value < 1:

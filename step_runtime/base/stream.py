@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from step_runtime.base.errors import RuleError, counted
+from step_runtime.base.errors import RuleError, quantity
 from step_runtime.base.shapes import as_shape
 from step_runtime.base.types import DType, StreamType, components_of
 
@@ -23,7 +23,7 @@ class Stream:
     followed by the element's layout; `ctx` maps symbols to ints.
 
     Raises:
-        RuleError: `rank` does not fit `shape`, or `dtype` is no element type.
+        RuleError: `rank` does not fit `shape`, or `dtype` is not an element type.
     """
 
     def __init__(self, name: str, dtype: DType, rank: int, shape: Iterable[Any]) -> None:
@@ -36,7 +36,7 @@ class Stream:
         self.ctx: dict[sympy.Symbol, int] = {}
         if rank != len(self.shape) - 1 or rank < 0:
             raise RuleError(
-                "rank", f"stream {name}: rank {rank} does not fit its shape of {counted(len(self.shape), 'dim')}"
+                "rank", f"stream {name}: rank {rank} does not fit its shape of {quantity(len(self.shape), 'dim')}"
             )
 
     @property
@@ -53,7 +53,7 @@ _consumed: ContextVar[list[Stream] | None] = ContextVar("_consumed", default=Non
 
 @contextmanager
 def affine() -> Iterator[None]:
-    """Holds programs that run eagerly inside it to the affine rule: no stream is consumed twice.
+    """Enforces the affine rule on programs that run eagerly inside it: no stream is consumed twice.
 
     Raises:
         RuleError: (from `apply`) a primitive is given a stream that one has consumed before.
@@ -66,10 +66,10 @@ def affine() -> Iterator[None]:
 
 
 def consume(streams: Iterable[Stream]) -> None:
-    """Notes that a primitive consumes these streams, where `affine` watches.
+    """Records that a primitive consumes these streams, inside `affine`.
 
     Raises:
-        RuleError: one was consumed before.
+        RuleError: One was consumed before.
     """
     seen = _consumed.get()
     if seen is None:

@@ -1,4 +1,4 @@
-"""Python's own grammar, as everything here reads text with it: from one thread at a time, and without warnings."""
+"""Python's own grammar, with which all program text and code is read: one thread at a time, and without warnings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import CodeType
 
 _LOCK = threading.RLock()
-"""CPython 3.11 counts the depth of a syntax tree for the whole process, and so do warnings filters."""
+"""CPython 3.11 counts the depth of a syntax tree for the whole process, for which warnings filters hold too."""
 
 
 BUILTINS = ("zip", "range", "enumerate", "reversed", "len", "list", "tuple")
@@ -23,7 +23,7 @@ def parse_python(text: str) -> ast.Module:
     """The syntax tree of statements.
 
     Raises:
-        SyntaxError, ValueError, MemoryError, RecursionError: the text is no Python, or nests too deep.
+        SyntaxError, ValueError, MemoryError, RecursionError: The text is not Python, or nests too deep.
     """
     with _quiet():
         return ast.parse(text)
@@ -33,7 +33,7 @@ def parse_expression(text: str) -> ast.expr:
     """The syntax tree of one expression.
 
     Raises:
-        SyntaxError, ValueError, MemoryError, RecursionError: the text is none, or nests too deep.
+        SyntaxError, ValueError, MemoryError, RecursionError: The text is not an expression, or nests too deep.
     """
     with _quiet():
         return ast.parse(text, mode="eval").body
@@ -43,7 +43,7 @@ def compile_python(module: ast.Module, name: str) -> CodeType:
     """The code of statements, called `name` in tracebacks.
 
     Raises:
-        SyntaxError, ValueError: they parse, and are no program all the same, such as a `break` outside of a loop.
+        SyntaxError, ValueError: They parse but do not compile, such as a `break` outside of a loop.
     """
     with _quiet():
         return compile(module, name, "exec")
@@ -52,7 +52,7 @@ def compile_python(module: ast.Module, name: str) -> CodeType:
 @contextmanager
 def _quiet() -> Iterator[None]:
     with _LOCK, warnings.catch_warnings():
-        # A "\d" in somebody's string is nobody's concern.
+        # A "\d" in an author's string is not worth a warning.
         warnings.simplefilter("ignore")
         try:
             yield

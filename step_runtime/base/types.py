@@ -120,7 +120,7 @@ def components_of(dtype: DType) -> tuple[Element, ...]:
     """The components of a tuple, or the type itself as the only one.
 
     Raises:
-        RuleError: `dtype` is no element type.
+        RuleError: `dtype` is not an element type.
     """
     if isinstance(dtype, STuple):
         return dtype.components
@@ -139,14 +139,14 @@ def layout(element: Element) -> tuple[Dim, ...]:
 
 
 _expression = lru_cache(maxsize=1024)(parse_expression)
-"""A task's few dtypes and dims are read over and over."""
+"""A task's few dtypes and dims are read many times."""
 
 
 def parse_dtype(source: str | Sequence[Any], symbols: Mapping[str, Dim]) -> DType:
     """Reads an element type as task files write it: a string, or a list of strings for a tuple.
 
     Raises:
-        ValueError: the text is no element type, or names a dim that `symbols` lacks.
+        ValueError: The text is not an element type, or names a dim that `symbols` lacks.
     """
     if isinstance(source, str):
         try:
@@ -181,7 +181,7 @@ def parse_dim(source: str | int, symbols: Mapping[str, Dim]) -> Dim:
     """Reads a dim: an int, a symbol, or an expression such as `M*N`, `D//2`.
 
     Raises:
-        ValueError: the text is no dim, or names a symbol that `symbols` lacks.
+        ValueError: The text is not a dim, or names a symbol that `symbols` lacks.
     """
     try:
         return _dim_of(_expression(str(source).strip()), symbols, str(source))
@@ -211,7 +211,7 @@ def combine(left: Dim, op: ast.operator, right: Dim, source: str) -> Dim:
     """`left op right` for `+ - * // /`, the divisions exact.
 
     Raises:
-        ValueError: another operator, or a division by zero.
+        ValueError: Another operator, or a division by zero.
     """
     match op:
         case ast.Add():

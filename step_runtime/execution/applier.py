@@ -1,13 +1,13 @@
 """Applies functions to many elements at once.
 
-Functions are written for one element. Each runs in the fastest of three ways that gives what element by element
-gives, found by a trial when it first meets elements of some layout:
+Functions are written for one element. Each runs in the fastest of three modes that gives what element by element
+gives, found by a trial when it is first applied to elements of some layout:
 
 - traced: its operators, written down once, are replayed on whole batches, and folds whose form allows it are done
   for all steps at once;
 - vmapped: its code runs once per batch under `torch.func.vmap`, on copies, where it writes into its input or a trace
   does not see all that it uses;
-- single: its code runs once per element, in stream order, where it branches on data (`if`, `.item()`), keeps state
+- sequential: its code runs once per element, in stream order, where it branches on data (`if`, `.item()`), keeps state
   in Python, or is random.
 """
 
@@ -25,9 +25,9 @@ from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Sizes
 from step_runtime.base.types import components_of, layout
 from step_runtime.execution import invocation
-from step_runtime.execution.autotune import try_fold, try_map
+from step_runtime.execution.autotune import tune_fold, tune_map
 from step_runtime.execution.invocation import Data, element_layout
-from step_runtime.execution.modes import OneElement, Shape, StreamData, Traced, Way
+from step_runtime.execution.modes import ElementFunction, Mode, Shape, StreamData, Traced
 from step_runtime.execution.tracing import Product
 
 __all__ = ["Applier", "Data", "StreamData", "element_layout"]
@@ -35,24 +35,24 @@ __all__ = ["Applier", "Data", "StreamData", "element_layout"]
 _Key: TypeAlias = tuple[Any, ...]
 
 _GROWTH = 16
-"""A function is tried again on a batch so many times as large as the one of its trial."""
+"""A function is tried again on a batch more than so many times as large as that of its trial."""
 
 
 class Applier:
     """Runs functions over batches in one floating type; remembers how each function runs.
 
     `map` and `fold` raise TaskCodeError where a function failed or returned something other than it declares,
-    and RunError where the time is up.
+    and RunError past the deadline.
 
     Args:
-        dtype: what every output is cast to; None keeps what a function returns.
+        dtype: What every output is cast to; None keeps what a function returns.
         deadline: `time.monotonic()` past which `RunError` (code `time-limit`) is raised; None for no limit.
     """
 
     def __init__(self, dtype: torch.dtype | None = None, deadline: float | None = None) -> None:
         self.dtype = dtype
         self.deadline = deadline
-        self._ways: dict[_Key, tuple[Way, int]] = {}
+        self._modes: dict[_Key, tuple[Mode, int]] = {}
         self._symbols: dict[Fn, list[str]] = {}
 
     def map(self, fn: Fn, data: StreamData, dims: int, sizes: Sizes) -> StreamData:
@@ -62,11 +62,11 @@ class Applier:
         batch = prod(outer)
         if not batch:
             return self._empty(fn, outer, sizes)
-        way = self._known(key, batch)
-        if way is not None:
-            return way.map(data, outer)
-        way, result = try_map(self._one(fn, 0, sizes), data, outer)
-        self._ways[key] = way, batch
+        mode = self._known(key, batch)
+        if mode is not None:
+            return mode.map(data, outer)
+        mode, result = tune_map(self._one(fn, 0, sizes), data, outer)
+        self._modes[key] = mode, batch
         return result
 
     def fold(self, fn: Fn, data: StreamData, dims: int, b: int, sizes: Sizes, *, scan: bool) -> Data:
@@ -77,24 +77,24 @@ class Applier:
         self._tick(fn)
         shape, key = self._outline(fn, data, dims, sizes)
         kept = shape if scan else shape[: dims - b]
-        way = self._known(key, prod(shape))
-        initial = way.initial if way and way.initial else invocation.initial(fn, sizes, self.dtype)
+        mode = self._known(key, prod(shape))
+        initial = mode.initial if mode and mode.initial else invocation.initial(fn, sizes, self.dtype)
         if 0 in shape:
             return tuple(part.expand(*kept, *part.shape) for part in initial)
-        if not scan and isinstance(way, Traced) and way.sums:
+        if not scan and isinstance(mode, Traced) and mode.sums:
             inner = tuple(range(dims - b, dims))
             return ((data.sum(inner) if isinstance(data, Product) else data[0].sum(inner)) + initial[0],)
         folds = prod(shape[: dims - b])
         rows = tuple(part.reshape(folds, -1, *part.shape[dims:]) for part in data)
-        if way is not None:
-            result = way.fold(initial, rows, scan=scan)
+        if mode is not None:
+            result = mode.fold(initial, rows, scan=scan)
         else:
-            way, result = try_fold(self._one(fn, len(initial), sizes), initial, rows, scan=scan)
-            self._ways[key] = way, prod(shape)
+            mode, result = tune_fold(self._one(fn, len(initial), sizes), initial, rows, scan=scan)
+            self._modes[key] = mode, prod(shape)
         return tuple(part.reshape(*kept, *part.shape[2 if scan else 1 :]) for part in result)
 
     def _outline(self, fn: Fn, data: StreamData, dims: int, sizes: Sizes) -> tuple[Shape, _Key]:
-        """The sizes of a stream's dims, and what tells trials apart: the function and the layouts of its elements."""
+        """The sizes of a stream's dims, and the key of its trial: the function and the layouts of its elements."""
         if fn not in self._symbols:
             layouts = [dim for element in components_of(fn.output) for dim in layout(element)]
             self._symbols[fn] = sorted({symbol.name for dim in layouts for symbol in dim.free_symbols})
@@ -104,19 +104,19 @@ class Applier:
         taken = [value for part in data for value in (part.shape[dims:], part.dtype)]
         return data[0].shape[:dims], (fn, *given, *taken)
 
-    def _known(self, key: _Key, batch: int) -> Way | None:
-        """The way that was found, if it may be relied on for a batch of this size."""
-        if key not in self._ways:
+    def _known(self, key: _Key, batch: int) -> Mode | None:
+        """The mode that was found, if it may be used for a batch of this size."""
+        if key not in self._modes:
             return None
-        way, tried = self._ways[key]
-        return way if way.usable(batch <= _GROWTH * tried) else None
+        mode, tried = self._modes[key]
+        return mode if mode.usable(batch <= _GROWTH * tried) else None
 
-    def _one(self, fn: Fn, states: int, sizes: Sizes) -> OneElement:
-        return OneElement(fn, states, sizes, self.dtype, partial(self._tick, fn))
+    def _one(self, fn: Fn, states: int, sizes: Sizes) -> ElementFunction:
+        return ElementFunction(fn, states, sizes, self.dtype, partial(self._tick, fn))
 
     def _tick(self, fn: Fn) -> None:
         if self.deadline is not None and time.monotonic() > self.deadline:
-            raise RunError("time-limit", f"the run took longer than its limit; it had come to function {fn.label}")
+            raise RunError("time-limit", f"the run took longer than its limit; it was at function {fn.label}")
 
     def _empty(self, fn: Fn, outer: Shape, sizes: Sizes) -> Data:
         dtype = self.dtype or torch.get_default_dtype()

@@ -1,7 +1,7 @@
-"""Finds the fastest way that gives what running a function element by element gives, by trying on real data.
+"""Finds the fastest mode that gives what running a function element by element gives, by a trial on real data.
 
-The first elements run one by one, in stream order. Where that leaves something behind (a counter, a random number
-drawn), and where no faster way gives the same, the rest goes on one by one, so that nobody can tell.
+The first elements run one by one, in stream order. Where that has side effects (a counter, a random number), and where
+no faster mode gives the same, the remaining elements run one by one too, so that the trial is not observable.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import torch
 from step_runtime.base.errors import RunError
 from step_runtime.execution.invocation import Data
 from step_runtime.execution.modes import (
-    OneElement,
+    ElementFunction,
+    Mode,
+    Sequential,
     Shape,
-    Single,
     StreamData,
     Traced,
     Vmapped,
-    Way,
     flat,
     folded,
     mapped,
@@ -34,15 +34,15 @@ _PROBED = 3
 """Elements that run one by one in a trial."""
 
 
-def try_map(one: OneElement, data: StreamData, outer: Shape) -> tuple[Way, StreamData]:
-    """The way found, and what its `map` gives for `(*outer, *layout)`, no dim of which is 0."""
+def tune_map(one: ElementFunction, data: StreamData, outer: Shape) -> tuple[Mode, StreamData]:
+    """The mode found, and what its `map` gives for `(*outer, *layout)`, no dim of which is 0."""
     elements = flat(data, outer)
     trial = _Trial(one)
     results = one.results(elements)
     exact = list(islice(results, _PROBED))
 
-    def first_and_last(way: Way) -> tuple[StreamData, Data]:
-        result = way.map(data, outer)
+    def first_and_last(mode: Mode) -> tuple[StreamData, Data]:
+        result = mode.map(data, outer)
         return result, tuple(part[[*range(len(exact)), -1]] for part in flat(result, outer))
 
     if trial.clean():
@@ -51,20 +51,20 @@ def try_map(one: OneElement, data: StreamData, outer: Shape) -> tuple[Way, Strea
         found = trial.fastest(tuple(part[0] for part in elements), first_and_last, expected)
         if found is not None:
             return found
-    return Single(one), mapped(chain(exact, results), outer)
+    return Sequential(one), mapped(chain(exact, results), outer)
 
 
-def try_fold(one: OneElement, initial: Data, data: Data, *, scan: bool) -> tuple[Way, Data]:
-    """The way found, and what its `fold` gives for `(folds, steps, *layout)`, neither of which is 0."""
+def tune_fold(one: ElementFunction, initial: Data, data: Data, *, scan: bool) -> tuple[Mode, Data]:
+    """The mode found, and what its `fold` gives for `(folds, steps, *layout)`, neither of which is 0."""
     folds, steps = data[0].shape[:2]
     trial = _Trial(one)
     states = one.states(initial, data)
     exact = list(islice(states, min(_PROBED, steps)))
     start = tuple(part[:1, : len(exact)] for part in data)
 
-    def first_states(way: Way) -> tuple[Data, Data]:
-        every, last = way.fold(initial, start, scan=True), way.fold(initial, start, scan=False)
-        return way.fold(initial, data, scan=scan), (*every, *last)
+    def first_states(mode: Mode) -> tuple[Data, Data]:
+        every, last = mode.fold(initial, start, scan=True), mode.fold(initial, start, scan=False)
+        return mode.fold(initial, data, scan=scan), (*every, *last)
 
     if trial.clean():
         every = mapped(exact, [1, len(exact)])
@@ -73,46 +73,46 @@ def try_fold(one: OneElement, initial: Data, data: Data, *, scan: bool) -> tuple
         if found is not None:
             found[0].initial = initial if trial.constant else None
             return found
-    return Single(one), folded(chain(exact, states), folds, steps, scan=scan)
+    return Sequential(one), folded(chain(exact, states), folds, steps, scan=scan)
 
 
 class _Trial:
-    """What a function left behind since the trial began, and which ways do without."""
+    """The side effects of a function since the start of the trial, and the modes that reproduce its results."""
 
-    def __init__(self, one: OneElement) -> None:
+    def __init__(self, one: ElementFunction) -> None:
         self._one = one
         self._captures = Captures(one.fn)
         self._before = self._captures.state()
         self.constant = self._captures.constant
 
     def clean(self) -> bool:
-        """Whether all that the function can reach is known, and is as it was."""
+        """Whether all that the function can reach is known, and unchanged."""
         return not self._captures.opaque and self._captures.state() == self._before
 
     def fastest(
-        self, example: Data, run: Callable[[Way], tuple[Result, Data]], expected: Data
-    ) -> tuple[Way, Result] | None:
-        """The first way for which `run` gives a result together with what is expected; None for none."""
+        self, example: Data, run: Callable[[Mode], tuple[Result, Data]], expected: Data
+    ) -> tuple[Mode, Result] | None:
+        """The first mode for which `run` gives what is expected, with its result; None where there is none."""
         for make in (self._traced, self._vmapped):
             try:
-                way = make(example)
-                result, shown = run(way)
-                agrees = all(map(_close, shown, expected))
+                mode = make(example)
+                result, sample = run(mode)
+                agrees = all(map(_close, sample, expected))
             except RunError:
                 raise
             except Exception:
-                # Whatever a faster way does not take, one by one decides: a real failure shows there.
+                # Where a faster mode fails, the elements run one by one, which shows a real failure.
                 agrees = False
             if not self.clean():
                 return None
             if agrees:
-                return way, result
+                return mode, result
         return None
 
-    def _traced(self, example: Data) -> Way:
+    def _traced(self, example: Data) -> Mode:
         return Traced(self._one, self._captures, example)
 
-    def _vmapped(self, example: Data) -> Way:
+    def _vmapped(self, example: Data) -> Mode:
         return Vmapped(self._one)
 
 

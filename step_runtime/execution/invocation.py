@@ -1,4 +1,4 @@
-"""Calls an author's function on one element, and holds what it returns to its declaration."""
+"""Calls an author's function on one element, and checks what it returns against its declaration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from step_runtime.base.errors import TaskCodeError, counted, tell
+from step_runtime.base.errors import TaskCodeError, describe_error, quantity
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Sizes, evaluate
 from step_runtime.base.types import DType, Element, components_of, layout
@@ -18,16 +18,16 @@ Data: TypeAlias = tuple[Tensor, ...]
 """One tensor per tuple component."""
 
 _PLAIN = (Tensor, torch.nn.Parameter)
-"""Not what subclasses them, which may hold anything: a mask, or no data."""
+"""Not their subclasses, which may hold anything: a mask, or no data."""
 
-Watch: TypeAlias = Callable[[str, str], None]
-"""`watch(what, key)` is called before an author's code runs: what it is, for people, and a key that tells apart all
-that may run otherwise. It may raise `RunError`, so that the code does not run."""
+BeforeRun: TypeAlias = Callable[[str, str], None]
+"""`before_run(what, key)` is called before an author's code runs: `what` it is, for people, and a `key` that is equal
+only for runs of the same code on the same input. It may raise `RunError`, so that the code does not run."""
 
 
 @contextmanager
-def computing_in(dtype: torch.dtype) -> Iterator[None]:
-    """Makes `dtype` what code creates that names no floating type, and keeps no gradients."""
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Makes `dtype` the default floating type of tensors that code creates, and disables gradients."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -46,7 +46,7 @@ def apply(fn: Fn, element: Sequence[Sequence[Tensor]], sizes: Sizes, dtype: torc
     """What `fn` makes of one element (for a stateful one: of a state and an element), in `dtype` if one is given.
 
     Raises:
-        TaskCodeError: the function failed, or returned something other than it declares.
+        TaskCodeError: The function failed, or returned something other than it declares.
     """
     return _checked(fn, _call(fn, fn.apply, *(list(arg) for arg in element)), fn.output, sizes, dtype, "apply")
 
@@ -55,7 +55,7 @@ def initial(fn: Fn, sizes: Sizes, dtype: torch.dtype | None) -> Data:
     """`fn`'s initial state, in `dtype` if one is given.
 
     Raises:
-        TaskCodeError: as for `apply`.
+        TaskCodeError: As for `apply`.
     """
     return _checked(fn, _call(fn, fn.getInit), fn.output, sizes, dtype, "getInit")
 
@@ -66,8 +66,8 @@ def _call(fn: Fn, method: Callable[..., Sequence[Tensor]], *args: list[Tensor]) 
     except (TaskCodeError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        # All of it: an author's `sys.exit()` is a failure as any other.
-        raise TaskCodeError(f"function {fn.label} raised {tell(error)}") from error
+        # All of it: an author's `sys.exit()` is a failure like any other.
+        raise TaskCodeError(f"function {fn.label} raised {describe_error(error)}") from error
 
 
 def _checked(fn: Fn, result: object, output: DType, sizes: Sizes, dtype: torch.dtype | None, what: str) -> Data:
@@ -75,11 +75,11 @@ def _checked(fn: Fn, result: object, output: DType, sizes: Sizes, dtype: torch.d
     if not isinstance(result, list | tuple):
         raise TaskCodeError(
             f"function {fn.label}: {what} returned {type(result).__name__}; "
-            f"expected a list of {counted(len(components), 'tensor')}, one per component of {output}"
+            f"expected a list of {quantity(len(components), 'tensor')}, one per component of {output}"
         )
     if len(result) != len(components):
         raise TaskCodeError(
-            f"function {fn.label}: {what} returned {counted(len(result), 'component')}; "
+            f"function {fn.label}: {what} returned {quantity(len(result), 'component')}; "
             f"expected {len(components)}, one per component of {output}"
         )
     who = f"function {fn.label}: component"
@@ -94,9 +94,9 @@ def _tensor(value: object, expected: tuple[int, ...], dtype: torch.dtype | None,
         if not isinstance(value, int | float):
             raise TaskCodeError(f"{who} is a {type(value).__name__}; expected a tensor of shape {expected}")
         value = _number(value, who)
-    odd = not_plain(value)
-    if odd is not None:
-        raise TaskCodeError(f"{who}: {odd}")
+    problem = unsupported(value)
+    if problem is not None:
+        raise TaskCodeError(f"{who}: {problem}")
     if tuple(value.shape) != expected:
         raise TaskCodeError(f"{who} has shape {tuple(value.shape)}; expected {expected}")
     return value if dtype is None or value.dtype == dtype else value.to(dtype)
@@ -106,11 +106,11 @@ def _number(value: float, who: str) -> Tensor:
     try:
         return torch.tensor(float(value))
     except Exception as error:
-        raise TaskCodeError(f"{who} is no number: {tell(error)}") from error
+        raise TaskCodeError(f"{who} cannot be converted to a number: {describe_error(error)}") from error
 
 
-def not_plain(value: Tensor) -> str | None:
-    """How a tensor is none that the simulator computes with, or None for one that it does."""
+def unsupported(value: Tensor) -> str | None:
+    """Why the simulator does not compute with a tensor, or None for one that it does."""
     if type(value) not in _PLAIN:
         found = f"a {type(value).__name__}"
     elif value.layout is not torch.strided or value.is_nested:

@@ -1,4 +1,4 @@
-"""The three ways to run a function on a batch; see `batching`."""
+"""The three modes of running a function on a batch; see `applier`."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from step_runtime.execution.invocation import Data
 from step_runtime.execution.tracing import MAX_BATCH_DIMS, Captures, Fold, Product, Tape, trace
 
 _LARGE = 2**13
-"""Numbers in a result from which on it pays to look how its factors lie in memory."""
+"""The numbers in a result from which on it pays to look at its factors' layout in memory."""
 _CHECKED = 64
-"""Steps of a fold for which all at once is held to step by step."""
+"""Steps of a fold for which all at once is compared to step by step."""
 
 Shape: TypeAlias = Sequence[int]
 StreamData: TypeAlias = Data | Product
-"""A stream's tensors; those of a product are formed when they are looked at."""
+"""A stream's tensors; those of a product are computed when they are read."""
 
 
 @dataclass(frozen=True)
-class OneElement:
-    """A function as one of plain tensors: a state's components first, where it has state, then the element's.
+class ElementFunction:
+    """A function with tensors as arguments: the components of the state first, where it has one, then the element's.
 
     Args:
-        count: components of the state, 0 for a function without.
-        tick: called before each element that runs alone; may raise.
+        count: Components of the state, 0 for a function without.
+        tick: Called before each element that runs alone; may raise.
     """
 
     fn: Fn
@@ -45,16 +45,16 @@ class OneElement:
     tick: Callable[[], None]
 
     def __call__(self, *tensors: Tensor) -> Data:
-        """Of one element.
+        """The result for one element.
 
         Raises:
-            TaskCodeError: the function failed, or returned something other than it declares.
+            TaskCodeError: The function failed, or returned something other than it declares.
         """
         element = (tensors[: self.count], tensors[self.count :]) if self.count else (tensors,)
         return invocation.apply(self.fn, element, self.sizes, self.dtype)
 
     def results(self, data: Data) -> Iterator[Data]:
-        """Of each element of `(batch, *layout)`, in order."""
+        """The result for each element of `(batch, *layout)`, in order."""
         for index in range(data[0].shape[0]):
             self.tick()
             # Clones, as a function may write into what other streams share.
@@ -70,17 +70,17 @@ class OneElement:
                 yield state
 
 
-class Way(ABC):
-    """A way to run a function."""
+class Mode(ABC):
+    """A mode of running a function on batches."""
 
     initial: Data | None = None
-    """The initial state of a function with state, where it can be told that it is always the same."""
+    """The initial state of a function with state, where it is known to be always the same."""
 
-    def __init__(self, one: OneElement) -> None:
+    def __init__(self, one: ElementFunction) -> None:
         self.one = one
 
     def usable(self, tried: bool) -> bool:
-        """Whether it may be relied on; `tried` says whether it was on batches about as large."""
+        """Whether it may be used; `tried` says whether it was tried on batches about as large."""
         return tried
 
     @abstractmethod
@@ -95,7 +95,7 @@ class Way(ABC):
         """
 
 
-class Single(Way):
+class Sequential(Mode):
     """Element by element, in stream order."""
 
     def usable(self, tried: bool) -> bool:
@@ -103,11 +103,11 @@ class Single(Way):
         return True
 
     def map(self, data: StreamData, outer: Shape) -> StreamData:
-        """See `Way`."""
+        """See `Mode`."""
         return mapped(self.one.results(flat(data, outer)), outer)
 
     def fold(self, initial: Data, data: Data, *, scan: bool) -> Data:
-        """See `Way`."""
+        """See `Mode`."""
         folds, steps = data[0].shape[:2]
         return folded(self.one.states(initial, data), folds, steps, scan=scan)
 
@@ -118,7 +118,7 @@ def mapped(results: Iterable[Data], outer: Shape) -> Data:
 
 
 def folded(states: Iterable[Data], folds: int, steps: int, *, scan: bool) -> Data:
-    """Every state of all folds as the result of `Way.fold`."""
+    """Every state of all folds as the result of `Mode.fold`."""
     kept = [state for number, state in enumerate(states, 1) if scan or number % steps == 0]
     columns = [torch.stack(column) for column in zip(*kept, strict=True)]
     return tuple(part.reshape(folds, steps, *part.shape[1:]) if scan else part for part in columns)
@@ -129,21 +129,21 @@ def flat(data: StreamData, outer: Shape) -> Data:
     return tuple(part.reshape(prod(outer), *part.shape[len(outer) :]) for part in data)
 
 
-class Vmapped(Way):
+class Vmapped(Mode):
     """All elements of a batch at once, the function's code under vmap."""
 
     def _run(self, *data: Tensor) -> Data:
         with warnings.catch_warnings():
-            # vmap warns of operators that it has to run one by one.
+            # vmap warns of operators that it runs one by one.
             warnings.simplefilter("ignore")
             return tuple(torch.func.vmap(self.one)(*(part.clone() for part in data)))
 
     def map(self, data: StreamData, outer: Shape) -> StreamData:
-        """See `Way`."""
+        """See `Mode`."""
         return tuple(part.reshape(*outer, *part.shape[1:]) for part in self._run(*flat(data, outer)))
 
     def fold(self, initial: Data, data: Data, *, scan: bool) -> Data:
-        """See `Way`."""
+        """See `Mode`."""
         folds, steps = data[0].shape[:2]
         state = tuple(part.expand(folds, *part.shape) for part in initial)
         states = []
@@ -154,14 +154,14 @@ class Vmapped(Way):
         return tuple(torch.stack(column, 1) for column in zip(*states, strict=True)) if scan else state
 
 
-class Traced(Way):
+class Traced(Mode):
     """All elements of a batch at once, by a tape of the function's operators.
 
     Raises:
-        Untraceable: there is no tape. Whatever the function raises passes through.
+        Untraceable: There is no tape. Exceptions of the function pass through.
     """
 
-    def __init__(self, one: OneElement, captures: Captures, example: Data) -> None:
+    def __init__(self, one: ElementFunction, captures: Captures, example: Data) -> None:
         super().__init__(one)
         self._captures = captures
         self._example = example
@@ -172,13 +172,13 @@ class Traced(Way):
         self._checked = False
 
     def usable(self, tried: bool) -> bool:
-        """As for any way, and all that the function can reach must be as it was, but for the values of tensors."""
+        """As for any mode, and nothing that the function can reach may have changed, but for the values of tensors."""
         return tried and self._captures.unchanged() and self._tape.weights() is not None
 
     def map(self, data: StreamData, outer: Shape) -> StreamData:
-        """See `Way`; the result may be a `Product`, not formed yet."""
+        """See `Mode`; the result may be a `Product`, not computed yet."""
         batch = prod(outer)
-        # A small batch is copied in less time than it takes to find out how not to.
+        # Copying a small batch takes less time than finding out how not to.
         large = batch * self._layout.numel() >= _LARGE
         if self._tape.elementwise and not (large and self._tape.nodes):
             return self._tape.replay(batch, *data, *(self._tape.weights() or ()))
@@ -201,7 +201,7 @@ class Traced(Way):
         return tuple([part.reshape(*outer, *part.shape[len(groups) :]) for part in results])
 
     def fold(self, initial: Data, data: Data, *, scan: bool) -> Data:
-        """See `Way`."""
+        """See `Mode`."""
         if self._fold is None:
             raise TypeError(f"{self.one.fn.label} carries no state")
         weights = self._tape.weights() or []
@@ -218,13 +218,13 @@ class Traced(Way):
         return self._fold is not None and self._fold.sums
 
     def _over(self, dims: int) -> Tape | None:
-        """The tape over so many batch dims; None where there is none that gives what the tape over one gives."""
+        """The tape over so many batch dims; None where none gives what the tape over one dim gives."""
         if dims not in self._tapes:
             self._tapes[dims] = None
             with suppress(Exception):
                 tape = trace(self.one, self._example, self._captures, dims)
                 sizes = tuple(range(2, 2 + dims))
-                # A generator of its own, as random numbers of the run are what functions may draw.
+                # A generator of its own, as functions may use the run's.
                 random = torch.Generator().manual_seed(0)
                 data = [torch.rand(*sizes, *p.shape, dtype=p.dtype, generator=random) for p in self._example]
                 weights = self._tape.weights() or []

@@ -193,7 +193,7 @@ class Description:
     """What a graph computes, whatever the order of independent primitives.
 
     Every stream is described by the primitive that made it, its place among the results and the descriptions
-    of what that primitive consumed; Copy and Identity say nothing. Streams are checked for the affine rule
+    of what that primitive consumed; transparent ones say nothing. Streams are checked for the affine rule
     before: a description tells what a program computes, not whether it may.
 
     Attributes:
@@ -212,13 +212,10 @@ class Description:
 
         With `whole`, primitives that no result depends on count too, as all of a program runs and any may fail.
         """
-        # A Merge may fail on its data even where nothing uses its result.
+        # Some fail on their data even where nothing uses their result.
         made = zip(self.program.nodes, self.nodes, strict=True)
-        effects = {digest for node, digest in made if digest and (whole or node.op.name in _MAY_FAIL)}
+        effects = {digest for node, digest in made if digest and (whole or node.op.may_fail)}
         return _digest(f"{sorted(effects)} -> {[self.streams[stream] for stream in self.program.results]}")
-
-
-_MAY_FAIL = ("Merge", "Reshape")
 
 
 def describe(program: Program) -> Description:
@@ -226,7 +223,7 @@ def describe(program: Program) -> Description:
     streams: dict[StreamId, str] = {i: f"input {name}" for i, name in enumerate(program.inputs)}
     nodes = []
     for node in program.nodes:
-        if node.op.name in ("Copy", "Identity"):
+        if node.op.transparent:
             streams |= dict.fromkeys(node.outputs, streams[node.inputs[0]])
             nodes.append("")
             continue

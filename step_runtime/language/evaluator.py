@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from step_runtime.base.errors import Diagnostic, Span, counted
+from step_runtime.base.errors import Diagnostic, Span, quantity
 from step_runtime.language import hints
 from step_runtime.language.collector import Findings, Stop, Wrong
 from step_runtime.language.expressions import Expressions
@@ -43,7 +43,7 @@ class Evaluator(Expressions):
     def _bind_parameters(self, parameters: Sequence[ast.arg]) -> None:
         count = len(self.inputs)
         if len({parameter.arg for parameter in parameters}) != count or len(parameters) != count:
-            found, wanted = counted(len(parameters), "parameter"), counted(count, "input")
+            found, wanted = quantity(len(parameters), "parameter"), quantity(count, "input")
             message = f"`def body` has {found}; the task has {wanted}"
             if len(parameters) == count:
                 message = "`def body` has one parameter twice"

@@ -12,7 +12,7 @@ from typing import Any
 
 import sympy
 
-from step_runtime.base.errors import RuleError, counted
+from step_runtime.base.errors import RuleError, quantity
 from step_runtime.base.shapes import try_evaluate
 from step_runtime.base.syntax import BUILTINS
 from step_runtime.base.types import combine
@@ -152,12 +152,12 @@ class Expressions:
                 self.assign(part, UNKNOWN)
             return
         if not isinstance(value, list | tuple):
-            told = f"{kind(value)} cannot be unpacked into {counted(len(parts), 'name')}"
+            told = f"{kind(value)} cannot be unpacked into {quantity(len(parts), 'name')}"
             raise self.findings.wrong("unpack", told, target, hints.NOT_UNPACKED)
         starred = [index for index, part in enumerate(parts) if isinstance(part, ast.Starred)]
         if len(value) < len(parts) - len(starred) or (not starred and len(value) != len(parts)):
-            told = f"{counted(len(parts), 'name')} for {counted(len(value), 'value')}"
-            hint = f"write {counted(len(value), 'name')}, one per value" if value else None
+            told = f"{quantity(len(parts), 'name')} for {quantity(len(value), 'value')}"
+            hint = f"write {quantity(len(value), 'name')}, one per value" if value else None
             raise self.findings.wrong("unpack", told, target, hint)
         self.spend(target, len(value))
         if starred:
@@ -347,7 +347,7 @@ class Expressions:
         usage = f"write {hints.usage(name)}"
         positional = self._positional(made)
         if len(positional) > len(names):
-            told = f"{name} takes {counted(len(names), 'value') if names else 'no values'}, found {len(positional)}"
+            told = f"{name} takes {quantity(len(names), 'value') if names else 'no values'}, found {len(positional)}"
             raise self.findings.wrong("config", told, made, usage)
         config: dict[str, Any] = {}
         for key, arg in [*zip(names, positional, strict=False), *((k.arg, k.value) for k in made.keywords)]:

@@ -151,10 +151,7 @@ def unknown_primitive(name: str) -> Told:
 def usage(name: str) -> str:
     """How a primitive is written."""
     config = ", ".join(f"{key}=…" for key in PRIMITIVES[name].config_names())
-    return f"step.{name}({config}).apply({_OPERANDS.get(name, 'E0')})"
-
-
-_OPERANDS = {"Zip": "(E0, E1)", "RepeatRef": "(E0, E1)", "Partition": "(E0, E1)", "Merge": "([E0, E1], E2)"}
+    return f"step.{name}({config}).apply({PRIMITIVES[name].argument})"
 
 
 def call(node: ast.Call, known: Mapping[str, Any]) -> Told:
@@ -204,7 +201,7 @@ def arithmetic(op: ast.operator, left: Any, right: Any) -> Told:
 def apply_usage(made: ast.Call, node: ast.Call) -> str | None:
     """The hint where `apply` has none, several, starred or named arguments."""
     name = made.func.attr if isinstance(made.func, ast.Attribute) else ""
-    if len(node.args) > 1 and PRIMITIVES[name].arity == 1 and name != "Map":
+    if len(node.args) > 1 and PRIMITIVES[name].arity == 1 and not PRIMITIVES[name].zips:
         return f"write {usage(name)}; zip two streams into one first: step.Zip().apply((E0, E1))"
     return "two streams go as a tuple: .apply((E0, E1))" if len(node.args) > 1 else f"write {usage(name)}"
 
@@ -214,8 +211,6 @@ def argument(op: Primitive, found: Any, error: RuleError) -> RuleError:
     hint = error.hint or f"write {usage(op.name)}"
     if isinstance(found, list) and are_streams(found) and op.arity == 1:
         hint = f"it is a list: take one by index, or write [{usage(op.name).replace('E0', 's')} for s in E1]"
-    elif are_streams(found) and op.name == "Zip" and len(found) > 2:
-        hint = "zip two at a time: step.Zip().apply((step.Zip().apply((E0, E1)), E2))"
     parts = f" ({', '.join(map(kind, found))})" if isinstance(found, list | tuple) and 0 < len(found) < 5 else ""
     return RuleError(error.code, error.message, [f"found {kind(found)}{parts}"], hint)
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import StreamType, STuple
 from step_runtime.execution.applier import StreamData
-from step_runtime.primitives.primitive import Frame, Operand, Primitive, Rules, check_input, function, whole
+from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, check_input, function, whole
 
 
 def zip_types(left: StreamType, right: StreamType) -> StreamType:
     """The type of two streams paired element by element; tuples are flat.
 
     Raises:
-        RuleError: the shapes differ.
+        RuleError: The shapes differ.
     """
     if left.shape != right.shape:
         hint = "Zip pairs elements one to one; make both shapes equal first"
@@ -32,6 +32,14 @@ class Zip(Primitive):
     """Pairs two streams of one shape element by element (left components first)."""
 
     arity: ClassVar[int] = 2
+    argument: ClassVar[str] = "(E0, E1)"
+
+    def bad_argument(self, streams: int) -> RuleError:
+        """Where there are too many streams, the hint shows how to nest the calls."""
+        error = super().bad_argument(streams)
+        if streams > 2:
+            error.hint = "zip two at a time: step.Zip().apply((step.Zip().apply((E0, E1)), E2))"
+        return error
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """The flat tuple of both element types, at the shape of both."""
@@ -47,16 +55,12 @@ class Map(Primitive):
     """Applies `fn` to each element; a tuple of streams is zipped first, left to right."""
 
     fn: Fn
+    kind: ClassVar[Kind] = "compute"
+    zips: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Holds `fn` to a function without state."""
+        """Checks that `fn` is a function without state."""
         function(self.fn, "Map", stateful=False)
-
-    def operands(self, argument: Any, is_stream: Callable[[Any], bool]) -> tuple[Any, ...]:
-        """One stream, or a tuple of streams to be zipped."""
-        if isinstance(argument, list | tuple) and len(argument) > 1 and all(map(is_stream, argument)):
-            return tuple(argument)
-        return super().operands(argument, is_stream)
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """`fn`'s output type, at the same shape."""
@@ -75,13 +79,14 @@ class Map(Primitive):
 
 @dataclass(frozen=True)
 class _Fold(Primitive):
-    """What Accum and Scan share: `fn` folds the `b` inner dims from its initial state, innermost fastest."""
+    """The base of Accum and Scan: `fn` folds the `b` inner dims from its initial state, innermost fastest."""
 
     fn: Fn
     b: int
+    kind: ClassVar[Kind] = "compute"
 
     def __post_init__(self) -> None:
-        """Holds `fn` to a function with state and `b` to an int."""
+        """Checks that `fn` is a function with state and `b` an int."""
         function(self.fn, self.name, stateful=True)
         object.__setattr__(self, "b", whole(self.b, self.name, "b"))
 

@@ -1,4 +1,4 @@
-"""What every primitive is: a frozen configuration, a rule on types and shapes, and an execution on torch."""
+"""The base of all primitives: a frozen configuration, a rule on types and shapes, an execution, and facts about it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import sympy
 
@@ -17,6 +17,9 @@ from step_runtime.base.shapes import Dim, Sizes, routed_dim
 from step_runtime.base.stream import Stream, consume
 from step_runtime.base.types import StreamType
 from step_runtime.execution.applier import Applier, StreamData
+
+Kind: TypeAlias = Literal["compute", "copy", "route", "shape"]
+"""What a primitive is there for: to apply functions, to give a stream twice, to route by an index, to reshape."""
 
 
 class Operand(NamedTuple):
@@ -28,7 +31,7 @@ class Operand(NamedTuple):
 
 @dataclass
 class Rules:
-    """What a rule may look up: the sizes, and fresh names for dims that only the data decides."""
+    """What a type rule may use: the sizes, and fresh names for dims that only the data decides."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     counter: Iterator[int] = field(default_factory=itertools.count)
@@ -48,9 +51,29 @@ class Frame:
 
 @dataclass(frozen=True)
 class Primitive(ABC):
-    """Base of all primitives. `apply` runs eagerly; `infer` and `run` are its two halves."""
+    """Base of all primitives. `apply` runs eagerly; `infer` and `run` are its two halves.
 
+    Whatever else the packages know of a primitive, it says of itself; the defaults here hold for most of them.
+
+    Attributes:
+        kind: What it is there for.
+        arity: The streams that it takes, as one stream or a tuple of two.
+        zips: Whether a tuple of several streams may stand for one stream, into which they are zipped.
+        argument: What `apply` is given, as hints write it.
+        lists_results: Whether its results are one list of streams, however many, and not one name to each.
+        reshapes: Whether it makes a program shape-manipulating (paper, Table 2).
+        transparent: Whether every result holds what the input held, so that it computes nothing.
+        may_fail: Whether data may break a rule that types and shapes kept.
+    """
+
+    kind: ClassVar[Kind] = "shape"
     arity: ClassVar[int] = 1
+    zips: ClassVar[bool] = False
+    argument: ClassVar[str] = "E0"
+    lists_results: ClassVar[bool] = False
+    reshapes: ClassVar[bool] = False
+    transparent: ClassVar[bool] = False
+    may_fail: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
@@ -66,23 +89,39 @@ class Primitive(ABC):
         """The streams in what `apply` was given, in the primitive's order.
 
         Raises:
-            RuleError: the argument has another form than the primitive takes.
+            RuleError: The argument has another form than the primitive takes.
         """
         if self.arity == 1 and is_stream(argument):
             return (argument,)
-        if self.arity == 2 and _is_sequence(argument, 2) and all(map(is_stream, argument)):
-            return tuple(argument)
-        raise self.bad_argument()
+        if isinstance(argument, list | tuple) and all(map(is_stream, argument)):
+            if len(argument) == self.arity == 2 or (self.zips and len(argument) > 1):
+                return tuple(argument)
+            raise self.bad_argument(len(argument))
+        raise self.bad_argument(0)
 
-    def bad_argument(self) -> RuleError:
-        """The error for an argument of another form than the primitive takes."""
+    def bad_argument(self, streams: int) -> RuleError:
+        """The error for an argument of another form than the primitive takes, a sequence of so many streams."""
         takes = "one stream" if self.arity == 1 else "a tuple of two streams"
         hint = "zip streams into one first: step.Zip().apply((E0, E1))" if self.arity == 1 else None
         return RuleError("apply-argument", f"{self.name} takes {takes}", hint=hint)
 
+    def print_argument(self, names: Sequence[str]) -> str:
+        """What `apply` is given in a program's text, for streams of these names in the primitive's order."""
+        return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
     def output_count(self, sizes: Sizes) -> int | None:
         """How many streams it gives: None for a single one, a number for a list of streams."""
         return None
+
+    def dim_bounds(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], bounds: Sizes) -> Sizes:
+        """The most that each dim can be that only the data of this primitive decides, by name.
+
+        Args:
+            inputs: The types of its operands.
+            outputs: The types of its results, as `infer` gave them.
+            bounds: The most that every other dim can be.
+        """
+        return {}
 
     def functions(self) -> tuple[Fn, ...]:
         """The functions in its configuration."""
@@ -93,7 +132,7 @@ class Primitive(ABC):
         """The types of the results.
 
         Raises:
-            RuleError: a precondition does not hold.
+            RuleError: A precondition does not hold.
         """
 
     @abstractmethod
@@ -101,17 +140,18 @@ class Primitive(ABC):
         """The tensors of the results, for inputs whose types passed `infer`.
 
         Raises:
-            RunError: the data breaks a rule.
-            TaskCodeError: a function failed, or returned something other than it declares.
+            RunError: The data breaks a rule.
+            TaskCodeError: A function failed, or returned something other than it declares.
         """
 
     def apply(self, argument: Any, name: str = "") -> Any:
         """Runs the primitive on streams: types and shapes always, data where every input has some.
 
-        Returns one stream, or a list of streams for `Copy` and `Partition`.
+        Returns:
+            One stream, or a list of streams where `output_count` is a number.
 
         Raises:
-            RuleError: a precondition does not hold.
+            RuleError: A precondition does not hold.
         """
         streams: tuple[Stream, ...] = self.operands(argument, lambda value: isinstance(value, Stream))
         consume(streams)
@@ -136,15 +176,11 @@ class Primitive(ABC):
 _EAGER_DIMS = itertools.count()
 
 
-def _is_sequence(value: Any, length: int) -> bool:
-    return isinstance(value, list | tuple) and len(value) == length
-
-
 def whole(value: Any, who: str, key: str) -> int:
     """`value` as a whole number of a configuration.
 
     Raises:
-        RuleError: it is not one.
+        RuleError: It is not one.
     """
     if isinstance(value, sympy.Integer):
         return int(value)
@@ -158,7 +194,7 @@ def dim_list(value: Any, who: str) -> tuple[int, ...]:
     """`value` as a list of dim indices.
 
     Raises:
-        RuleError: it is no list of ints.
+        RuleError: It is not a list of ints.
     """
     if not isinstance(value, list | tuple):
         hint = f"write L=[{value}]" if isinstance(value, int | sympy.Integer) else None
@@ -170,7 +206,7 @@ def function(value: Any, who: str, *, stateful: bool) -> Fn:
     """`value` as a function of the kind the primitive takes.
 
     Raises:
-        RuleError: it is no function, or carries state where it must not, or the other way round.
+        RuleError: It is not a function, or carries state where it must not, or has none where it must.
     """
     if not isinstance(value, Fn):
         raise RuleError("config", f"{who}: fn must be one of the task's functions, found {_shown(value)}")
@@ -180,7 +216,7 @@ def function(value: Any, who: str, *, stateful: bool) -> Fn:
             "fn-state",
             f"{who} takes a function {kind} an initial state",
             [repr(value)],
-            hint=f"{value.label} belongs into {other}",
+            hint=f"{value.label} belongs in {other}",
         )
     return value
 
@@ -191,10 +227,10 @@ def _field_names(cls: type[Primitive]) -> tuple[str, ...]:
 
 
 def check_input(fn: Fn, found: Any, who: str) -> None:
-    """Holds a function's declared input to the stream's element type.
+    """Checks that a function's declared input is the stream's element type.
 
     Raises:
-        RuleError: they differ.
+        RuleError: They differ.
     """
     if fn.input != found:
         raise RuleError(

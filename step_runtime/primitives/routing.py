@@ -5,16 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar
 
 import torch
 
-from step_runtime.base.errors import RuleError, RunError, counted
+from step_runtime.base.errors import RuleError, RunError, quantity
 from step_runtime.base.functions import Fn
-from step_runtime.base.shapes import Dim, Sizes, as_dim, check_positive, format_dim, try_evaluate
+from step_runtime.base.shapes import Dim, Sizes, as_dim, check_positive, format_dim, try_evaluate, upper_bound
 from step_runtime.base.types import Multihot, StreamType
 from step_runtime.execution.applier import StreamData
-from step_runtime.primitives.primitive import Frame, Operand, Primitive, Rules, check_input, function
+from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, check_input, function
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,13 @@ class Partition(Primitive):
     """Routes slices of a stream to `N` streams: to each one whose bit of the index element is 1."""
 
     N: Dim
+    kind: ClassVar[Kind] = "route"
     arity: ClassVar[int] = 2
+    argument: ClassVar[str] = "(E0, E1)"
+    lists_results: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Holds `N` to a dim."""
+        """Checks that `N` is a dim."""
         object.__setattr__(self, "N", as_dim(self.N))
 
     def output_count(self, sizes: Sizes) -> int | None:
@@ -54,6 +58,11 @@ class Partition(Primitive):
             )
         return tuple(StreamType(data.dtype, (*data.shape[:inner], rules.fresh_dim())) for _ in range(count))
 
+    def dim_bounds(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], bounds: Sizes) -> Sizes:
+        """A routed dim is at most the number of the index's elements."""
+        most = prod(upper_bound(dim, bounds) for dim in inputs[1].shape)
+        return {output.shape[-1].name: most for output in outputs}
+
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """For each stream the chosen slices in stream order; their number becomes its fresh dim's size."""
         outer = len(inputs[1].type.shape)
@@ -72,10 +81,13 @@ class Merge(Primitive):
     """Gathers routed streams: for each index element, folds the next slice of every stream whose bit is 1."""
 
     fn: Fn
+    kind: ClassVar[Kind] = "route"
     arity: ClassVar[int] = 2
+    argument: ClassVar[str] = "([E0, E1], E2)"
+    may_fail: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Holds `fn` to a function with state."""
+        """Checks that `fn` is a function with state."""
         function(self.fn, "Merge", stateful=True)
 
     def operands(self, argument: Any, is_stream: Callable[[Any], bool]) -> tuple[Any, ...]:
@@ -84,11 +96,15 @@ class Merge(Primitive):
             streams, index = argument
             if isinstance(streams, list | tuple) and streams and all(map(is_stream, [*streams, index])):
                 return (*streams, index)
-        raise self.bad_argument()
+        raise self.bad_argument(0)
 
-    def bad_argument(self) -> RuleError:
+    def bad_argument(self, streams: int) -> RuleError:
         """The error for an argument of another form."""
-        return RuleError("apply-argument", "Merge takes a list of streams and an index stream: ([E0, E1], E2)")
+        return RuleError("apply-argument", f"Merge takes a list of streams and an index stream: {self.argument}")
+
+    def print_argument(self, names: Sequence[str]) -> str:
+        """The list of streams, then the index."""
+        return f"([{', '.join(names[:-1])}], {names[-1]})"
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """`fn`'s output, at the slices' dims inside the index's."""
@@ -154,13 +170,14 @@ def _order(bits: torch.Tensor, counts: list[int]) -> torch.Tensor:
 
 
 def _check_count(number: int, chosen: int, held: int) -> None:
-    if held != chosen:
-        raise RunError(
-            "merge-count",
-            f"Merge: stream {number} {'runs short' if held < chosen else 'has slices left at the end'}",
-            [f"the index chooses it {counted(chosen, 'time')}; it holds {counted(held, 'slice')}"],
-            hint="Merge with the index that its streams were partitioned by",
-        )
+    for wrong, problem in ((held < chosen, "runs short"), (held > chosen, "has slices left at the end")):
+        if wrong:
+            raise RunError(
+                "merge-count",
+                f"Merge: stream {number} {problem}",
+                [f"the index chooses it {quantity(chosen, 'time')}; it holds {quantity(held, 'slice')}"],
+                hint="Merge with the index that its streams were partitioned by",
+            )
 
 
 def _check_index(index: StreamType, count: int, who: str, sizes: Sizes) -> None:
@@ -175,7 +192,7 @@ def _check_index(index: StreamType, count: int, who: str, sizes: Sizes) -> None:
         raise RuleError(
             "index-length",
             f"{who} must equal the length of the index's Multihot",
-            [f"{counted(count, 'stream')}; {index.dtype} has {counted(length, 'bit')}"],
+            [f"{quantity(count, 'stream')}; {index.dtype} has {quantity(length, 'bit')}"],
             hint=f"there is one stream to each bit: {length}",
         )
 

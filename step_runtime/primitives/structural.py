@@ -12,7 +12,7 @@ from step_runtime.base.errors import RuleError, RunError
 from step_runtime.base.shapes import Dim, Sizes, as_dim, check_positive, evaluate, format_dim, try_evaluate
 from step_runtime.base.types import Buffer, StreamType, STuple
 from step_runtime.execution.applier import StreamData
-from step_runtime.primitives.primitive import Frame, Operand, Primitive, Rules, dim_list, whole
+from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, dim_list, whole
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,10 @@ class Promote(Primitive):
     """Inserts a dim of 1 at index `b`, where `0 <= b <= rank + 1`."""
 
     b: int
+    reshapes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Holds `b` to an int."""
+        """Checks that `b` is an int."""
         object.__setattr__(self, "b", whole(self.b, self.name, "b"))
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
@@ -49,9 +50,10 @@ class Flatten(Primitive):
     """Merges each dim in `L` (consecutive indices within `1..rank`) into its inner neighbour."""
 
     L: tuple[int, ...]
+    reshapes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Holds `L` to consecutive ints."""
+        """Checks that `L` is a list of consecutive ints."""
         dims = dim_list(self.L, self.name)
         object.__setattr__(self, "L", dims)
         if not dims or dims != tuple(range(dims[0], dims[0] + len(dims))):
@@ -86,9 +88,10 @@ class Reshape(Primitive):
 
     L: tuple[int, ...]
     S: Dim
+    may_fail: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Holds `L` to distinct ints and `S` to a dim."""
+        """Checks that `L` is a list of distinct ints and `S` a dim."""
         dims = dim_list(self.L, self.name)
         object.__setattr__(self, "L", dims)
         object.__setattr__(self, "S", as_dim(self.S))
@@ -123,7 +126,7 @@ class Reshape(Primitive):
         return as_dim(dim / self.S)
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
-        """A reshape; a dim that only the data decides is held to the rule here."""
+        """A reshape; for a dim that only the data decides, the rule is checked here."""
         stream, data = inputs[0]
         parts = evaluate(self.S, frame.sizes)
         shape: list[int] = []
@@ -140,9 +143,10 @@ class Repeat(Primitive):
     """Emits each element `n` times: a new innermost dim. `RepeatLast` is another name for it."""
 
     n: Dim
+    reshapes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Holds `n` to a dim."""
+        """Checks that `n` is a dim."""
         object.__setattr__(self, "n", as_dim(self.n))
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
@@ -165,6 +169,8 @@ class RepeatRef(Primitive):
     """Emits each element of the first stream as often as the second's innermost dim says; consumes both."""
 
     arity: ClassVar[int] = 2
+    argument: ClassVar[str] = "(E0, E1)"
+    reshapes: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """The data's type at the reference's shape."""
@@ -190,7 +196,7 @@ class Bufferize(Primitive):
     a: int
 
     def __post_init__(self) -> None:
-        """Holds `a` to an int."""
+        """Checks that `a` is an int."""
         object.__setattr__(self, "a", whole(self.a, self.name, "a"))
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
@@ -239,6 +245,9 @@ class Streamify(Primitive):
 class Copy(Primitive):
     """Two streams from one, as every stream may be consumed only once."""
 
+    kind: ClassVar[Kind] = "copy"
+    transparent: ClassVar[bool] = True
+
     def output_count(self, sizes: Sizes) -> int | None:
         """Two."""
         return 2
@@ -255,6 +264,8 @@ class Copy(Primitive):
 @dataclass(frozen=True)
 class Identity(Primitive):
     """The same stream."""
+
+    transparent: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """The same type."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from step_runtime.primitives import Copy, Flatten, Promote, Repeat, RepeatRef
 from step_runtime.program.graph import Program
 
 
@@ -11,6 +10,6 @@ def program_class(program: Program) -> str:
 
     The program keeps the affine rule: it copies exactly the streams that it reuses.
     """
-    shapes = any(isinstance(node.op, Promote | Repeat | RepeatRef | Flatten) for node in program.nodes)
-    reuses = any(isinstance(node.op, Copy) for node in program.nodes)
+    shapes = any(node.op.reshapes for node in program.nodes)
+    reuses = any(node.op.kind == "copy" for node in program.nodes)
     return ("S" if shapes else "A") + ("R" if reuses else "1")

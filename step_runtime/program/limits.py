@@ -1,4 +1,4 @@
-"""The bounds a program must keep before it may run, and a run while it does."""
+"""The limits of a program: those it must keep before it runs, and the time that a run may take."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from math import prod
 from step_runtime.base.errors import Diagnostic
 from step_runtime.base.shapes import Sizes, upper_bound
 from step_runtime.base.types import StreamType, components_of, layout
-from step_runtime.primitives import Partition
 from step_runtime.program.graph import Program
 
 
@@ -17,9 +16,14 @@ from step_runtime.program.graph import Program
 class Limits:
     """Bounds of one program.
 
-    Attributes: `characters` of source; nesting `depth` of its syntax tree; `steps` of evaluating it;
-    `primitives` after unrolling; `dims` of one stream; `bytes` that all its streams would hold at once;
-    `seconds` of one run.
+    Attributes:
+        characters: Of its source.
+        depth: Nesting levels of its syntax tree.
+        steps: Of evaluating it.
+        primitives: After unrolling.
+        dims: Of one stream.
+        bytes: That all its streams would hold at once.
+        seconds: Of one run.
     """
 
     characters: int = 20_000
@@ -45,10 +49,9 @@ def check_size(
         if any(len(result.shape) > limits.dims for result in results):
             message = f"a stream here has {len(results[0].shape)} dims; the limit is {limits.dims}"
             return [Diagnostic("limits", "dims", message, node.span, hint="Flatten merges dims")]
-        if isinstance(node.op, Partition):
-            index = types[node.inputs[1]]
-            most = _elements(index, bounds) if index is not None else 0
-            bounds |= {str(result.shape[-1]): most for result in results}
+        inputs = [taken for taken in (types[i] for i in node.inputs) if taken is not None]
+        if results and len(inputs) == len(node.inputs):
+            bounds |= node.op.dim_bounds(inputs, results, bounds)
         total += sum(_bytes(result, bounds, itemsize) for result in results)
         if total > limits.bytes:
             figure = f"{total / 2**20:,.0f} MiB"

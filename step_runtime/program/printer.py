@@ -8,14 +8,14 @@ import sympy
 
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import format_dim
-from step_runtime.primitives import Copy, Map, Merge, Partition, Primitive
+from step_runtime.primitives import Primitive
 from step_runtime.program.graph import Program, StreamId
 
 
 def print_program(program: Program) -> str:
     """The program's text; `parse` gives the same graph back.
 
-    A Partition's result is a list, whose streams are written `E4[0]`; a Copy's two streams get names.
+    The streams of a list that a primitive gives are written `E4[0]`; other results get a name each.
     """
     names: dict[StreamId, str] = dict(enumerate(program.inputs))
     taken = set(program.inputs)
@@ -23,16 +23,16 @@ def print_program(program: Program) -> str:
     lines = []
     for node in program.nodes:
         fresh = []
-        for _ in range(2 if isinstance(node.op, Copy) else 1):
+        for _ in range(1 if node.op.lists_results else len(node.outputs)):
             while f"E{number}" in taken:
                 number += 1
             fresh.append(f"E{number}")
             taken.add(fresh[-1])
-        if isinstance(node.op, Partition):
+        if node.op.lists_results:
             names |= {stream: f"{fresh[0]}[{index}]" for index, stream in enumerate(node.outputs)}
         else:
             names |= dict(zip(node.outputs, fresh, strict=True))
-        argument = _argument(node.op, [names[stream] for stream in node.inputs])
+        argument = node.op.print_argument([names[stream] for stream in node.inputs])
         lines.append(f"{', '.join(fresh)} = {print_primitive(node.op)}.apply({argument})")
     lines.append(f"return {', '.join(names[stream] for stream in program.results)}")
     return "\n".join(lines) + "\n"
@@ -50,11 +50,3 @@ def _value(value: Any) -> str:
     if isinstance(value, sympy.Expr):
         return format_dim(value)
     return str(list(value)) if isinstance(value, tuple) else str(value)
-
-
-def _argument(op: Primitive, names: list[str]) -> str:
-    if isinstance(op, Merge):
-        return f"([{', '.join(names[:-1])}], {names[-1]})"
-    if isinstance(op, Map) or op.arity == 2:
-        return names[0] if len(names) == 1 else f"({', '.join(names)})"
-    return names[0]

@@ -30,7 +30,7 @@ class Scope:
     lists: Mapping[str, tuple[Fn, ...]] = field(default_factory=dict)
 
     def without_code(self) -> Scope:
-        """The same with functions that are declared only: it can be pickled, and runs nothing of the task's."""
+        """The same with functions that are declared only: it can be pickled, and runs none of the task's code."""
         bare: dict[Fn, Fn] = {
             fn: DeclaredFn(name, fn.name, (fn.input, fn.output), stateful=fn.stateful) for name, fn in self.fns.items()
         }
@@ -39,7 +39,7 @@ class Scope:
 
 
 def static_scope(task: Task, set_index: int = 0) -> Scope:
-    """The scope as the task's text alone tells it: nothing of the task is run.
+    """The scope as far as the task's text shows it, without running any of its code.
 
     Sizes and lists that `global` binds are read where they are literal (`E_value = 3`, `ctx[E] = E_value`,
     `fns = [fn_a, fn_b]`), and unknown otherwise.
@@ -68,10 +68,10 @@ def static_scope(task: Task, set_index: int = 0) -> Scope:
 def make_scope(
     task: Task, fns: Mapping[str, Fn], sizes: Mapping[str, int], lists: Mapping[str, tuple[Fn, ...]]
 ) -> Scope:
-    """The scope of a task with these functions, sizes and lists; a symbol without a size is no dim in it."""
+    """The scope of a task with these functions, sizes and lists; a symbol without a size is not a dim in it."""
     return Scope(
-        inputs={spec.name: task.stream_type(spec) for spec in task.inputs},
-        outputs=tuple(task.stream_type(spec) for spec in task.outputs),
+        inputs={spec.name: type_ for spec, type_ in zip(task.inputs, task.input_types, strict=True)},
+        outputs=task.output_types,
         fns=fns,
         dims={name: symbol for name, symbol in task.symbols().items() if name in sizes},
         sizes=sizes,
@@ -82,7 +82,7 @@ def make_scope(
 def declared(task: Task, index: int) -> DeclaredFn:
     """The task's function number `index`, by its declaration alone."""
     spec = task.fns[index]
-    return DeclaredFn(spec.func_name, spec.name, task.fn_types(spec), stateful=spec.init is not None)
+    return DeclaredFn(spec.func_name, spec.name, task.fn_types[index], stateful=spec.init is not None)
 
 
 def _literal_size(value: ast.expr, sizes: Mapping[str, int]) -> int | None:

@@ -67,7 +67,7 @@ def compile_value(source: str, name: str, result: str, *, widen: bool) -> CodeTy
     """Code of statements that binds the value of the last one to `result`.
 
     Raises:
-        ValueError: the last statement has no value.
+        ValueError: The last statement has no value.
     """
     module = parse_python(textwrap.dedent(source))
     last = module.body[-1] if module.body else None
@@ -77,7 +77,7 @@ def compile_value(source: str, name: str, result: str, *, widen: bool) -> CodeTy
     elif isinstance(last, ast.Assign):
         last.targets.append(target)
     else:
-        raise ValueError("the last line is no value")
+        raise ValueError("the last line has no value")
     return _compiled(module, name, widen=widen)
 
 

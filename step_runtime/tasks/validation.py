@@ -1,4 +1,4 @@
-"""What a task file must hold beyond the types of its fields; every finding comes with its place."""
+"""What a task file must hold beyond the types of its fields; every problem comes with its place."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import ast
 import keyword
 import textwrap
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from step_runtime.base.errors import RuleError, counted, show
+from step_runtime.base.errors import RuleError, describe_value, quantity
 from step_runtime.base.shapes import DEFAULT_SIZES, LARGEST_DIM, Dim
 from step_runtime.base.syntax import BUILTINS, parse_python
 from step_runtime.base.types import DType, Multihot, components_of, parse_dim, parse_dtype
 from step_runtime.tasks.snippets import compile_block, compile_function, compile_value
+from step_runtime.tasks.task import DTypeText, FnSpec, OutputSpec, Task, TensorSpec
 from step_runtime.tasks.yaml_format import Location
-
-if TYPE_CHECKING:
-    from step_runtime.tasks.task import DTypeText, FnSpec, OutputSpec, Task, TensorSpec
 
 Problem: TypeAlias = tuple[Location, str]
 
@@ -26,11 +24,11 @@ _TAKEN_IN_CODE = dict.fromkeys(BUILTINS, "a builtin of the language") | {
     "ctx": "the sizes in a snippet",
     "Symbol": "sympy's in a snippet",
 }
-"""Names that stand for something else where a program or a snippet uses those of functions and dims."""
+"""Names that are taken where a program or a snippet uses the names of functions and dims."""
 
 
 def problems(task: Task) -> Iterator[Problem]:
-    """Every finding: its place in the file, and what was expected there."""
+    """Every problem: its place in the file, and what was expected there."""
     yield from _sizes(task)
     symbols = _sized(task)
     for key, specs in (("inputs", task.inputs), ("parameters", task.parameters)):
@@ -69,7 +67,7 @@ def _sizes(task: Task) -> Iterator[Problem]:
             yield ("sizes", name), "expected a symbol's name"
         many = value if isinstance(value, list) else [value]
         if not many or not all(1 <= size <= LARGEST_DIM for size in many):
-            yield ("sizes", name), f"expected sizes of 1 or more, and less than 2**63, found {show(value)}"
+            yield ("sizes", name), f"expected sizes of 1 or more, and less than 2**63, found {describe_value(value)}"
     if len(set(lengths.values())) > 1:
         yield ("sizes",), f"lists must be of one length, as they are zipped; found {lengths}"
     if 1 in lengths.values():
@@ -110,7 +108,7 @@ def _reference(loc: Location, spec: OutputSpec, symbols: Mapping[str, Dim]) -> I
     if _dtype_problem(spec.dtype, symbols) is None:
         count = len(components_of(parse_dtype(spec.dtype, symbols)))
         if len(spec.data_transform) != count:
-            expected = f"expected {counted(count, 'snippet')}, one per component"
+            expected = f"expected {quantity(count, 'snippet')}, one per component"
             yield (*loc, "data_transform"), f"{expected}, found {len(spec.data_transform)}"
     for index, snippet in enumerate(spec.data_transform):
         yield from _syntax((*loc, "data_transform", index), snippet, value=True)
@@ -127,7 +125,7 @@ def _function(loc: Location, fn: FnSpec, symbols: Mapping[str, Dim]) -> Iterator
             state: DType = parse_dtype(text, symbols)
             count = len(components_of(state))
             if len(fn.init) != count:
-                expected = f"expected {counted(count, 'value')}, one per component of {state}"
+                expected = f"expected {quantity(count, 'value')}, one per component of {state}"
                 yield (*loc, "init"), f"{expected}, found {len(fn.init)}"
     yield from _syntax((*loc, "apply"), fn.apply)
 

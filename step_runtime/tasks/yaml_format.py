@@ -26,7 +26,7 @@ def load(text: str, source: str) -> tuple[yaml.Node | None, Any]:
     """The text's node tree (for places) and its content.
 
     Raises:
-        TaskError: it is no YAML, repeats a key, or is larger than the bounds, aliases expanded.
+        TaskError: It is not YAML, repeats a key, or is larger than the bounds, aliases expanded.
     """
     if len(text) > MAX_CHARACTERS:
         raise TaskError(f"{source}: {len(text):,} characters; the limit is {MAX_CHARACTERS:,}")
@@ -44,12 +44,12 @@ def load(text: str, source: str) -> tuple[yaml.Node | None, Any]:
         place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
         raise TaskError(f"{place}: expected YAML: {getattr(error, 'problem', None) or error}") from None
     except (ValueError, RecursionError) as error:
-        told = HUGE_INT if "set_int_max_str_digits" in str(error) else error
-        raise TaskError(f"{source}: expected YAML: {told}") from None
+        reason = HUGE_INT if "set_int_max_str_digits" in str(error) else error
+        raise TaskError(f"{source}: expected YAML: {reason}") from None
 
 
 def _check_events(text: str, source: str) -> None:
-    """Holds a text to the bounds before anything is built from it."""
+    """Checks a text against the limits before anything is built from it."""
     depth = aliases = values = 0
     for event in yaml.parse(text, yaml.SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

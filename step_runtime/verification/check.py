@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from step_runtime.base.errors import Diagnostic, RuleError, counted
+from step_runtime.base.errors import Diagnostic, RuleError, quantity
 from step_runtime.base.shapes import format_shape
 from step_runtime.base.types import Buffer, StreamType
 from step_runtime.primitives import Copy, Rules
@@ -18,7 +18,7 @@ Types = list[StreamType | None]
 
 
 def infer_types(program: Program, scope: Scope) -> tuple[Types, list[Diagnostic]]:
-    """Types and shapes of all streams, and every rule that does not hold; nothing is reported twice over."""
+    """Types and shapes of all streams, and every rule that does not hold, each reported once."""
     rules = Rules(scope.sizes)
     types: Types = list(scope.inputs.values())
     found: list[Diagnostic] = []
@@ -67,7 +67,7 @@ def check_outputs(program: Program, types: Types, scope: Scope) -> list[Diagnost
     results = [types[stream] for stream in program.results]
     if len(results) != len(declared):
         wanted = (f"the task's outputs: {'; '.join(map(str, declared))}",)
-        returned, outputs = counted(len(results), "stream"), counted(len(declared), "output")
+        returned, outputs = quantity(len(results), "stream"), quantity(len(declared), "output")
         message = f"the program returns {returned}; the task has {outputs}"
         advice = "return them as one tuple, in the order of the task's outputs"
         return [Diagnostic("shape", "output-count", message, program.result_span, wanted, advice)]
@@ -78,7 +78,7 @@ def check_outputs(program: Program, types: Types, scope: Scope) -> list[Diagnost
         what = "element type" if result.dtype != output.dtype else "shape"
         name = program.name(program.results[index])
         details = (f"{name}: {result}", f"declared: {output}")
-        message = f"output {index} has another {what} than the task declares"
+        message = f"output {index} differs in {what} from the task's declaration"
         hint = _output_hint(result, output, declared)
         found.append(Diagnostic("shape", "output-type", message, program.result_span, details, hint))
     return found
@@ -102,7 +102,7 @@ def _output_hint(result: StreamType, output: StreamType, declared: Sequence[Stre
 def insert_copies(program: Program) -> Program:
     """The program with a chain of Copies before the first use of every stream that is used more than once.
 
-    Programs that keep the affine rule come back unchanged. Streams are numbered anew.
+    Programs that keep the affine rule are returned unchanged; in others streams are renumbered.
     """
     left = {stream: len(nodes) for stream, nodes in program.consumers().items()}
     number: dict[StreamId, StreamId] = {i: i for i in range(len(program.inputs))}

@@ -43,7 +43,7 @@ class Explained(NamedTuple):
 
 
 def explain(text: str, scope: Scope) -> Explained:
-    """The graph of a program text with all types that can be inferred, whatever is wrong with the rest."""
+    """The graph of a program text with all types that can be inferred, also where other parts are wrong."""
     program, _ = parse(text, scope)
     types, _ = infer_types(program, scope)
     return Explained(program, types)

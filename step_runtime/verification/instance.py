@@ -13,11 +13,11 @@ import sympy
 import torch
 from torch import Tensor
 
-from step_runtime.base.errors import RuleError, TaskCodeError, TaskError, show, tell
+from step_runtime.base.errors import RuleError, TaskCodeError, TaskError, describe_error, describe_value
 from step_runtime.base.functions import DeclaredFn, Fn
 from step_runtime.base.shapes import LARGEST_DIM, evaluate, format_sizes, torch_shape
-from step_runtime.base.types import Multihot, components_of
-from step_runtime.execution.invocation import Data, Watch, computing_in, element_layout, not_plain
+from step_runtime.base.types import DType, Multihot, StreamType, components_of
+from step_runtime.execution.invocation import BeforeRun, Data, default_dtype, element_layout, unsupported
 from step_runtime.program.limits import Limits
 from step_runtime.tasks import snippets
 from step_runtime.tasks.scope import Scope, make_scope
@@ -28,8 +28,10 @@ from step_runtime.tasks.yaml_format import Location, format_location
 class TaskFn(DeclaredFn):
     """A task's function with its author's code."""
 
-    def __init__(self, task: Task, spec: FnSpec, namespace: snippets.Namespace, *, widen: bool) -> None:
-        super().__init__(spec.func_name, spec.name, task.fn_types(spec), stateful=spec.init is not None)
+    def __init__(
+        self, spec: FnSpec, dtypes: tuple[DType, DType], namespace: snippets.Namespace, *, widen: bool
+    ) -> None:
+        super().__init__(spec.func_name, spec.name, dtypes, stateful=spec.init is not None)
         self._init = spec.init or []
         self._namespace = namespace
         parameters = ("state", "input") if self.stateful else ("input",)
@@ -54,38 +56,45 @@ class TaskFn(DeclaredFn):
 class TaskInstance:
     """A task at one set of sizes, computing in one floating type.
 
-    `watch` is told of `global` and of the references before they run, each by its place in the file and the sizes.
-    `random` has the places of the references that drew from torch's generator when they ran; `seed` is what that is
-    set to before.
+    `before_run` is called before `global` and each reference, with their place in the file and the sizes. `random` has
+    the places of the references that used torch's generator when they ran; `seed` is what it is set to before.
 
     Raises:
-        TaskError: a dim has no size, or is no positive int at these sizes; a tensor holds too many numbers, or a
+        TaskError: A dim has no size, or is not a positive int at these sizes; a tensor holds too many numbers, or a
             Multihot is to have more ones than bits.
-        TaskCodeError: the task's `global` failed.
+        TaskCodeError: The task's `global` failed.
     """
 
     def __init__(
-        self, task: Task, sizes: Mapping[str, int], *, dtype: torch.dtype = torch.float64, watch: Watch | None = None
+        self,
+        task: Task,
+        sizes: Mapping[str, int],
+        *,
+        dtype: torch.dtype = torch.float64,
+        before_run: BeforeRun | None = None,
     ) -> None:
         self.task = task
         self.dtype = dtype
         self.sizes = dict(sizes)
         self.random: set[Location] = set()
         self.seed = 0
-        self._watch = watch
+        self._before_run = before_run
         self._widen = dtype == torch.float64
-        self._drawn: dict[int, dict[str, Data]] = {}
+        self._sampled: dict[int, dict[str, Data]] = {}
         self._namespace = self._base_namespace(sizes)
         self.fns: dict[str, Fn] = {}
-        for spec in task.fns:
-            self.fns[spec.func_name] = TaskFn(task, spec, self._namespace, widen=self._widen)
+        for spec, dtypes in zip(task.fns, task.fn_types, strict=True):
+            self.fns[spec.func_name] = TaskFn(spec, dtypes, self._namespace, widen=self._widen)
         self._namespace.update(self.fns)
         self._run_global()
         self.sizes = self._settled_sizes(sizes)
         self._check_dims(sizes)
-        for key, specs in (("inputs", task.inputs), ("parameters", task.parameters)):
-            for index, tensor in enumerate(specs):
-                self._check_ones(tensor, (key, index))
+        for key, specs, types in (
+            ("inputs", task.inputs, task.input_types),
+            ("parameters", task.parameters, task.parameter_types),
+        ):
+            for index, (tensor, stream) in enumerate(zip(specs, types, strict=True)):
+                self._check_ones(tensor, stream.dtype, (key, index))
 
     def _base_namespace(self, sizes: Mapping[str, int]) -> snippets.Namespace:
         import step_runtime
@@ -111,15 +120,15 @@ class TaskInstance:
 
     @contextmanager
     def _author_code(self, who: str, location: Location) -> Iterator[None]:
-        """Runs an author's code with the own floating type as torch's default; names the snippet where it fails.
+        """Runs an author's code with the instance's floating type as torch's default; names the snippet where it fails.
 
         Raises:
-            TaskCodeError: the code raised.
+            TaskCodeError: The code raised.
         """
-        if self._watch is not None:
-            self._watch(f"{format_location(location)} at {format_sizes(self.sizes)}", "")
+        if self._before_run is not None:
+            self._before_run(f"{format_location(location)} at {format_sizes(self.sizes)}", "")
         try:
-            with computing_in(self.dtype), torch.random.fork_rng(devices=[]):
+            with default_dtype(self.dtype), torch.random.fork_rng(devices=[]):
                 before = torch.default_generator.manual_seed(self.seed).get_state()
                 yield
                 if not torch.equal(before, torch.default_generator.get_state()):
@@ -127,7 +136,7 @@ class TaskInstance:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            raise TaskCodeError(f"{who}: {_line(error, who)}raised {tell(error)}", location) from error
+            raise TaskCodeError(f"{who}: {_line(error, who)}raised {describe_error(error)}", location) from error
 
     def _settled_sizes(self, before: Mapping[str, int]) -> dict[str, int]:
         """What `global` made of the sizes: `ctx` wins over a name such as `E_value`, which wins over defaults."""
@@ -138,7 +147,9 @@ class TaskInstance:
             value = self._namespace.get(f"{name}_value", bound) if bound == before.get(name) else bound
             if symbol in ctx or f"{name}_value" in self._namespace:
                 if not isinstance(value, int) or not 1 <= value <= LARGEST_DIM:
-                    expected = f"expected {name} to be an int of 1 or more, and less than 2**63, found {show(value)}"
+                    expected = (
+                        f"expected {name} to be an int of 1 or more, and less than 2**63, found {describe_value(value)}"
+                    )
                     raise self._wrong(("global",), expected)
                 settled[name] = ctx[symbol] = self._namespace[f"{name}_value"] = value
         return settled
@@ -147,7 +158,7 @@ class TaskInstance:
         return TaskError(f"{self.task.name}: {format_location(location)}: {message}", location)
 
     def _check_dims(self, before: Mapping[str, int]) -> None:
-        """Holds every tensor to sizes that are known and bounded; `before` are those that `global` found."""
+        """Checks that the sizes of every tensor are known and bounded; `before` are the sizes before `global` ran."""
         most = Limits().bytes // self.dtype.itemsize
         for dims in declared_shapes(self.task):
             sizes = [self._size(dim) for dim in dims]
@@ -155,8 +166,8 @@ class TaskInstance:
             if numbers > most:
                 found = f"{numbers:,}" if numbers < LARGEST_DIM else "2**63 or more"
                 where = f"{format_location(dims[0].location[:2])} would hold {found} numbers"
-                told = f"{where} at {format_sizes(self.sizes)}; the limit is {most:,}"
-                raise self._wrong(self._origin(dims[sizes.index(max(sizes))], before), told)
+                message = f"{where} at {format_sizes(self.sizes)}; the limit is {most:,}"
+                raise self._wrong(self._origin(dims[sizes.index(max(sizes))], before), message)
 
     def _size(self, dim: WrittenDim) -> int:
         try:
@@ -177,9 +188,8 @@ class TaskInstance:
             return ("global",)
         return ("sizes", largest) if largest in self.task.sizes else dim.location
 
-    def _check_ones(self, spec: TensorSpec, location: Location) -> None:
-        """Holds the least ones that a Multihot input is to have to its length; `max` beyond it is as good as none."""
-        dtype = self.task.stream_type(spec).dtype
+    def _check_ones(self, spec: TensorSpec, dtype: DType, location: Location) -> None:
+        """Checks that a Multihot input has at least `min` bits; a `max` beyond its length has no effect."""
         if not isinstance(dtype, Multihot):
             return
         length = evaluate(dtype.length, self.sizes)
@@ -196,24 +206,25 @@ class TaskInstance:
                 lists[name] = tuple(value)
         return make_scope(self.task, self.fns, self.sizes, lists)
 
-    def draw(self, seed: int) -> dict[str, Data]:
+    def sample_inputs(self, seed: int) -> dict[str, Data]:
         """Random data for every input, and for the parameters, which the snippets then see.
 
         Tensors have torch shape `reversed(dims) + layout`. The same seed gives the same data.
         """
-        if seed not in self._drawn:
+        if seed not in self._sampled:
             generator = torch.Generator().manual_seed(seed)
             specs = (*self.task.inputs, *self.task.parameters)
-            self._drawn[seed] = {spec.name: self._tensors(spec, generator) for spec in specs}
-        data = self._drawn[seed]
+            types = (*self.task.input_types, *self.task.parameter_types)
+            typed = zip(specs, types, strict=True)
+            self._sampled[seed] = {spec.name: self._tensors(spec, stream, generator) for spec, stream in typed}
+        data = self._sampled[seed]
         seen: dict[str, Any] = self._namespace["input_data"]
         seen.clear()
         # Clones: a snippet that writes into its input must not reach the streams, nor either of them the next run.
         seen.update({name: parts[0].clone() for name, parts in data.items()})
         return {spec.name: tuple(part.clone() for part in data[spec.name]) for spec in self.task.inputs}
 
-    def _tensors(self, spec: TensorSpec, generator: torch.Generator) -> Data:
-        stream = self.task.stream_type(spec)
+    def _tensors(self, spec: TensorSpec, stream: StreamType, generator: torch.Generator) -> Data:
         outer = torch_shape(stream.shape, self.sizes)
         return tuple(
             self._multihots((*outer, *element_layout(element, self.sizes)), spec, generator)
@@ -238,16 +249,15 @@ class TaskInstance:
         return (places < ones.unsqueeze(-1)).to(self.dtype)
 
     def reference(self) -> list[Data]:
-        """The reference outputs for the data drawn last, one tuple of tensors per output.
+        """The reference outputs for the inputs sampled last, one tuple of tensors per output.
 
         Raises:
-            TaskCodeError: a snippet failed, or its value is no tensor of the declared shape.
+            TaskCodeError: A snippet failed, or its value is not a tensor of the declared shape.
         """
         namespace = dict(self._namespace)
         namespace["input_data"] = {name: value.clone() for name, value in self._namespace["input_data"].items()}
         outputs = []
-        for number, spec in enumerate(self.task.outputs):
-            stream = self.task.stream_type(spec)
+        for number, (spec, stream) in enumerate(zip(self.task.outputs, self.task.output_types, strict=True)):
             outer = torch_shape(stream.shape, self.sizes)
             parts = []
             for index, element in enumerate(components_of(stream.dtype)):
@@ -256,9 +266,9 @@ class TaskInstance:
                 with self._author_code(who, location := ("outputs", number, "data_transform", index)):
                     snippets.run(code, namespace)
                 expected = (*outer, *element_layout(element, self.sizes))
-                told = _not_as_declared(value := namespace.pop("_value"), expected)
-                if told:
-                    raise TaskCodeError(f"{who}: {told}", location)
+                problem = _not_as_declared(value := namespace.pop("_value"), expected)
+                if problem:
+                    raise TaskCodeError(f"{who}: {problem}", location)
                 parts.append(value.detach().to(self.dtype))
             outputs.append(tuple(parts))
         return outputs
@@ -267,9 +277,9 @@ class TaskInstance:
 def _not_as_declared(value: object, expected: tuple[int, ...]) -> str | None:
     if not isinstance(value, Tensor):
         return f"expected a tensor, found {type(value).__name__}"
-    odd = not_plain(value)
-    if odd is not None:
-        return odd
+    problem = unsupported(value)
+    if problem is not None:
+        return problem
     if tuple(value.shape) != expected:
         return f"the reference has shape {tuple(value.shape)}; the declared dims give {expected}"
     return None
@@ -281,6 +291,8 @@ def _line(error: BaseException, who: str) -> str:
     return f"line {lines[-1]} of it " if lines else ""
 
 
-def instances(task: Task, *, dtype: torch.dtype = torch.float64, watch: Watch | None = None) -> list[TaskInstance]:
+def instances(
+    task: Task, *, dtype: torch.dtype = torch.float64, before_run: BeforeRun | None = None
+) -> list[TaskInstance]:
     """The task at each of its sets of sizes."""
-    return [TaskInstance(task, sizes, dtype=dtype, watch=watch) for sizes in task.size_sets()]
+    return [TaskInstance(task, sizes, dtype=dtype, before_run=before_run) for sizes in task.size_sets()]

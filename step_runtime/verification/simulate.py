@@ -13,7 +13,7 @@ from step_runtime.verification.check import Types
 
 
 class NodeError(StepError):
-    """What went wrong at one primitive of a run; `cause` is the error, `span` the primitive's place."""
+    """An error at one primitive of a run; `cause` is the error, `span` the primitive's place."""
 
     def __init__(self, cause: StepError, span: Span | None) -> None:
         self.cause = cause
@@ -31,11 +31,12 @@ def simulate(
 ) -> list[Data]:
     """The results' tensors, each of torch shape `reversed(shape) + layout`.
 
-    Every primitive runs, used or not, as all of them would on the chip. Streams that no later primitive
-    needs are dropped as soon as they are consumed. `enter` is called with each primitive's number before it runs.
+    Every primitive runs, whether or not its results are used, as all of them would on the chip. Streams that no later
+    primitive needs are dropped as soon as they are consumed. `enter` is called with each primitive's number before it
+    runs.
 
     Raises:
-        NodeError: a rule was broken by the data, a function failed, or the time was up.
+        NodeError: The data broke a rule, a function failed, or the time limit was exceeded.
     """
     known = [stream for stream in types if stream is not None]
     if len(known) < len(types):

@@ -14,10 +14,10 @@ from functools import cached_property, partial
 
 import torch
 
-from step_runtime.base.errors import STAGES, Diagnostic, RuleError, Stage, tell
+from step_runtime.base.errors import STAGES, Diagnostic, RuleError, Stage, describe_error
 from step_runtime.base.shapes import format_sizes
 from step_runtime.execution.applier import Applier, Data
-from step_runtime.execution.invocation import Watch, computing_in
+from step_runtime.execution.invocation import BeforeRun, default_dtype
 from step_runtime.language.equivalence import Description, describe
 from step_runtime.language.parser import Source, evaluate, read
 from step_runtime.program.graph import Program
@@ -32,9 +32,9 @@ from step_runtime.verification.simulate import NodeError, simulate
 
 SEEDS = (0, 1)
 _TORCH = threading.RLock()
-"""Held while an author's code runs, as torch's default dtype and random state belong to the process."""
-_RANDOM = "a function of the task draws random numbers"
-_NO_MEMORY = "the run asked for more memory than it may have"
+"""Held while an author's code runs, as torch's default dtype and random state are those of the process."""
+_RANDOM = "a function of the task uses random numbers"
+_NO_MEMORY = "the run exceeded the memory limit"
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,14 @@ class Verifier:
     Safe to call from several threads, which take turns.
 
     Args:
-        seeds: one random input each, at every set of sizes.
-        dtype: the floating type both sides compute in.
-        remember: whether a program is not run if one of the same graph was.
-        watch: told of each piece of the author's code before it runs; it may raise `RunError`, which is a verdict where
-            a program is running, and passes through elsewhere.
+        seeds: One random input each, at every set of sizes.
+        dtype: The floating type both sides compute in.
+        remember: Whether the result for a graph is reused for other programs of the same graph.
+        before_run: Called before each piece of the author's code runs; it may raise `RunError`, which is a verdict
+            where a program is running, and passes through elsewhere.
 
     Raises:
-        TaskError: the task cannot be used.
+        TaskError: The task cannot be used.
     """
 
     def __init__(
@@ -92,16 +92,16 @@ class Verifier:
         limits: Limits | None = None,
         dtype: torch.dtype = torch.float64,
         remember: bool = True,
-        watch: Watch | None = None,
+        before_run: BeforeRun | None = None,
     ) -> None:
         self.task = task
         self.limits = limits or Limits()
         self._seeds = tuple(seeds)
         self._dtype = dtype
-        self._watch = watch
-        self._at = ""
+        self._before_run = before_run
+        self._input = ""
         with _TORCH:
-            self._instances = instances(task, dtype=dtype, watch=watch and self._watched)
+            self._instances = instances(task, dtype=dtype, before_run=before_run and self._announce)
         self._references: dict[tuple[int, int], list[Data]] = {}
         self._remember = remember
         self._results: dict[tuple[str, ...], Diagnostic | None] = {}
@@ -116,7 +116,7 @@ class Verifier:
         """The verdict on a program text; never raises for a bad program.
 
         Raises:
-            TaskError: the task's reference code failed.
+            TaskError: The task's reference code failed.
         """
         start = time.perf_counter()
         found = self._found(text)
@@ -138,12 +138,12 @@ class Verifier:
         return [] if found is None else [found]
 
     def _result(self, checked: Sequence[_Checked]) -> Diagnostic | None:
-        """What running finds; known without, for a program of the same graph as one before at every set of sizes."""
+        """What running finds; remembered for programs of one graph at every set of sizes."""
         key = tuple(one.described.key(whole=True) for one in checked)
         if key not in self._results:
             found = self._run_all(checked)
             if not self._remember or (found is not None and found.stage == "run"):
-                # It tells a place in this text, and the first of several failures may be another one elsewhere.
+                # It names a place in this text, and another text may reach another of several failures first.
                 return found
             self._results[key] = found
         known = self._results[key]
@@ -153,14 +153,14 @@ class Verifier:
         with _TORCH:
             for index, (instance, one) in enumerate(zip(self._instances, checked, strict=True)):
                 for seed in self._seeds:
-                    self._at = f"set {index}, seed {seed}"
+                    self._input = f"set {index}, seed {seed}"
                     found = self._run(index, instance, one, seed)
                     if found is not None:
                         return found
         return None
 
     def _check(self, source: Source, instance: TaskInstance) -> _Checked | list[Diagnostic]:
-        """All that is known without running, at one set of sizes."""
+        """The checks that need no run, at one set of sizes."""
         scope = instance.scope
         program, found = evaluate(source, scope, self.limits)
         types, typed = infer_types(program, scope)
@@ -172,38 +172,38 @@ class Verifier:
         return found or _Checked(program, types)
 
     def _run(self, index: int, instance: TaskInstance, checked: _Checked, seed: int) -> Diagnostic | None:
-        inputs = instance.draw(seed)
+        inputs = instance.sample_inputs(seed)
         if (index, seed) not in self._references:
             self._references[index, seed] = instance.reference()
         reference = self._references[index, seed]
         where = f"at {format_sizes(instance.sizes)}, seed {seed}"
         self._applier.deadline = time.monotonic() + self.limits.seconds
         try:
-            with computing_in(self._dtype), torch.random.fork_rng(devices=[]):
-                # Of the processor alone: torch.manual_seed notes a stack trace for each other device, every time.
+            with default_dtype(self._dtype), torch.random.fork_rng(devices=[]):
+                # The CPU's alone: torch.manual_seed records a stack trace for each other device, every time.
                 torch.default_generator.manual_seed(seed)
-                enter = partial(self._enter, checked.described) if self._watch is not None else None
+                enter = partial(self._enter, checked.described) if self._before_run is not None else None
                 results = simulate(checked.program, checked.types, inputs, instance.sizes, self._applier, enter)
                 found = self._compare(results, reference, checked.program, where)
-                # Nothing else draws from this generator.
-                drew = found and not torch.equal(torch.default_generator.get_state(), _fresh_state(seed))
+                # Nothing else uses this generator.
+                random = found and not torch.equal(torch.default_generator.get_state(), _fresh_state(seed))
         except NodeError as error:
             return _run_failure(error, where)
         except (MemoryError, RuntimeError) as error:
-            if not refused_memory(error):
+            if not out_of_memory(error):
                 raise
             return Diagnostic("run", "memory-limit", _NO_MEMORY, None, (where,))
-        return replace(found, details=(*found.details, _RANDOM)) if found and drew else found
+        return replace(found, details=(*found.details, _RANDOM)) if found and random else found
 
-    def _watched(self, what: str, key: str) -> None:
-        if self._watch is not None:
-            self._watch(what, f"{self._at}: {key}")
+    def _announce(self, what: str, key: str) -> None:
+        if self._before_run is not None:
+            self._before_run(what, f"{self._input}: {key}")
 
     def _enter(self, described: Description, index: int) -> None:
-        """Tells the watch of a primitive that runs a function."""
+        """Announces a primitive that runs a function."""
         op = described.program.nodes[index].op
         if op.functions():
-            self._watched(print_primitive(op), described.nodes[index])
+            self._announce(print_primitive(op), described.nodes[index])
 
     def _compare(self, results: list[Data], reference: list[Data], program: Program, where: str) -> Diagnostic | None:
         for spec, result, expected in zip(self.task.outputs, results, reference, strict=True):
@@ -211,8 +211,8 @@ class Verifier:
                 message = difference(a, b)
                 if message is not None:
                     part = f" (component {index})" if len(expected) > 1 else ""
-                    told = f"output {spec.name}{part} {message}"
-                    return Diagnostic("value", "value", told, program.result_span, (where,))
+                    message = f"output {spec.name}{part} {message}"
+                    return Diagnostic("value", "value", message, program.result_span, (where,))
         return None
 
 
@@ -224,8 +224,8 @@ def verify(
     To judge many programs of one task, make one `Verifier`.
 
     Raises:
-        TaskError: the task cannot be used, or there is no program.
-        ValueError: neither `impl` nor the task holds a program.
+        TaskError: The task cannot be used, or there is no program.
+        ValueError: Neither `impl` nor the task holds a program.
     """
     text = impl if impl is not None else task.impl
     if text is None:
@@ -234,7 +234,7 @@ def verify(
 
 
 def _fresh_state(seed: int) -> torch.Tensor:
-    """The state of torch's generator as a run with this seed begins."""
+    """The state of torch's generator at the start of a run with this seed."""
     return torch.Generator().manual_seed(seed).get_state()
 
 
@@ -243,11 +243,13 @@ def _run_failure(error: NodeError, where: str) -> Diagnostic:
     if isinstance(cause, RuleError):
         return Diagnostic("run", cause.code, cause.message, error.span, (*cause.details, where), cause.hint)
     hint = "this is the task's own code, not the program"
-    code = "memory-limit" if refused_memory(cause.__cause__) else "task-function"
+    code = "memory-limit" if out_of_memory(cause.__cause__) else "task-function"
     return Diagnostic("run", code, str(cause), error.span, (where,), hint)
 
 
-def refused_memory(error: BaseException | None) -> bool:
-    """Whether an error is Python's or torch's for memory that the system did not give."""
+def out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error is Python's or torch's for memory that the system refused."""
     # On a CPU, torch has no class of its own for it.
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "allocate memory" in tell(error))
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and "allocate memory" in describe_error(error)
+    )

@@ -14,9 +14,9 @@ from pydantic import BaseModel
 
 from signatures.adapter import YAMLAdapter, render_task
 from signatures.guard import Guard
-from signatures.memo import by_identity
 from signatures.propose import Propose
-from step_runtime.tasks.task import Task, dump_task, loads_task
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import Task, dump_task
 from tests.support.scripted_answers import RIGHT, scripted, task
 
 ADAPTER = YAMLAdapter()
@@ -127,14 +127,3 @@ def test_an_answer_is_asked_for_once(answer: str) -> None:
         except AdapterParseError:
             assert not answer
     assert len(engine.requests) == 1
-
-
-def test_a_function_is_called_once_an_object() -> None:
-    """Equal objects are not the same one."""
-    calls: list[object] = []
-    remembered = by_identity(calls.append)
-    one, equal = task(), task()
-    for value in (one, equal, one):
-        remembered(value)
-    assert len(calls) == 2
-    assert calls[0] is one

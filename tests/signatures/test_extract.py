@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from signatures.extract import extract_program, holds_program, sections
 from step_runtime.language.parser import parse, read
+from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
-from step_runtime.tasks.task import loads_task
 from tests.support.completions import (
     BODY,
     DRAFT,

@@ -9,7 +9,7 @@ import torch
 from step_runtime.base.errors import RunError
 from step_runtime.base.shapes import Sizes
 from step_runtime.execution.applier import Applier
-from step_runtime.execution.invocation import computing_in
+from step_runtime.execution.invocation import default_dtype
 from step_runtime.program.graph import Program
 from step_runtime.verification.check import Types, check_affine, infer_types
 from step_runtime.verification.simulate import NodeError, simulate
@@ -34,7 +34,7 @@ def compare(program: Program, types: Types, data: Mapping[str, Value], sizes: Si
     """Where a run on tokens and the simulator part on one input; None where they agree, on a refusal too."""
     expected: list[Value] | str
     simulated: list[Value] | str
-    with computing_in(torch.float64):
+    with default_dtype(torch.float64):
         try:
             expected = run_tokens(program, types, data, sizes)
         except RunError as error:

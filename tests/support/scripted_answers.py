@@ -8,7 +8,8 @@ from typing import Any
 import dspy
 from dspy import lm15
 
-from step_runtime.tasks.task import Task, loads_task
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import Task
 
 TASK = """
 inputs:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from step_runtime.tasks.task import Task, loads_task
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import Task
 
 
 def task(text: str, name: str = "small") -> Task:

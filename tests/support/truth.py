@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from step_runtime.base.errors import RunError
-from step_runtime.execution.invocation import computing_in
-from step_runtime.primitives import PRIMITIVES, Copy, Identity, Partition, Primitive
+from step_runtime.execution.invocation import default_dtype
+from step_runtime.primitives import PRIMITIVES, Primitive
 from step_runtime.program.graph import Node, Program
 from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.task import Task
@@ -45,7 +45,7 @@ def close(found: Tensor, right: Tensor) -> bool:
 
 def computes(program: Program, types: Types, place: TaskInstance, data: Inputs, reference: Sequence[Value]) -> bool:
     """Whether a run on tokens gives the reference outputs for the data that `place` drew last."""
-    with computing_in(torch.float64):
+    with default_dtype(torch.float64):
         try:
             outputs = run_tokens(program, types, data, place.sizes)
         except RunError:
@@ -98,12 +98,10 @@ class Applied:
         """Notes the node and every use of a stream; gives the new streams."""
         inputs = tuple(_flat(argument))
         self.notes.uses.update(inputs)
-        count = 2 if isinstance(self.op, Copy) else 1
-        if isinstance(self.op, Partition):
-            count = int(self.op.N.subs(self.notes.scope.sizes))
-        streams = [self.notes.new() for _ in range(count)]
+        count = self.op.output_count(self.notes.scope.sizes)
+        streams = [self.notes.new() for _ in range(1 if count is None else count)]
         self.notes.nodes.append(Node(self.op, inputs, tuple(stream.number for stream in streams)))
-        return streams if isinstance(self.op, Copy | Partition) else streams[0]
+        return streams[0] if count is None else streams
 
 
 def _flat(argument: Any) -> Iterator[int]:
@@ -174,7 +172,7 @@ class Truth:
         return self._known[key]
 
     def _computes_at(self, program: Program, types: Types, place: TaskInstance, seed: int) -> bool:
-        data = place.draw(seed)
+        data = place.sample_inputs(seed)
         if (id(place), seed) not in self._references:
             self._references[id(place), seed] = place.reference()
         return computes(program, types, place, data, self._references[id(place), seed])
@@ -187,7 +185,7 @@ def without_passing_on(program: Program) -> Program:
     streams = len(number)
     for node in program.nodes:
         inputs = tuple(number[stream] for stream in node.inputs)
-        if isinstance(node.op, Copy | Identity):
+        if node.op.transparent:
             number |= dict.fromkeys(node.outputs, inputs[0])
             continue
         outputs = tuple(range(streams, streams + len(node.outputs)))

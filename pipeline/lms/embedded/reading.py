@@ -20,8 +20,9 @@ from step_runtime.base.types import StreamType
 from step_runtime.language.parser import parse
 from step_runtime.program.graph import Program
 from step_runtime.tasks import yaml_format
+from step_runtime.tasks.reader import task_of
 from step_runtime.tasks.scope import Scope, static_scope
-from step_runtime.tasks.task import Task, task_of
+from step_runtime.tasks.task import Task
 from step_runtime.verification.check import infer_types
 
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*$", re.MULTILINE)

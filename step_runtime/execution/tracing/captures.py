@@ -2,7 +2,7 @@
 
 A traced function is replayed without running its Python code, so all that the code could read or change must
 be known. `Captures` walks it once. Tensors found are the trace's further inputs, looked up where they were
-found at every replay, as a task's weights are drawn anew for every seed. Other values are held to be the same
+found at every replay, as a task's weights are sampled again for every seed. Other values must be the same
 objects as when the trace was made. A value of a kind that may hide state makes the function `opaque`.
 """
 
@@ -58,8 +58,9 @@ class _Cells:
 class Captures:
     """What the functions that `fn` runs can reach.
 
-    Attributes: `opaque`: something may hide state or change it (an iterator, the module `random`, an object of
-    the author's own class, a `global` statement), so that only running the code is safe.
+    Attributes:
+        opaque: Whether something may hide state or change it (an iterator, the module `random`, an object of the
+            author's own class, a `global` statement), so that only running the code is safe.
     """
 
     def __init__(self, fn: Fn) -> None:
@@ -72,7 +73,7 @@ class Captures:
             self._function(function)
 
     def unchanged(self) -> bool:
-        """Whether everything but the tensors is what it was at first."""
+        """Whether everything but the tensors is unchanged."""
         for (container, key), value in self._fixed:
             try:
                 if container[key] is not value:
@@ -83,16 +84,16 @@ class Captures:
 
     @property
     def constant(self) -> bool:
-        """Whether there is no tensor, whose values may be others another time."""
+        """Whether there is no tensor, whose values may change."""
         return not self.opaque and not self._tensors
 
     def place(self, tensor: Tensor) -> Place | None:
-        """Where `tensor` is found; None for in no place, or in several, which may differ another time."""
+        """Where `tensor` is found; None where it is in no place, or in several, which may differ later."""
         places = [place for place in self._tensors if place.look() is tensor]
         return places[0] if len(places) == 1 else None
 
     def state(self) -> list[Any]:
-        """What a call without side effects leaves as it was: equal before it and after it."""
+        """What a call without side effects leaves unchanged: equal before it and after it."""
         tensors = [place.look() for place in self._tensors]
         versions = [(id(tensor), tensor._version) for tensor in tensors if isinstance(tensor, Tensor)]
         return [self.unchanged(), versions, torch.get_rng_state().numpy().tobytes()]

@@ -54,8 +54,8 @@ class Fold:
     """How to run the folds of one step function.
 
     Args:
-        tape: of the step, over one batch dim; its inputs are the state's components, then the element's.
-        components: of the state.
+        tape: Of the step, over one batch dim; its inputs are the state's components, then the element's.
+        components: Of the state.
     """
 
     def __init__(self, tape: Tape, components: int) -> None:
@@ -86,11 +86,11 @@ class Fold:
         """The last state, `(folds, *layout)` per component; for a scan every state, `(folds, steps, *layout)`.
 
         Args:
-            state: the first one, `(folds, *layout)` per component.
+            state: The first one, `(folds, *layout)` per component.
             data: `(folds, steps, *layout)` per component, with at least one fold and one step.
-            weights: what the tape captured.
-            scan: whether every state is wanted.
-            tick: called between steps.
+            weights: What the tape captured.
+            scan: Whether every state is wanted.
+            tick: Called between steps.
         """
         if self._stages is not None and data[0].shape[1] >= self._least:
             try:
@@ -100,7 +100,7 @@ class Fold:
         return self._step_by_step(state, data, weights, scan, tick)
 
     def check(self, state: Sequence[Tensor], data: Sequence[Tensor], weights: Sequence[Tensor]) -> None:
-        """Holds all steps at once to step by step, on data as for `run`; where they differ it is not done again."""
+        """Compares all steps at once to step by step, on data as for `run`; they must agree to be used again."""
         if self._stages is None:
             return
         expected = self._step_by_step(state, data, weights, scan=True, tick=_nothing)
@@ -116,7 +116,7 @@ class Fold:
     # --- all steps at once --------------------------------------------------------------------------------------------
 
     def _planned(self) -> list[_Stage] | None:
-        """The stages, each after those it depends on; None where there is no such order."""
+        """The stages, each after those that it depends on; None where there is no such order."""
         waiting = {component: self._stage(component) for component in range(len(self._states))}
         ordered: list[_Stage] = []
         while waiting:
@@ -164,11 +164,8 @@ class Fold:
 
     def _scaled(self, node: Node) -> Scaled | None:
         """The factors of a product, one of which has one number to a step; None for anything else."""
-        layouts = [self._tape.layouts.get(arg) for arg in node.args if isinstance(arg, Var)]
-        if node.op is not MUL or len(layouts) != 2 or None in layouts:
-            return None
-        counts = [layout.numel() for layout in layouts if layout is not None]
-        if min(counts) > 1 or max(counts) == 1:
+        counts = [self._tape.layouts[arg].numel() for arg in node.args if arg in self._tape.layouts]
+        if node.op is not MUL or len(counts) != 2 or min(counts) > 1 or max(counts) == 1:
             return None
         return Scaled(*(node.args if counts[0] == 1 else node.args[::-1]))
 

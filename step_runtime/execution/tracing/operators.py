@@ -23,7 +23,7 @@ from step_runtime.execution.tracing.captures import Captures
 from step_runtime.execution.tracing.tape import Extent, Node, Tape, Var
 
 MAX_BATCH_DIMS = 4
-# All products of some of their ratios differ, so that a ratio tells which batch dims an int spans.
+# The products of any of their ratios differ, so that a ratio identifies the batch dims that an int spans.
 _SIZES = ((2, 2, 2, 2), (3, 4, 5, 7))
 _READS = {
     *("tolist", "numpy", "item", "storage", "untyped_storage", "equal", "allclose", "is_nonzero"),
@@ -42,7 +42,7 @@ def trace(function: Callable[..., Any], example: tuple[Tensor, ...], captures: C
     """The tape of `function`, which takes one element's tensors such as `example`, over `dims` batch dims.
 
     Raises:
-        Untraceable: there is none. Whatever `function` raises passes through.
+        Untraceable: There is none. Exceptions of `function` pass through.
     """
     one, other = (_record(function, example, sizes[:dims]) for sizes in _SIZES)
     return _Merger(one, other, captures).tape
@@ -78,7 +78,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # torch would import its compiler, for a second, to keep it from compiling this class.
+        # Otherwise torch imports its compiler, which takes a second, to keep it from compiling this class.
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -94,8 +94,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
-class _Watch(TorchFunctionMode):
-    """Refuses what reads values into Python without an operator that would tell."""
+class _ReadGuard(TorchFunctionMode):
+    """Refuses what reads values into Python without calling an operator."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") in _READS:
@@ -107,7 +107,7 @@ def _record(function: Callable[..., Any], example: tuple[Tensor, ...], sizes: tu
     inputs = tuple(part.expand(*sizes, *part.shape).clone() for part in example)
     for _ in sizes:
         function = torch.func.vmap(function)
-    with _Watch(), _Recorder() as recorder:
+    with _ReadGuard(), _Recorder() as recorder:
         outputs = function(*inputs)
     return _Recording(sizes, inputs, recorder.calls, tuple(outputs))
 
@@ -183,7 +183,7 @@ class _Merger:
         if var is None:
             place = self._captures.place(one)
             if place is None or one is not other:
-                raise Untraceable("it uses a tensor whose source cannot be told")
+                raise Untraceable("it uses a tensor whose source is unknown")
             var = self._outside(one, other)
             self.tape.captured.append((var, place, one))
         return var
@@ -213,7 +213,7 @@ class _Merger:
                 a, b = (prod(sizes[dim] for dim in dims) for sizes in self._sizes)
                 if one * b == other * a and one % a == 0:
                     return Extent(one // a, dims)
-        raise Untraceable(f"{one} depends on the batch, and is no multiple of its size")
+        raise Untraceable(f"{one} depends on the batch, and is not a multiple of its size")
 
     def _fold_constants(self) -> None:
         """Keeps the value of what depends on no input, no captured tensor and no size."""

@@ -96,7 +96,7 @@ def solve(links: Sequence[Link], initial: Tensor, steps: int, *, every: bool) ->
     may be `Scaled`.
 
     Raises:
-        Unstable: it has to be run step by step.
+        Unstable: It has to be run step by step.
     """
     shape = (initial.shape[0], steps, *initial.shape[1:])
     if links and links[0].op in _EXTREMA:
@@ -167,7 +167,7 @@ def _factors(factor: Value, initial: Tensor, shape: Sequence[int]) -> Tensor:
     """The factor of a linear recurrence at every step; its layout is the state's, or of ones.
 
     Raises:
-        Unstable: it is beyond 1 somewhere.
+        Unstable: It is beyond 1 somewhere.
     """
     factors = torch.as_tensor(factor, dtype=initial.dtype)
     factors = factors.expand(*shape[:2], *(factors.shape[2:] or [1] * (len(shape) - 2)))

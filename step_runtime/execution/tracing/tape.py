@@ -74,9 +74,12 @@ class Node:
 class Tape:
     """What a function does to a batch with `dims` leading batch dims.
 
-    Attributes: `inputs`, one batch each; `captured`, tensors from outside with their place and the tensor that was
-    there; `constants`, the same in every replay; `layouts`, the shape of one element of each tensor whose leading
-    dims are the batch dims; `functional`, whether no node writes into a tensor.
+    Attributes:
+        inputs: One batch each.
+        captured: Tensors from outside, with their place and the tensor that was there.
+        constants: Tensors that are the same in every replay.
+        layouts: The shape of one element of each tensor whose leading dims are the batch dims.
+        functional: Whether no node writes into a tensor.
     """
 
     dims: int
@@ -136,7 +139,7 @@ class Tape:
         return self.compiled(self.sources, node.args)
 
     def weights(self) -> list[Tensor] | None:
-        """The captured tensors as they are now; None where one has another form than when the tape was made."""
+        """The captured tensors as they are now; None where the form of one has changed since the tape was made."""
         found = []
         for _, place, before in self.captured:
             now = place.look()
@@ -179,7 +182,7 @@ class Tape:
             done = {var for var in (*node.inputs, *node.outputs) if last[var] == index} - kept
             lines += [f"    del {var}" for var in done]
         lines.append(f"    return ({''.join(f'{var}, ' for var in wanted)})")
-        # The text is made of operators and numbers; nothing that a program or a task says is in it.
+        # The text is made of operators and numbers; it holds no text of a program or a task.
         exec("\n".join(lines), names)
         replay: Replay = names["replay"]
         return replay

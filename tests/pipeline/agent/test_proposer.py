@@ -28,7 +28,7 @@ from pipeline.lms.embedded import engine_named
 from pipeline.running.session import refuse_tools
 from pipeline.verification.metric import Reward
 from step_runtime import verify
-from step_runtime.tasks.task import Task
+from step_runtime.tasks.task import SolvedTask, Task
 from tests.support.scripted_answers import ILL_TYPED, REUSING, RIGHT, WRONG, Engine, scripted, task
 
 
@@ -123,8 +123,8 @@ def test_examples_are_demonstrations_without_the_task_itself() -> None:
 def test_the_tools_tell_types_and_run_examples_alone() -> None:
     """What a program computes is told for examples; for the task only what its text shows."""
     metric = Refusing(task())
-    example = task("other/0").model_copy(update={"impl": RIGHT, "sizes": {"M": [3, 4]}})
-    with at_work(Bench(task(), {"other/0": example}, Judge(metric))):
+    example = task("other/0").model_copy(update={"sizes": {"M": [3, 4]}})
+    with at_work(Bench(task(), {"other/0": SolvedTask(example, RIGHT)}, Judge(metric))):
         assert "E1  fp32 [M, N]" in check(RIGHT)
         assert "No rule is broken" in check(WRONG)
         assert "fn_mul takes [fp32, fp32]" in check(ILL_TYPED)
@@ -140,7 +140,7 @@ def test_the_base_prompt_s_examples_can_be_run() -> None:
     """They are read out of the instructions, so a saved program has them too."""
     names = dict(Agent("none", proposer="react").proposer._examples(task()))
     assert {"Map 1", "Accum 1", "Partition with Merge 1"} <= names.keys()
-    assert all(example.impl for example in names.values())
+    assert all(example.program for example in names.values())
 
 
 @pytest.mark.parametrize("kind", ["predict", "cot", "react"])

@@ -32,7 +32,7 @@ from pipeline.base.errors import RecordError
 from pipeline.record import store
 from pipeline.record.metrics import describe
 from pipeline.record.recorder import recorded
-from step_runtime.tasks.task import loads_task
+from step_runtime.tasks.reader import loads_task
 from tests.pipeline.conftest import Recorded
 from tests.support.paths import PROJECT
 from tests.support.scripted_runs import RIGHT, Engine, learn, tasks

@@ -37,7 +37,8 @@ from pipeline.record import resume, store
 from pipeline.record.recorder import recorded
 from pipeline.record.request import Request
 from pipeline.verification.task_files import load_tasks
-from step_runtime.tasks.task import dump_task, loads_task
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import dump_task
 from tests.pipeline.conftest import copied
 from tests.support import answering_lm as answering
 from tests.support import scripted_runs as scripted

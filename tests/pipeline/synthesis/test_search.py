@@ -19,7 +19,7 @@ from pipeline.synthesis.backward import Backward
 from pipeline.synthesis.search import Search
 from pipeline.synthesis.values import close
 from step_runtime import verify
-from step_runtime.execution.invocation import computing_in
+from step_runtime.execution.invocation import default_dtype
 from step_runtime.verification.loading import load_task
 from tests.support.paths import PROJECT
 from tests.support.small_tasks import of_scalars, task
@@ -92,7 +92,7 @@ def test_of_equal_streams_one_is_kept() -> None:
         "add": ("state[0] + input[0]", 0),
     }
     unsolvable = of_scalars(fns, "torch.sin(input_data['E0'])")
-    with computing_in(torch.float64):
+    with default_dtype(torch.float64):
         search = Search(unsolvable, Budget(seconds=600, candidates=1_000))
         assert search.run().reason == "candidates"
     for buckets in search._forward.buckets.values():

@@ -16,8 +16,8 @@ import pytest
 from pipeline.verification.cache import VerdictStore
 from pipeline.verification.pool import WorkerPool
 from pipeline.verification.worker import LOST_BEFORE, judge, scopes, verdict_of, verification_pool
+from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
-from step_runtime.tasks.task import loads_task
 from step_runtime.verification.verify import Verdict, verify
 
 TASK = """

@@ -18,9 +18,9 @@ from step_runtime.base.errors import (
     StepError,
     TaskCodeError,
     TaskError,
-    counted,
-    show,
-    tell,
+    describe_error,
+    describe_value,
+    quantity,
 )
 
 TEXT = "a = 1\n\tb = foo(\n  1)\nlast"
@@ -115,18 +115,22 @@ class _Speechless(ValueError):
 )
 def test_any_exception_is_told_in_one_line(error: Exception, told: str) -> None:
     """Whatever it says of itself, or fails to say: one line of bounded length that can be printed."""
-    assert tell(error) == told
+    assert describe_error(error) == told
 
 
 def test_any_value_is_shown_in_one_line() -> None:
     """As exceptions are."""
-    assert show("a") == "'a'"
-    assert show(10**5000) == show(type("X", (), {"__repr__": lambda self: 1 / 0})()) == "a value that cannot be shown"
+    assert describe_value("a") == "'a'"
+    assert (
+        describe_value(10**5000)
+        == describe_value(type("X", (), {"__repr__": lambda self: 1 / 0})())
+        == "a value that cannot be shown"
+    )
 
 
 def test_things_are_counted_as_english_has_it() -> None:
     """One of them has no plural."""
-    assert [counted(n, "input") for n in (0, 1, 2)] == ["0 inputs", "1 input", "2 inputs"]
+    assert [quantity(n, "input") for n in (0, 1, 2)] == ["0 inputs", "1 input", "2 inputs"]
 
 
 def test_rules_tell_both_sides_and_become_findings() -> None:

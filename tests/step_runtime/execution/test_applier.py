@@ -25,7 +25,8 @@ from step_runtime.execution.modes import Traced
 from step_runtime.execution.tracing import Untraceable, trace
 from step_runtime.language.parser import evaluate, read
 from step_runtime.program.limits import Limits
-from step_runtime.tasks.task import Task, loads_task, task_name
+from step_runtime.tasks.reader import loads_task, task_name
+from step_runtime.tasks.task import Task
 from step_runtime.verification.check import infer_types
 from step_runtime.verification.instance import instances
 from step_runtime.verification.simulate import simulate
@@ -127,7 +128,7 @@ def same(found: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
 
 def way(applier: Applier) -> str:
     """The name of the only way that was found."""
-    (found,) = applier._ways.values()
+    (found,) = applier._modes.values()
     return type(found[0]).__name__
 
 
@@ -238,6 +239,10 @@ AT_ONCE: dict[str, Given] = {
     "mean of products": Given(lambda s, i: [(s[0] * 0.5 + i[1] * i[0]) / (2 + i[2].abs())], STuple((V, F, F)), V, [1]),
     "products gated": Given(lambda s, i: [(s[0] + i[1] * i[0]) * torch.sigmoid(i[0])], STuple((V, F)), V, [1]),
     "sum of products for a matrix": Given(lambda s, i: [s[0] + i[1] * i[0]], STuple((V, F)), MATRIX, [0]),
+    "sum of sums": Given(lambda s, i: [s[0] + (i[0] + i[1])], STuple((V, F)), V, [0]),
+    "difference of quotients": Given(lambda s, i: [s[0] - i[0] / (2 + i[1].abs())], STuple((V, F)), V, [0]),
+    "sum of weighted": Given(lambda s, i: [s[0] + i[0] * WEIGHTS["w"]], V, V, [0]),
+    "sum of weights": Given(lambda s, i: [s[0] + WEIGHTS["W"] * WEIGHTS["w"]], V, MATRIX, [0]),
     "sum of images": Given(lambda s, i: [s[0] + i[0] @ WEIGHTS["W"]], V, V, [0]),
     "sum of broadcast": Given(lambda s, i: [s[0] + i[0]], F, V, [0]),
     "count": Given(lambda s, i: [s[0] + 1], V, F, [0]),
@@ -280,7 +285,7 @@ def test_a_traced_fold_gives_what_its_steps_give(name: str, shape: tuple[int, ..
         expected = step_by_step(fn, data, len(outer), b, scan=scan)
         same(applier.fold(fn, data, len(outer), b, SIZES, scan=scan), expected)
     assert way(applier) == "Traced"
-    ((found, _),) = applier._ways.values()
+    ((found, _),) = applier._modes.values()
     assert isinstance(found, Traced) and found._fold is not None
     assert (found._fold._stages is not None) == (name in AT_ONCE)
 
@@ -503,7 +508,7 @@ def test_what_no_batch_takes_is_right_and_spoils_no_stream(name: str) -> None:
         found = tuple(applier.map(fn, data, 2, SIZES))
         assert torch.equal(data[0], before)
         same(found, one_by_one(fn, data, 2))
-    assert way(applier) == ("Vmapped" if name == "writes into its input" else "Single")
+    assert way(applier) == ("Vmapped" if name == "writes into its input" else "Sequential")
 
 
 WRONG: dict[str, tuple[Callable[..., Any], str]] = {
@@ -552,9 +557,9 @@ def test_every_oracle_gives_what_loops_give_and_all_its_functions_are_traced(tas
     types, _ = infer_types(program, instance.scope)
     applier, loops = Applier(torch.float64), PerElement()
     for seed in (0, 1):
-        inputs = instance.draw(seed)
+        inputs = instance.sample_inputs(seed)
         found = simulate(program, types, inputs, instance.sizes, applier)
     expected = loops.simulate(program, types, inputs, instance.sizes)
     for one, other in zip(found, expected, strict=True):
         same(one, other)
-    assert {type(found[0]).__name__ for found in applier._ways.values()} == {"Traced"}
+    assert {type(found[0]).__name__ for found in applier._modes.values()} == {"Traced"}

@@ -170,7 +170,7 @@ def test_inserted_copies_change_no_result(text: str) -> None:
 def _run(program: Program) -> list[torch.Tensor]:
     types, found = infer_types(program, _INSTANCE.scope)
     assert not found
-    results = simulate(program, types, _INSTANCE.draw(0), _INSTANCE.sizes, _APPLIER)
+    results = simulate(program, types, _INSTANCE.sample_inputs(0), _INSTANCE.sizes, _APPLIER)
     return [part for result in results for part in result]
 
 

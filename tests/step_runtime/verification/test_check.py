@@ -82,7 +82,7 @@ MISTAKES = [
         "1:8",
         "fn-state",
         "Accum takes a function with an initial state",
-        "fn_square belongs into Map",
+        "fn_square belongs in Map",
     ),
     Mistake(
         "stateful function in map",
@@ -90,7 +90,7 @@ MISTAKES = [
         "1:8",
         "fn-state",
         "Map takes a function without an initial state",
-        "fn_sum belongs into Accum, Scan or Merge",
+        "fn_sum belongs in Accum, Scan or Merge",
     ),
     Mistake(
         "merge arguments swapped",

@@ -1,14 +1,18 @@
-"""When outputs count as equal, and how a difference is told.
+"""When outputs count as equal, and how a difference is reported.
 
-Invariants: `assert_close`'s tolerance decides, NaN equals NaN; what is told of two numbers tells them apart.
+Invariants: `assert_close`'s tolerance decides, in every floating type, what counts as a difference and what is counted
+as one; NaN equals NaN; the two numbers in a report differ as printed.
 """
 
 from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
-from step_runtime.verification.compare import close, difference
+from step_runtime.verification.compare import TOLERANCES, close, difference
+
+DTYPES = sorted(TOLERANCES, key=str)
 
 
 @pytest.mark.parametrize(
@@ -25,14 +29,69 @@ from step_runtime.verification.compare import close, difference
     ],
 )
 def test_numbers_are_close_within_the_tolerance(one: float, other: float, alike: bool) -> None:
-    """In float64, for numbers and for what is none; only what is not close differs."""
+    """In float64, for finite numbers, NaN and infinities; only what is not close differs."""
     a, b = (torch.tensor([2.0, number], dtype=torch.float64) for number in (one, other))
     assert close(a, b) == alike
     assert (difference(a, b) is None) == alike
 
 
+def _accepted(a: Tensor, b: Tensor) -> bool:
+    try:
+        torch.testing.assert_close(a, b, equal_nan=True)
+    except AssertionError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("scale", [0.0, 1.0, 1000.0])
+def test_the_tolerance_is_that_of_assert_close(dtype: torch.dtype, scale: float) -> None:
+    """Just inside both tolerances numbers are close, just outside they are not, and `assert_close` says the same."""
+    rtol, atol = TOLERANCES[dtype]
+    reference = torch.tensor([scale], dtype=dtype)
+    margin = atol + rtol * scale
+    verdicts = []
+    for part in (0.5, 0.9, 1.1, 2.0):
+        result = (reference.double() + part * margin).to(dtype)
+        verdicts.append(close(result, reference))
+        assert verdicts[-1] == _accepted(result, reference) == (difference(result, reference) is None)
+    assert verdicts[0] and not verdicts[-1]
+
+
+def test_what_is_within_the_tolerance_is_not_counted() -> None:
+    """In float32, one number of 1,000 is out of tolerance: the count is 1 and the place is its own."""
+    reference = torch.linspace(1, 2, 1000, dtype=torch.float32)
+    result = reference * (1 + 4e-7)
+    result[700] += 1
+    message = difference(result, reference)
+    assert message is not None
+    assert message.startswith("differs from the reference in 1 of 1000 numbers; first at [700]: ")
+
+
 @pytest.mark.parametrize(
-    ("one", "other", "told"),
+    ("rows", "expected"),
+    [
+        ([[0, 0, 0], [0, 5, 0]], "in 1 of 6 numbers; first at [1, 1]: 5, expected 0"),
+        ([[0, 0, 3], [4, 5, 0]], "in 3 of 6 numbers; first at [0, 2]: 3, expected 0"),
+        ([[0, 0, float("nan")], [4, float("inf"), 0]], "in 3 of 6 numbers, 2 of them NaN or infinite; first at [0, 2]"),
+    ],
+)
+def test_differences_are_counted(rows: list[list[float]], expected: str) -> None:
+    """Every number that differs counts once, and the first in row-major order is shown."""
+    message = difference(torch.tensor(rows, dtype=torch.float64), torch.zeros(2, 3, dtype=torch.float64))
+    assert message is not None and expected in message
+
+
+def test_what_the_reference_holds_too_is_not_counted_as_odd() -> None:
+    """NaN and infinities where the reference has them at the same place are no news."""
+    reference = torch.tensor([float("nan"), float("inf"), float("inf"), 1.0], dtype=torch.float64)
+    result = torch.tensor([float("nan"), float("inf"), float("-inf"), 2.0], dtype=torch.float64)
+    message = difference(result, reference)
+    assert message == "differs from the reference in 2 of 4 numbers; first at [2]: -inf, expected inf"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shown"),
     [
         (1.5, 2.5, "first at [0]: 1.5, expected 2.5"),
         (1.17949012, 1.17949034, "first at [0]: 1.1794901, expected 1.1794903"),
@@ -40,12 +99,12 @@ def test_numbers_are_close_within_the_tolerance(one: float, other: float, alike:
         (float("nan"), 1.0, "1 of them NaN or infinite; first at [0]: nan, expected 1"),
     ],
 )
-def test_two_numbers_are_told_apart(one: float, other: float, told: str) -> None:
+def test_two_numbers_are_shown_to_distinct_digits(one: float, other: float, shown: str) -> None:
     """Six digits are shown, or as many as it takes."""
     found = difference(torch.tensor([one], dtype=torch.float64), torch.tensor([other], dtype=torch.float64))
-    assert found is not None and found.endswith(told)
+    assert found is not None and found.endswith(shown)
 
 
-def test_shapes_are_told() -> None:
+def test_other_shapes_are_reported() -> None:
     """Numbers of other shapes are not compared."""
     assert difference(torch.ones(2), torch.ones(1, 2)) == "has shape (2,), expected (1, 2)"

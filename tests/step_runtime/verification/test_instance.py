@@ -53,17 +53,19 @@ def test_a_size_that_is_none_is_refused(global_: str) -> None:
 def test_the_same_seed_gives_the_same_data() -> None:
     """Data depends on the seed alone: not on torch's state, nor on what was drawn before."""
     one, other = (TaskInstance(general(), general().size_sets()[0]) for _ in range(2))
-    first = one.draw(0)
+    first = one.sample_inputs(0)
     torch.rand(5)
-    other.draw(1)
-    again = other.draw(0)
+    other.sample_inputs(1)
+    again = other.sample_inputs(0)
     assert all(torch.equal(a, b) for name in first for a, b in zip(first[name], again[name], strict=True))
-    assert any(not torch.equal(a, b) for name in first for a, b in zip(first[name], other.draw(1)[name], strict=True))
+    assert any(
+        not torch.equal(a, b) for name in first for a, b in zip(first[name], other.sample_inputs(1)[name], strict=True)
+    )
 
 
 def test_inputs_have_their_shapes_and_kinds() -> None:
     """Tensors are float64 in torch order, multihots zeros and ones, binary data too."""
-    data = TaskInstance(general(), general().size_sets()[0]).draw(0)
+    data = TaskInstance(general(), general().size_sets()[0]).sample_inputs(0)
     shapes = {name: tuple(part.shape for part in parts) for name, parts in data.items()}
     assert shapes == {"E0": ((7, 5),), "E1": ((7, 5, 16),), "E2": ((7, 3),), "E3": ((7,),)}
     assert all(part.dtype == torch.float64 for parts in data.values() for part in parts)
@@ -85,7 +87,7 @@ def test_multihots_have_as_many_ones_as_allowed(bounds: str, allowed: set[int]) 
     task = loads_task(f"inputs: [{{name: E0, dtype: 'Multihot(fp32, 4)', dims: [M], {bounds}}}]\n"
                       + TAIL.replace("['E0']", "['E0'].sum(-1)")
                       + "sizes: {M: 300}\n")  # fmt: skip
-    (bits,) = TaskInstance(task, task.size_sets()[0]).draw(0)["E0"]
+    (bits,) = TaskInstance(task, task.size_sets()[0]).sample_inputs(0)["E0"]
     assert set(bits.sum(-1).int().tolist()) == allowed
     assert allowed == {0} or bits.any(0).all()
 

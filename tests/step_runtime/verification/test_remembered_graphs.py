@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from step_runtime.tasks.task import Task, loads_task
-from step_runtime.verification.verify import Verdict, Verifier, refused_memory
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import Task
+from step_runtime.verification.verify import Verdict, Verifier, out_of_memory
 from tests.support.scripted_answers import RIGHT, TASK, WRONG
 
 REORDERED = "c = step.Copy().apply(E0)\na = step.Identity().apply(c[1])\nreturn step.Map(fn=fn_mul).apply((c[0], a))"
@@ -95,6 +96,6 @@ def test_refused_memory_is_a_verdict(apply: str) -> None:
 
 def test_refused_memory_is_known_by_its_error() -> None:
     """Other errors are others."""
-    assert refused_memory(MemoryError())
-    assert not refused_memory(RuntimeError("shapes differ"))
-    assert not refused_memory(None)
+    assert out_of_memory(MemoryError())
+    assert not out_of_memory(RuntimeError("shapes differ"))
+    assert not out_of_memory(None)

@@ -321,6 +321,6 @@ def test_oracle_on_tokens_equals_simulator_and_reference(path: Path) -> None:
         program, _ = parse(text, instance.scope)
         types, found = infer_types(program, instance.scope)
         assert not found
-        data = instance.draw(3)
+        data = instance.sample_inputs(3)
         assert computes(program, types, instance, data, instance.reference())
         assert compare(program, types, data, instance.sizes) is None

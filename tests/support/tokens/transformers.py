@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
-from step_runtime.base.errors import RunError, counted
+from step_runtime.base.errors import RunError, quantity
 from step_runtime.base.functions import Fn
 from tests.support.tokens.sequence import FLOAT, Stop, Token, Tokens, Value, level_of, nest
 
@@ -105,7 +105,7 @@ def reshape(index: int, size: int, stream: Iterable[Token]) -> Iterator[Token]:
         else:
             if count:
                 raise RunError(
-                    "reshape-divides", f"Reshape: a dim ends {counted(count, 'item')} after a multiple of {size}"
+                    "reshape-divides", f"Reshape: a dim ends {quantity(count, 'item')} after a multiple of {size}"
                 )
             yield Stop(level + 1)
         if level == index:

@@ -16,8 +16,9 @@ from pipeline.lms.embedded.engine import estimate_tokens
 from pipeline.lms.embedded.proposer import view_of
 from pipeline.lms.embedded.reading import question, sections
 from step_runtime.language.parser import parse
+from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
-from step_runtime.tasks.task import Task, dump_task, loads_task
+from step_runtime.tasks.task import Task, dump_task
 from step_runtime.verification.check import check_affine, check_outputs, infer_types
 from step_runtime.verification.verify import Verifier
 from tests.support.paths import PROJECT

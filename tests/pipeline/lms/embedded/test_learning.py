@@ -10,7 +10,7 @@ from pipeline.lms.embedded.search import Learned, Search
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.base.types import StreamType
 from step_runtime.program.graph import Program
-from step_runtime.tasks.task import loads_task
+from step_runtime.tasks.reader import loads_task
 from tests.support.paths import PROJECT
 
 ROOT = PROJECT

@@ -9,7 +9,7 @@ from pipeline.lms.embedded.pruning import pruned
 from pipeline.lms.embedded.scoring import Habits
 from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.trail import Trail
-from step_runtime.tasks.task import loads_task
+from step_runtime.tasks.reader import loads_task
 
 _TASK = """
 inputs:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pipeline.lms.embedded.reading import demonstration, find_task, question, solved_examples
 from step_runtime.language.parser import parse
+from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
-from step_runtime.tasks.task import dump_task, loads_task
+from step_runtime.tasks.task import dump_task
 from tests.support.paths import PROJECT
 
 ROOT = PROJECT

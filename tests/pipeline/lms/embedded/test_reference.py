@@ -8,7 +8,7 @@ from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.terms import Algebra, Term
 from pipeline.lms.embedded.torch_text import TorchText
 from pipeline.lms.embedded.vocabulary import Vocabulary
-from step_runtime.tasks.task import loads_task
+from step_runtime.tasks.reader import loads_task
 
 
 def read(*codes: str) -> list[Term]:

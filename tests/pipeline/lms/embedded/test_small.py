@@ -13,7 +13,8 @@ from pipeline.lms.embedded.scoring import Context
 from pipeline.lms.embedded.small import grams_of
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.language.parser import parse
-from step_runtime.tasks.task import Task, dump_task, loads_task
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import Task, dump_task
 from step_runtime.verification.check import check_affine, check_outputs, infer_types
 from step_runtime.verification.loading import load_task
 from step_runtime.verification.verify import Verifier
