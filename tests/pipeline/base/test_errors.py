@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from pipeline.base.paths import PROJECT
+from tests.support.paths import PROJECT
 
 INTERRUPTED = """
 import signal, sys

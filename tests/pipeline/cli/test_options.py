@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from pipeline.base.errors import Exit, LMUnavailable, UsageError, run_command
-from pipeline.base.paths import PROJECT
 from pipeline.cli import options
+from tests.support.paths import PROJECT
 
 
 def parser() -> options.Parser:

@@ -31,10 +31,10 @@ from sqlalchemy import Engine, event
 
 from pipeline import compile as command
 from pipeline.base.errors import run_command
-from pipeline.base.paths import PROJECT
 from pipeline.record import resume, store
 from tests.support import answering_lm as answering
 from tests.support.answering_lm import write_tasks
+from tests.support.paths import PROJECT
 
 OPTIONS = ("--optimizer", "adaptive", "--samples", "6", "--temperatures", "1.0,0.4", "--threads", "3", "--json")
 ONE_ITERATION = 3 * 6 * 2

@@ -21,9 +21,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.base.paths import PROJECT
 from pipeline.verification.pool import WorkerLost, WorkerPool
 from tests.support import crashing
+from tests.support.paths import PROJECT
 
 MEMORY = 2**29
 PATIENCE = 120.0
