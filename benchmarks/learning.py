@@ -38,12 +38,12 @@ from functools import cache, partial
 from pathlib import Path
 
 import torch
+from optimizers.selection import selections, stratify
 
 from benchmarks.bootstrapping import bootstrap
 from benchmarks.comparing import FIGURES, Curve, Point, Runs, compare, plot, table
 from benchmarks.proposing import Desk, Judge, tasks_in
 from optimizers.filtering import choose_answer
-from optimizers.selection import selections, stratify
 from pipeline.agent.domain import code_length
 from pipeline.lms.embedded import EmbeddedEngine, Strong, engine_named
 from pipeline.lms.embedded.proposer import Effort

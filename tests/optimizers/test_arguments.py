@@ -70,7 +70,7 @@ def test_what_is_no_lm_is_told(name):
         AdaptiveFewShot(is_right).compile(Solver(), trainset=tasks("a"))
 
 
-EQUAL = "as their inputs are equal: leave one out, or name them apart with Domain(task_key=...)"
+EQUAL = "since their inputs are equal: leave one out, or name them apart with Domain(task_key=...)"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,8 @@ def test_other_inputs_than_the_first_example_s_are_told(caplog):
 def test_a_task_key_that_does_not_tell_two_apart_is_told_so():
     error = compile_tasks(tasks("ab"), domain=Domain(task_key=lambda example: "same"))[2]
     assert (
-        str(error) == "trainset[0] and trainset[1] are both named 'same' by Domain.task_key, which must tell them apart"
+        str(error)
+        == "trainset[0] and trainset[1] are both named 'same' by Domain.task_key, which must give different names"
     )
 
 

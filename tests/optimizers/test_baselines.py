@@ -21,10 +21,11 @@ from dspy import lm15
 from dspy.utils.exceptions import LMAuthError
 
 from optimizers import Budget, MetricError, OptimizerError, TokenCount, registry
-from optimizers.baselines import Baseline, carried
+from optimizers.baselines import Baseline
+from optimizers.demonstrations import demonstrated_tasks
 from optimizers.ledger import Ledger
-from optimizers.sampling import Task, derive_seed
-from optimizers.tuning import DRAWS, _is_like
+from optimizers.sampling import TaskExample, derive_seed
+from optimizers.tuning import MAX_PAID_ANSWERS, _is_like
 from tests.support.scripted_program import (
     FIELD,
     Heard,
@@ -136,8 +137,8 @@ def test_the_demonstrations_of_the_program_are_on_record(name):
 def test_a_demonstration_of_no_known_task_counts_too():
     student = Solver()
     student.solve.demos = [dspy.Example(task="b", answer="right b"), dspy.Example(answer="?"), {"task": "z"}]
-    known = [Task(index, example.task, example) for index, example in enumerate(tasks("ab"))]
-    assert carried(student, known) == ("b", "?", "?")
+    known = [TaskExample(index, example.task, example) for index, example in enumerate(tasks("ab"))]
+    assert demonstrated_tasks(student, known) == ("b", "?", "?")
 
 
 def test_an_optimizer_is_called_as_the_registry_calls_it():
@@ -248,7 +249,7 @@ def test_an_optimizer_that_breaks_off_ends_the_run_and_says_which_and_why(monkey
     monkeypatch.setattr(dspy.BootstrapFewShot, "_train", fail)
     compiled = tuned("bootstrap")
     assert (compiled.experience.stopped, compiled.experience.iterations) == ("failed", ())
-    assert compiled.experience.message.startswith("bootstrap broke off: ZeroDivisionError: no; ")
+    assert compiled.experience.message.startswith("bootstrap failed: ZeroDivisionError: no; ")
     assert compiled.dump_state() == Solver().dump_state()
 
 
@@ -272,7 +273,7 @@ def cache() -> Iterator[None]:
 def test_an_instruction_that_can_not_be_read_is_drawn_anew(no_second_form):
     """And booked like any other; a wrong answer of the student's is none of these."""
     engine = Reflective(lambda *_: 0, 4)
-    engine.garbled = DRAWS - 1
+    engine.garbled = MAX_PAID_ANSWERS - 1
     record = tuned("mipro", engine).experience
     assert (engine.garbled, [result.label for result in record.iterations]) == (0, ["mipro"])
     assert TokenCount.sum(record.tokens.values()).calls == engine.calls
@@ -282,17 +283,17 @@ def test_an_instruction_that_can_not_be_read_is_drawn_anew(no_second_form):
 def test_a_run_that_ended_on_answers_that_can_not_be_read_asks_anew_when_it_goes_on(no_second_form, cache):
     """The bad answers are in the response cache, and don't pass for new ones; the good ones are not paid for twice."""
     engine, overhead = Reflective(lambda *_: 0, 4), Ledger()
-    engine.garbled = 2 * DRAWS + 1
+    engine.garbled = 2 * MAX_PAID_ANSWERS + 1
     spent = []
-    for left in (DRAWS + 1, 1):
+    for left in (MAX_PAID_ANSWERS + 1, 1):
         record = tuned("mipro", engine, overhead=overhead, lm={"cache": True}).experience
         assert (record.stopped, engine.garbled) == ("failed", left)
-        assert record.message.startswith("mipro broke off: answers of the LM have no proposed_instruction, the last: ")
+        assert record.message.startswith("mipro failed: answers of the LM have no proposed_instruction, the last: ")
         assert "'I would rather not.'" in record.message
         total = TokenCount.sum(record.tokens.values())
         assert (total.prompt, total.calls - total.cache_hits) == (engine.prompt, engine.calls)
         spent.append(engine.calls)
-    assert spent[1] - spent[0] == DRAWS
+    assert spent[1] - spent[0] == MAX_PAID_ANSWERS
     assert tuned("mipro", engine, overhead=overhead, lm={"cache": True}).experience.iterations[0].label == "mipro"
 
 
@@ -337,4 +338,4 @@ def test_demonstrations_of_arrays_are_found_again() -> None:
     example = dspy.Example(task=np.arange(3), answer="x").with_inputs("task")
     student = dspy.Predict("task -> answer")
     student.demos = [example, dspy.Example(task=np.arange(4), answer="x")]
-    assert carried(student, [Task(0, "a", example)]) == ("a", "?")
+    assert demonstrated_tasks(student, [TaskExample(0, "a", example)]) == ("a", "?")

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from optimizers import Experience, pass_at_k
-from optimizers.plain import plain
+from optimizers.jsonable import to_jsonable
 from tests.support.scripted_program import Heard, learn, tasks
 
 
@@ -83,9 +83,9 @@ def test_every_figure_follows_from_the_attempts():
         assert answer.passed and answer.outputs == entry.outputs
 
 
-def test_values_of_any_kind_become_plain():
+def test_values_of_any_kind_become_to_jsonable():
     value = {"p": Point(x=1), "e": dspy.Example(a=Point(x=2)), "s": {2, 1}, "t": (1, None), 3: b"x"}
-    out = plain(value)
+    out = to_jsonable(value)
     assert (out["p"], out["e"], out["s"], out["t"]) == ({"x": 1}, {"a": {"x": 2}}, [1, 2], [1, None])
-    assert json.dumps(out) and plain(Heard) == str(Heard)
-    assert plain(Holder(held=len)) == "held=<built-in function len>"
+    assert json.dumps(out) and to_jsonable(Heard) == str(Heard)
+    assert to_jsonable(Holder(held=len)) == "held=<built-in function len>"

@@ -20,7 +20,7 @@ from dspy.utils.exceptions import (
 )
 
 from optimizers.ledger import Ledger
-from optimizers.metering import LONGEST_WAIT, Slots, _truncated, _wait, is_transient, metered, retry_after
+from optimizers.metering import LONGEST_WAIT, RequestSlots, _truncated, _wait, is_transient, metered, retry_after
 from tests.support.scripted_program import ScriptedEngine, learn
 
 
@@ -99,7 +99,7 @@ def test_completions_that_were_cut_off_are_counted_in_whatever_form() -> None:
 
 def test_a_request_that_waits_to_be_repeated_holds_nobody_up() -> None:
     """Two threads, one request at a time: while the first waits, the second is answered."""
-    slots, log = Slots(1), []
+    slots, log = RequestSlots(1), []
     assert copy.deepcopy(slots) is slots
     begun, answered = threading.Event(), threading.Event()
 

@@ -30,8 +30,8 @@ from optimizers import (
     UnknownOptimizerError,
     registry,
 )
+from optimizers.iteration_counts import IterationCounts
 from optimizers.sampling import derive_seed
-from optimizers.tally import Tally
 from tests.support.scripted_program import (
     Heard,
     ScriptedEngine,
@@ -176,14 +176,14 @@ def test_an_interrupt_ends_the_run_with_what_was_done():
 
 def test_an_interrupt_loses_no_answer_that_is_being_taken_in(monkeypatch):
     """It comes after the answer was put on record, and before it is counted and told; everything asked is on record."""
-    added, heard, engine = Tally.add, Heard(), ScriptedEngine(some, 4)
+    added, heard, engine = IterationCounts.add, Heard(), ScriptedEngine(some, 4)
 
-    def add(tally: Tally, attempt: Attempt) -> None:
-        if tally.samples == 2:
+    def add(counts: IterationCounts, attempt: Attempt) -> None:
+        if counts.samples == 2:
             signal.raise_signal(signal.SIGINT)
-        added(tally, attempt)
+        added(counts, attempt)
 
-    monkeypatch.setattr(Tally, "add", add)
+    monkeypatch.setattr(IterationCounts, "add", add)
     record = learn("abx", some, engine=engine, threads=2, observers=[heard]).experience
     assert record.stopped == "interrupted"
     assert engine.calls == len(record.attempts) == len(heard.attempts) == record.iterations[0].samples < 12
@@ -205,7 +205,7 @@ def test_an_interrupt_with_the_last_answer_ends_the_run():
 
 
 def test_an_interrupt_does_not_wait_for_a_request_that_hangs(monkeypatch):
-    monkeypatch.setattr("optimizers.run.PATIENCE", 0.05)
+    monkeypatch.setattr("optimizers.sampling_loop.PATIENCE", 0.05)
     release, hanging, heard = threading.Event(), threading.Event(), Heard()
 
     def say(request: Any, task: str, right: bool) -> str:
@@ -304,7 +304,7 @@ def test_a_task_that_is_always_refused_is_tried_on_and_does_not_end_the_learning
     assert record.message == "1 task stays unsolved; no answer came to r"
     assert all(result.unanswered == ("r",) and result.failures == 8 for result in record.iterations)
     told = [entry.getMessage() for entry in caplog.records]
-    assert len(told) == 1 and told[0].startswith("r: not one sample got an answer")
+    assert len(told) == 1 and told[0].startswith("r: no sample got an answer")
 
 
 def test_a_run_with_a_refused_task_ends_on_resumption_as_if_it_never_broke_off():
