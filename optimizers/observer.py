@@ -78,20 +78,5 @@ class Observer(Protocol):
         """Once, however the run ended, unless with an exception."""
 
 
-class BaseObserver:
+class BaseObserver(Observer):
     """A listener that ignores every event; override those of interest."""
-
-    def run_started(self, event: RunStarted) -> None:
-        """See `Observer`."""
-
-    def iteration_started(self, event: IterationStarted) -> None:
-        """See `Observer`."""
-
-    def sample_done(self, attempt: Attempt) -> None:
-        """See `Observer`."""
-
-    def iteration_finished(self, result: IterationResult) -> None:
-        """See `Observer`."""
-
-    def run_finished(self, experience: Experience) -> None:
-        """See `Observer`."""

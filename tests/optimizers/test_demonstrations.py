@@ -303,6 +303,22 @@ def test_a_predictor_that_could_be_shown_nothing_is_named_before_anything_is_sam
     assert solved(Renaming()).inner.demos == []
 
 
+def test_a_demonstration_has_an_input_and_an_output_of_the_predictor_s_or_is_none() -> None:
+    """Calls with inputs alone, or with outputs alone, are left out, as adapters would leave them out silently."""
+    record = compile_pipeline(("easy",), Reader()).experience
+    (entry,), program = record.entries, Pipeline()
+    fields = entry.calls["cls.predict"]
+    for known, shown in (
+        ({"text": "easy", "summary": "gist of easy"}, 0),
+        ({"reasoning": "why easy", "label": "yes easy"}, 0),
+        ({"unknown": "field"}, 0),
+        ({"text": "easy", "label": "yes easy"}, 1),
+        (fields, 1),
+    ):
+        without = set_demos(program, ["cls.predict"], [replace(entry, calls={"cls.predict": known})])
+        assert (len(program.cls.predict.demos), without) == (shown, [] if shown else ["cls.predict"])
+
+
 def test_the_room_that_demonstrations_take_counts_what_the_program_itself_hands_on():
     record = compile_pipeline(("easy",), Reader()).experience
     (entry,), program = record.entries, Pipeline()
