@@ -194,7 +194,7 @@ def as_json(tasks: Sequence[Task], sampled: UntilSolved, written: dict[str, list
 
 
 def described(task: Task, sampled: UntilSolved, files: Sequence[Path]) -> str:
-    """The result of one task for people: its program and where it was written, or why there is none."""
+    """The result of one task as text: its program and where it was written, or why there is none."""
     from pipeline.reporting.failures import summarize
 
     attempts, answer = sampled.attempts[task.name], sampled.found(task.name)
@@ -254,7 +254,7 @@ def _indented(text: str) -> str:
 
 
 def _end(tasks: Sequence[Task], sampled: UntilSolved) -> Exit:
-    """The exit code, once stderr has been told what is not as it should be."""
+    """The exit code; stderr says why the command ended early, if it did."""
     solved = all(sampled.found(task.name) for task in tasks)
     if sampled.stopped == "budget":
         tell(NAME, f"{sampled.message}; what was verified is kept, see above")

@@ -2,8 +2,8 @@
 
 Invariants held here: the pass over the tasks is the one that every optimizer gets; every request is counted as the
 engine counts it, on the predictor that made it; same seed, same run, whatever the threads; a budget, a metric that
-fails and an LM that refuses end the optimizer, which would go on; where it breaks off itself, the run is whole all the
-same, and can be gone on with; the student stays untouched; stdout stays empty.
+fails and an LM that refuses end the optimizer, which would ignore them; where it fails itself, the record is complete
+all the same, and the run can be resumed; the student stays untouched; stdout stays empty.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def reflection(system: str, user: str) -> str:
 
 
 class Reflective(ScriptedEngine):
-    """Solves what it is shown or told how to, by the request alone; fills every field of any other request.
+    """Solves what it is shown or instructed to, by the request alone; fills every field of any other request.
 
     Of its first instructions, as many as `garbled` says can't be read.
     """
@@ -165,7 +165,7 @@ def test_same_seed_same_run_whatever_the_threads(name):
     assert outcome(1, 3) != outcome(1, 4)
 
 
-def test_what_broke_off_is_gone_on_with():
+def test_an_interrupted_run_is_resumed():
     whole = tuned("bootstrap").experience
     engine = Reflective(lambda *_: 0, 4)
     again = tuned("bootstrap", engine, compiling={"resume": whole.attempts[:10]}).experience
@@ -175,7 +175,7 @@ def test_what_broke_off_is_gone_on_with():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_optimizer_that_was_done_before_the_run_broke_off_is_not_run_again(name):
+def test_an_optimizer_that_was_done_before_the_run_was_interrupted_is_not_run_again(name):
     """Its program is sampled, and what it had spent counts."""
     done, overhead, engine = tuned(name), Ledger(), Reflective(lambda *_: 0, 4)
     whole = done.experience
@@ -240,7 +240,7 @@ def test_an_lm_that_refuses_after_it_gave_answers_leaves_what_was_spent_on_recor
     assert TokenCount.sum(record.tokens.values()).prompt == engine.prompt > 0
 
 
-def test_an_optimizer_that_breaks_off_ends_the_run_and_says_which_and_why(monkeypatch):
+def test_an_optimizer_that_fails_ends_the_run_and_says_which_and_why(monkeypatch):
     """Whatever it raised: what it had spent is on record, and the student comes back as it was."""
 
     def fail(*_: Any, **__: Any) -> None:
@@ -270,7 +270,7 @@ def cache() -> Iterator[None]:
 
 
 @needs_optuna
-def test_an_instruction_that_can_not_be_read_is_drawn_anew(no_second_form):
+def test_an_instruction_that_cannot_be_parsed_is_requested_again(no_second_form):
     """And booked like any other; a wrong answer of the student's is none of these."""
     engine = Reflective(lambda *_: 0, 4)
     engine.garbled = MAX_PAID_ANSWERS - 1
@@ -280,7 +280,7 @@ def test_an_instruction_that_can_not_be_read_is_drawn_anew(no_second_form):
 
 
 @needs_optuna
-def test_a_run_that_ended_on_answers_that_can_not_be_read_asks_anew_when_it_goes_on(no_second_form, cache):
+def test_a_run_that_ended_on_answers_that_cannot_be_parsed_asks_again_when_it_continues(no_second_form, cache):
     """The bad answers are in the response cache, and don't pass for new ones; the good ones are not paid for twice."""
     engine, overhead = Reflective(lambda *_: 0, 4), Ledger()
     engine.garbled = 2 * MAX_PAID_ANSWERS + 1
@@ -325,7 +325,7 @@ def test_mipro_searches_instructions_and_demonstrations():
     assert len(compiled.experience.attempts) == 16
 
 
-def test_a_predictor_of_the_optimizers_own_is_no_copy_of_a_student_that_is_a_predictor() -> None:
+def test_a_predictor_of_the_optimizers_own_is_not_a_copy_of_a_student_that_is_a_predictor() -> None:
     """They differ in their fields; instructions, optimizers change."""
     student = dspy.Predict("question -> answer")
     copied = dspy.Predict(student.signature.with_instructions("Be brief."))
@@ -334,7 +334,7 @@ def test_a_predictor_of_the_optimizers_own_is_no_copy_of_a_student_that_is_a_pre
 
 
 def test_demonstrations_of_arrays_are_found_again() -> None:
-    """Arrays are compared as they are recorded, as they tell no truth of their own."""
+    """Arrays are compared as they are recorded, since they have no truth value of their own."""
     example = dspy.Example(task=np.arange(3), answer="x").with_inputs("task")
     student = dspy.Predict("task -> answer")
     student.demos = [example, dspy.Example(task=np.arange(4), answer="x")]

@@ -46,11 +46,11 @@ def test_every_figure_follows_from_the_attempts():
     figures: dict[str, tuple[int, int]] = {}
     prompt = 0
     for result in record.iterations:
-        drawn = [attempt for attempt in record.attempts if attempt.iteration == result.index]
+        sampled = [attempt for attempt in record.attempts if attempt.iteration == result.index]
         for key in result.tasks:
             rates = []
             for temperature in record.settings["temperatures"]:
-                mine = [a for a in drawn if (a.task_key, a.temperature) == (key, temperature)]
+                mine = [a for a in sampled if (a.task_key, a.temperature) == (key, temperature)]
                 own = [a.passed for a in mine if a.scored]
                 rates.append((sum(own), len(own)))
             if any(c for c, _ in rates):
@@ -58,7 +58,7 @@ def test_every_figure_follows_from_the_attempts():
         assert set(result.solved) <= set(figures) and result.solved_total == len(figures)
         for k, value in ((1, result.pass_at_1), (8, result.pass_at_8)):
             assert value == pytest.approx(sum(pass_at_k(n, c, k) for c, n in figures.values()) / 3)
-        prompt += sum(count.prompt for a in drawn for count in a.tokens.values())
+        prompt += sum(count.prompt for a in sampled for count in a.tokens.values())
         assert result.tokens_prompt_per_task == pytest.approx(prompt / 3)
     for entry in record.entries:
         assert figures[entry.task_key] == (entry.successes, entry.samples)
