@@ -6,14 +6,14 @@ answer each, by the filter function), and only their selection differs:
 
     none            no demonstrations
     everything      all solved tasks, which is adaptive with one level (m = 1)
-    adaptive-m      levels of difficulty: the hardest, then the hardest two, …; anew once something is solved
+    adaptive-m      levels of difficulty: the hardest, then the hardest two, …; starting over once something is solved
     hard-first      the hardest half, by rank
     easy-first      as adaptive-3, from the easiest level on
     random          so many as adaptive-3 would take, at random
     bootstrap       DSPy's: instead of the first iteration it looks for four solutions, which are shown ever after
 
-It draws through the engine (see `proposing`) and applies the optimizer's own functions for selection and filtering;
-unlike the optimizer it goes on when a cycle ends, as budgets are to be equal. Samples of one seed are shared by
+It samples through the engine (see `proposing`) and uses the optimizer's own strategies and filter;
+unlike the optimizer it continues when a cycle ends, so that budgets are equal. Samples of one seed are shared by
 selections as long as these show the same demonstrations, so that differences are paired.
 
 Transfer: for each seed two of the eight groups are set aside; adaptive-3 learns on the other six; then what each
@@ -43,7 +43,11 @@ from benchmarks.bootstrapping import bootstrap
 from benchmarks.comparing import FIGURES, Curve, Point, Runs, compare, plot, table
 from benchmarks.proposing import Desk, Judge, tasks_in
 from optimizers.filtering import choose_answer
-from optimizers.selection import selections, stratify
+from optimizers.strategies.adaptive import Adaptive
+from optimizers.strategies.easy_first import EasyFirst
+from optimizers.strategies.everything import Everything
+from optimizers.strategies.hard_first import HardFirst
+from optimizers.strategies.random_choice import RandomChoice
 from pipeline.agent.domain import code_length
 from pipeline.lms.embedded import EmbeddedEngine, Strong, engine_named
 from pipeline.lms.embedded.proposer import Effort
@@ -97,32 +101,15 @@ class Entry:
 Levels = list[list[Entry]]
 Select = Callable[[Sequence[Entry], random.Random], Levels]
 
-
-def _adaptive(granularity: int) -> Select:
-    return lambda entries, rng: selections(stratify(entries, granularity))
-
-
-def _hard_first(entries: Sequence[Entry], rng: random.Random) -> Levels:
-    return [sorted(entries, key=lambda entry: entry.rate)[: (len(entries) + 1) // 2]]
-
-
-def _easy_first(entries: Sequence[Entry], rng: random.Random) -> Levels:
-    return selections(stratify(entries, 3)[::-1])
-
-
-def _random(entries: Sequence[Entry], rng: random.Random) -> Levels:
-    return [rng.sample(list(entries), len(level)) for level in selections(stratify(entries, 3))]
-
-
 SELECTIONS: dict[str, Select] = {
     "none": lambda entries, rng: [[]],
-    "everything": _adaptive(1),
-    "adaptive-2": _adaptive(2),
-    "adaptive-3": _adaptive(3),
-    "adaptive-4": _adaptive(4),
-    "hard-first": _hard_first,
-    "easy-first": _easy_first,
-    "random": _random,
+    "everything": Everything().order,
+    "adaptive-2": Adaptive(2).order,
+    "adaptive-3": Adaptive(3).order,
+    "adaptive-4": Adaptive(4).order,
+    "hard-first": HardFirst().order,
+    "easy-first": EasyFirst(3).order,
+    "random": RandomChoice(3).order,
 }
 BOOTSTRAP = "bootstrap"
 TRANSFERRED = ("none", "everything", "adaptive-3", "random")

@@ -29,7 +29,7 @@ import pipeline.verification.metric
 from benchmarks.parts import Parts, Place
 from optimizers import Experience, sampling
 from optimizers.ledger import Ledger
-from optimizers.metering import _Meter
+from optimizers.metering import _RequestMeter
 from optimizers.single_pass import SinglePass
 from pipeline.agent.agent import Agent
 from pipeline.agent.domain import step_domain
@@ -53,7 +53,7 @@ PLACES: Mapping[str, Sequence[Place]] = {
     "the guardian's gate": [(pipeline.agent.agent, "_breaking_the_rule")],
     "metric: canonical key": [(pipeline.verification.metric, "canonical_key")],
     "metric: the rest": [(Metric, "__call__")],
-    "accounting": [(sampling, "metered"), (Ledger, "add"), (_Meter, "count"), (_Meter, "add_usage")],
+    "accounting": [(sampling, "metered"), (Ledger, "add"), (_RequestMeter, "count"), (_RequestMeter, "add_usage")],
     "recording": [(Recorder, "sample_done"), (Recorder, "iteration_started"), (Recorder, "iteration_finished")],
     "progress": [(ProgressDisplay, "sample_done")],
     "DSPy: modules and the LM's client": [(sampling.Sampler, "_ask")],

@@ -2,10 +2,10 @@
 
     python examples/units.py
 
-The LM here is an engine that knows no unit. It reads the prompt: an answer that it is shown tells it a ratio, and
-ratios chain up: from "yard in foot" and "foot in hand" it gets "yard in hand". Where they do not, it guesses a ratio,
-and the higher the temperature, the larger. The metric knows the right answers, and the engine never sees them: it earns
-them by guessing, task by task, and the optimizer shows it what it earned.
+The LM here is an engine without any knowledge of units. It reads the prompt: an answer that it is shown gives it a
+ratio, and ratios chain: from "yard in foot" and "foot in hand" follows "yard in hand". Where no chain leads to the
+answer, it guesses a ratio, and the higher the temperature, the larger. The metric knows the right answers, and the
+engine never sees them: it earns them by guessing, task by task, and the optimizer shows it what it earned.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FAR = [("mile", "furlong"), ("mile", "inch"), ("furlong", "rod"), ("mile", "rod"
 
 
 class Converter(dspy.Module):
-    """Any `dspy.Module` would do; this one asks once."""
+    """Any `dspy.Module` works; this one makes one request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Converter(dspy.Module):
 
 
 class Guesser:
-    """The engine behind the LM: what the prompt shows it, it uses; what that does not tell, it guesses."""
+    """The engine behind the LM: it uses what the prompt shows, and guesses what does not follow from that."""
 
     def complete(self, request: lm15.Request) -> lm15.Response:
         """An answer to the last message, by the examples in those before."""
@@ -62,7 +62,7 @@ class Guesser:
         return Fraction(found[1]), found[2], found[3]
 
     def _read(self, texts: list[str]) -> dict[tuple[str, str], Fraction]:
-        """The ratios that the examples tell, both ways."""
+        """The ratios that the examples give, in both directions."""
         ratios = {}
         for asked, answered in zip(texts[:-1:2], texts[1:-1:2], strict=True):
             amount, unit, target = self._question(asked)
@@ -72,7 +72,7 @@ class Guesser:
         return ratios
 
     def _chained(self, ratios: dict[tuple[str, str], Fraction], unit: str, target: str) -> Fraction | None:
-        """The ratio that a chain of known ones leads to, found breadth first; None if none does."""
+        """The ratio that a chain of known ones gives, found breadth first; None if there is none."""
         reached = {unit: Fraction(1)}
         for known in (frontier := [unit]):
             for (start, end), ratio in ratios.items():
@@ -88,18 +88,18 @@ def is_right(example: dspy.Example, prediction: dspy.Prediction, trace: object =
 
 
 def make_tasks() -> list[dspy.Example]:
-    """Questions between units that lie close, then between such that lie far apart; `gold` is for the metric alone."""
-    draw = random.Random(0)
+    """Questions between units of similar length, then between distant ones; `gold` is for the metric alone."""
+    rng = random.Random(0)
     tasks = []
     for unit, target in [*NEXT, *FAR]:
-        amount = draw.randint(2, 9)
+        amount = rng.randint(2, 9)
         gold = Fraction(amount * INCHES[unit], INCHES[target])
         tasks.append(dspy.Example(question=f"{amount} {unit} in {target}", gold=gold).with_inputs("question"))
     return tasks
 
 
-def learn(optimizer: type[AdaptiveFewShot], num_samples: int) -> Experience:
-    """The record of a run of an optimizer, with so many samples a task, temperature and iteration."""
+def learn(optimizer: type[AdaptiveFewShot | SinglePass], num_samples: int) -> Experience:
+    """The record of a run of an optimizer, with `num_samples` per task, temperature and iteration."""
     domain = Domain(task_key=lambda example: str(example.question))
     with dspy.context(lm=dspy.LM("guesser", engine=Guesser(), cache=False)):
         compiled = optimizer(metric=is_right, num_samples=num_samples, domain=domain).compile(
@@ -110,7 +110,7 @@ def learn(optimizer: type[AdaptiveFewShot], num_samples: int) -> Experience:
 
 
 def main() -> None:
-    """Learns, and then spends as many samples on every task without learning."""
+    """Learns, and then spends the same number of samples on every task without learning."""
     learned = learn(AdaptiveFewShot, num_samples=8)
     for result in learned.iterations:
         print(f"{result.index + 1}: {result.label:8} {len(result.demos):2} demonstrations,", end=" ")

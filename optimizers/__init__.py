@@ -1,10 +1,11 @@
-"""Optimizers for any `dspy.Module`: adaptive self-improvement learning (paper, Section 3), and none at all.
+"""Optimizers for any `dspy.Module`: adaptive self-improvement learning (paper, Section 3), and baselines.
 
-Nothing here knows the domain: metric, grouping of answers and their length are handed in. To read it in order:
-`adaptive` (the algorithm), `run` (an iteration), `sampling` (a sample), `metering` (a request); `selection` and
-`filtering` are the algorithm's two functions, `demonstrations` are what solutions become, made of `calls`;
-`experience` is the record, whose attempts lie in an `attempt_log`; `observer` is how to listen; `baselines` are DSPy's
-own optimizers within such a run, and `tuning` is what they are handed; `arguments` are looked at before all that.
+Nothing here knows the domain: metric, grouping of answers and their length are arguments. To read it in order:
+`adaptive` (the optimizer), `strategies` (what it shows next), `driver` (compiling), `run` (an iteration),
+`sampling_loop`, `sampling` (a sample), `metering` (a request). `filtering` is the algorithm's function sigma;
+`demonstrations` are made of solutions and of a `call_trace`; `experience` is the record, whose attempts are in an
+`attempt_log`; `observer` is how to listen; `baselines` are DSPy's own optimizers within such a run, and `tuning` is
+what they get; `until_solved` samples without learning; `arguments` are checked before all that.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from optimizers.attempt import Attempt
 from optimizers.attempt_log import AttemptLog
 from optimizers.budget import Budget
 from optimizers.domain import Domain
-from optimizers.errors import MetricError, OptimizerError, UnknownOptimizerError
+from optimizers.errors import MetricError, OptimizerError, UnknownOptimizerError, UnknownSelectionError
 from optimizers.experience import Entry, Experience, IterationResult, LevelScore, TaskCount
 from optimizers.ledger import TokenCount
 from optimizers.observer import BaseObserver, IterationStarted, Observer, RunStarted
 from optimizers.pass_at_k import pass_at_k
 from optimizers.sampling import Sampling
 from optimizers.single_pass import SinglePass
+from optimizers.strategies.base import DemoSet, Progress, Selection
 
 __all__ = [
     "AdaptiveFewShot",
@@ -28,6 +30,7 @@ __all__ = [
     "AttemptLog",
     "BaseObserver",
     "Budget",
+    "DemoSet",
     "Domain",
     "Entry",
     "Experience",
@@ -37,11 +40,14 @@ __all__ = [
     "MetricError",
     "Observer",
     "OptimizerError",
+    "Progress",
     "RunStarted",
     "Sampling",
+    "Selection",
     "SinglePass",
     "TaskCount",
     "TokenCount",
     "UnknownOptimizerError",
+    "UnknownSelectionError",
     "pass_at_k",
 ]

@@ -1,6 +1,9 @@
-"""What an optimizer is handed, looked at before anything is sampled.
+"""Checks of an optimizer's arguments, made before anything is sampled.
 
-Invariant: what is refused is named as the caller knows it: the argument, or the example by its place.
+Invariant: an error names what is wrong as the caller knows it: the argument, or the example by its place.
+
+Hand-written, since Pydantic raises one ValidationError over several lines where callers get a TypeError or a ValueError
+in one.
 """
 
 from __future__ import annotations
@@ -12,17 +15,17 @@ from typing import Any
 
 import dspy
 
-from optimizers.errors import in_short
-from optimizers.plain import plain
+from optimizers.errors import one_line
+from optimizers.jsonable import to_jsonable
 
 logger = logging.getLogger(__name__)
 
 
 def checked_count(name: str, value: Any, least: int = 1) -> None:
-    """Refuses what is no whole number from `least` up.
+    """Checks for a whole number of at least `least`.
 
     Raises:
-        TypeError: It is no whole number.
+        TypeError: It is not a whole number.
         ValueError: It is less.
     """
     if not isinstance(value, int) or isinstance(value, bool):
@@ -35,8 +38,8 @@ def checked_temperatures(values: Any) -> tuple[float, ...]:
     """Sampling temperatures as a tuple.
 
     Raises:
-        TypeError: They are no sequence of numbers.
-        ValueError: There is none, or one is negative, no finite number, or given twice.
+        TypeError: They are not a sequence of numbers.
+        ValueError: There are none, or one is negative, not finite, or given twice.
     """
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise TypeError(f"temperatures: expected a sequence of numbers, such as (0.4, 0.7), found {values!r}")
@@ -51,22 +54,22 @@ def checked_temperatures(values: Any) -> tuple[float, ...]:
     return numbers
 
 
-def checked_type(name: str, value: Any, expected: type, told: str) -> None:
-    """Refuses a value of another type than the expected one, which a message calls `told`.
+def checked_type(name: str, value: Any, expected: type, description: str) -> None:
+    """Checks for a value of the expected type, which a message calls `description`.
 
     Raises:
-        TypeError: It is of another type.
+        TypeError: It has another type.
     """
     if not isinstance(value, expected):
-        raise TypeError(f"{name}: expected {told}, found {type(value).__name__}")
+        raise TypeError(f"{name}: expected {description}, found {type(value).__name__}")
 
 
 def checked_lms(student: dspy.Module) -> None:
-    """Refuses to go on without an LM for every predictor.
+    """Checks that every predictor has an LM.
 
     Raises:
-        TypeError: What is set as the LM is none.
-        ValueError: None is set.
+        TypeError: What is set as the LM is not one.
+        ValueError: No LM is set.
     """
     lms = [predictor.lm for predictor in student.predictors()]
     if dspy.settings.lm is None and (not lms or None in lms):
@@ -83,12 +86,12 @@ def named_examples(
 
     Args:
         examples: The set.
-        name: What the caller knows it by.
+        name: What messages call it.
         task_key: `Domain.task_key`.
 
     Raises:
-        TypeError: One is no example, or its name is neither a text nor a whole number.
-        ValueError: There is none, one has no inputs, or two have one name.
+        TypeError: An element is not an example, or its name is neither a text nor a whole number.
+        ValueError: There are none, one has no inputs, or two have the same name.
     """
     if not examples:
         raise ValueError(f"the {name} is empty")
@@ -104,7 +107,7 @@ def named_examples(
             logger.warning("%s: its inputs are %s, those of %s[0] %s", place, _listed(inputs), name, _listed(expected))
         key = _key(place, example, task_key)
         if key in named:
-            raise ValueError(_namesakes(name, list(named).index(key), index, key, named[key], example))
+            raise ValueError(_same_name(name, list(named).index(key), index, key, named[key], example))
         named[key] = example
     return named
 
@@ -120,17 +123,17 @@ def _key(place: str, example: dspy.Example, task_key: Callable[[dspy.Example], A
     try:
         key = task_key(example)
     except Exception as error:
-        raise ValueError(f"{place}: Domain.task_key failed: {in_short(error)}") from error
+        raise ValueError(f"{place}: Domain.task_key failed: {one_line(error)}") from error
     if not isinstance(key, str | int):
         raise TypeError(f"{place}: Domain.task_key gave {key!r:.80}, expected a str, or an int")
     return str(key)
 
 
-def _namesakes(name: str, first: int, second: int, key: str, one: dspy.Example, other: dspy.Example) -> str:
-    told = f"{name}[{first}] and {name}[{second}] are both named {key!r}"
-    if plain(one.inputs()) == plain(other.inputs()):
-        return f"{told}, as their inputs are equal: leave one out, or name them apart with Domain(task_key=...)"
-    return f"{told} by Domain.task_key, which must tell them apart"
+def _same_name(name: str, first: int, second: int, key: str, one: dspy.Example, other: dspy.Example) -> str:
+    same = f"{name}[{first}] and {name}[{second}] are both named {key!r}"
+    if to_jsonable(one.inputs()) == to_jsonable(other.inputs()):
+        return f"{same}, since their inputs are equal: leave one out, or name them apart with Domain(task_key=...)"
+    return f"{same} by Domain.task_key, which must give different names"
 
 
 def _listed(names: set[str]) -> str:

@@ -1,8 +1,10 @@
 """Attempts in a file: a run of any length holds a few bytes of each in memory.
 
-Invariants: a log is read like a list, and grows at its end alone; what is taken out equals what was put in, with
-the types of its fields where these can be pickled, and as JSON holds them where not; the file has no name and is
-gone with the log; what a full disk has no room for stays in memory.
+Invariants: a log reads like a list and grows only at its end; an attempt that is read equals the one appended, with the
+types of its fields where these can be pickled, and as JSON holds them otherwise; the file has no name and is deleted
+with the log; what a full disk has no room for stays in memory.
+
+The recorder's journal cannot take its place: a run without a recorder writes none, and JSON drops the fields' types.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ class AttemptLog(Sequence[Attempt]):
     """A growing sequence of attempts; a slice of it is a tuple.
 
     Args:
-        attempts: Those to begin with.
+        attempts: The first ones.
     """
 
     def __init__(self, attempts: Iterable[Attempt] = ()) -> None:
@@ -38,7 +40,7 @@ class AttemptLog(Sequence[Attempt]):
             self._file.close()
 
     def append(self, attempt: Attempt) -> None:
-        """Adds one at the end."""
+        """Adds an attempt at the end."""
         data = _packed(attempt)
         try:
             written = os.pwrite(self._file.fileno(), data, self._end)
@@ -51,7 +53,7 @@ class AttemptLog(Sequence[Attempt]):
         self._end += len(data)
 
     def arrange(self, start: int, places: Sequence[int]) -> None:
-        """Sorts what was added from index `start` on by `places`, a number for each."""
+        """Sorts the attempts from index `start` on by `places`, one number each."""
         order = sorted(range(len(places)), key=places.__getitem__)
         for column in (self._starts, self._sizes):
             column[start:] = array(column.typecode, (column[start + index] for index in order))
@@ -70,7 +72,7 @@ class AttemptLog(Sequence[Attempt]):
             return tuple(self[place] for place in range(*index.indices(len(self))))
         start, size = self._starts[index], self._sizes[index]
         data = self._held.get(start) or os.pread(self._file.fileno(), size, start)
-        # What this process wrote, into a file that no other can open.
+        # Written by this process, into a file that no other can open.
         return Attempt.from_dict(pickle.loads(data))
 
     def __iter__(self) -> Iterator[Attempt]:
@@ -96,12 +98,12 @@ def _packed(attempt: Attempt) -> bytes:
     try:
         return pickle.dumps(values, pickle.HIGHEST_PROTOCOL)
     except Exception:  # whatever the classes of the values raise
-        return _packed_apart(values, attempt.to_dict())
+        return _packed_as_json(values, attempt.to_dict())
 
 
-def _packed_apart(values: dict[str, Any], plain: dict[str, Any]) -> bytes:
-    """The values as they are where the calls alone cannot be pickled, else all as JSON holds them."""
+def _packed_as_json(values: dict[str, Any], data: dict[str, Any]) -> bytes:
+    """The values unchanged if only the calls cannot be pickled, else all as JSON holds them."""
     try:
-        return pickle.dumps({**values, "calls": plain.get("calls", {})}, pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps({**values, "calls": data.get("calls", {})}, pickle.HIGHEST_PROTOCOL)
     except Exception:
-        return pickle.dumps(plain, pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(data, pickle.HIGHEST_PROTOCOL)

@@ -1,9 +1,9 @@
 """DSPy's own optimizers, unchanged, within a run like any other: what they spend is booked, what they make is sampled.
 
 Invariants: the optimizer sees the student, the tasks and the metric that `AdaptiveFewShot` would, and no labels, as
-there are none; the figures of the result come from one pass of samples over all tasks, by the same machinery; what
-the optimizer spent before counts, in the tokens and in the budget; it prints nothing on stdout; where it breaks off,
-the run ends as one whose LM fails, and can be gone on with.
+there are none; the figures of the result come from one pass of samples over all tasks, by the same loop; what the
+optimizer spent before counts in the tokens and in the budget; it prints nothing on stdout; if it fails, the run ends as
+one whose LM fails, and can be resumed.
 """
 
 from __future__ import annotations
@@ -13,82 +13,80 @@ import importlib.util
 import logging
 import sys
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Unpack
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
-from optimizers.demonstrations import fresh_copy
-from optimizers.errors import OptimizerError, in_short
+from optimizers.demonstrations import copy_program
+from optimizers.domain import Domain
+from optimizers.driver import DrivenOptimizer, Driver, Options
+from optimizers.errors import OptimizerError, RunStopped, one_line
 from optimizers.ledger import Ledger
-from optimizers.plain import plain
-from optimizers.run import Run, Step, Stop
-from optimizers.sampling import Task
-from optimizers.single_pass import SinglePass
-from optimizers.tuning import Enough, Tuning
+from optimizers.run import Run
+from optimizers.sampling import Sampling, TaskExample
+from optimizers.strategies.none import NoDemonstrations
+from optimizers.tuning import OptimizerAborted, Tuning
 
 logger = logging.getLogger(__name__)
 
 Examples = list[dspy.Example]
 
-ROUNDS = 8
-"""Tries at a solution of a task that is to become a demonstration, unless fewer samples than that are drawn."""
+BOOTSTRAP_ROUNDS = 8
+"""Tries at a solution of a task that is to become a demonstration, unless there are fewer samples."""
 
-ANY = 1_000_000
-"""Failures that DSPy passes over: an answer that can't be parsed is one to it, and `Tuning` ends all others."""
+UNLIMITED_ERRORS = 1_000_000
+"""Failures that DSPy ignores: to DSPy an answer that cannot be parsed is one; `Tuning` ends the run on all others."""
 
 
-class Baseline(SinglePass):
+class Baseline(DrivenOptimizer):
     """One of DSPy's optimizers, then a single pass with the program that it made.
 
     Args:
-        options: Those of `AdaptiveFewShot`; `granularity` does not matter.
-        reflection_lm: Writes instructions and reflects on failures, where the optimizer does so; None: the LM that
-            is set.
-        tuned: What the optimizer made of the student in a run that broke off later; it is not run again.
-        overhead: Where its requests are booked; what a run that broke off spent on them is in it already.
+        metric: As for `AdaptiveFewShot`.
+        num_samples: Samples per task and temperature.
+        granularity: For the record alone.
+        reflection_lm: Writes instructions and reflects on failures, if the optimizer does so; None: the LM in use.
+        tuned: What the optimizer made of the student in a run that was interrupted later; it is not run again.
+        overhead: Where its requests are booked; what an interrupted run spent on them is in it already.
+        **options: As for `AdaptiveFewShot`.
     """
 
     name: str
     """What its iteration is called, as in the registry."""
 
     validates = False
-    """Whether the optimizer takes a validation set; without one, the tasks themselves choose."""
+    """Whether the optimizer takes a validation set; without one, it validates on the tasks themselves."""
 
     def __init__(
         self,
-        *options: Any,
+        metric: Callable[..., Any],
+        num_samples: int = 64,
+        granularity: int = 3,
+        *,
         reflection_lm: Any = None,
         tuned: dspy.Module | None = None,
         overhead: Ledger | None = None,
-        **named: Any,
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(*options, **named)
-        self.reflection_lm = reflection_lm
-        self.tuned = tuned
-        self.overhead = overhead
+        one_pass = NoDemonstrations(self.name, self.name)
+        super().__init__(
+            Driver(metric, num_samples, granularity, one_pass, prepare=self._program, overhead=overhead, **options)
+        )
+        self._reflection_lm = reflection_lm
+        self._tuned = tuned
 
     @abstractmethod
     def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
         """What the optimizer makes of the student."""
 
-    def _learn(self, run: Run, validation: Sequence[Task]) -> str:
-        run.names = ()  # the pass leaves the demonstrations alone
+    def _program(self, run: Run, validation: Sequence[TaskExample]) -> dspy.Module:
+        """What the optimizer makes of a run's program, or made of it before the run was interrupted."""
         if validation and not self.validates:
             raise ValueError(f"{type(self).__name__} takes no validation set")
-        if self.overhead is not None:
-            run.overhead = self.overhead
-        tuned = self._made(run, validation) if self.tuned is None else self.tuned
-        made = dict(tuned.named_predictors())
-        for name, predictor in run.program.named_predictors():
-            predictor.demos, predictor.signature = made[name].demos, made[name].signature
-        run.carried = carried(run.program, run.tasks.values())
-        if run.unsolved:
-            run.iterate(Step(label=self.name))
-        return "exhausted" if run.unsolved else "solved"
-
-    def _made(self, run: Run, validation: Sequence[Task]) -> dspy.Module:
+        if self._tuned is not None:
+            return self._tuned
         trainset = [task.example for task in run.tasks.values()]
         valset = [task.example for task in validation] or trainset
         tuning = Tuning(run)
@@ -97,30 +95,34 @@ class Baseline(SinglePass):
                 contextlib.redirect_stdout(sys.stderr),
                 dspy.context(lm=tuning.lm(dspy.settings.lm), adapter=tuning.adapter()),
             ):
-                return self._tune(fresh_copy(run.program), list(trainset), list(valset), tuning)
-        except Enough as enough:
-            raise enough.reason from enough.__cause__
+                return self._tune(copy_program(run.program), list(trainset), list(valset), tuning)
+        except OptimizerAborted as aborted:
+            raise aborted.reason from aborted.__cause__
         except OptimizerError:
             raise
         except Exception as error:
-            logger.info("%s broke off", self.name, exc_info=True)
-            raise Stop("failed", f"{self.name} broke off: {_cause(error)}") from error
+            logger.info("%s failed", self.name, exc_info=True)
+            raise RunStopped("failed", f"{self.name} failed: {_cause(error)}") from error
 
     def _reflection(self, tuning: Tuning) -> Any:
-        return dspy.settings.lm if self.reflection_lm is None else tuning.lm(self.reflection_lm)
+        return dspy.settings.lm if self._reflection_lm is None else tuning.lm(self._reflection_lm)
 
     def _bootstrapping(self, tuning: Tuning) -> dict[str, Any]:
         """What the optimizers that show a program its own solutions have in common."""
         return {
-            "metric": tuning.judge,
-            "metric_threshold": self.domain.threshold,
+            "metric": tuning.score,
+            "metric_threshold": (self._driver.domain or Domain()).threshold,
             "max_labeled_demos": 0,
-            "max_errors": ANY,
+            "max_errors": UNLIMITED_ERRORS,
         }
 
     @property
+    def _sampling(self) -> Sampling:
+        return self._driver.sampling
+
+    @property
     def _rounds(self) -> int:
-        return min(ROUNDS, self.sampling.num_samples)
+        return min(BOOTSTRAP_ROUNDS, self._sampling.num_samples)
 
 
 class Bootstrap(Baseline):
@@ -141,7 +143,7 @@ class RandomSearch(Baseline):
 
     def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
         optimizer = dspy.BootstrapFewShotWithRandomSearch(
-            max_rounds=self._rounds, num_threads=self.sampling.threads, **self._bootstrapping(tuning)
+            max_rounds=self._rounds, num_threads=self._sampling.threads, **self._bootstrapping(tuning)
         )
         return optimizer.compile(student, trainset=trainset, valset=valset)
 
@@ -157,8 +159,8 @@ class MIPRO(Baseline):
             raise OptimizerError("mipro needs the package optuna; install it: pip install optuna")
         optimizer = dspy.MIPROv2(
             prompt_model=self._reflection(tuning),
-            num_threads=self.sampling.threads,
-            seed=1 + self.sampling.seed,  # it takes 0 for none
+            num_threads=self._sampling.threads,
+            seed=1 + self._sampling.seed,  # it reads 0 as none
             **self._bootstrapping(tuning),
         )
         return optimizer.compile(student, trainset=trainset, valset=valset)
@@ -171,12 +173,12 @@ class SIMBA(Baseline):
 
     def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
         optimizer = dspy.SIMBA(
-            metric=tuning.judge,
+            metric=tuning.score,
             bsize=min(32, len(trainset)),
             prompt_model=self._reflection(tuning),
-            num_threads=self.sampling.threads,
+            num_threads=self._sampling.threads,
         )
-        return optimizer.compile(student, trainset=trainset, seed=self.sampling.seed)
+        return optimizer.compile(student, trainset=trainset, seed=self._sampling.seed)
 
 
 class GEPA(Baseline):
@@ -187,28 +189,18 @@ class GEPA(Baseline):
 
     def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
         optimizer = dspy.GEPA(
-            metric=tuning.judge_in_words,
+            metric=tuning.score_with_feedback,
             auto="light",
             reflection_lm=self._reflection(tuning),
-            num_threads=self.sampling.threads,
-            seed=self.sampling.seed,
+            num_threads=self._sampling.threads,
+            seed=self._sampling.seed,
         )
         return optimizer.compile(student, trainset=trainset, valset=valset)
 
 
-def carried(program: dspy.Module, tasks: Iterable[Task]) -> tuple[str, ...]:
-    """The keys of the tasks that a program's demonstrations are of, one a demonstration; `?` where no task is."""
-    inputs = {task.key: plain(dict(task.example.inputs().items())) for task in tasks}
-    return tuple(
-        next((key for key, known in inputs.items() if known.items() <= demo.items()), "?")
-        for predictor in program.predictors()
-        for demo in ({field: plain(value) for field, value in shown.items()} for shown in predictor.demos)
-    )
-
-
 def _cause(error: Exception) -> str:
-    """Why an optimizer of DSPy's ended in an error, and what can be done about it."""
+    """Why one of DSPy's optimizers failed, and what can be done about it."""
     if not isinstance(error, AdapterParseError):
-        return f"{in_short(error)}; another LM, or other tasks, may do better"
+        return f"{one_line(error)}; another LM or other tasks may work"
     wanted, found = ", ".join(error.signature.output_fields), " ".join(str(error.lm_response).split())
-    return f"answers of the LM have no {wanted}, the last: {found!r:.80}; gone on with, it asks anew"
+    return f"answers of the LM have no {wanted}, the last: {found!r:.80}; a resumed run asks again"

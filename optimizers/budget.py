@@ -6,24 +6,27 @@ from dataclasses import dataclass
 
 from optimizers.ledger import TokenCount
 
+SMALLEST_BASE = 32
+"""Samples on which the share of failures is judged, at least; all of them in a smaller iteration."""
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits of a run; None is no limit. Samples in flight when one is reached are still waited for.
+    """Limits of a run; None is no limit. Samples in flight when a limit is reached are still awaited.
 
     Attributes:
-        iterations: Iterations begun.
-        tokens: Tokens paid for, in and out.
+        iterations: Iterations started.
+        tokens: Input and output tokens paid for.
         usd: Dollars, over the calls whose price is known.
-        minutes: Wall time.
-        context: Tokens a prompt may have; demonstrations beyond are left out, easiest first.
-        failures: Share of an iteration's samples that may stay without an answer. Left out are the failures of a task
-            that got no answer in an earlier iteration, and prompts longer than the context window from the second
-            iteration on, unless the LM was out of reach: these tell of the task, while others are answered.
+        minutes: Wall time, in minutes.
+        context: Tokens that a prompt may have; demonstrations beyond are left out, from the end of the prompt's order.
+        failures: Share of an iteration's samples that may have no answer. Two kinds of failure do not count, unless
+            the LM was out of reach, as they are about the task while others are answered: those of a task without any
+            answer in an earlier iteration, and prompts longer than the context window from the second iteration on.
 
     Raises:
-        TypeError: A limit is no number.
-        ValueError: A limit is negative, or `failures` is no share.
+        TypeError: A limit is not a number.
+        ValueError: A limit is negative, or `failures` is not a share.
     """
 
     iterations: int | None = None
@@ -54,5 +57,5 @@ class Budget:
         return None
 
     def too_many_failures(self, failed: int, done: int, total: int) -> bool:
-        """Whether the LM fails too often, judged on 32 samples at least, or all of a smaller iteration."""
-        return failed > self.failures * max(done, min(total, 32))
+        """Whether the LM fails too often, judged on at least 32 samples, or on all of a smaller iteration."""
+        return failed > self.failures * max(done, min(total, SMALLEST_BASE))

@@ -1,26 +1,28 @@
 """Demonstrations: from experience to the `demos` of a program's predictors.
 
-Invariants: only the chosen predictors' demonstrations are replaced; they stand hardest first; a demonstration
-holds fields of the predictor's signature and nothing else, an input and an output among them; a predictor that the
-chosen answer to a task never called gets no demonstration from it; those left out for want of room are the easiest.
+Invariants: only the chosen predictors' demonstrations are replaced, in the order given; a demonstration has fields of
+the predictor's signature and no others, an input and an output among them; a predictor that the chosen answer to a task
+never called gets no demonstration from it; those that do not fit the prompt are left out from the end.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
 
 import dspy
 
 from optimizers.experience import Entry
+from optimizers.jsonable import to_jsonable
 from optimizers.metering import estimate_tokens
+from optimizers.sampling import TaskExample
 
 
-def fresh_copy(student: dspy.Module) -> dspy.Module:
-    """A deep copy of the student that shares its LMs, whose engines may be neither cheap nor safe to copy."""
+def copy_program(student: dspy.Module) -> dspy.Module:
+    """A deep copy of the student that shares its LMs, whose engines may be expensive or unsafe to copy."""
     lms = [predictor.lm for predictor in student.predictors()]
     shared = {id(lm): lm for lm in lms if lm is not None}
     try:
@@ -37,12 +39,12 @@ def taught_predictors(
     Args:
         program: The program.
         inputs: Names of the examples' input fields.
-        names: The choice, or None for all predictors.
+        names: The chosen predictors, or None for all.
         traced: Whether they are shown their own calls.
 
     Raises:
-        ValueError: The program has no such predictor, or none at all, or takes other inputs; or a predictor does, and
-            is not to be shown its own calls.
+        ValueError: The program has no such predictor, or none at all, or takes other inputs; or a predictor takes other
+            inputs and is not to be shown its own calls.
     """
     fields = {name: set(predictor.signature.input_fields) for name, predictor in program.named_predictors()}
     if names is None:
@@ -50,14 +52,14 @@ def taught_predictors(
             raise ValueError("the program has no predictor that could get demonstrations")
         own = inspect.signature(getattr(type(program), "forward", dspy.Module)).parameters
         if not {*own, *chain.from_iterable(fields.values())} & set(inputs):
-            told = "; ".join(f"{name} takes {', '.join(needed)}" for name, needed in fields.items())
-            raise ValueError(f"the program takes none of the examples' inputs ({', '.join(inputs)}): {told}")
+            taken = "; ".join(f"{name} takes {', '.join(needed)}" for name, needed in fields.items())
+            raise ValueError(f"the program takes none of the examples' inputs ({', '.join(inputs)}): {taken}")
         names = list(fields)
     if unknown := [name for name in names if name not in fields]:
         raise ValueError(f"the program has no predictor {', '.join(unknown)}; it has {', '.join(fields)}")
     if not traced and (bare := [name for name in names if not fields[name] & set(inputs)]):
-        told = f"{', '.join(bare)} takes none of the examples' inputs ({', '.join(inputs)})"
-        raise ValueError(f"{told}, and is to be shown these alone: Domain(traced_demos=False)")
+        taken = f"{', '.join(bare)} takes none of the examples' inputs ({', '.join(inputs)})"
+        raise ValueError(f"{taken}, and is to be shown these alone: Domain(traced_demos=False)")
     return list(names)
 
 
@@ -65,7 +67,7 @@ def set_demos(program: dspy.Module, names: Sequence[str], entries: Sequence[Entr
     """Gives the predictors `names` of `program` the `entries` as their demonstrations, in order.
 
     Returns:
-        Those that none of the entries has a demonstration for.
+        Those predictors for which no entry has a demonstration.
     """
     without = []
     for name, predictor in program.named_predictors():
@@ -83,9 +85,9 @@ def fitting(
     examples: Sequence[dspy.Example],
     context: int,
 ) -> int:
-    """How many of `entries`, hardest first, fit into `context` tokens with the longest of `examples`.
+    """How many of `entries`, from the first, fit into `context` tokens with the longest of `examples`.
 
-    Sizes are those of the prompts as the adapter renders them, at the rate of `estimate_tokens`.
+    Sizes are those of the rendered prompts, estimated by `estimate_tokens`.
     """
     fits = len(entries)
     for name, predictor in program.named_predictors():
@@ -97,7 +99,7 @@ def fitting(
 
 
 def _prompt_tokens(predictor: dspy.Predict, demos: Sequence[dspy.Example], example: dspy.Example) -> int:
-    """Of a request; an input that the program itself makes is taken to be as long as the longest one shown."""
+    """Size of a request; an input that the program itself makes counts as long as the longest one shown."""
     adapter = dspy.settings.adapter or dspy.ChatAdapter()
     inputs = dict(example.inputs().items())
     for field in predictor.signature.input_fields:
@@ -108,7 +110,7 @@ def _prompt_tokens(predictor: dspy.Predict, demos: Sequence[dspy.Example], examp
 
 
 def _demos(name: str, predictor: dspy.Predict, entries: Sequence[Entry]) -> list[dspy.Example]:
-    """The demonstrations of a predictor; adapters would leave out, without a word, what has no input or no output."""
+    """The demonstrations of a predictor; adapters silently leave out what has no input or no output."""
     signature, demos = predictor.signature, []
     for entry in entries:
         known = entry.calls.get(name, {**entry.inputs, **entry.outputs})
@@ -116,3 +118,13 @@ def _demos(name: str, predictor: dspy.Predict, entries: Sequence[Entry]) -> list
             fields = {field: known[field] for field in signature.fields if field in known}
             demos.append(dspy.Example(augmented=True, **fields))
     return demos
+
+
+def demonstrated_tasks(program: dspy.Module, tasks: Iterable[TaskExample]) -> tuple[str, ...]:
+    """The key of the task that each of a program's demonstrations is of; `?` where it is of none."""
+    inputs = {task.key: to_jsonable(dict(task.example.inputs().items())) for task in tasks}
+    return tuple(
+        next((key for key, known in inputs.items() if known.items() <= demo.items()), "?")
+        for predictor in program.predictors()
+        for demo in ({field: to_jsonable(value) for field, value in shown.items()} for shown in predictor.demos)
+    )

@@ -1,4 +1,4 @@
-"""What the algorithm has to be told about a domain; every part has a default that does for any."""
+"""What the algorithm needs to know about a domain; every part has a default that works for any."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import dspy
 
 from optimizers.filtering import normalized_text, text_length
-from optimizers.plain import plain
+from optimizers.jsonable import to_jsonable
 
 Outputs = Mapping[str, Any]
 
@@ -23,33 +23,33 @@ def input_digest(example: dspy.Example) -> str:
     """The default name of a task: a short digest of its input fields, the same in every run.
 
     Raises:
-        ValueError: The text of a value differs from run to run, as it holds an address in memory.
+        ValueError: The text of a value contains a memory address, which differs from run to run.
     """
-    text = json.dumps(plain(dict(example.inputs().items()), other=_lasting), sort_keys=True)
+    text = json.dumps(to_jsonable(dict(example.inputs().items()), other=_stable_text), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _lasting(value: Any) -> str:
+def _stable_text(value: Any) -> str:
     text = str(value)
     if ADDRESS.search(text):
-        told = "names and seeds must be the same in every run; name the tasks yourself, with Domain(task_key=...)"
-        raise ValueError(f"the input {text:.80} has an address in memory for a text, but {told}")
+        hint = "names and seeds must be the same in every run; name the tasks yourself, with Domain(task_key=...)"
+        raise ValueError(f"the text of the input {text:.80} contains a memory address, but {hint}")
     return text
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What the algorithm has to be told about a domain.
+    """What the algorithm needs to know about a domain.
 
     Attributes:
-        grouping_key: Of a prediction's fields; equal for answers that mean the same, None for one that stands
-            alone.
-        length: Of a prediction's fields; the least one wins among answers that mean different things.
-        task_key: The name of a task, by which the tasks of several runs are told apart.
-        threshold: The score from which on an answer is right.
+        grouping_key: Maps a prediction's fields to a key, equal for answers that mean the same; None for an answer
+            that forms its own group.
+        length: Maps a prediction's fields to a length; the least one wins among answers that mean different things.
+        task_key: The name of a task, which identifies it across runs.
+        threshold: The lowest score of a right answer.
         demo_predictors: Names of the predictors that get the demonstrations; None for all.
-        traced_demos: Whether a predictor is shown its own last call in the attempt that solved a task, none if it was
-            not called; False: as many of its fields as the program's inputs and outputs have.
+        traced_demos: Whether a predictor is shown its own last call in the attempt that solved a task, nothing if it
+            was not called; False: those of its fields that the program's inputs and outputs have.
     """
 
     grouping_key: Callable[[Outputs], Hashable | None] = normalized_text

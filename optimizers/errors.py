@@ -1,10 +1,12 @@
-"""What can go wrong in a run that is nobody's answer to a task.
+"""Errors of a run that are not a wrong answer to a task.
 
 OptimizerError
-├── MetricError             the metric raised, or returned what is no score
-└── UnknownOptimizerError   no optimizer has that name
+├── MetricError             the metric raised, or returned no score
+├── UnknownOptimizerError   no optimizer has that name
+└── UnknownSelectionError   no selection strategy has that name
 
 An LM that cannot be used at all surfaces as DSPy's own `LMError`; a failed sample is data, an `Attempt`.
+`RunStopped` is not an error: it ends a run early, and never leaves `compile`.
 """
 
 from __future__ import annotations
@@ -15,13 +17,31 @@ class OptimizerError(Exception):
 
 
 class MetricError(OptimizerError):
-    """The metric failed on a prediction: a broken machine, which must not pass for a wrong answer."""
+    """The metric failed on a prediction: a fault that must not count as a wrong answer."""
 
 
 class UnknownOptimizerError(OptimizerError, ValueError):
-    """No optimizer has the name asked for."""
+    """No optimizer has the requested name."""
 
 
-def in_short(error: BaseException) -> str:
-    """An error's class and the first line of its message; some go on with advice that is meant for developers."""
+class UnknownSelectionError(OptimizerError, ValueError):
+    """No selection strategy has the requested name."""
+
+
+class RunStopped(Exception):
+    """Ends a run early.
+
+    Attributes:
+        stopped: Why, in the words of `Experience.stopped`.
+        message: One line for people.
+        cause: The error of the LM or the program, if that was the reason.
+    """
+
+    def __init__(self, stopped: str, message: str, cause: Exception | None = None) -> None:
+        super().__init__(message)
+        self.stopped, self.message, self.cause = stopped, message, cause
+
+
+def one_line(error: BaseException) -> str:
+    """An error's class and the first line of its message; some continue with advice for developers."""
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

@@ -1,22 +1,28 @@
-"""The record of a run: what was solved, how every iteration went, every attempt.
+"""The record of a run: what was solved, every iteration, every attempt.
 
-Invariants: one entry a solved task; iterations and attempts stand in the order of the algorithm, not of
-completion; every figure of a run follows from this record alone; a record is immutable, and JSON keeps it
-whole but for the Python types of the fields' values, which `decode` brings back.
+Invariants: one entry per solved task; iterations and attempts are in the order of the algorithm, not of completion;
+every figure of a run follows from this record alone; a record is immutable, and JSON keeps all of it except the Python
+types of the fields' values, which `decode` restores.
+
+Written by hand and read by Pydantic: in writing, zero columns of token counts are left out and values of any type get
+a text, for which Pydantic's serializers would take as many lines.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from optimizers.attempt import Attempt
+from optimizers.jsonable import to_jsonable
 from optimizers.ledger import TokenCount
 from optimizers.pass_at_k import pass_at_k
-from optimizers.plain import plain
 
 Codec = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 FORMAT = 1
@@ -24,7 +30,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One earned experience: a solved task with the answer chosen by the filter (paper, Section 3.1).
+    """A solved task with the answer chosen by the filter (paper, Section 3.1).
 
     Attributes:
         task_key: The task's name.
@@ -34,10 +40,10 @@ class Entry:
         samples: n, scored samples at that temperature.
         temperature: The temperature whose rate c/n is the highest; the first of equals.
         iteration: Index of the iteration that solved the task, from 0, in the run that did.
-        answer_temperature: Temperature at which the chosen answer was drawn.
+        answer_temperature: Temperature at which the chosen answer was sampled.
         answer_sample: Index of its sample; with task, iteration and temperature it names the attempt.
-        tokens: What the task took until it was solved, all predictors together.
-        calls: What the answer's attempt has as its `calls`.
+        tokens: Spent on the task until it was solved, all predictors together.
+        calls: `calls` of the attempt that gave the answer.
     """
 
     task_key: str
@@ -60,7 +66,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class TaskCount:
-    """How one task fared in one iteration at one temperature: `successes` of `samples` scored ones."""
+    """Counts of one task in one iteration at one temperature: `successes` of `samples` scored ones."""
 
     task_key: str
     temperature: float
@@ -70,27 +76,28 @@ class TaskCount:
 
 @dataclass(frozen=True, slots=True)
 class IterationResult:
-    """One iteration over all tasks that were unsolved when it began.
+    """One iteration over all tasks that were unsolved when it started.
 
     Attributes:
         index: From 0.
-        label: `None`, `H_1`, `HM_2`, …: levels and cycle; or the name of another optimizer, whose program it is.
+        label: What the selection strategy calls it: `None`, `H_1`, `HM_2`, … for `adaptive`; or the name of another
+            optimizer, whose program is sampled.
         cycle: From 1; 0 for the pass without demonstrations.
         level: Index j of d_j in its cycle; -1 for the pass without demonstrations.
-        demos: Keys of the tasks that served as demonstrations, hardest first.
-        left_out: Keys of demonstrations that would not have fitted the context window, easiest first.
+        demos: Keys of the tasks shown as demonstrations, in the order of the prompt.
+        left_out: Keys of demonstrations that did not fit the context window, last in the prompt's order first.
         tasks: Keys of the tasks that were tried.
         counts: Per task and temperature, in the order of `tasks`.
         solved: Keys of the tasks solved here, in task order.
         solved_total: Tasks of this run solved so far.
         pass_at_1: Over all tasks of the run, each with the figures of the iteration that solved it.
-        pass_at_8: Likewise; with fewer than 8 samples, of all there are.
-        pass_at_n: Likewise, of all samples: the share of tasks solved.
+        pass_at_8: The same for k = 8, or for all samples where there are fewer.
+        pass_at_n: The same for all samples: the share of tasks solved.
         tokens: Tokens of this iteration, per predictor.
-        tokens_prompt_per_task: Input tokens since the run began, averaged over all tasks; a task stops
-            counting once solved, and answers out of the cache count as if paid for (paper, Figure 7, x-axis).
+        tokens_prompt_per_task: Input tokens since the run started, averaged over all tasks; a task stops counting once
+            solved, and answers from the cache count as if paid for (paper, Figure 7, x-axis).
         samples: Attempts made.
-        failures: Attempts that stayed unscored.
+        failures: Unscored attempts.
         seconds: Wall time.
         seconds_sampling: Time spent in the program, summed over samples.
         seconds_verifying: Time spent in the metric, summed over samples.
@@ -121,14 +128,14 @@ class IterationResult:
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """Keys of the tasks of which not one sample got an answer, in task order; none if it was cut short."""
+        """Keys of the tasks without an answer to any sample, in task order; none if the iteration was cut short."""
         answered = {count.task_key for count in self.counts if count.samples}
         return tuple(key for key in self.tasks if key not in answered) if self.complete else ()
 
 
 @dataclass(frozen=True, slots=True)
 class LevelScore:
-    """What the validation set says of one level of the final D: the mean success rate over its examples."""
+    """Score of one level of the final D: the mean success rate over the validation set."""
 
     level: int
     label: str
@@ -137,7 +144,7 @@ class LevelScore:
 
 
 def mean_pass_at(entries: Iterable[Entry], tasks: Collection[str], k: int | None) -> float:
-    """pass@k averaged over `tasks`, those without an entry counting 0; of at most an entry's own samples."""
+    """pass@k averaged over `tasks`, those without an entry counting 0; k is at most an entry's own samples."""
     own = set(tasks)
     solved = [entry for entry in entries if entry.task_key in own]
     return sum(pass_at_k(e.samples, e.successes, min(k or e.samples, e.samples)) for e in solved) / len(tasks)
@@ -149,19 +156,19 @@ class Experience:
 
     Attributes:
         tasks: Keys of the run's tasks, in the order of the training set.
-        entries: D at the end, what an earlier run brought along included: that first, then in task order.
+        entries: D at the end: first what an earlier run contributed, then in task order.
         iterations: In order.
-        attempts: By iteration, task, temperature, sample; those on the validation set last. After a run they
-            lie in a file (`AttemptLog`), so that going through them takes no memory.
+        attempts: By iteration, task, temperature, sample; those on the validation set last. After a run they are in
+            a file (`AttemptLog`), so that iterating over them takes no memory.
         stopped: Why the run ended: `solved`, `exhausted` (the last level solved nothing), `budget`,
-            `interrupted` or `failed` (the LM could not be used any longer).
-        message: One line on `stopped`, for people.
-        demos: Keys of the demonstrations the compiled program carries, hardest first.
+            `interrupted` or `failed` (the LM could no longer be used).
+        message: One line about `stopped`, for people.
+        demos: Keys of the demonstrations that the compiled program carries, in the order of the prompt.
         validation: Scores of the levels, if a validation set chose among them.
         tokens: All tokens of the run, validation included, per predictor.
-        overhead: Of `tokens`, those spent on no sample, such as by another optimizer within the run.
+        overhead: Those of `tokens` not spent on samples but by another optimizer within the run.
         seconds: Wall time.
-        settings: Samples, temperatures, granularity, seed and budget of the run.
+        settings: Samples, temperatures, granularity, selection, seed and budget of the run.
     """
 
     tasks: tuple[str, ...]
@@ -188,7 +195,7 @@ class Experience:
 
     @property
     def unsolved(self) -> tuple[str, ...]:
-        """Keys of this run's tasks that have none, in task order."""
+        """Keys of this run's tasks that have no answer, in task order."""
         known = {entry.task_key for entry in self.entries}
         return tuple(key for key in self.tasks if key not in known)
 
@@ -196,14 +203,15 @@ class Experience:
         """pass@k over this run's tasks (paper, Equation 1), unsolved ones counting 0; pass@n without `k`."""
         return mean_pass_at(self.entries, self.tasks, k)
 
-    def to_dict(self, *, attempts: bool = True, encode: Codec = plain) -> dict[str, Any]:
+    def to_dict(self, *, attempts: bool = True, encode: Codec = to_jsonable) -> dict[str, Any]:
         """As JSON can hold it.
 
         Args:
-            attempts: Whether to include the attempts, by far the larger part.
+            attempts: Whether to include the attempts, by far the largest part.
             encode: Turns an entry's inputs, its outputs, and the fields of a call, into what JSON can hold.
         """
-        data: dict[str, Any] = {"format": FORMAT, **_as_dict(self)}
+        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("entries", "attempts")}
+        data: dict[str, Any] = {"format": FORMAT, **to_jsonable(named)}
         data["entries"] = [_entry_as_dict(entry, encode) for entry in self.entries]
         data["attempts"] = [attempt.to_dict() for attempt in self.attempts] if attempts else []
         return data
@@ -217,26 +225,20 @@ class Experience:
             decode: Undoes `encode` on an entry's inputs, on its outputs, and on the fields of a call.
 
         Raises:
-            ValueError: The record is of a format that this version does not read.
+            ValueError: The record has a format that this version does not read, or a part of it has the wrong type;
+                one line names the part.
         """
         if data.get("format") != FORMAT:
             raise ValueError(f"the experience has format {data.get('format')!r}; this version reads {FORMAT}")
-        return cls(
-            tasks=tuple(data["tasks"]),
-            entries=tuple(_entry(item, decode) for item in data["entries"]),
-            iterations=tuple(_iteration(item) for item in data["iterations"]),
-            attempts=tuple(Attempt.from_dict(item) for item in data["attempts"]),
-            stopped=data["stopped"],
-            message=data["message"],
-            demos=tuple(data["demos"]),
-            validation=tuple(LevelScore(**{**v, "demos": tuple(v["demos"])}) for v in data["validation"]),
-            tokens=_tokens(data["tokens"]),
-            overhead=_tokens(data.get("overhead", {})),
-            seconds=data["seconds"],
-            settings=data["settings"],
-        )
+        entries = [_decoded(entry, decode) for entry in data["entries"]]
+        attempts = tuple(Attempt.from_dict(attempt) for attempt in data["attempts"])
+        try:
+            return replace(_reader().validate_python({**data, "entries": entries, "attempts": ()}), attempts=attempts)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
-    def dump(self, path: str | Path, *, attempts: bool = True, encode: Codec = plain) -> None:
+    def dump(self, path: str | Path, *, attempts: bool = True, encode: Codec = to_jsonable) -> None:
         """Writes the record as JSON; arguments as for `to_dict`."""
         text = json.dumps(self.to_dict(attempts=attempts, encode=encode), ensure_ascii=False, indent=1)
         Path(path).write_text(text + "\n", encoding="utf-8")
@@ -247,41 +249,19 @@ class Experience:
         return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")), decode=decode)
 
 
-def _as_dict(value: Any) -> dict[str, Any]:
-    """The fields of a record, token counts in their short form; entries, attempts and calls left to the caller."""
-    skip = {"entries", "attempts", "calls"}
-    return {f.name: _short(getattr(value, f.name)) for f in fields(value) if f.name not in skip}
+@functools.cache
+def _reader() -> TypeAdapter[Experience]:
+    return TypeAdapter(Experience)
 
 
 def _entry_as_dict(entry: Entry, encode: Codec) -> dict[str, Any]:
-    data = {**_as_dict(entry), "inputs": encode(entry.inputs), "outputs": encode(entry.outputs)}
+    """An entry's fields; `calls` only where there are any."""
+    data = to_jsonable(replace(entry, inputs={}, outputs={}, calls={}))
+    data |= {"inputs": encode(entry.inputs), "outputs": encode(entry.outputs)}
     calls = {name: encode(call) for name, call in entry.calls.items()}
-    return {**data, "calls": calls} if calls else data
+    return {**data, "calls": calls} if calls else {name: data[name] for name in data if name != "calls"}
 
 
-def _short(value: Any) -> Any:
-    if isinstance(value, TokenCount):
-        return value.to_dict()
-    if isinstance(value, IterationResult):
-        return _as_dict(value)
-    if isinstance(value, tuple):
-        return [_short(item) for item in value]
-    if isinstance(value, Mapping):
-        return {key: _short(item) for key, item in value.items()}
-    return plain(value)
-
-
-def _tokens(data: Mapping[str, Any]) -> dict[str, TokenCount]:
-    return {name: TokenCount.from_dict(count) for name, count in data.items()}
-
-
-def _entry(data: Mapping[str, Any], decode: Codec) -> Entry:
-    fields_of = {name: decode(data[name]) for name in ("inputs", "outputs")}
-    calls = {name: decode(call) for name, call in data.get("calls", {}).items()}
-    return Entry(**{**data, **fields_of, "calls": calls, "tokens": TokenCount.from_dict(data["tokens"])})
-
-
-def _iteration(data: Mapping[str, Any]) -> IterationResult:
-    counts = tuple(TaskCount(**count) for count in data["counts"])
-    names = {name: tuple(data[name]) for name in ("demos", "left_out", "tasks", "solved")}
-    return IterationResult(**{**data, **names, "counts": counts, "tokens": _tokens(data["tokens"])})
+def _decoded(entry: Mapping[str, Any], decode: Codec) -> dict[str, Any]:
+    calls = {name: decode(call) for name, call in entry.get("calls", {}).items()}
+    return {**entry, "inputs": decode(entry["inputs"]), "outputs": decode(entry["outputs"]), "calls": calls}

@@ -1,7 +1,7 @@
 """The filter function sigma (paper, Section 3.1): the one answer by which a solved task is remembered.
 
-Invariants: the choice is one of the candidates; the same candidates, keys, lengths and random state give the
-same choice; how often an answer was drawn has no say in which group wins, only in who represents it.
+Invariants: the choice is one of the candidates; the same candidates, keys, lengths and random state give the same
+choice; how often an answer was sampled does not affect which group wins, only which answer represents it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def choose_answer(
     length: Callable[[T], Any],
     rng: random.Random,
 ) -> T:
-    """One answer at random from each group of `key`; of these the shortest, and of equals the first drawn.
+    """One answer at random from each group of `key`; the shortest of these; among equals the first sampled.
 
     Args:
-        candidates: Correct answers to one task, in the order they were drawn; at least one.
-        key: Equal for answers that mean the same; a candidate whose key is None stands for itself alone.
-        length: Compared by `<`.
+        candidates: Correct answers to one task, in the order of sampling; at least one.
+        key: Equal for answers that mean the same; a candidate whose key is None forms its own group.
+        length: The length of a candidate, compared by `<`.
         rng: Chooses the representatives.
 
     Raises:
@@ -36,16 +36,16 @@ def choose_answer(
     for index, candidate in enumerate(candidates):
         name = key(candidate)
         groups.setdefault(("alone", index) if name is None else ("group", name), []).append(index)
-    drawn = [rng.choice(group) for group in groups.values()]
-    return candidates[min(drawn, key=lambda index: (length(candidates[index]), index))]
+    chosen = [rng.choice(group) for group in groups.values()]
+    return candidates[min(chosen, key=lambda index: (length(candidates[index]), index))]
 
 
 def normalized_text(outputs: Mapping[str, Any]) -> str:
-    """The default grouping key: the output fields' text with every run of white space made one space."""
+    """The default grouping key: the output fields' text with every run of white space reduced to one space."""
     return "\n".join(f"{name}: {' '.join(str(outputs[name]).split())}" for name in sorted(outputs))
 
 
 def text_length(outputs: Mapping[str, Any]) -> tuple[int, int]:
-    """The default length: lines that are not empty, then their characters, over all output fields."""
+    """The default length: non-empty lines, then their characters, over all output fields."""
     lines = [line.strip() for value in outputs.values() for line in str(value).splitlines()]
     return sum(map(bool, lines)), sum(map(len, lines))

@@ -1,7 +1,7 @@
 """What LM calls cost, per named predictor.
 
-Invariants: every call is counted once, whatever became of its answer; tokens paid for and tokens of answers
-that came out of DSPy's cache never share a column; counts only grow; adding is safe from several threads.
+Invariants: every call is counted once, whatever its outcome; tokens paid for and tokens of answers from DSPy's cache
+never share a column; counts only grow; adding is safe from several threads.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """Tokens and calls of one predictor; a value that adds up.
+    """Tokens and calls of one predictor; counts can be added.
 
     Attributes:
         calls: Requests made: answered, failed, retried and answered by the cache.
-        failed: Of `calls`, those that the LM did not answer.
-        cache_hits: Of `calls`, those that DSPy's response cache answered.
+        failed: Those of `calls` that the LM did not answer.
+        cache_hits: Those of `calls` that DSPy's response cache answered.
         prompt: Input tokens of the calls that reached the LM.
         completion: Output tokens of the calls that reached the LM.
-        cached_prompt: Input tokens of the answers that came out of the response cache; they cost nothing.
-        cached_completion: Output tokens of the same.
-        provider_cached: Of `prompt`, tokens that the provider read from its own prompt cache, for less.
+        cached_prompt: Input tokens of answers from the response cache, which cost nothing.
+        cached_completion: Output tokens of answers from the response cache.
+        provider_cached: Those tokens of `prompt` that the provider read from its own prompt cache, at a lower price.
         usd: Dollars, over the calls whose price is known.
         unpriced: Answered calls whose price is not known.
-        truncated: Completions that ended at the bound of tokens, and not because all was said.
+        truncated: Completions cut off at the limit of tokens.
     """
 
     calls: int = 0
@@ -44,22 +44,22 @@ class TokenCount:
 
     @property
     def cached(self) -> int:
-        """Tokens, in and out, of the answers that came out of the response cache."""
+        """Input and output tokens of answers from the response cache."""
         return self.cached_prompt + self.cached_completion
 
     @property
     def total(self) -> int:
-        """Tokens paid for, in and out."""
+        """Input and output tokens paid for."""
         return self.prompt + self.completion
 
     @property
     def input(self) -> int:
-        """Input tokens read for the answers, whether an LM or the cache gave them."""
+        """Input tokens of all answers, from the LM or from the cache."""
         return self.prompt + self.cached_prompt
 
     @property
     def cost(self) -> float | None:
-        """Dollars, or None if not one call had a known price."""
+        """Dollars, or None if no call had a known price."""
         return None if self.unpriced and not self.usd else self.usd
 
     def __add__(self, other: TokenCount) -> TokenCount:
@@ -76,7 +76,7 @@ class TokenCount:
 
     @classmethod
     def sum(cls, counts: Iterable[TokenCount]) -> TokenCount:
-        """All of `counts` in one."""
+        """The sum of `counts`."""
         total = cls()
         for count in counts:
             total += count
@@ -91,21 +91,21 @@ class Ledger:
         self._lock = threading.Lock()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
-        return self  # a module that deep-copies its LM still spends from the one purse
+        return self  # a module that deep-copies its LM still books here
 
     def add(self, name: str, count: TokenCount) -> None:
-        """Books `count` on predictor `name`."""
+        """Adds `count` to predictor `name`."""
         with self._lock:
             self._counts[name] = self._counts.get(name, TokenCount()) + count
 
     def merge(self, counts: Mapping[str, TokenCount]) -> None:
-        """Books the counts of another ledger."""
+        """Adds the counts of another ledger."""
         for name, count in counts.items():
             self.add(name, count)
 
     @property
     def counts(self) -> dict[str, TokenCount]:
-        """The counts so far, by predictor name; names sorted."""
+        """The counts so far, by predictor name, sorted."""
         with self._lock:
             return dict(sorted(self._counts.items()))
 

@@ -1,9 +1,13 @@
-"""LMs that book what they do: `metered` copies of the LMs a program uses, made for one sample.
+"""LMs that record what they spend: `metered` copies of the LMs a program uses, made for one sample.
 
-Invariants: a metered LM answers as its original would with the sample's settings; every request it makes is
-booked on the predictor that asked, be it answered, failed, retried or served by the cache; transient failures
-are retried as often as the original would, and by nobody else; a request that waits to be repeated holds nobody
-up; the original, its history and the program are left alone.
+Invariants: a metered LM answers as its original would with the sample's settings; every request it makes is booked on
+the predictor that made it, whether it is answered, fails, is retried or is served by the cache; transient failures are
+retried as often as the original would, and by nothing else; a request that waits for its retry occupies no slot; the
+original, its history and the program are not changed.
+
+A metered LM is its original's class with a mixin, not a wrapper: DSPy accepts an adapter's messages without a warning
+only for the very LM object that the adapter calls, and reads and writes that object's `kwargs`, engine and
+capabilities. Callbacks see neither the price nor the cache, and cannot retry.
 """
 
 from __future__ import annotations
@@ -18,30 +22,46 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 import dspy
 from dspy.utils.exceptions import LMError, LMProviderError, is_retryable_lm_error
 
-from optimizers.batching import Share
 from optimizers.ledger import Ledger, TokenCount
 
 OTHER = "other"
+"""The name on which requests are booked that no predictor of the program made."""
+
 LONGEST_WAIT = 120.0
+"""Seconds that a provider may ask to wait; a request that must wait longer fails at once."""
+
 _jitter = random.Random()
 
 
+class Around(Protocol):
+    """Goes around every request of a metered LM."""
+
+    def __call__(self, ask: Callable[..., Any], request: Any, defaults: Mapping[str, Any]) -> Any:
+        """The LM's answer.
+
+        Args:
+            ask: Makes the request, retries included; keyword arguments override its settings.
+            request: Its positional and keyword arguments.
+            defaults: The LM's own settings.
+        """
+
+
 def estimate_tokens(text: str) -> int:
-    """A count for where none is reported: three characters a token, about right for code, high for prose."""
+    """An estimate where no count is reported: three characters per token, about right for code, high for prose."""
     return (len(text) + 2) // 3
 
 
 @dataclass
-class _Meter:
-    """Reads one request: DSPy's usage tracker for its time, with the history entry of the answer beside it.
+class _RequestMeter:
+    """Measures one request: DSPy's usage tracker while it lasts, together with the history entry of the answer.
 
-    DSPy reports usage for every answer it paid for, those of failed calls included, and for no other; what it
-    does not report came out of the response cache.
+    DSPy reports usage for exactly the answers it paid for, those of failed calls included; an answer without reported
+    usage is from the response cache.
     """
 
     outer: Any
@@ -60,12 +80,12 @@ class _Meter:
         if self.entry is None:
             return TokenCount(calls=max(1, len(self.usages)), failed=1, **paid)
         response, cost = self.entry["response"], self.entry["cost"]
-        calls = len(response) if isinstance(response, tuple) else 1  # n completions asked one by one
-        told = {"calls": calls, "truncated": _truncated(response)}
+        calls = len(response) if isinstance(response, tuple) else 1  # n completions, requested one by one
+        answered = {"calls": calls, "truncated": _truncated(response)}
         if self.usages:
-            return TokenCount(**told, usd=cost or 0.0, unpriced=calls * (cost is None), **paid)
+            return TokenCount(**answered, usd=cost or 0.0, unpriced=calls * (cost is None), **paid)
         prompt, completion = _stored_usage(self.entry)
-        return TokenCount(**told, cache_hits=calls, cached_prompt=prompt, cached_completion=completion)
+        return TokenCount(**answered, cache_hits=calls, cached_prompt=prompt, cached_completion=completion)
 
 
 def _read_usage(usage: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -79,7 +99,7 @@ def _read_usage(usage: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def _stored_usage(entry: Mapping[str, Any]) -> tuple[int, int]:
-    """Tokens in and out that a cached answer had cost; estimated where the cache did not keep them."""
+    """Input and output tokens of a cached answer; estimated where the cache did not keep them."""
     usages = [_part(response, "usage") for response in _responses(entry["response"])]
     prompt = sum(_part(usage, "input_tokens") or _part(usage, "prompt_tokens") or 0 for usage in usages)
     completion = sum(_part(usage, "output_tokens") or _part(usage, "completion_tokens") or 0 for usage in usages)
@@ -90,7 +110,7 @@ def _stored_usage(entry: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _truncated(response: Any) -> int:
-    """Completions that ended at the bound of tokens."""
+    """Number of completions cut off at the limit of tokens."""
     ends = [end for each in _responses(response) for end in _part(each, "choices") or [each]]
     return sum(_part(end, "finish_reason") == "length" for end in ends)
 
@@ -100,52 +120,40 @@ def _responses(response: Any) -> Sequence[Any]:
 
 
 def _part(value: Any, name: str) -> Any:
-    """What DSPy's own responses have as an attribute, and those of the cache by key."""
+    """An attribute of DSPy's own responses, or a key of those from the cache."""
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
-class Slots(threading.Semaphore):
-    """Requests that may be under way at a time, over all LMs that hold it."""
+class RequestSlots(threading.Semaphore):
+    """Requests that may be in flight at a time, over all LMs that share it."""
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Slots:
+    def __deepcopy__(self, memo: dict[int, Any]) -> RequestSlots:
         return self
 
 
 class _Metered:
-    """What a metered LM does around the class it is mixed into."""
+    """What a metered LM adds to the class it is mixed into."""
 
     _ledger: Ledger
-    _name: Callable[[Sequence[Any]], str]
+    _predictor: Callable[[Sequence[Any]], str]
     _retries: int
     _engine_spec: Any
-    _slots: Slots | None
-    _share: Share | None
+    _slots: RequestSlots | None
+    _around: Around | None
+    kwargs: dict[str, Any]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._share is None:
-            return self._ask(args, kwargs)
-        alone, together = (lambda: self._ask(args, kwargs)), (lambda how: self._ask_together(how, args, kwargs))
-        return self._share.take((args, kwargs), alone, together)
+        ask = functools.partial(self._ask, args, kwargs)
+        return self._around(ask, (args, kwargs), self.kwargs) if self._around else ask()
 
-    def _ask(self, args: Any, kwargs: Any) -> Any:
-        for attempt in count():
-            try:
-                with self._slots or nullcontext(), self._booked():
-                    return super().__call__(*args, **kwargs)  # type: ignore[misc]
-            except LMError as error:
-                if not self._try_again(error, attempt):
-                    raise
-                time.sleep(_wait(error, attempt))
-
-    def _ask_together(self, settings: Mapping[str, Any], args: Any, kwargs: Any) -> Any:
-        # DSPy's native client asks n times, where LiteLLM asks once for n. A copy would do, were it not that DSPy
-        # takes messages from its adapters in peace only for the very LM that they were given.
-        engine = self._engine_spec
-        self._engine_spec = "litellm" if isinstance(engine, str) else engine
-        try:
-            return self._ask(args, {**kwargs, **settings})
-        finally:
-            self._engine_spec = engine
+    def _ask(self, args: Any, kwargs: Any, **settings: Any) -> Any:
+        with self._many_completions() if settings.get("n") else nullcontext():
+            for attempt in count():
+                try:
+                    with self._slots or nullcontext(), self._booked():
+                        return super().__call__(*args, **{**kwargs, **settings})  # type: ignore[misc]
+                except LMError as error:
+                    time.sleep(self._delay(error, attempt))
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
         for attempt in count():
@@ -153,41 +161,52 @@ class _Metered:
                 with self._booked():
                     return await super().acall(*args, **kwargs)  # type: ignore[misc]
             except LMError as error:
-                if not self._try_again(error, attempt):
-                    raise
-                await asyncio.sleep(_wait(error, attempt))
+                await asyncio.sleep(self._delay(error, attempt))
 
-    def _try_again(self, error: LMError, attempt: int) -> bool:
-        return attempt < self._retries and is_transient(error) and (retry_after(error) or 0) <= LONGEST_WAIT
+    @contextmanager
+    def _many_completions(self) -> Iterator[None]:
+        """DSPy's native client makes n requests for n completions, where LiteLLM makes one."""
+        engine = self._engine_spec
+        self._engine_spec = "litellm" if isinstance(engine, str) else engine
+        try:
+            yield
+        finally:
+            self._engine_spec = engine
+
+    def _delay(self, error: LMError, attempt: int) -> float:
+        """Seconds before the next try; raises `error` if there is none."""
+        if attempt >= self._retries or not is_transient(error) or (retry_after(error) or 0) > LONGEST_WAIT:
+            raise error
+        return _wait(error, attempt)
 
     def update_history(self, entry: Mapping[str, Any]) -> None:
-        """Reads the entry and lets it go, or the prompts of thousands of samples would fill the memory."""
+        """Hands the entry to the meter and keeps it nowhere: prompts of thousands of samples would fill the memory."""
         dspy.settings.usage_tracker.entry = entry
 
     @contextmanager
     def _booked(self) -> Iterator[None]:
-        meter = _Meter(dspy.settings.usage_tracker)
+        meter = _RequestMeter(dspy.settings.usage_tracker)
         try:
             with dspy.context(usage_tracker=meter, disable_history=False):
                 yield
         finally:
-            self._ledger.add(self._name(dspy.settings.caller_modules or []), meter.count())
+            self._ledger.add(self._predictor(dspy.settings.caller_modules or []), meter.count())
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether the same request may well be answered a little later.
+    """Whether the same request may be answered a little later.
 
-    A reply with status 200 that is cut off, or a gateway's page, is: DSPy calls it a provider's error of no kind.
+    So may one whose reply with status 200 is cut off or is a gateway's page: DSPy raises a plain `LMProviderError`.
     """
     return is_retryable_lm_error(error) or (type(error) is LMProviderError and getattr(error, "status", None) == 200)
 
 
 def retry_after(error: BaseException | None) -> float | None:
-    """Seconds that the provider asks to wait; None if it does not say. LiteLLM leaves them in its errors' causes."""
+    """Seconds that the provider asks to wait; None if it does not say. LiteLLM has them in its errors' causes."""
     while error is not None:
-        told = getattr(error, "retry_after", None)
+        own = getattr(error, "retry_after", None)
         headers = getattr(getattr(error, "response", None), "headers", None)
-        for value in (told, headers.get("retry-after") if headers else None):
+        for value in (own, headers.get("retry-after") if headers else None):
             if value is not None and (seconds := finite_seconds(value)) is not None:
                 return seconds
         error = error.__cause__ or error.__context__
@@ -195,7 +214,7 @@ def retry_after(error: BaseException | None) -> float | None:
 
 
 def finite_seconds(value: Any) -> float | None:
-    """The number that a value gives, if it is one to wait for."""
+    """A value as a finite, non-negative number of seconds; None if it is not one."""
     try:
         seconds = float(value)
     except (TypeError, ValueError):
@@ -204,14 +223,20 @@ def finite_seconds(value: Any) -> float | None:
 
 
 def _wait(error: LMError, attempt: int) -> float:
-    """Seconds before the next try: what the provider asks for, else twice as long each time; never all at once."""
+    """Seconds before the next try: as the provider asks, else doubling; with jitter, so that requests spread out."""
     asked = retry_after(error)
     return asked + _jitter.uniform(0.0, 1.0) if asked is not None else 2.0**attempt * _jitter.uniform(0.5, 1.0)
 
 
+def mix_in(instance: Any, mixin: type) -> Any:
+    """`instance`, its class replaced by one that `mixin` goes before; its attributes stay."""
+    instance.__class__ = _mixed_class(mixin, instance.__class__)
+    return instance
+
+
 @functools.cache
-def _metered_class(cls: Any) -> Any:
-    return type(f"Metered{cls.__name__}", (_Metered, cls), {})
+def _mixed_class(mixin: type, cls: type) -> type:
+    return type(f"{mixin.__name__.strip('_')}{cls.__name__}", (mixin, cls), {})
 
 
 def predictor_names(program: dspy.Module) -> dict[int, str]:
@@ -219,47 +244,46 @@ def predictor_names(program: dspy.Module) -> dict[int, str]:
     return {id(predictor): name for name, predictor in program.named_predictors()}
 
 
-def innermost(callers: Sequence[Any], names: Mapping[int, str]) -> str:
-    """The name of the innermost of the modules at work that has one."""
+def innermost_predictor(callers: Sequence[Any], names: Mapping[int, str]) -> str:
+    """The name of the innermost running module that has one."""
     return next((names[id(module)] for module in reversed(callers) if id(module) in names), OTHER)
 
 
 def metered(
     lm: Any,
     ledger: Ledger,
-    name: Callable[[Sequence[Any]], str],
-    slots: Slots | None = None,
-    share: Share | None = None,
+    predictor: Callable[[Sequence[Any]], str],
+    slots: RequestSlots | None = None,
+    around: Around | None = None,
     **config: Any,
 ) -> Any:
     """A copy of `lm` with `config` as its settings that books on `ledger`.
 
     Args:
         lm: The LM.
-        ledger: What is booked on.
-        name: Of the modules at work, the outermost first: which predictor a request is booked on.
-        slots: Held by a request while it is under way; None: as many at a time as ask.
-        share: In a batch, whose request is the first that this sample makes.
+        ledger: Where requests are booked.
+        predictor: Maps the running modules, the outermost first, to the predictor that a request is booked on.
+        slots: Held by a request while it is in flight; None: no limit.
+        around: Goes around every request, such as the sample's membership in a batch of completions.
         config: Settings of the copy.
     """
     twin = lm.copy(num_retries=0, **config)
     if not isinstance(lm, _Metered):
-        twin.__class__ = _metered_class(lm.__class__)
-        twin._retries = getattr(lm, "num_retries", 0)
-    twin._ledger, twin._name = ledger, name
-    twin._slots, twin._share = slots, share
+        mix_in(twin, _Metered)._retries = getattr(lm, "num_retries", 0)
+    twin._ledger, twin._predictor = ledger, predictor
+    twin._slots, twin._around = slots, around
     return twin
 
 
-def own_lms(program: dspy.Module) -> bool:
+def has_own_lms(program: dspy.Module) -> bool:
     """Whether a predictor of the program is bound to an LM of its own."""
     return any(predictor.lm is not None for predictor in program.predictors())
 
 
-def rebind(value: Any, replace: Callable[[Any], Any], seen: dict[int, Any] | None = None) -> Any:
-    """A copy of a program in which every LM is what `replace` makes of it.
+def replace_lms(value: Any, replace: Callable[[Any], Any], seen: dict[int, Any] | None = None) -> Any:
+    """A copy of a program in which every LM is replaced by what `replace` returns for it.
 
-    Only modules, and the lists, tuples and dicts in them, are copied; all else is shared, however large.
+    Only modules, and the lists, tuples and dicts in them, are copied; everything else is shared.
     """
     seen = {} if seen is None else seen
     if id(value) in seen:
@@ -271,11 +295,11 @@ def rebind(value: Any, replace: Callable[[Any], Any], seen: dict[int, Any] | Non
         twin.callbacks = value.callbacks
         for name, part in vars(value).items():
             if name not in ("history", "callbacks"):
-                setattr(twin, name, rebind(part, replace, seen))
+                setattr(twin, name, replace_lms(part, replace, seen))
     elif type(value) in (list, tuple):
-        seen[id(value)] = type(value)(rebind(item, replace, seen) for item in value)
+        seen[id(value)] = type(value)(replace_lms(item, replace, seen) for item in value)
     elif type(value) is dict:
-        seen[id(value)] = {key: rebind(item, replace, seen) for key, item in value.items()}
+        seen[id(value)] = {key: replace_lms(item, replace, seen) for key, item in value.items()}
     else:
         return value
     return seen[id(value)]

@@ -1,8 +1,8 @@
-"""Who listens to a run, and what it hears.
+"""Listeners to a run, and the events they get.
 
-Invariants: events come from the thread that called `compile`, one at a time, so a listener needs no locks;
-payloads are frozen; `sample_done` comes in order of completion, everything else in the order of the
-algorithm; what a listener raises ends the run.
+Invariants: events come from the thread that called `compile`, one at a time, so a listener needs no locks; payloads are
+frozen; `sample_done` comes in order of completion, everything else in the order of the algorithm; an exception of a
+listener ends the run.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from optimizers.ledger import TokenCount
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run begins.
+    """A run starts.
 
     Attributes:
         tasks: Keys of all tasks, in the order of the training set.
-        solved: Of these, the keys that an earlier run's experience solves already.
-        settings: Samples, temperatures, granularity, seed and budget.
+        solved: Those keys that an earlier run's experience solves already.
+        settings: Samples, temperatures, granularity, selection, seed and budget.
     """
 
     tasks: tuple[str, ...]
@@ -33,18 +33,19 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class IterationStarted:
-    """An iteration begins.
+    """An iteration starts.
 
     Attributes:
-        index: From 0; -1 for a level tried on the validation set.
-        label: `None`, `H_1`, `HM_2`, …, or the name of another optimizer, whose program it is.
-        cycle: From 1; 0 for the pass without demonstrations.
-        demos: Keys of the demonstrations, hardest first.
-        left_out: Keys of those that would not have fitted the context window, easiest first.
+        index: From 0; negative for a candidate tried on the validation set, -1 for the first.
+        label: As the selection strategy calls it, such as `HM_2`; or the name of another optimizer, whose program is
+            sampled.
+        cycle: As the strategy counts, from 1; 0 for a pass before any cycle.
+        demos: Keys of the demonstrations, in the order of the prompt.
+        left_out: Keys of those that did not fit the context window, last in the prompt's order first.
         tasks: Keys of the tasks to try.
-        total_samples: Attempts to come: tasks times temperatures times samples.
-        program: The program that is about to be sampled, its demonstrations set. To be read only.
-        overhead: Tokens spent on no sample until now, such as by another optimizer, per predictor.
+        total_samples: Attempts to expect: tasks times temperatures times samples.
+        program: The program that is about to be sampled, its demonstrations set; read-only.
+        overhead: Tokens not spent on samples but by another optimizer, per predictor.
     """
 
     index: int
@@ -59,38 +60,23 @@ class IterationStarted:
 
 
 class Observer(Protocol):
-    """What a listener answers to; `BaseObserver` does so by doing nothing."""
+    """The events of a run; `BaseObserver` ignores all of them."""
 
     def run_started(self, event: RunStarted) -> None:
         """Once, before anything is sampled."""
 
     def iteration_started(self, event: IterationStarted) -> None:
-        """Before the first sample of an iteration, or of a level's validation."""
+        """Before the first sample of an iteration, or of a candidate's validation."""
 
     def sample_done(self, attempt: Attempt) -> None:
         """After every sample, scored or not."""
 
     def iteration_finished(self, result: IterationResult) -> None:
-        """After the last sample of an iteration, also of one cut short; not after a level's validation."""
+        """After the last sample of an iteration, also of one cut short; not after a candidate's validation."""
 
     def run_finished(self, experience: Experience) -> None:
-        """Once, whatever ended the run, unless an exception did."""
+        """Once, however the run ended, unless with an exception."""
 
 
-class BaseObserver:
-    """A listener to which nothing matters; override what does."""
-
-    def run_started(self, event: RunStarted) -> None:
-        """See `Observer`."""
-
-    def iteration_started(self, event: IterationStarted) -> None:
-        """See `Observer`."""
-
-    def sample_done(self, attempt: Attempt) -> None:
-        """See `Observer`."""
-
-    def iteration_finished(self, result: IterationResult) -> None:
-        """See `Observer`."""
-
-    def run_finished(self, experience: Experience) -> None:
-        """See `Observer`."""
+class BaseObserver(Observer):
+    """A listener that ignores every event; override those of interest."""

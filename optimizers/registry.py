@@ -1,4 +1,4 @@
-"""Optimizers by the names the command line knows them by."""
+"""Optimizers by name, as on the command line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def get(name: str) -> type[Teleprompter]:
     """The optimizer called `name`.
 
     Raises:
-        UnknownOptimizerError: There is none; the message lists those there are.
+        UnknownOptimizerError: No optimizer has that name; the message lists those there are.
     """
     if name not in OPTIMIZERS:
         known = ", ".join(sorted(OPTIMIZERS))

@@ -1,9 +1,9 @@
-"""Drawing samples: the jobs of an iteration, and what one job does.
+"""Sampling: the samples of an iteration, and how one of them is made.
 
-Invariants: what a job asks of the LM depends on the run's seed and on the job alone, not on threads or
-timing; answers that cannot be parsed are wrong answers, LMs that do not answer are no answers, and a metric
-that fails is neither: it ends the run; the program is only read; what the journal of a run that broke off
-holds an answer to is not asked again.
+Invariants: what a sample requests of the LM depends only on the run's seed and on the sample, not on threads or timing;
+an answer that cannot be parsed is a wrong answer, an LM that fails gives none, and a metric that fails is neither: it
+ends the run; the program is only read; samples that the journal of an interrupted run has an answer for are not
+requested again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, SupportsFloat
 
 import dspy
@@ -28,36 +29,41 @@ from dspy.utils.exceptions import (
 
 from optimizers.arguments import checked_count, checked_temperatures, checked_type
 from optimizers.attempt import Attempt
-from optimizers.batching import Batches, Share
-from optimizers.calls import Calls, own_calls
-from optimizers.errors import MetricError, in_short
+from optimizers.call_trace import CallTrace, recorded_calls
+from optimizers.completion_batches import BatchMember, CompletionBatches
+from optimizers.errors import MetricError, one_line
 from optimizers.ledger import Ledger
-from optimizers.metering import Slots, innermost, metered, own_lms, predictor_names, rebind
-
-__all__ = ["FATAL", "Attempt", "Job", "Outcome", "Sampler", "Sampling", "Task", "derive_seed"]
+from optimizers.metering import (
+    RequestSlots,
+    has_own_lms,
+    innermost_predictor,
+    metered,
+    predictor_names,
+    replace_lms,
+)
 
 Metric = Callable[..., Any]
 
 LONGEST_TRACE = 10_000
-"""Calls of one sample that are kept for demonstrations, from the last on."""
+"""The number of calls of one sample that are kept for demonstrations, the latest ones."""
 
-# After these, asking again is of no use to any sample.
 FATAL = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
+"""Errors after which every further request would fail too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How samples are drawn.
+    """How many samples of each task, at which temperatures.
 
     Attributes:
         num_samples: Samples per task and temperature.
         temperatures: Sampling temperatures.
         threads: Requests in flight at a time.
-        seed: Decides, together with a sample's place in the run, the seed that the LM is handed.
+        seed: Determines, together with a sample's place in the run, the seed that the LM gets.
 
     Raises:
-        TypeError: An argument is no whole number, or temperatures are no sequence of numbers.
-        ValueError: There is nothing to draw, or a temperature is negative or given twice.
+        TypeError: An argument is not a whole number, or temperatures are not a sequence of numbers.
+        ValueError: There is nothing to sample, or a temperature is negative or given twice.
     """
 
     num_samples: int = 64
@@ -73,8 +79,8 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """One example to solve: its place in its set, its name, and the example itself."""
+class TaskExample:
+    """One example to solve: its index in its set, its name, and the example itself."""
 
     index: int
     key: str
@@ -82,41 +88,48 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One sample to draw, `seed` being what the LM is handed."""
+class SampleSpec:
+    """One sample to make; the LM gets its `seed`."""
 
     iteration: int
-    task: Task
+    task: TaskExample
     temperature: float
     sample: int
     seed: int
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a job: the attempt, and the exception that left it without an answer, if one did."""
+class SampleResult:
+    """The attempt that a sample gave, and the exception that left it without an answer, if there was one."""
 
     attempt: Attempt
     failure: Exception | None = None
 
 
 def derive_seed(*parts: Any) -> int:
-    """A seed in [0, 2**31), the range that every provider takes, by hashing the parts' JSON."""
+    """A seed in [0, 2**31), the range that every provider accepts: a hash of the parts' JSON."""
     digest = hashlib.sha256(json.dumps(parts).encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1
 
 
+class _Sampled:
+    """A program with what every sample of it needs to know."""
+
+    def __init__(self, program: dspy.Module) -> None:
+        self.program, self.names, self.has_own_lms = program, predictor_names(program), has_own_lms(program)
+
+
 class Sampler:
-    """Draws samples of programs and has them judged.
+    """Makes samples of programs and scores them.
 
     Args:
         metric: `metric(example, prediction)`, returning a bool, a float, or a prediction with a `score` and
             whatever else is worth recording. Called in several threads at once.
         sampling: How many samples, at which temperatures.
-        threshold: The score from which on an answer is right.
-        journal: Attempts of a run that broke off. Those with an answer stand for the samples of the same seed,
-            iteration, task, temperature and index. So do the others, where a later iteration was built on what they
-            left; in the one that broke off they were paid for, and are tried again.
+        threshold: The lowest score of a right answer.
+        journal: Attempts of an interrupted run. Those with an answer replace the samples of the same seed, iteration,
+            task, temperature and index. So do those without one if a later iteration was built on them; in the
+            interrupted iteration they are tried again, and their tokens count.
     """
 
     def __init__(
@@ -124,7 +137,7 @@ class Sampler:
     ) -> None:
         self.metric, self.sampling, self.threshold = metric, sampling, threshold
         self._journal, self._last = journal, 0
-        self._places: dict[int, int] = {}  # of a sample's place its hash: a journal of any length takes little memory
+        self._places: dict[int, int] = {}  # by hash of the sample's place: a journal of any length takes little memory
         for number, attempt in enumerate(journal):
             checked_type(f"resume[{number}]", attempt, Attempt, "an optimizers.Attempt")
             self._places[hash(_place(attempt, attempt.task_key))] = number
@@ -132,76 +145,91 @@ class Sampler:
 
     @property
     def batch_size(self) -> int:
-        """Samples of a task and temperature that one request answers: the `n` that the LM is set to."""
+        """Samples of a task and temperature that one request answers: the `n` of the LM."""
         lm = dspy.settings.lm
         return min(getattr(lm, "kwargs", {}).get("n") or 1, self.sampling.num_samples)
 
     @property
-    def in_hand(self) -> int:
-        """Samples at work at a time, so that `threads` requests are under way though a batch waits for one."""
+    def in_flight(self) -> int:
+        """Samples running at a time, so that `threads` requests are in flight although a batch waits for one."""
         return self.sampling.threads * self.batch_size
 
-    def jobs(self, iteration: int, tasks: Sequence[Task]) -> Iterator[Job]:
-        """An iteration's jobs, batch by batch over all tasks, so that one cut short treats all alike."""
-        return self._jobs(iteration, tasks, self.batch_size)
+    def samples(self, iteration: int, tasks: Sequence[TaskExample]) -> Iterator[SampleSpec]:
+        """An iteration's samples, batch by batch over all tasks, so that one cut short treats all alike."""
+        return self._samples(iteration, tasks, self.batch_size)
 
-    def _jobs(self, iteration: int, tasks: Sequence[Task], size: int) -> Iterator[Job]:
+    def _samples(self, iteration: int, tasks: Sequence[TaskExample], size: int) -> Iterator[SampleSpec]:
         for start in range(0, self.sampling.num_samples, size):
             for task in tasks:
                 for temperature in self.sampling.temperatures:
                     for sample in range(start, min(start + size, self.sampling.num_samples)):
-                        yield self._job(iteration, task, temperature, sample)
+                        yield self._spec(iteration, task, temperature, sample)
 
-    def _job(self, iteration: int, task: Task, temperature: float, sample: int) -> Job:
+    def _spec(self, iteration: int, task: TaskExample, temperature: float, sample: int) -> SampleSpec:
         seed = derive_seed(self.sampling.seed, iteration, task.key, temperature, sample)
-        return Job(iteration, task, temperature, sample, seed)
+        return SampleSpec(iteration, task, temperature, sample, seed)
 
-    def worker(self, program: dspy.Module, taught: Sequence[str] = ()) -> Callable[[Job], Outcome]:
-        """The function that does a job with `program`; safe to call from several threads.
+    def worker(
+        self,
+        program: dspy.Module,
+        taught: Sequence[str] = (),
+        own_programs: Mapping[str, dspy.Module] | None = None,
+    ) -> Callable[[SampleSpec], SampleResult]:
+        """The function that makes a sample; safe to call from several threads.
 
         Args:
             program: The program.
-            taught: Names of the predictors whose calls become demonstrations, and so go on record.
+            taught: Names of the predictors whose calls become demonstrations, and are recorded for that.
+            own_programs: Copies of the program for tasks that are shown demonstrations of their own, by task key.
         """
-        names, rebound = predictor_names(program), own_lms(program)
-        slots, batches = Slots(self.sampling.threads), Batches(self.batch_size)
+        slots, batches = RequestSlots(self.sampling.threads), CompletionBatches(self.batch_size)
+        shared, own = _Sampled(program), {key: _Sampled(each) for key, each in (own_programs or {}).items()}
 
-        def work(job: Job) -> Outcome:
-            earlier = self._earlier(job)
+        def work(spec: SampleSpec) -> SampleResult:
+            earlier = self._earlier(spec)
             if earlier is not None and self._stands(earlier):
-                return Outcome(replace(earlier, task=job.task.index))
+                return SampleResult(replace(earlier, task=spec.task.index))
             ledger = Ledger()
             ledger.merge(earlier.tokens if earlier else {})
-
-            def meter(lm: Any, share: Share | None = None, **config: Any) -> Any:
-                config = _lm_config(job) | config
-                return metered(lm, ledger, lambda callers: innermost(callers, twin_names), slots, share, **config)
-
-            twin, twin_names = program, names
-            if rebound:
-                twin_names = {}  # filled once the twin exists, whose LMs hold it already
-                twin = rebind(program, meter)
-                twin_names.update(predictor_names(twin))
-            lm, trace = dspy.settings.lm, Calls()
-            with (
-                self._share(batches, job) as share,
-                # Also where a user has switched DSPy's own traces off.
-                dspy.context(lm=lm and meter(lm, share, n=None), trace=trace, max_trace_size=LONGEST_TRACE),
-            ):
-                outcome, prediction = self._ask(twin, job)
-            attempt = replace(outcome.attempt, tokens=ledger.counts)
-            if prediction is None:
-                return replace(outcome, attempt=attempt)
-            attempt = self._judge(attempt, job, prediction)
-            if taught and attempt.passed:
-                known = {**dict(job.task.example.inputs().items()), **attempt.outputs}
-                attempt = replace(attempt, calls=own_calls(trace, twin_names, program, taught, known))
-            return Outcome(attempt)
+            return self._sample(own.get(spec.task.key, shared), spec, ledger, taught, (slots, batches))
 
         return work
 
-    def _earlier(self, job: Job) -> Attempt | None:
-        place = _place(job, job.task.key)
+    def _sample(
+        self,
+        sampled: _Sampled,
+        spec: SampleSpec,
+        ledger: Ledger,
+        taught: Sequence[str],
+        shared: tuple[RequestSlots, CompletionBatches],
+    ) -> SampleResult:
+        slots, batches = shared
+        twin_names: dict[int, str] = {}
+
+        def meter(lm: Any, member: BatchMember | None = None, **config: Any) -> Any:
+            predictor = partial(innermost_predictor, names=twin_names)
+            return metered(lm, ledger, predictor, slots, member, **(_lm_config(spec) | config))
+
+        twin = replace_lms(sampled.program, meter) if sampled.has_own_lms else sampled.program
+        twin_names.update(predictor_names(twin) if sampled.has_own_lms else sampled.names)
+        lm, trace = dspy.settings.lm, CallTrace()
+        with (
+            self._membership(batches, spec) as member,
+            # Also where a user has switched DSPy's own traces off.
+            dspy.context(lm=lm and meter(lm, member, n=None), trace=trace, max_trace_size=LONGEST_TRACE),
+        ):
+            result, prediction = self._ask(twin, spec)
+        attempt = replace(result.attempt, tokens=ledger.counts)
+        if prediction is None:
+            return replace(result, attempt=attempt)
+        attempt = self._judge(attempt, spec, prediction)
+        if taught and attempt.passed:
+            known = {**dict(spec.task.example.inputs().items()), **attempt.outputs}
+            attempt = replace(attempt, calls=recorded_calls(trace, twin_names, sampled.program, taught, known))
+        return SampleResult(attempt)
+
+    def _earlier(self, spec: SampleSpec) -> Attempt | None:
+        place = _place(spec, spec.task.key)
         number = self._places.get(hash(place))
         earlier = None if number is None else self._journal[number]
         return earlier if earlier and _place(earlier, earlier.task_key) == place else None
@@ -210,26 +238,26 @@ class Sampler:
         return earlier.scored or 0 <= earlier.iteration < self._last
 
     @contextmanager
-    def _share(self, batches: Batches, job: Job) -> Iterator[Share | None]:
-        """A sample's share in its batch, whose members are those without an answer in the journal."""
-        start = job.sample - job.sample % batches.size
+    def _membership(self, batches: CompletionBatches, spec: SampleSpec) -> Iterator[BatchMember | None]:
+        """A sample's membership in its batch, whose members are those without an answer in the journal."""
+        start = spec.sample - spec.sample % batches.size
         places = range(start, min(start + batches.size, self.sampling.num_samples))
-        jobs = [self._job(job.iteration, job.task, job.temperature, sample) for sample in places]
-        known = map(self._earlier, jobs)
+        specs = [self._spec(spec.iteration, spec.task, spec.temperature, sample) for sample in places]
+        known = map(self._earlier, specs)
         members = [place for place, earlier in enumerate(known) if earlier is None or not self._stands(earlier)]
-        # A run that goes on asks for whole batches, in the same words: the response cache may have them.
-        request = {"n": len(jobs), "seed": None, "rollout_id": _lm_config(jobs[0]).get("rollout_id")}
-        share = batches.share((job.task.key, job.temperature, start), members, job.sample - start, request)
+        # A resumed run requests whole batches, with the same text: the response cache may have them.
+        settings = {"n": len(specs), "seed": None, "rollout_id": _lm_config(specs[0]).get("rollout_id")}
+        member = batches.join((spec.task.key, spec.temperature, start), members, spec.sample - start, settings)
         try:
-            yield share
+            yield member
         finally:
-            if share:
-                share.leave()
+            if member:
+                member.leave()
 
-    def _ask(self, program: dspy.Module, job: Job) -> tuple[Outcome, Any]:
+    def _ask(self, program: dspy.Module, spec: SampleSpec) -> tuple[SampleResult, Any]:
         """Runs the program; the prediction is None where there is none to judge."""
-        task, start = job.task, time.perf_counter()
-        place = (job.iteration, task.index, task.key, job.temperature, job.sample, job.seed)
+        task, start = spec.task, time.perf_counter()
+        place = (spec.iteration, task.index, task.key, spec.temperature, spec.sample, spec.seed)
         try:
             prediction = program(**dict(task.example.inputs().items()))
             if not isinstance(prediction, dspy.Prediction):
@@ -238,42 +266,42 @@ class Sampler:
         except AdapterParseError as error:
             seconds, text = time.perf_counter() - start, str(error.lm_response)
             attempt = Attempt(*place, text=text, score=0.0, seconds=seconds, error="AdapterParseError")
-            return Outcome(attempt), None
-        except Exception as error:  # data; too many of them end the run, with the last as the reason
+            return SampleResult(attempt), None
+        except Exception as error:  # data; too many of them end the run, and the last is the reason
             seconds = time.perf_counter() - start
-            return Outcome(Attempt(*place, seconds=seconds, error=in_short(error)), error), None
-        return Outcome(Attempt(*place, outputs=outputs, seconds=time.perf_counter() - start)), prediction
+            return SampleResult(Attempt(*place, seconds=seconds, error=one_line(error)), error), None
+        return SampleResult(Attempt(*place, outputs=outputs, seconds=time.perf_counter() - start)), prediction
 
-    def _judge(self, attempt: Attempt, job: Job, prediction: Any) -> Attempt:
+    def _judge(self, attempt: Attempt, spec: SampleSpec, prediction: Any) -> Attempt:
         start = time.perf_counter()
         try:
-            score, feedback = read_verdict(self.metric(job.task.example, prediction))
+            score, feedback = read_verdict(self.metric(spec.task.example, prediction))
         except Exception as error:
-            place = f"task {job.task.key}, temperature {job.temperature}, sample {job.sample}"
+            place = f"task {spec.task.key}, temperature {spec.temperature}, sample {spec.sample}"
             raise MetricError(f"the metric failed on {place}: {type(error).__name__}: {error}") from error
         seconds = time.perf_counter() - start
         verdict: Mapping[str, Any] = {"score": score, "feedback": feedback, "metric_seconds": seconds}
         return replace(attempt, passed=score >= self.threshold, **verdict)
 
 
-def _place(sample: Job | Attempt, task_key: str) -> tuple[int, str, float, int, int]:
+def _place(sample: SampleSpec | Attempt, task_key: str) -> tuple[int, str, float, int, int]:
     return sample.iteration, task_key, sample.temperature, sample.sample, sample.seed
 
 
-def _lm_config(job: Job) -> dict[str, Any]:
-    """What a sample's LM is set to; the rollout id keeps equal prompts apart in the response cache."""
-    config: dict[str, Any] = {"temperature": job.temperature, "seed": job.seed}
-    if job.temperature > 0:  # at 0, DSPy takes no rollout id
-        config["rollout_id"] = derive_seed("rollout", job.seed, job.iteration, job.task.key, job.sample)
+def _lm_config(spec: SampleSpec) -> dict[str, Any]:
+    """Settings of a sample's LM; the rollout id keeps equal prompts apart in the response cache."""
+    config: dict[str, Any] = {"temperature": spec.temperature, "seed": spec.seed}
+    if spec.temperature > 0:  # at 0, DSPy accepts no rollout id
+        config["rollout_id"] = derive_seed("rollout", spec.seed, spec.iteration, spec.task.key, spec.sample)
     return config
 
 
 def read_verdict(verdict: Any) -> tuple[float, dict[str, Any]]:
-    """The score, and what else a metric returned along with it.
+    """The score, and everything else that a metric returned with it.
 
     Raises:
         TypeError: It returned no score.
-        ValueError: The score is no finite number.
+        ValueError: The score is not a finite number.
     """
     feedback = dict(verdict.items()) if hasattr(verdict, "items") else {}
     score = feedback.pop("score", None) if feedback else verdict

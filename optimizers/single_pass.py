@@ -1,22 +1,24 @@
-"""What any learning is held against: one pass over the tasks, without demonstrations."""
+"""The baseline of all learning: one pass over the tasks, without demonstrations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any, Unpack
 
-from optimizers.adaptive import AdaptiveFewShot
-from optimizers.experience import Entry
-from optimizers.run import Run, Step
-from optimizers.sampling import Task
+from optimizers.driver import DrivenOptimizer, Driver, Options
 
 
-class SinglePass(AdaptiveFewShot):
-    """Samples every task once over, with the same machinery and record, and learns nothing from it."""
+class SinglePass(DrivenOptimizer):
+    """Samples every task once, with the same loop and record as `AdaptiveFewShot`, and learns nothing from it.
 
-    def _learn(self, run: Run, validation: Sequence[Task]) -> str:
-        if run.unsolved:
-            run.iterate(Step())
-        return "exhausted" if run.unsolved else "solved"
+    Args:
+        metric: As for `AdaptiveFewShot`.
+        num_samples: Samples per task and temperature.
+        granularity: For the record alone.
+        **options: As for `AdaptiveFewShot`.
+    """
 
-    def _choose(self, run: Run, validation: Sequence[Task]) -> Sequence[Entry]:
-        return ()
+    def __init__(
+        self, metric: Callable[..., Any], num_samples: int = 64, granularity: int = 3, **options: Unpack[Options]
+    ) -> None:
+        super().__init__(Driver(metric, num_samples, granularity, "none", **options))

@@ -1,38 +1,42 @@
-"""What the optimizers of DSPy are handed in place of the LM and the metric: both book, and both can end the run.
+"""What DSPy's optimizers get in place of the LM, the adapter and the metric, so that a run counts and can end them.
 
-Invariants: every request is booked, under the predictor of the student that made it; a request's seed depends on the
-run's seed, on the request and on how often it was made before, so answers differ and runs repeat; a budget that is
-reached, an LM that cannot be used and a metric that fails end the optimizer, which would otherwise pass them over; an
-answer to the optimizer itself that can't be read, on which it would end, is drawn anew.
+Invariants: every request is booked on the predictor of the student that made it; a request's seed depends on the run's
+seed, on the request and on how often it was made before, so that answers differ and runs repeat; a budget that is
+reached, an LM that cannot be used and a metric that fails end the optimizer, which would otherwise ignore them; an
+answer to the optimizer's own request that cannot be parsed, on which it would fail, is requested again.
 """
 
 from __future__ import annotations
 
 import copy
-import functools
 import json
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError, LMError
 
-from optimizers.errors import MetricError, in_short
-from optimizers.metering import OTHER, innermost, metered, predictor_names
-from optimizers.run import Run, Stop
+from optimizers.budget import SMALLEST_BASE
+from optimizers.errors import MetricError, RunStopped, one_line
+from optimizers.metering import OTHER, innermost_predictor, metered, mix_in, predictor_names
+from optimizers.run import Run
 from optimizers.sampling import FATAL, derive_seed, read_verdict
 
-DRAWS = 3
-"""Answers that are paid for to one question of an optimizer's own, before it may end on one that can't be read."""
+MAX_PAID_ANSWERS = 3
+"""Answers paid for to one request of the optimizer's own, before it may fail on one that cannot be parsed."""
 
-MOST_DRAWS = 100
-"""Likewise, with those out of the response cache, which a run that goes on finds there, bad ones and all."""
+MAX_ANSWERS = 100
+"""The same with answers from the response cache, where a resumed run finds all earlier ones, the bad ones too."""
 
 
-class Enough(BaseException):
-    """Ends an optimizer that goes on over any `Exception`; `reason` is what is to be raised instead."""
+class OptimizerAborted(BaseException):
+    """Ends an optimizer that catches every `Exception`.
+
+    Attributes:
+        reason: The exception to raise in its place.
+    """
 
     def __init__(self, reason: Exception) -> None:
         super().__init__(str(reason))
@@ -43,34 +47,30 @@ class Tuning:
     """The LM, the adapter and the metric for an optimizer that works within a run.
 
     Args:
-        run: The run, on whose overhead every request is booked.
+        run: The run; every request is booked on its overhead.
     """
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._asked: Counter[str] = Counter()
-        self._done = self._failed = 0
+        self._finished = self._failed = 0
         self._lock = threading.Lock()
 
     def lm(self, lm: Any) -> Any:
-        """A copy of `lm` to tune with; it stays one when DSPy copies it for other settings."""
-        twin = metered(lm, self._run.overhead, self._name, n=None)
-        twin.__class__ = _tuned_class(twin.__class__)
-        twin._tuning = self
-        return twin
+        """A copy of `lm` to tune with; copies that DSPy makes of it for other settings count alike."""
+        return metered(lm, self._run.overhead, self._predictor, around=self._request, n=None)
 
     def adapter(self) -> Any:
-        """A copy of the adapter that is set, which draws anew what it can't read."""
-        twin = copy.copy(dspy.settings.adapter or dspy.ChatAdapter())
-        twin.__class__ = _redrawing_class(twin.__class__)
+        """A copy of the adapter in use that requests again what it cannot parse."""
+        twin = mix_in(copy.copy(dspy.settings.adapter or dspy.ChatAdapter()), _Repeating)
         twin._tuning = self
         return twin
 
-    def judge(self, example: dspy.Example, prediction: Any, trace: Any = None, *_: Any) -> float:
+    def score(self, example: dspy.Example, prediction: Any, trace: Any = None, *_: Any) -> float:
         """The metric's score."""
-        return self._judged(example, prediction)[0]
+        return self._verdict(example, prediction)[0]
 
-    def judge_in_words(
+    def score_with_feedback(
         self,
         gold: dspy.Example,
         pred: Any,
@@ -78,79 +78,67 @@ class Tuning:
         pred_name: str | None = None,
         pred_trace: Any = None,
     ) -> dspy.Prediction:
-        """The metric's score, and as `feedback` in words whatever else it returned."""
-        score, details = self._judged(gold, pred)
-        told = details.get("feedback") or "; ".join(f"{name}: {value}" for name, value in details.items() if value)
+        """The metric's score, and everything else it returned as `feedback` in words."""
+        score, details = self._verdict(gold, pred)
+        words = details.get("feedback") or "; ".join(f"{name}: {value}" for name, value in details.items() if value)
         right = score >= self._run.sampler.threshold
-        return dspy.Prediction(score=score, feedback=str(told) or ("This is right." if right else "This is wrong."))
+        return dspy.Prediction(score=score, feedback=str(words) or ("This is right." if right else "This is wrong."))
 
-    def _judged(self, example: dspy.Example, prediction: Any) -> tuple[float, dict[str, Any]]:
+    def _verdict(self, example: dspy.Example, prediction: Any) -> tuple[float, dict[str, Any]]:
         try:
             return read_verdict(self._run.sampler.metric(example, prediction))
         except Exception as error:
-            raise Enough(MetricError(f"the metric failed: {type(error).__name__}: {error}")) from error
+            raise OptimizerAborted(MetricError(f"the metric failed: {type(error).__name__}: {error}")) from error
 
-    def next_seed(self, *request: Any) -> int:
-        """The seed of a request that is about to be made."""
+    def _request(self, ask: Callable[..., Any], request: Any, defaults: Mapping[str, Any]) -> Any:
+        """Makes a request of the optimizer's, or of the student's within it; see `metering.Around`."""
+        seed = self._next_seed(*request, defaults)
+        try:
+            answer = ask(**({} if "seed" in request[1] else {"seed": seed}))
+        except LMError as error:
+            self._done(error)
+            raise
+        self._done()
+        return answer
+
+    def _next_seed(self, *request: Any) -> int:
         if reached := self._run.reached():
-            raise Enough(Stop("budget", f"budget reached: {reached}"))
+            raise OptimizerAborted(RunStopped("budget", f"budget reached: {reached}"))
         text = json.dumps(request, default=str)
         with self._lock:
             self._asked[text] += 1
             return derive_seed("tuning", self._run.sampler.sampling.seed, text, self._asked[text])
 
-    def done(self, error: LMError | None = None) -> None:
-        """Counts an answer, or the want of one."""
+    def _done(self, error: LMError | None = None) -> None:
+        """Counts an answer, or a failure."""
         with self._lock:
-            self._done += 1
+            self._finished += 1
             self._failed += error is not None
-            many = self._run.budget.too_many_failures(self._failed, self._done, 32)
-            never = self._failed == self._done  # else the run has something to show for itself
+            many = self._run.budget.too_many_failures(self._failed, self._finished, SMALLEST_BASE)
+            never = self._failed == self._finished  # otherwise the run has answers to report
         if isinstance(error, FATAL) or (error is not None and many):
-            told = f"the LM cannot be used: {in_short(error)}"
-            raise Enough(Stop("failed", told, error if never else None)) from error
+            message = f"the LM cannot be used: {one_line(error)}"
+            raise OptimizerAborted(RunStopped("failed", message, error if never else None)) from error
 
     @property
     def reflecting(self) -> bool:
-        """Whether it is the optimizer itself that asks, and not the student."""
-        return self._name(dspy.settings.caller_modules or []) == OTHER
+        """Whether the running request is the optimizer's own, not the student's."""
+        return self._predictor(dspy.settings.caller_modules or []) == OTHER
 
-    def _name(self, callers: Sequence[Any]) -> str:
+    def _predictor(self, callers: Sequence[Any]) -> str:
         outermost = next((module for module in callers if _is_like(module, self._run.program)), None)
-        return OTHER if outermost is None else innermost(callers, predictor_names(outermost))
+        return OTHER if outermost is None else innermost_predictor(callers, predictor_names(outermost))
 
 
 def _is_like(module: Any, program: dspy.Module) -> bool:
-    """Whether a module is a copy of the program; optimizers have predictors of their own, with other fields."""
+    """Whether a module is a copy of the program; an optimizer's own predictors have other fields."""
     if isinstance(module, dspy.Predict) and isinstance(program, dspy.Predict):
         return bool(module.signature.fields.keys() == program.signature.fields.keys())
     return isinstance(module, type(program))
 
 
-class _Tuned:
-    """What an LM to tune with does around the class it is mixed into."""
-
-    _tuning: Tuning
-    kwargs: dict[str, Any]
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        seed = self._tuning.next_seed(args, kwargs, self.kwargs)
-        try:
-            answer = super().__call__(*args, **{"seed": seed, **kwargs})  # type: ignore[misc]
-        except LMError as error:
-            self._tuning.done(error)
-            raise
-        self._tuning.done()
-        return answer
-
-
-@functools.cache
-def _tuned_class(cls: Any) -> Any:
-    return type(f"Tuned{cls.__name__}", (_Tuned, cls), {})
-
-
-class _Paid:
-    """A usage tracker that counts the answers that did not come out of the response cache."""
+class _PaidAnswers:
+    """A usage tracker that counts the answers that are not from the response cache."""
 
     def __init__(self, outer: Any) -> None:
         self._outer, self.answers = outer, 0
@@ -161,23 +149,21 @@ class _Paid:
             self._outer.add_usage(lm, usage)
 
 
-class _Redrawing:
-    """What an adapter to tune with does around the class it is mixed into."""
+class _Repeating:
+    """What an adapter to tune with adds to the class it is mixed into.
+
+    A mixin, not a wrapper: `dspy.Refine` subclasses the adapter's class and calls it without arguments.
+    """
 
     _tuning: Tuning
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        paid, draws = _Paid(dspy.settings.usage_tracker), 0
+        paid, answers = _PaidAnswers(dspy.settings.usage_tracker), 0
         while True:
-            draws += 1
+            answers += 1
             try:
                 with dspy.context(usage_tracker=paid):
                     return super().__call__(*args, **kwargs)  # type: ignore[misc]
             except AdapterParseError:
-                if not self._tuning.reflecting or paid.answers >= DRAWS or draws >= MOST_DRAWS:
+                if not self._tuning.reflecting or paid.answers >= MAX_PAID_ANSWERS or answers >= MAX_ANSWERS:
                     raise
-
-
-@functools.cache
-def _redrawing_class(cls: Any) -> Any:
-    return type(f"Redrawing{cls.__name__}", (_Redrawing, cls), {})

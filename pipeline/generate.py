@@ -20,7 +20,7 @@ from pipeline.cli import options
 from pipeline.running import session
 
 if TYPE_CHECKING:
-    from pipeline.running.until_solved import Search
+    from optimizers.until_solved import UntilSolved
     from step_runtime.tasks.task import Task
 
 NAME = "pipeline.generate"
@@ -102,26 +102,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _synthesize(args, tasks, files)
     asked = session.make(args)
 
+    import dspy
+
     from optimizers import Sampling
     from optimizers.sampling import Sampler
+    from optimizers.until_solved import sample_until_solved
     from pipeline.record.metrics import counted
-    from pipeline.running.until_solved import search as draw
 
-    drawn = len(args.temperatures) * args.samples
-    tell(NAME, f"{counted(len(tasks), 'task')}, {asked.lm.model}, program {args.program}, up to {drawn} answers a task")
+    most = len(args.temperatures) * args.samples
+    tell(NAME, f"{counted(len(tasks), 'task')}, {asked.lm.model}, program {args.program}, up to {most} answers a task")
+    examples = {task.name: dspy.Example(task=task).with_inputs("task") for task in tasks}
     sampling = Sampling(args.samples, args.temperatures, asked.threads, args.seed)
     with session.working(asked.lm, args.verdict_cache) as metric:
         asked.agent.judge.metric = metric
         sampler, limits = Sampler(metric, sampling), session.budget(args)
-        search = draw(asked.agent, tasks, sampler, lambda name: tell(NAME, f"{name}: verified"), limits)
-    found = {task.name: search.found(task.name) for task in tasks}
+        sampled = sample_until_solved(
+            asked.agent, examples, sampler, lambda name: tell(NAME, f"{name}: verified"), limits
+        )
+    found = {task.name: sampled.found(task.name) for task in tasks}
     impls = {name: str(answer.outputs["impl"]) if answer else None for name, answer in found.items()}
     written = {task.name: _write(task, impls[task.name], files[task.name]) for task in tasks}
     if args.json:
-        print(json.dumps(as_json(tasks, search, written) | {"program": args.program, "lm": asked.lm.model}))
+        print(json.dumps(as_json(tasks, sampled, written) | {"program": args.program, "lm": asked.lm.model}))
     else:
-        print("\n\n".join(told(task, search, written[task.name]) for task in tasks))
-    return _end(tasks, search)
+        print("\n\n".join(described(task, sampled, written[task.name]) for task in tasks))
+    return _end(tasks, sampled)
 
 
 def _check_proposer(args: Arguments, given: set[str]) -> None:
@@ -172,27 +177,27 @@ def _synthesize(args: Arguments, tasks: Sequence[Task], files: dict[str, list[Pa
     return Exit.OK if all(outcome.impl for outcome in outcomes.values()) else Exit.NO
 
 
-def as_json(tasks: Sequence[Task], search: Search, written: dict[str, list[Path]]) -> dict[str, Any]:
+def as_json(tasks: Sequence[Task], sampled: UntilSolved, written: dict[str, list[Path]]) -> dict[str, Any]:
     """The result for machines: solved and unsolved names, then task by task the program, or why there is none."""
     from optimizers import TokenCount
 
-    drawn = [attempt for attempts in search.attempts.values() for attempt in attempts]
-    tokens = TokenCount.sum(count for attempt in drawn for count in attempt.tokens.values())
-    solved = [task.name for task in tasks if search.found(task.name)]
+    given = [attempt for attempts in sampled.attempts.values() for attempt in attempts]
+    tokens = TokenCount.sum(count for attempt in given for count in attempt.tokens.values())
+    solved = [task.name for task in tasks if sampled.found(task.name)]
     return {
         "solved": solved,
         "unsolved": [task.name for task in tasks if task.name not in solved],
-        "tasks": {task.name: _task_json(search, task, written[task.name]) for task in tasks},
+        "tasks": {task.name: _task_json(sampled, task, written[task.name]) for task in tasks},
         "tokens": {"prompt": tokens.prompt, "completion": tokens.completion, "cached": tokens.cached},
         "cost_usd": tokens.cost,
     }
 
 
-def told(task: Task, search: Search, files: Sequence[Path]) -> str:
-    """The result of one task for people: its program and where it was written, or why there is none."""
+def described(task: Task, sampled: UntilSolved, files: Sequence[Path]) -> str:
+    """The result of one task as text: its program and where it was written, or why there is none."""
     from pipeline.reporting.failures import summarize
 
-    attempts, answer = search.attempts[task.name], search.found(task.name)
+    attempts, answer = sampled.attempts[task.name], sampled.found(task.name)
     if answer is None:
         return f"{task.name}: no verified program\n{summarize(attempts).render(task.name)}"
     head = f"{task.name}: verified, answer {attempts.index(answer) + 1}, temperature {answer.temperature}"
@@ -230,10 +235,10 @@ def _write(task: Task, impl: str | None, files: Sequence[Path]) -> list[Path]:
     return list(files)
 
 
-def _task_json(search: Search, task: Task, files: Sequence[Path]) -> dict[str, Any]:
+def _task_json(sampled: UntilSolved, task: Task, files: Sequence[Path]) -> dict[str, Any]:
     from pipeline.reporting.failures import summarize
 
-    attempts, answer = search.attempts[task.name], search.found(task.name)
+    attempts, answer = sampled.attempts[task.name], sampled.found(task.name)
     return {
         "passed": answer is not None,
         "impl": answer and answer.outputs["impl"],
@@ -248,14 +253,14 @@ def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.strip().splitlines())
 
 
-def _end(tasks: Sequence[Task], search: Search) -> Exit:
-    """The exit code, once stderr has been told what is not as it should be."""
-    solved = all(search.found(task.name) for task in tasks)
-    if search.stopped == "budget":
-        tell(NAME, f"{search.message}; what was verified is kept, see above")
-    elif search.stopped:
-        tell(NAME, f"{search.message}; what was verified is kept, see above. {session.GO_ON}")
-        return Exit.INTERRUPTED if search.stopped == "interrupted" else Exit.LM
+def _end(tasks: Sequence[Task], sampled: UntilSolved) -> Exit:
+    """The exit code; stderr says why the command ended early, if it did."""
+    solved = all(sampled.found(task.name) for task in tasks)
+    if sampled.stopped == "budget":
+        tell(NAME, f"{sampled.message}; what was verified is kept, see above")
+    elif sampled.stopped:
+        tell(NAME, f"{sampled.message}; what was verified is kept, see above. {session.GO_ON}")
+        return Exit.INTERRUPTED if sampled.stopped == "interrupted" else Exit.LM
     return Exit.OK if solved else Exit.NO
 
 

@@ -21,7 +21,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from optimizers import Attempt, TaskCount, TokenCount
-from optimizers.selection import level_label
+from optimizers.strategies.adaptive import Adaptive
 from pipeline.agent.domain import code_length
 from pipeline.base.errors import UsageError
 from pipeline.record import store
@@ -193,7 +193,7 @@ def with_cycles(iterations: Sequence[Iteration], granularity: int) -> tuple[Iter
 
     What is no level of demonstrations, such as `None`, stays as it is.
     """
-    levels = {level_label(level, granularity) for level in range(granularity)}
+    levels = {Adaptive(granularity).level_label(level) for level in range(granularity)}
     labelled, cycle, fresh = [], 0, True
     for iteration in iterations:
         label = iteration.label

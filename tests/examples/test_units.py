@@ -55,7 +55,7 @@ def test_a_prompt_holds_right_answers_only_where_they_were_earned(monkeypatch: p
 
 
 def test_it_runs_as_a_script(tmp_path: Path) -> None:
-    """And tells what it solved, iteration by iteration."""
+    """And prints what it solved, iteration by iteration."""
     words = [sys.executable, str(EXAMPLES / "units.py")]
     done = subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, text=True)
     assert done.stdout.startswith("1: None      0 demonstrations, solved ")

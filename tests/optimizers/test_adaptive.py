@@ -213,7 +213,7 @@ RATES = st.dictionaries(st.integers(0, 6), st.integers(0, N), max_size=4)
 
 
 def as_written(names: str, rates: list[dict[int, int]], m: int) -> list[str]:
-    """Algorithm 1, told by itself: lists and loops, and none of what it is to test."""
+    """Algorithm 1 on its own: lists and loops, and nothing of what it is to test."""
 
     def right(task: str, shown: str) -> int:
         of_task = rates[names.index(task)]
@@ -221,7 +221,7 @@ def as_written(names: str, rates: list[dict[int, int]], m: int) -> list[str]:
 
     def iteration(label: str, shown: str) -> str:
         solved = [task for task in names if task not in known and right(task, shown)]
-        told.append(f"{label}: {shown or '-'} -> {''.join(solved) or '-'}")
+        lines.append(f"{label}: {shown or '-'} -> {''.join(solved) or '-'}")
         known.update({task: right(task, shown) for task in solved})
         return "".join(solved)
 
@@ -233,7 +233,7 @@ def as_written(names: str, rates: list[dict[int, int]], m: int) -> list[str]:
         return ["".join(task for task in ranked if known[task] <= bound) for bound in bounds]
 
     known: dict[str, int] = {}
-    told: list[str] = []
+    lines: list[str] = []
     iteration("None", "")
     cycle, going = 0, True
     while going and set(names) - set(known):
@@ -243,7 +243,7 @@ def as_written(names: str, rates: list[dict[int, int]], m: int) -> list[str]:
             if iteration(f"{called}_{cycle}", shown):
                 going = True
                 break
-    return told
+    return lines
 
 
 @settings(max_examples=40, deadline=None)

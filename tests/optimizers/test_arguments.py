@@ -65,12 +65,12 @@ def test_limits_of_a_budget_are_numbers():
 
 
 @pytest.mark.parametrize("name", ["openai/gpt-4o", 3])
-def test_what_is_no_lm_is_told(name):
+def test_what_is_not_an_lm_is_refused(name):
     with dspy.context(lm=name), pytest.raises(TypeError, match=r"expected a dspy\.LM: dspy\.configure"):
         AdaptiveFewShot(is_right).compile(Solver(), trainset=tasks("a"))
 
 
-EQUAL = "as their inputs are equal: leave one out, or name them apart with Domain(task_key=...)"
+EQUAL = "since their inputs are equal: leave one out, or name them apart with Domain(task_key=...)"
 
 
 @pytest.mark.parametrize(
@@ -92,17 +92,18 @@ def test_temperatures_may_come_from_an_array():
     assert checked_temperatures(np.array([0.5, 1.0], dtype=np.float32)) == (0.5, 1.0)
 
 
-def test_other_inputs_than_the_first_example_s_are_told(caplog):
+def test_other_inputs_than_the_first_example_s_are_reported(caplog):
     """It may be a slip, or an input that can be left out."""
     named = named_examples([*tasks("a"), dspy.Example(tsk="b", n=1).with_inputs("tsk", "n")], "trainset", str)
     assert len(named) == 2
     assert caplog.messages == ["trainset[1]: its inputs are n, tsk, those of trainset[0] task"]
 
 
-def test_a_task_key_that_does_not_tell_two_apart_is_told_so():
+def test_a_task_key_that_gives_two_tasks_one_name_is_refused():
     error = compile_tasks(tasks("ab"), domain=Domain(task_key=lambda example: "same"))[2]
     assert (
-        str(error) == "trainset[0] and trainset[1] are both named 'same' by Domain.task_key, which must tell them apart"
+        str(error)
+        == "trainset[0] and trainset[1] are both named 'same' by Domain.task_key, which must give different names"
     )
 
 
@@ -136,6 +137,6 @@ def test_examples_of_the_validation_set_are_named_as_such():
 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf")])
-def test_a_score_that_is_no_finite_number_is_the_metrics_failure(score):
+def test_a_score_that_is_not_a_finite_number_is_the_metrics_failure(score):
     with pytest.raises(MetricError, match=r"task a.*it gave a score of (nan|inf), expected a finite number"):
         learn("a", some, metric=lambda example, prediction: score)

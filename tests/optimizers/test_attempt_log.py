@@ -1,7 +1,7 @@
 """Attempts in a file hold these.
 
 - A log reads like a tuple of what was put in, in any order that it was arranged to.
-- It survives copying, pickling and a full disk, and takes memory for a few bytes of an attempt only.
+- It survives copying, pickling and a full disk, and takes memory for only a few bytes of each attempt.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Invariants held here: the pass over the tasks is the one that every optimizer gets; every request is counted as the
 engine counts it, on the predictor that made it; same seed, same run, whatever the threads; a budget, a metric that
-fails and an LM that refuses end the optimizer, which would go on; where it breaks off itself, the run is whole all the
-same, and can be gone on with; the student stays untouched; stdout stays empty.
+fails and an LM that refuses end the optimizer, which would ignore them; where it fails itself, the record is complete
+all the same, and the run can be resumed; the student stays untouched; stdout stays empty.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from dspy import lm15
 from dspy.utils.exceptions import LMAuthError
 
 from optimizers import Budget, MetricError, OptimizerError, TokenCount, registry
-from optimizers.baselines import Baseline, carried
+from optimizers.baselines import Baseline
+from optimizers.demonstrations import demonstrated_tasks
 from optimizers.ledger import Ledger
-from optimizers.sampling import Task, derive_seed
-from optimizers.tuning import DRAWS, _is_like
+from optimizers.sampling import TaskExample, derive_seed
+from optimizers.tuning import MAX_PAID_ANSWERS, _is_like
 from tests.support.scripted_program import (
     FIELD,
     Heard,
@@ -62,7 +63,7 @@ def reflection(system: str, user: str) -> str:
 
 
 class Reflective(ScriptedEngine):
-    """Solves what it is shown or told how to, by the request alone; fills every field of any other request.
+    """Solves what it is shown or instructed to, by the request alone; fills every field of any other request.
 
     Of its first instructions, as many as `garbled` says can't be read.
     """
@@ -136,8 +137,8 @@ def test_the_demonstrations_of_the_program_are_on_record(name):
 def test_a_demonstration_of_no_known_task_counts_too():
     student = Solver()
     student.solve.demos = [dspy.Example(task="b", answer="right b"), dspy.Example(answer="?"), {"task": "z"}]
-    known = [Task(index, example.task, example) for index, example in enumerate(tasks("ab"))]
-    assert carried(student, known) == ("b", "?", "?")
+    known = [TaskExample(index, example.task, example) for index, example in enumerate(tasks("ab"))]
+    assert demonstrated_tasks(student, known) == ("b", "?", "?")
 
 
 def test_an_optimizer_is_called_as_the_registry_calls_it():
@@ -164,7 +165,7 @@ def test_same_seed_same_run_whatever_the_threads(name):
     assert outcome(1, 3) != outcome(1, 4)
 
 
-def test_what_broke_off_is_gone_on_with():
+def test_an_interrupted_run_is_resumed():
     whole = tuned("bootstrap").experience
     engine = Reflective(lambda *_: 0, 4)
     again = tuned("bootstrap", engine, compiling={"resume": whole.attempts[:10]}).experience
@@ -174,7 +175,7 @@ def test_what_broke_off_is_gone_on_with():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_optimizer_that_was_done_before_the_run_broke_off_is_not_run_again(name):
+def test_an_optimizer_that_was_done_before_the_run_was_interrupted_is_not_run_again(name):
     """Its program is sampled, and what it had spent counts."""
     done, overhead, engine = tuned(name), Ledger(), Reflective(lambda *_: 0, 4)
     whole = done.experience
@@ -239,7 +240,7 @@ def test_an_lm_that_refuses_after_it_gave_answers_leaves_what_was_spent_on_recor
     assert TokenCount.sum(record.tokens.values()).prompt == engine.prompt > 0
 
 
-def test_an_optimizer_that_breaks_off_ends_the_run_and_says_which_and_why(monkeypatch):
+def test_an_optimizer_that_fails_ends_the_run_and_says_which_and_why(monkeypatch):
     """Whatever it raised: what it had spent is on record, and the student comes back as it was."""
 
     def fail(*_: Any, **__: Any) -> None:
@@ -248,7 +249,7 @@ def test_an_optimizer_that_breaks_off_ends_the_run_and_says_which_and_why(monkey
     monkeypatch.setattr(dspy.BootstrapFewShot, "_train", fail)
     compiled = tuned("bootstrap")
     assert (compiled.experience.stopped, compiled.experience.iterations) == ("failed", ())
-    assert compiled.experience.message.startswith("bootstrap broke off: ZeroDivisionError: no; ")
+    assert compiled.experience.message.startswith("bootstrap failed: ZeroDivisionError: no; ")
     assert compiled.dump_state() == Solver().dump_state()
 
 
@@ -269,30 +270,30 @@ def cache() -> Iterator[None]:
 
 
 @needs_optuna
-def test_an_instruction_that_can_not_be_read_is_drawn_anew(no_second_form):
+def test_an_instruction_that_cannot_be_parsed_is_requested_again(no_second_form):
     """And booked like any other; a wrong answer of the student's is none of these."""
     engine = Reflective(lambda *_: 0, 4)
-    engine.garbled = DRAWS - 1
+    engine.garbled = MAX_PAID_ANSWERS - 1
     record = tuned("mipro", engine).experience
     assert (engine.garbled, [result.label for result in record.iterations]) == (0, ["mipro"])
     assert TokenCount.sum(record.tokens.values()).calls == engine.calls
 
 
 @needs_optuna
-def test_a_run_that_ended_on_answers_that_can_not_be_read_asks_anew_when_it_goes_on(no_second_form, cache):
+def test_a_run_that_ended_on_answers_that_cannot_be_parsed_asks_again_when_it_continues(no_second_form, cache):
     """The bad answers are in the response cache, and don't pass for new ones; the good ones are not paid for twice."""
     engine, overhead = Reflective(lambda *_: 0, 4), Ledger()
-    engine.garbled = 2 * DRAWS + 1
+    engine.garbled = 2 * MAX_PAID_ANSWERS + 1
     spent = []
-    for left in (DRAWS + 1, 1):
+    for left in (MAX_PAID_ANSWERS + 1, 1):
         record = tuned("mipro", engine, overhead=overhead, lm={"cache": True}).experience
         assert (record.stopped, engine.garbled) == ("failed", left)
-        assert record.message.startswith("mipro broke off: answers of the LM have no proposed_instruction, the last: ")
+        assert record.message.startswith("mipro failed: answers of the LM have no proposed_instruction, the last: ")
         assert "'I would rather not.'" in record.message
         total = TokenCount.sum(record.tokens.values())
         assert (total.prompt, total.calls - total.cache_hits) == (engine.prompt, engine.calls)
         spent.append(engine.calls)
-    assert spent[1] - spent[0] == DRAWS
+    assert spent[1] - spent[0] == MAX_PAID_ANSWERS
     assert tuned("mipro", engine, overhead=overhead, lm={"cache": True}).experience.iterations[0].label == "mipro"
 
 
@@ -324,7 +325,7 @@ def test_mipro_searches_instructions_and_demonstrations():
     assert len(compiled.experience.attempts) == 16
 
 
-def test_a_predictor_of_the_optimizers_own_is_no_copy_of_a_student_that_is_a_predictor() -> None:
+def test_a_predictor_of_the_optimizers_own_is_not_a_copy_of_a_student_that_is_a_predictor() -> None:
     """They differ in their fields; instructions, optimizers change."""
     student = dspy.Predict("question -> answer")
     copied = dspy.Predict(student.signature.with_instructions("Be brief."))
@@ -333,8 +334,8 @@ def test_a_predictor_of_the_optimizers_own_is_no_copy_of_a_student_that_is_a_pre
 
 
 def test_demonstrations_of_arrays_are_found_again() -> None:
-    """Arrays are compared as they are recorded, as they tell no truth of their own."""
+    """Arrays are compared as they are recorded, since they have no truth value of their own."""
     example = dspy.Example(task=np.arange(3), answer="x").with_inputs("task")
     student = dspy.Predict("task -> answer")
     student.demos = [example, dspy.Example(task=np.arange(4), answer="x")]
-    assert carried(student, [Task(0, "a", example)]) == ("a", "?")
+    assert demonstrated_tasks(student, [TaskExample(0, "a", example)]) == ("a", "?")

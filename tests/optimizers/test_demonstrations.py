@@ -1,7 +1,7 @@
 """What the predictors of a program are shown.
 
 Invariants held here: each predictor is shown its own calls in the attempts that solved a task, and learns from them;
-the record holds what it takes to show the same again; a program whose inputs and outputs tell all is recorded as
+the record holds what it takes to show the same again; a program whose inputs and outputs say all is recorded as
 briefly as ever; whoever can be shown nothing is named.
 """
 
@@ -113,13 +113,13 @@ def test_a_resumed_run_and_one_from_its_experience_show_the_same_calls(tmp_path)
     engine = Reader()
     resumed = compile_pipeline(("easy", "hard"), engine, resume=loaded.attempts)
     assert engine.shown == [] and resumed.experience.entries == whole.entries
-    told = []
+    seen = []
     for earlier in (whole, Experience.from_dict(whole.to_dict(attempts=False))):
         engine = Reader()
         later = compile_pipeline(("harder",), engine, experience=earlier)
         assert later.experience.solved == ("harder",)
-        told.append((demos_of(later), sorted(map(str, engine.shown))))
-    assert told[0] == told[1] and all(told[0][0].values()) and "[]" not in told[0][1]
+        seen.append((demos_of(later), sorted(map(str, engine.shown))))
+    assert seen[0] == seen[1] and all(seen[0][0].values()) and "[]" not in seen[0][1]
 
 
 def test_codecs_go_over_the_fields_of_calls():
@@ -130,7 +130,7 @@ def test_codecs_go_over_the_fields_of_calls():
     assert loaded.entries == record.entries
 
 
-def test_a_program_whose_own_fields_tell_all_is_recorded_without_calls():
+def test_a_program_whose_own_fields_say_all_is_recorded_without_calls():
     record = learn("a", lambda *_: 4).experience
     data = record.to_dict()
     assert "calls" not in data["entries"][0] and not any("calls" in attempt for attempt in data["attempts"])
@@ -286,8 +286,8 @@ def test_a_program_without_predictors_or_with_other_inputs_is_refused():
 
     with pytest.raises(ValueError, match="no predictor that could get demonstrations"):
         solved(Fixed())
-    told = r"none of the examples' inputs \(task\): self takes question"
-    with pytest.raises(ValueError, match=told):
+    message = r"none of the examples' inputs \(task\): self takes question"
+    with pytest.raises(ValueError, match=message):
         solved(dspy.Predict("question -> answer"))
 
 
@@ -297,10 +297,26 @@ def test_a_predictor_that_could_be_shown_nothing_is_named_before_anything_is_sam
             super().__init__()
             self.inner = dspy.Predict("query -> hits")
 
-    told = r"inner takes none of the examples' inputs \(task\), and is to be shown these alone"
-    with pytest.raises(ValueError, match=told):
+    message = r"inner takes none of the examples' inputs \(task\), and is to be shown these alone"
+    with pytest.raises(ValueError, match=message):
         solved(Renaming(), domain=Domain(traced_demos=False))
     assert solved(Renaming()).inner.demos == []
+
+
+def test_a_demonstration_has_an_input_and_an_output_of_the_predictor_s_or_is_none() -> None:
+    """Calls with inputs alone, or with outputs alone, are left out, as adapters would leave them out silently."""
+    record = compile_pipeline(("easy",), Reader()).experience
+    (entry,), program = record.entries, Pipeline()
+    fields = entry.calls["cls.predict"]
+    for known, shown in (
+        ({"text": "easy", "summary": "gist of easy"}, 0),
+        ({"reasoning": "why easy", "label": "yes easy"}, 0),
+        ({"unknown": "field"}, 0),
+        ({"text": "easy", "label": "yes easy"}, 1),
+        (fields, 1),
+    ):
+        without = set_demos(program, ["cls.predict"], [replace(entry, calls={"cls.predict": known})])
+        assert (len(program.cls.predict.demos), without) == (shown, [] if shown else ["cls.predict"])
 
 
 def test_the_room_that_demonstrations_take_counts_what_the_program_itself_hands_on():

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-import dspy
 import pytest
-from pydantic import BaseModel
 
 from optimizers import Experience, pass_at_k
-from optimizers.plain import plain
-from tests.support.scripted_program import Heard, learn, tasks
-
-
-class Point(BaseModel):
-    x: int
-
-
-class Holder(BaseModel):
-    held: Any
+from tests.support.scripted_program import learn, tasks
 
 
 def some(task: str, demos: tuple[str, ...], visit: int) -> int:
@@ -58,11 +46,11 @@ def test_every_figure_follows_from_the_attempts():
     figures: dict[str, tuple[int, int]] = {}
     prompt = 0
     for result in record.iterations:
-        drawn = [attempt for attempt in record.attempts if attempt.iteration == result.index]
+        sampled = [attempt for attempt in record.attempts if attempt.iteration == result.index]
         for key in result.tasks:
             rates = []
             for temperature in record.settings["temperatures"]:
-                mine = [a for a in drawn if (a.task_key, a.temperature) == (key, temperature)]
+                mine = [a for a in sampled if (a.task_key, a.temperature) == (key, temperature)]
                 own = [a.passed for a in mine if a.scored]
                 rates.append((sum(own), len(own)))
             if any(c for c, _ in rates):
@@ -70,7 +58,7 @@ def test_every_figure_follows_from_the_attempts():
         assert set(result.solved) <= set(figures) and result.solved_total == len(figures)
         for k, value in ((1, result.pass_at_1), (8, result.pass_at_8)):
             assert value == pytest.approx(sum(pass_at_k(n, c, k) for c, n in figures.values()) / 3)
-        prompt += sum(count.prompt for a in drawn for count in a.tokens.values())
+        prompt += sum(count.prompt for a in sampled for count in a.tokens.values())
         assert result.tokens_prompt_per_task == pytest.approx(prompt / 3)
     for entry in record.entries:
         assert figures[entry.task_key] == (entry.successes, entry.samples)
@@ -83,9 +71,41 @@ def test_every_figure_follows_from_the_attempts():
         assert answer.passed and answer.outputs == entry.outputs
 
 
-def test_values_of_any_kind_become_plain():
-    value = {"p": Point(x=1), "e": dspy.Example(a=Point(x=2)), "s": {2, 1}, "t": (1, None), 3: b"x"}
-    out = plain(value)
-    assert (out["p"], out["e"], out["s"], out["t"]) == ({"x": 1}, {"a": {"x": 2}}, [1, 2], [1, None])
-    assert json.dumps(out) and plain(Heard) == str(Heard)
-    assert plain(Holder(held=len)) == "held=<built-in function len>"
+WRITTEN_BEFORE = {
+    "format": 1, "tasks": ["a", "x"],
+    "iterations": [{
+        "index": 0, "label": "None", "cycle": 0, "level": -1, "demos": [], "left_out": [], "tasks": ["a", "x"],
+        "counts": [{"task_key": "a", "temperature": 0.7, "successes": 1, "samples": 2}], "solved": ["a"],
+        "solved_total": 1, "pass_at_1": 0.25, "pass_at_8": 0.5, "pass_at_n": 0.5,
+        "tokens": {"solve": {"calls": 4, "prompt": 40, "completion": 4}}, "tokens_prompt_per_task": 20.0,
+        "samples": 4, "failures": 0, "seconds": 0.5, "seconds_sampling": 0.25, "seconds_verifying": 0.125,
+        "complete": True,
+    }],
+    "stopped": "exhausted", "message": "1 task stays unsolved", "demos": ["a"],
+    "validation": [{"level": 0, "label": "H_1", "demos": ["a"], "score": 0.5}],
+    "tokens": {"solve": {"calls": 4, "prompt": 40, "completion": 4}}, "overhead": {}, "seconds": 1.0,
+    "settings": {"num_samples": 2, "temperatures": [0.7], "granularity": 3, "budget": {"tokens": None}},
+    "entries": [{
+        "task_key": "a", "inputs": {"task": "a"}, "outputs": {"answer": "right a"}, "successes": 1, "samples": 2,
+        "temperature": 0.7, "iteration": 0, "answer_temperature": 0.7, "answer_sample": 1,
+        "tokens": {"calls": 2, "prompt": 20},
+    }],
+    "attempts": [{
+        "iteration": 0, "task": 0, "task_key": "a", "temperature": 0.7, "sample": 1, "seed": 5,
+        "outputs": {"answer": "right a"}, "text": None, "score": 1.0, "passed": True, "feedback": {},
+        "tokens": {"solve": {"calls": 1, "prompt": 10}}, "seconds": 0.5, "metric_seconds": 0.0, "error": None,
+    }],
+}  # fmt: skip
+
+
+def test_a_record_written_before_is_read_and_written_as_it_was():
+    record = Experience.from_dict(WRITTEN_BEFORE)
+    assert record.to_dict() == WRITTEN_BEFORE
+    assert record.entries[0].tokens.prompt == 20 and record.iterations[0].tokens["solve"].calls == 4
+    hash(record.iterations[0].counts), hash(record.demos)
+
+
+def test_a_part_of_the_wrong_type_is_named_in_one_line():
+    broken = {**WRITTEN_BEFORE, "iterations": [{**WRITTEN_BEFORE["iterations"][0], "solved": "a", "index": "zero"}]}
+    with pytest.raises(ValueError, match=r"^iterations\.0\.index: [^\n]*$"):
+        Experience.from_dict(broken)

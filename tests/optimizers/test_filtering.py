@@ -1,4 +1,4 @@
-"""sigma: one representative of each group by chance, the shortest of these, and the first drawn of equals."""
+"""sigma: one representative of each group by chance, the shortest of these, and the first sampled of equals."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def test_the_shortest_group_wins_however_rare():
     assert choose(["loong"] * 9 + ["ab"]) == "ab"
 
 
-def test_a_groups_representative_is_drawn_by_chance_among_all_its_members():
-    drawn = Counter(choose(["AB", "ab", "aB"], seed) for seed in range(300))
-    assert set(drawn) == {"AB", "ab", "aB"} and min(drawn.values()) > 60
+def test_a_groups_representative_is_chosen_by_chance_among_all_its_members():
+    chosen = Counter(choose(["AB", "ab", "aB"], seed) for seed in range(300))
+    assert set(chosen) == {"AB", "ab", "aB"} and min(chosen.values()) > 60
 
 
 def test_the_shortest_member_of_a_group_has_no_advantage():
     key, length = (lambda answer: "one group"), len
-    drawn = {choose_answer(["a", "aaaa"], key, length, random.Random(seed)) for seed in range(20)}
-    assert drawn == {"a", "aaaa"}
+    chosen = {choose_answer(["a", "aaaa"], key, length, random.Random(seed)) for seed in range(20)}
+    assert chosen == {"a", "aaaa"}
 
 
-def test_of_equal_lengths_the_first_drawn_wins():
+def test_of_equal_lengths_the_first_sampled_wins():
     assert choose(["xy", "ab", "cd"]) == "xy"
 
 

@@ -20,7 +20,7 @@ from dspy.utils.exceptions import (
 )
 
 from optimizers.ledger import Ledger
-from optimizers.metering import LONGEST_WAIT, Slots, _truncated, _wait, is_transient, metered, retry_after
+from optimizers.metering import LONGEST_WAIT, RequestSlots, _truncated, _wait, is_transient, metered, retry_after
 from tests.support.scripted_program import ScriptedEngine, learn
 
 
@@ -37,7 +37,7 @@ from tests.support.scripted_program import ScriptedEngine, learn
         (ValueError("no"), False),
     ],
 )
-def test_what_passes_is_told_from_what_does_not(error: Exception, transient: bool) -> None:
+def test_transient_errors_are_distinguished_from_lasting_ones(error: Exception, transient: bool) -> None:
     assert is_transient(error) is transient
 
 
@@ -99,9 +99,9 @@ def test_completions_that_were_cut_off_are_counted_in_whatever_form() -> None:
 
 def test_a_request_that_waits_to_be_repeated_holds_nobody_up() -> None:
     """Two threads, one request at a time: while the first waits, the second is answered."""
-    slots, log = Slots(1), []
+    slots, log = RequestSlots(1), []
     assert copy.deepcopy(slots) is slots
-    begun, answered = threading.Event(), threading.Event()
+    started, answered = threading.Event(), threading.Event()
 
     class Engine(ScriptedEngine):
         asked = 0
@@ -109,7 +109,7 @@ def test_a_request_that_waits_to_be_repeated_holds_nobody_up() -> None:
         def complete(self, request: Any) -> Any:
             self.asked += 1
             log.append(self.asked)
-            begun.set()
+            started.set()
             if self.asked == 1:
                 raise lm15.ServerError("on fire")
             answered.set()
@@ -126,7 +126,7 @@ def test_a_request_that_waits_to_be_repeated_holds_nobody_up() -> None:
         prompt = "[[ ## task ## ]]\na\n\n"
         first = threading.Thread(target=lms[0], args=(prompt,))
         first.start()
-        assert begun.wait(120)
+        assert started.wait(120)
         lms[1](prompt)
         first.join(120)
     assert log == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""The pool: jobs inherit a copy of the context; none begins after stop; errors surface where it is read."""
+"""The pool: jobs inherit a copy of the context; none starts after stop; errors surface where it is read."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def test_every_job_is_delivered_once():
     assert sorted(Pool(lambda job: job * 2, range(50), 8)) == list(range(0, 100, 2))
 
 
-def test_nothing_begins_before_somebody_iterates():
-    begun: list[int] = []
-    pool = Pool(begun.append, range(3), 2)
+def test_nothing_starts_before_somebody_iterates():
+    started: list[int] = []
+    pool = Pool(started.append, range(3), 2)
     time.sleep(0.02)
-    assert begun == []
-    assert list(pool) == [None] * 3 and sorted(begun) == [0, 1, 2]
+    assert started == []
+    assert list(pool) == [None] * 3 and sorted(started) == [0, 1, 2]
 
 
 def test_one_thread_works_in_order():
@@ -43,7 +43,7 @@ def test_jobs_see_the_callers_context_and_not_each_others():
         setting.reset(token)
 
 
-def test_nothing_begins_after_stop_and_what_began_is_delivered():
+def test_nothing_starts_after_stop_and_what_started_is_delivered():
     pool = Pool(lambda job: time.sleep(0.01) or job, count(), 3)
     results = []
     for result in pool:
@@ -53,17 +53,17 @@ def test_nothing_begins_after_stop_and_what_began_is_delivered():
 
 
 def test_patience_bounds_the_wait_for_a_job_that_hangs():
-    begun, release = threading.Event(), threading.Event()
+    started, release = threading.Event(), threading.Event()
 
     def work(job: int) -> int:
         if job:
-            begun.set()
+            started.set()
             release.wait(120)
         return job
 
     pool = Pool(work, range(2), 2)
     results = iter(pool)
-    assert next(results) == 0 and begun.wait(60)
+    assert next(results) == 0 and started.wait(60)
     start = time.monotonic()
     pool.stop(patience=0.05)
     pool.stop()  # which gives no more time
@@ -86,7 +86,7 @@ def test_an_error_of_the_source_of_jobs_is_raised_where_the_pool_is_read(threads
         list(Pool(str, jobs(), threads))
 
 
-def test_a_source_that_goes_on_raising_ends_the_pool_all_the_same():
+def test_a_source_that_keeps_raising_ends_the_pool_all_the_same():
     class Broken:
         def __iter__(self):
             return self

@@ -1,7 +1,7 @@
 """How a run is bounded, ended, listened to and repeated.
 
 Invariants held here: same seed, same run, whatever the threads; a budget, an interrupt and a failing LM end a
-run with what was done in hand; an LM that does not answer is no wrong answer; student and training set stay
+run with what was done in hand; an LM that does not answer is not a wrong answer; student and training set stay
 untouched; listeners hear everything in the calling thread.
 """
 
@@ -30,8 +30,8 @@ from optimizers import (
     UnknownOptimizerError,
     registry,
 )
+from optimizers.iteration_counts import IterationCounts
 from optimizers.sampling import derive_seed
-from optimizers.tally import Tally
 from tests.support.scripted_program import (
     Heard,
     ScriptedEngine,
@@ -145,11 +145,11 @@ def test_the_message_on_a_budget_has_the_figures_of_the_end_with_what_was_in_fli
 
 
 @pytest.mark.parametrize(
-    ("minutes", "seconds", "told"),
+    ("minutes", "seconds", "message"),
     [(0.02, 1.2, "0.020 minutes of 0.02"), (90, 5430.5, "90.5 minutes of 90"), (0, 0.0, "0.000 minutes of 0")],
 )
-def test_the_message_on_a_budget_of_minutes_has_digits_enough(minutes, seconds, told):
-    assert Budget(minutes=minutes).reached(TokenCount(), seconds) == told
+def test_the_message_on_a_budget_of_minutes_has_digits_enough(minutes, seconds, message):
+    assert Budget(minutes=minutes).reached(TokenCount(), seconds) == message
 
 
 def test_a_budget_reached_by_the_last_sample_does_not_cut_the_iteration_short():
@@ -175,15 +175,15 @@ def test_an_interrupt_ends_the_run_with_what_was_done():
 
 
 def test_an_interrupt_loses_no_answer_that_is_being_taken_in(monkeypatch):
-    """It comes after the answer was put on record, and before it is counted and told; everything asked is on record."""
-    added, heard, engine = Tally.add, Heard(), ScriptedEngine(some, 4)
+    """It comes after an answer was put on record, and before it is counted and announced; every request is recorded."""
+    added, heard, engine = IterationCounts.add, Heard(), ScriptedEngine(some, 4)
 
-    def add(tally: Tally, attempt: Attempt) -> None:
-        if tally.samples == 2:
+    def add(counts: IterationCounts, attempt: Attempt) -> None:
+        if counts.samples == 2:
             signal.raise_signal(signal.SIGINT)
-        added(tally, attempt)
+        added(counts, attempt)
 
-    monkeypatch.setattr(Tally, "add", add)
+    monkeypatch.setattr(IterationCounts, "add", add)
     record = learn("abx", some, engine=engine, threads=2, observers=[heard]).experience
     assert record.stopped == "interrupted"
     assert engine.calls == len(record.attempts) == len(heard.attempts) == record.iterations[0].samples < 12
@@ -205,7 +205,7 @@ def test_an_interrupt_with_the_last_answer_ends_the_run():
 
 
 def test_an_interrupt_does_not_wait_for_a_request_that_hangs(monkeypatch):
-    monkeypatch.setattr("optimizers.run.PATIENCE", 0.05)
+    monkeypatch.setattr("optimizers.sampling_loop.PATIENCE", 0.05)
     release, hanging, heard = threading.Event(), threading.Event(), Heard()
 
     def say(request: Any, task: str, right: bool) -> str:
@@ -256,7 +256,7 @@ def test_an_lm_that_refuses_in_mid_run_ends_it_with_what_was_learned():
     assert compiled.experience.solved == ("a", "b") and compiled.solve.demos
 
 
-def test_failures_within_the_bound_are_no_wrong_answers():
+def test_failures_within_the_bound_are_not_wrong_answers():
     class Sometimes(ScriptedEngine):
         def complete(self, request: Any) -> Any:
             response = super().complete(request)
@@ -303,11 +303,11 @@ def test_a_task_that_is_always_refused_is_tried_on_and_does_not_end_the_learning
     assert (record.stopped, record.unsolved) == ("exhausted", ("r",))
     assert record.message == "1 task stays unsolved; no answer came to r"
     assert all(result.unanswered == ("r",) and result.failures == 8 for result in record.iterations)
-    told = [entry.getMessage() for entry in caplog.records]
-    assert len(told) == 1 and told[0].startswith("r: not one sample got an answer")
+    warnings = [entry.getMessage() for entry in caplog.records]
+    assert len(warnings) == 1 and warnings[0].startswith("r: no sample got an answer")
 
 
-def test_a_run_with_a_refused_task_ends_on_resumption_as_if_it_never_broke_off():
+def test_a_run_with_a_refused_task_ends_on_resumption_as_if_it_was_never_interrupted():
     whole = learn("abcxr", shown_two, engine=Refusing(shown_two, 8), n=8, threads=1).experience
     for cut in (45, 60, 75):
         engine = Refusing(shown_two, 8)
@@ -354,7 +354,7 @@ def test_prompts_too_long_for_some_task_once_there_are_demonstrations_do_not_end
     assert [result.label for result in record.iterations] == ["None", "H_1", "HM_1", "HME_1"]
 
 
-def test_the_message_tells_a_program_that_raises_from_an_lm_that_gives_no_answer():
+def test_the_message_distinguishes_a_program_that_raises_from_an_lm_that_gives_no_answer():
     class Half(Solver):
         def forward(self, task: str) -> dspy.Prediction:
             if task != "a":
@@ -394,8 +394,8 @@ def test_a_program_that_gives_no_prediction_is_a_failure_that_says_so():
         learn("ab", some, student=Plain())
 
 
-def test_a_run_that_is_gone_on_with_keeps_what_its_iterations_were_built_on():
-    """A sample without an answer in a whole iteration stays one; in the iteration that broke off it is tried again."""
+def test_a_run_that_is_resumed_keeps_what_its_iterations_were_built_on():
+    """A sample without an answer in a whole iteration stays one; in the interrupted iteration it is tried again."""
 
     class Sometimes(ScriptedEngine):
         def complete(self, request: Any) -> Any:
@@ -577,7 +577,7 @@ def test_bad_arguments_are_refused_before_anything_is_sampled(options, message):
 
 
 @pytest.mark.parametrize(("student", "task"), [(lambda **_: None, tasks("a")[0]), (Solver(), {"question": "a"})])
-def test_what_is_no_module_or_no_example_is_told(student, task):
+def test_what_is_not_a_module_or_not_an_example_is_reported(student, task):
     from optimizers import AdaptiveFewShot
 
     with dspy.context(lm=dspy.utils.DummyLM([])), pytest.raises(TypeError, match=r"expected a dspy\.(Module|Example)"):
@@ -591,12 +591,12 @@ def test_bad_budgets_are_refused():
         Budget(failures=2)
 
 
-def test_no_lm_is_told_at_once():
+def test_no_lm_is_reported_at_once():
     from optimizers import AdaptiveFewShot
 
     with dspy.context(lm=None), pytest.raises(ValueError, match="no LM"):
         AdaptiveFewShot(is_right).compile(Solver(), trainset=tasks("a"))
 
 
-def test_the_story_of_a_run_is_told_by_its_iterations():
+def test_the_story_of_a_run_follows_from_its_iterations():
     assert story(learn("ax", some))[0] == "None: - -> a"

@@ -17,11 +17,11 @@ import pytest
 
 from optimizers import Attempt, Sampling
 from optimizers.sampling import Sampler
+from optimizers.until_solved import sample_until_solved
 from pipeline import generate
 from pipeline.agent.agent import Agent
 from pipeline.base.errors import run_command
 from pipeline.reporting.failures import summarize
-from pipeline.running.until_solved import search
 from pipeline.verification.metric import Metric
 from step_runtime import verify
 from step_runtime.verification.loading import load_task
@@ -69,13 +69,14 @@ def test_no_more_is_asked_than_needed(engine: Engine, folder: Path, capsys: pyte
 
 
 def test_the_answer_found_does_not_depend_on_threads(engine: Engine, folder: Path) -> None:
-    """The earliest of those that pass, by the order of drawing."""
+    """The first that passes, in the order of sampling."""
     task = load_task(folder / "triple.yaml")
 
     def found(threads: int) -> tuple[float, int]:
         sampler = Sampler(Metric(), Sampling(16, (0.4, 0.7), threads, seed=1))
         with dspy.context(lm=dspy.LM("scripted", engine=engine, cache=False)):
-            answer = search(Agent("none"), [task], sampler, lambda name: None).found(task.name)
+            example = dspy.Example(task=task).with_inputs("task")
+            answer = sample_until_solved(Agent("none"), {task.name: example}, sampler).found(task.name)
         assert answer is not None
         return answer.temperature, answer.sample
 

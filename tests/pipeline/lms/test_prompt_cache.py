@@ -15,8 +15,7 @@ import dspy
 import pytest
 
 from optimizers import TokenCount
-from optimizers.sampling import Sampler, Sampling
-from optimizers.sampling import Task as Slot
+from optimizers.sampling import Sampler, Sampling, TaskExample
 from pipeline.agent.agent import Agent
 from pipeline.lms.factory import make_lm
 from pipeline.lms.prompt_cache import constant_part
@@ -36,10 +35,11 @@ def sample(lm: dspy.LM, examples: list[Task], demonstrations: list[Task], guardi
     agent = Agent(guardian)
     agent.proposer.predict.demos = [dspy.Example(task=task, impl=RIGHT) for task in demonstrations]
     sampler = Sampler(lambda example, prediction: 1.0, Sampling(2, (1.0,)))
-    slots = [Slot(index, task.name, dspy.Example(task=task).with_inputs("task")) for index, task in enumerate(examples)]
+    named = [dspy.Example(task=task).with_inputs("task") for task in examples]
+    slots = [TaskExample(index, task.name, named[index]) for index, task in enumerate(examples)]
     with dspy.context(lm=lm):
         work = sampler.worker(agent)
-        attempts = [work(job).attempt for job in sampler.jobs(0, slots)]
+        attempts = [work(spec).attempt for spec in sampler.samples(0, slots)]
     return TokenCount.sum(count for attempt in attempts for count in attempt.tokens.values())
 
 

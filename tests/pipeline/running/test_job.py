@@ -149,11 +149,11 @@ def test_an_optimizer_that_breaks_off_leaves_a_run_that_can_be_gone_on_with(
         code, result, told = run(capsys, *argv)
         assert (code, engine.garbled, result["stopped"], result["iterations"]) == (3, left, "failed", 0)
         last = told.splitlines()[-1]
-        assert last.startswith(f"{command.NAME}: mipro broke off: answers of the LM have no proposed_instruction")
+        assert last.startswith(f"{command.NAME}: mipro failed: answers of the LM have no proposed_instruction")
         assert last.endswith(f"To go on: python -m pipeline.compile --resume {result['run_id'][:8]}")
         marked = client.get_run(result["run_id"])
         assert (marked.info.status, marked.data.tags["stopped"]) == ("FAILED", "failed")
-        assert "Mipro broke off" in marked.data.tags["mlflow.note.content"]
+        assert "Mipro failed" in marked.data.tags["mlflow.note.content"]
         assert marked.data.metrics["total_tokens_prompt"] == result["tokens"]["prompt"] == engine.calls * 10
         argv = ["--resume", result["run_id"]]
     code, result, _ = run(capsys, *argv)

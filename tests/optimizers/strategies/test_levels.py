@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.selection import iteration_label, level_label, selections, stratify
+from optimizers.strategies.levels import cumulative, stratify
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ def rated(*counts: int) -> list[Solved]:
 
 
 def sizes(counts: list[int], granularity: int) -> list[int]:
-    return [len(demos) for demos in selections(stratify(rated(*counts), granularity))]
+    return [len(demos) for demos in cumulative(stratify(rated(*counts), granularity))]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def sizes(counts: list[int], granularity: int) -> list[int]:
         ([1, 2, 3, 4], 9, [1, 2, 3, 4]),
     ],
 )
-def test_sizes_of_the_selections(counts, granularity, expected):
+def test_sizes_of_the_cumulative(counts, granularity, expected):
     assert sizes(counts, granularity) == expected
 
 
@@ -62,7 +62,7 @@ def test_levels_partition_the_experience(counts, granularity):
     assert flat == sorted(entries, key=lambda solved: solved.rate)
     for harder, easier in pairwise(levels):
         assert not harder or not easier or harder[-1].rate < easier[0].rate
-    chosen = selections(levels)
+    chosen = cumulative(levels)
     assert all(a == b[: len(a)] for a, b in pairwise(chosen))
     assert not entries or chosen[-1] == flat
 
@@ -70,10 +70,3 @@ def test_levels_partition_the_experience(counts, granularity):
 def test_granularity_below_one_is_refused():
     with pytest.raises(ValueError, match="granularity"):
         stratify([], 0)
-
-
-def test_labels():
-    assert [level_label(j, 3) for j in range(3)] == ["H", "HM", "HME"]
-    assert [level_label(j, 4) for j in range(4)] == ["1", "12", "123", "1234"]
-    assert level_label(9, 10).endswith("-9-10")
-    assert (iteration_label(1, 2, 3), iteration_label(-1, 0, 3)) == ("HM_2", "None")

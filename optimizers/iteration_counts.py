@@ -1,4 +1,4 @@
-"""What became of the samples of one iteration, counted as they come in, so that none has to be kept for it."""
+"""Counts over the samples of one iteration, updated as samples finish, so that none has to be kept for them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections import Counter
 from optimizers.attempt import Attempt
 from optimizers.experience import TaskCount
 from optimizers.ledger import Ledger, TokenCount
-from optimizers.sampling import Sampling, Task
+from optimizers.sampling import Sampling, TaskExample
 
 
-class Tally:
-    """Counts of samples, in whatever order they are done.
+class IterationCounts:
+    """Counts of samples, in whatever order they finish.
 
     Args:
-        sampling: How they are drawn.
+        sampling: How many samples at which temperatures.
 
     Attributes:
-        places: Of each sample, its place in the order of the algorithm: by task, temperature, sample.
-        failures: Of these, the unscored.
-        seconds: Spent in the program.
-        metric_seconds: Spent in the metric.
+        places: The place of each sample in the order of the algorithm: by task, temperature, sample.
+        failures: Number of unscored samples.
+        seconds: Time spent in the program, in seconds, summed over samples.
+        metric_seconds: Time spent in the metric, in seconds, summed over samples.
     """
 
     def __init__(self, sampling: Sampling) -> None:
@@ -36,7 +36,7 @@ class Tally:
         self._spent: dict[int, TokenCount] = {}
 
     def add(self, attempt: Attempt) -> None:
-        """Counts one."""
+        """Counts one sample."""
         key = attempt.task, attempt.temperature
         of_task = attempt.task * len(self._temperatures) + self._temperatures[attempt.temperature]
         self.places.append(of_task * self._sampling.num_samples + attempt.sample)
@@ -50,7 +50,7 @@ class Tally:
 
     @property
     def samples(self) -> int:
-        """How many were counted."""
+        """Number of samples."""
         return len(self.places)
 
     @property
@@ -62,11 +62,11 @@ class Tally:
         """Tokens of the task with this index, all predictors together."""
         return self._spent.get(task, TokenCount())
 
-    def counts(self, task: Task) -> list[TaskCount]:
-        """How a task fared at every temperature; unscored attempts count in neither number."""
+    def counts(self, task: TaskExample) -> list[TaskCount]:
+        """A task's counts at every temperature; unscored attempts count in neither number."""
         keys = [(task.index, temperature) for temperature in self._temperatures]
         return [TaskCount(task.key, key[1], self._passed[key], self._scored[key]) for key in keys]
 
-    def best(self, task: Task) -> TaskCount:
+    def best(self, task: TaskExample) -> TaskCount:
         """The count with the highest rate; the first of equals."""
         return max(self.counts(task), key=lambda count: count.successes / count.samples if count.samples else -1.0)

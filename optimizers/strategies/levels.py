@@ -1,4 +1,4 @@
-"""The selection function β (paper, Section 3.2): which experience becomes demonstrations, and in what order.
+"""Levels of difficulty: the selection function β (paper, Section 3.2).
 
 Invariants: levels are disjoint and hold all of D; d_j grows with j and the last d_j is D; entries of one rate
 share a level; the order within D is kept among entries of one rate.
@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 
 class Rated(Protocol):
-    """What has a success rate."""
+    """Something with a success rate."""
 
     @property
     def rate(self) -> float:
@@ -25,20 +25,20 @@ T = TypeVar("T", bound=Rated)
 def stratify(entries: Iterable[T], granularity: int) -> list[list[T]]:
     """β(D, m): the levels of D, hardest first, each by ascending success rate.
 
-    Sorted by rate, D is cut into m runs as even as can be, the first ones taking the surplus; the rate of a
-    run's last entry is its boundary. Then level j takes every entry whose rate lies in (boundary j-1,
-    boundary j], which moves ties to the harder level and may leave one empty. Fewer entries, fewer levels.
+    D, sorted by rate, is cut into m runs as even as possible; the first runs take the surplus. The rate of a run's
+    last entry is its boundary. Level j then takes every entry whose rate lies in (boundary j-1, boundary j], which
+    moves ties to the harder level and may leave a level empty. Fewer entries than m give fewer levels.
 
     Args:
         entries: D, in task order, which decides among equal rates.
-        granularity: m, at least 1.
+        granularity: The number of levels m, at least 1.
 
     Raises:
         ValueError: `granularity` is less than 1.
     """
     if granularity < 1:
         raise ValueError(f"granularity is a number of levels, at least 1, not {granularity}")
-    ranked = sorted(entries, key=lambda entry: entry.rate)
+    ranked = hardest_first(entries)
     if not ranked:
         return []
     runs = min(granularity, len(ranked))
@@ -51,18 +51,11 @@ def stratify(entries: Iterable[T], granularity: int) -> list[list[T]]:
     return levels
 
 
-def selections(levels: Sequence[Sequence[T]]) -> list[list[T]]:
-    """d_0, d_1, …: the unions of levels 0..j, hardest first (Algorithm 1, line 6)."""
+def cumulative(levels: Sequence[Sequence[T]]) -> list[list[T]]:
+    """d_0, d_1, …: the unions of levels 0..j, in the order of the levels (Algorithm 1, line 6)."""
     return [[entry for level in levels[: j + 1] for entry in level] for j in range(len(levels))]
 
 
-def level_label(level: int, granularity: int) -> str:
-    """What d_j is called: `H`, `HM`, `HME` for three levels, else `1`, `12`, … (`1-2` from ten on)."""
-    if granularity == 3:
-        return "HME"[: level + 1]
-    return ("" if granularity < 10 else "-").join(str(j + 1) for j in range(level + 1))
-
-
-def iteration_label(level: int, cycle: int, granularity: int) -> str:
-    """What an iteration is called: `HM_2` for d_1 of cycle 2; `None` for the pass before any (cycle 0)."""
-    return f"{level_label(level, granularity)}_{cycle}" if cycle else "None"
+def hardest_first(entries: Iterable[T]) -> list[T]:
+    """The entries by ascending success rate; those of one rate keep their order."""
+    return sorted(entries, key=lambda entry: entry.rate)

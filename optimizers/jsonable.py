@@ -1,0 +1,42 @@
+"""Values as JSON can hold them, for whatever a module's fields may carry.
+
+Hand-written where `pydantic_core.to_jsonable_python` exists, since tasks are named by a digest of this text: sets are
+sorted here, whose order there differs from process to process, and DSPy's examples are values like any other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any
+
+from optimizers.ledger import TokenCount
+
+
+def to_jsonable(value: Any, other: Callable[[Any], Any] = str) -> Any:
+    """`value` in terms of dict, list, str, int, float, bool and None.
+
+    Pydantic models and dataclasses become dicts, a DSPy example or prediction becomes the dict of its fields, and a
+    token count keeps only its non-zero columns. Anything else becomes what `other` returns for it, by default its
+    `str`: a record that lacks a detail is better than a run that ends over it.
+    """
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, TokenCount):
+        return value.to_dict()
+    if hasattr(value, "model_dump"):
+        try:
+            return value.model_dump(mode="json")
+        except ValueError:  # it holds what JSON cannot
+            return other(value)
+    if hasattr(value, "toDict"):
+        return to_jsonable(value.toDict(), other)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_jsonable(getattr(value, field.name), other) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_jsonable(item, other) for key, item in value.items()}
+    if isinstance(value, Set):
+        return sorted((to_jsonable(item, other) for item in value), key=str)
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return [to_jsonable(item, other) for item in value]
+    return other(value)

@@ -1,0 +1,107 @@
+"""The one loop that samples: through a pool, until all is sampled, a limit is reached, or a person interrupts.
+
+Invariants: results are taken in the calling thread, one at a time, in order of completion; once the loop must end, no
+further sample starts, and those in flight are still taken; a failure ends it only if it shows that the LM is unusable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import dspy
+from dspy.utils.exceptions import LMError
+
+from optimizers.attempt import Attempt
+from optimizers.budget import Budget
+from optimizers.errors import RunStopped, one_line
+from optimizers.iteration_counts import IterationCounts
+from optimizers.pool import Pool
+from optimizers.sampling import FATAL, Sampler, SampleResult, SampleSpec
+
+PATIENCE = 5.0
+"""Seconds that samples in flight get when a person interrupts."""
+
+
+def _never(result: SampleResult) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class SamplingLoop:
+    """Samples a program.
+
+    Attributes:
+        sampler: Makes and scores one sample.
+        budget: Its share of failures that is tolerated.
+        reached: The limit that has been reached, in words, or None; asked after every sample.
+        take: Called with every attempt; what it raises ends the loop.
+        excused: Whether a failure says nothing about the LM, and does not count.
+    """
+
+    sampler: Sampler
+    budget: Budget
+    reached: Callable[[], str | None]
+    take: Callable[[Attempt], None]
+    excused: Callable[[SampleResult], bool] = _never
+
+    def run(
+        self,
+        program: dspy.Module,
+        specs: Iterable[SampleSpec],
+        counts: IterationCounts,
+        total: int,
+        taught: Sequence[str] = (),
+        own_programs: Mapping[str, dspy.Module] | None = None,
+    ) -> RunStopped | None:
+        """Samples; returns why it ended early, or None.
+
+        Args:
+            program: The program.
+            specs: The samples to make; an iterator may leave out those that are no longer needed.
+            counts: Counts of the samples so far, which `take` keeps.
+            total: The number of samples, at most.
+            taught: As for `Sampler.worker`.
+            own_programs: As for `Sampler.worker`.
+        """
+        worker = self.sampler.worker(program, taught, own_programs)
+        pool = Pool(worker, specs, min(self.sampler.in_flight, total))  # starts within the `try`
+        stop: RunStopped | None = None
+        try:
+            with pool.interruptible():
+                stop = self._take_all(pool, counts, total)
+        except KeyboardInterrupt:
+            stop = RunStopped("interrupted", "interrupted")
+            with suppress(KeyboardInterrupt):  # a second time: what was taken is enough
+                pool.stop(PATIENCE)
+                self._take_all(pool, counts, total)
+        finally:
+            pool.stop()
+        if stop is not None and stop.stopped == "budget":  # samples that were in flight have been paid for since
+            stop = self._out_of_budget()
+        return stop
+
+    def _take_all(self, pool: Pool[SampleSpec, SampleResult], counts: IterationCounts, total: int) -> RunStopped | None:
+        """Takes results until the pool is empty; stops it when the loop must end."""
+        stop, excused = None, 0
+        for result in pool:
+            self.take(result.attempt)
+            excused += result.failure is not None and self.excused(result)
+            if stop is None and (stop := self._reason(result, counts, excused, total)):
+                pool.stop()
+        return stop
+
+    def _reason(self, result: SampleResult, counts: IterationCounts, excused: int, total: int) -> RunStopped | None:
+        """Why the loop must end after this result, if it must."""
+        failure, failed, done = result.failure, counts.failures - excused, counts.samples - excused
+        if isinstance(failure, FATAL):
+            return RunStopped("failed", f"the LM cannot be used: {one_line(failure)}", failure)
+        if failure is not None and self.budget.too_many_failures(failed, done, total):
+            last = "the last:" if isinstance(failure, LMError) else "the last as the program raised"
+            message = f"{failed} of {done} samples got no answer, {last} {one_line(failure)}"
+            return RunStopped("failed", message, failure)
+        return self._out_of_budget() if counts.samples < total and self.reached() else None
+
+    def _out_of_budget(self) -> RunStopped:
+        return RunStopped("budget", f"budget reached: {self.reached()}")

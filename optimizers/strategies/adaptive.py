@@ -1,0 +1,33 @@
+"""`adaptive`: levels of difficulty, the hardest first (paper, Section 3.2, Algorithm 1)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from optimizers.strategies.cycles import Cycles
+from optimizers.strategies.levels import T, cumulative, stratify
+
+
+@dataclass(frozen=True)
+class Adaptive(Cycles):
+    """The hardest level of D, then the hardest two, and so on up to D.
+
+    Attributes:
+        granularity: The number of levels m.
+    """
+
+    granularity: int = 3
+    name: ClassVar[str] = "adaptive"
+
+    def order(self, entries: Sequence[T], rng: random.Random) -> list[list[T]]:
+        """d_0, d_1, …, hardest first, ties by task order."""
+        return cumulative(stratify(entries, self.granularity))
+
+    def level_label(self, level: int) -> str:
+        """`H`, `HM`, `HME` for three levels, else `1`, `12`, … (`1-2` from ten on)."""
+        if self.granularity == 3:
+            return "HME"[: level + 1]
+        return ("" if self.granularity < 10 else "-").join(str(j + 1) for j in range(level + 1))

@@ -1,0 +1,91 @@
+"""What a selection strategy is: the contract between a run and whoever decides what it shows next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from optimizers.experience import Entry, IterationResult
+from optimizers.sampling import TaskExample
+
+
+class SelectForTask(Protocol):
+    """Chooses demonstrations for one task."""
+
+    def __call__(self, task: TaskExample, experience: Sequence[Entry], token_budget: int | None) -> Sequence[Entry]:
+        """The demonstrations for `task`, hardest first.
+
+        Args:
+            task: The task that is about to be sampled.
+            experience: D, in task order.
+            token_budget: Tokens that the prompt may have; None for no limit. The run leaves out, from the end,
+                what exceeds it.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSet:
+    """What one iteration shows, and what the record calls it.
+
+    Attributes:
+        label: Name of the iteration, such as `HM_2`: in the record, in the name of its MLflow run up to `_`, in charts
+            with what follows `_` as a subscript.
+        demos: Demonstrations d_j, in the order of the prompt, the same for every task.
+        level: Index j of d_j in its cycle; -1 for a pass without demonstrations.
+        cycle: From 1; 0 for a pass before any cycle.
+        select: Chooses per task; None: every task is shown `demos`.
+    """
+
+    label: str
+    demos: Sequence[Entry] = ()
+    level: int = -1
+    cycle: int = 0
+    select: SelectForTask | None = None
+
+
+class Progress(Protocol):
+    """What a strategy sees of a run."""
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """D by task name, in task order; entries of an earlier run's other tasks come first."""
+
+    @property
+    def unsolved(self) -> Sequence[TaskExample]:
+        """The tasks without an entry, in task order."""
+
+    @property
+    def iterations(self) -> Sequence[IterationResult]:
+        """The finished iterations, in order."""
+
+    @property
+    def seed(self) -> int:
+        """The run's seed, from which a strategy derives all that is random."""
+
+
+@runtime_checkable
+class Selection(Protocol):
+    """Decides what a run shows next.
+
+    Contract: all state of a run is in `progress`, so one strategy serves several runs; the same progress gives the
+    same demonstration sets, so that a run can be repeated and resumed.
+
+    """
+
+    @property
+    def name(self) -> str:
+        """As in `optimizers.strategies.registry`; the record has it among the settings."""
+
+    def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
+        """The demonstration sets to try, one per iteration.
+
+        The run samples every unsolved task with each set before it asks for the next, when `progress` holds the
+        result. It asks no further once every task is solved. Where the iterator ends, the run is exhausted.
+        """
+
+    def candidates(self, progress: Progress) -> Sequence[DemoSet]:
+        """The sets that the compiled program may carry, the default first; none for no demonstrations.
+
+        A validation set chooses among them; without one, the default is taken.
+        """

@@ -1,0 +1,57 @@
+"""Algorithm 1's cycles, for every strategy that orders D into sets of demonstrations (paper, Section 3)."""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import count
+
+from optimizers.sampling import derive_seed
+from optimizers.strategies.base import DemoSet, Progress
+from optimizers.strategies.levels import T
+
+UNAIDED = "None"
+"""Label of a pass without demonstrations, as in the paper's Figure 7."""
+
+
+class Cycles(ABC):
+    """A pass without demonstrations, then cycles over the sets that `order` makes of D.
+
+    A cycle starts over from the first set once an iteration solves something. It ends the run when its last set solves
+    nothing. Sets that repeat are tried again, which doubles the samples for the hard tasks.
+    """
+
+    @abstractmethod
+    def order(self, entries: Sequence[T], rng: random.Random) -> list[list[T]]:
+        """The sets to try, in order.
+
+        Args:
+            entries: D, in task order; not empty.
+            rng: Decides what is random.
+        """
+
+    @abstractmethod
+    def level_label(self, level: int) -> str:
+        """What the set with this index is called; without `_`."""
+
+    def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
+        """See `Selection.demo_sets`."""
+        if not progress.entries:
+            yield DemoSet(UNAIDED)
+        for cycle in count(1):
+            for demo_set in self._cycle(progress, cycle):
+                yield demo_set
+                if progress.iterations[-1].solved:
+                    break
+            else:  # the last set solved nothing, or D is empty
+                return
+
+    def candidates(self, progress: Progress) -> Sequence[DemoSet]:
+        """See `Selection.candidates`: the sets of the cycle that would come next."""
+        return self._cycle(progress, 1 + max((result.cycle for result in progress.iterations), default=0))
+
+    def _cycle(self, progress: Progress, cycle: int) -> list[DemoSet]:
+        entries = list(progress.entries.values())
+        sets = self.order(entries, random.Random(derive_seed("selection", progress.seed, cycle))) if entries else []
+        return [DemoSet(f"{self.level_label(j)}_{cycle}", demos, j, cycle) for j, demos in enumerate(sets)]

@@ -1,0 +1,24 @@
+"""`everything`: all of D in every iteration."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import ClassVar
+
+from optimizers.strategies.cycles import Cycles
+from optimizers.strategies.levels import T, hardest_first
+
+
+class Everything(Cycles):
+    """All of D, hardest first: what `adaptive` does with one level."""
+
+    name: ClassVar[str] = "everything"
+
+    def order(self, entries: Sequence[T], rng: random.Random) -> list[list[T]]:
+        """D alone."""
+        return [hardest_first(entries)]
+
+    def level_label(self, level: int) -> str:
+        """`all`."""
+        return "all"

@@ -1,0 +1,24 @@
+"""`hard-first`: the hardest half of D."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import ClassVar
+
+from optimizers.strategies.cycles import Cycles
+from optimizers.strategies.levels import T, hardest_first
+
+
+class HardFirst(Cycles):
+    """The hardest half of D by rank, rounded up, whatever the rates are."""
+
+    name: ClassVar[str] = "hard-first"
+
+    def order(self, entries: Sequence[T], rng: random.Random) -> list[list[T]]:
+        """The half alone, hardest first."""
+        return [hardest_first(entries)[: (len(entries) + 1) // 2]]
+
+    def level_label(self, level: int) -> str:
+        """`hardest`."""
+        return "hardest"

@@ -1,0 +1,30 @@
+"""`none`: no demonstrations, one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from optimizers.strategies.base import DemoSet, Progress
+from optimizers.strategies.cycles import UNAIDED
+
+
+@dataclass(frozen=True)
+class NoDemonstrations:
+    """One pass over the tasks, which learns nothing from it.
+
+    Attributes:
+        label: What the pass is called.
+        name: As in the registry; another optimizer, whose program is sampled, has its own.
+    """
+
+    label: str = UNAIDED
+    name: str = "none"
+
+    def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
+        """See `Selection.demo_sets`."""
+        yield DemoSet(self.label)
+
+    def candidates(self, progress: Progress) -> Sequence[DemoSet]:
+        """See `Selection.candidates`: none."""
+        return ()

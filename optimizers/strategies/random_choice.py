@@ -1,0 +1,31 @@
+"""`random`: as many demonstrations as `adaptive` takes, at random."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from optimizers.strategies.cycles import Cycles
+from optimizers.strategies.levels import T, cumulative, stratify
+
+
+@dataclass(frozen=True)
+class RandomChoice(Cycles):
+    """Random sets, sampled without replacement, of the sizes that `adaptive` gives: what difficulty is compared with.
+
+    Attributes:
+        granularity: The number of levels m.
+    """
+
+    granularity: int = 3
+    name: ClassVar[str] = "random"
+
+    def order(self, entries: Sequence[T], rng: random.Random) -> list[list[T]]:
+        """Sets of the sizes of d_0, d_1, …, each in random order."""
+        return [rng.sample(list(entries), len(demos)) for demos in cumulative(stratify(entries, self.granularity))]
+
+    def level_label(self, level: int) -> str:
+        """`random-1`, `random-2`, …: the level whose size the set has."""
+        return f"random-{level + 1}"

@@ -1,0 +1,44 @@
+"""Selection strategies by name; a new one is a file beside this one and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from optimizers.errors import UnknownSelectionError
+from optimizers.strategies.adaptive import Adaptive
+from optimizers.strategies.base import Selection
+from optimizers.strategies.easy_first import EasyFirst
+from optimizers.strategies.everything import Everything
+from optimizers.strategies.hard_first import HardFirst
+from optimizers.strategies.none import NoDemonstrations
+from optimizers.strategies.random_choice import RandomChoice
+
+SELECTIONS: Mapping[str, Callable[[int], Selection]] = MappingProxyType(
+    {
+        "adaptive": Adaptive,
+        "everything": lambda granularity: Everything(),
+        "hard-first": lambda granularity: HardFirst(),
+        "easy-first": EasyFirst,
+        "random": RandomChoice,
+        "none": lambda granularity: NoDemonstrations(),
+    }
+)
+"""Each makes a strategy of so many levels m; those that know no levels ignore the number."""
+
+
+def make_selection(selection: str | Selection, granularity: int = 3) -> Selection:
+    """The strategy called `selection`, or `selection` itself if it is one.
+
+    Raises:
+        TypeError: It is neither a name nor a strategy.
+        UnknownSelectionError: No strategy has that name; the message lists those there are.
+    """
+    if isinstance(selection, Selection):
+        return selection
+    if not isinstance(selection, str):
+        raise TypeError(f"selection: expected a name or an optimizers.Selection, found {type(selection).__name__}")
+    if selection not in SELECTIONS:
+        known = ", ".join(SELECTIONS)
+        raise UnknownSelectionError(f"selection: there is no strategy {selection!r}; there are {known}")
+    return SELECTIONS[selection](granularity)

@@ -1,0 +1,55 @@
+"""A budget: a limit is reached by what equals it, and failures are too many only beyond their share."""
+
+from __future__ import annotations
+
+import pytest
+
+from optimizers import Budget, TokenCount
+from tests.support.scripted_program import learn
+
+
+@pytest.mark.parametrize(
+    ("budget", "below", "exactly"),
+    [
+        (Budget(tokens=10), (TokenCount(prompt=6, completion=3), 0), (TokenCount(prompt=6, completion=4), 0)),
+        (Budget(usd=0.5), (TokenCount(usd=0.4999), 0), (TokenCount(usd=0.5), 0)),
+        (Budget(minutes=2), (TokenCount(), 119.999), (TokenCount(), 120.0)),
+    ],
+)
+def test_a_limit_is_reached_exactly_at_its_value(
+    budget: Budget, below: tuple[TokenCount, float], exactly: tuple[TokenCount, float]
+) -> None:
+    assert budget.reached(*below) is None
+    assert budget.reached(*exactly) is not None
+
+
+def test_a_limit_of_zero_is_reached_at_once_and_none_never() -> None:
+    for limit in ("tokens", "usd", "minutes"):
+        assert Budget(**{limit: 0}).reached(TokenCount(), 0.0) is not None
+    assert Budget().reached(TokenCount(prompt=10**12, usd=1e9), 1e9) is None
+
+
+def test_minutes_are_reported_with_enough_digits_from_one_minute_on_with_one() -> None:
+    assert Budget(minutes=1).reached(TokenCount(), 60.0) == "1.0 minutes of 1"
+    assert Budget(minutes=0.5).reached(TokenCount(), 30.0) == "0.500 minutes of 0.5"
+
+
+def test_failures_are_too_many_beyond_their_share_and_not_at_it() -> None:
+    budget = Budget(failures=0.25)
+    assert not budget.too_many_failures(8, 32, 100) and budget.too_many_failures(9, 32, 100)
+    assert not budget.too_many_failures(8, 1, 100), "judged on 32 samples at least"
+    assert budget.too_many_failures(2, 1, 4) and not budget.too_many_failures(1, 1, 4), "or all of a smaller iteration"
+    assert not budget.too_many_failures(25, 100, 100) and budget.too_many_failures(26, 100, 100)
+
+
+def test_a_share_of_failures_may_be_anything_from_nothing_to_all() -> None:
+    assert Budget(failures=1).too_many_failures(4, 4, 4) is False
+    assert Budget(failures=0).too_many_failures(1, 4, 4) is True
+
+
+def test_a_limit_of_iterations_allows_exactly_that_many() -> None:
+    counts = [
+        len(learn("ax", lambda task, demos, visit: task == "a", budget=Budget(iterations=limit)).experience.iterations)
+        for limit in (0, 1, 2)
+    ]
+    assert counts == [0, 1, 2]
