@@ -15,6 +15,7 @@ import tempfile
 import tomllib
 import venv
 from pathlib import Path
+from typing import Any
 
 PROJECT = Path(__file__).resolve().parents[1]
 CORE = (
@@ -25,14 +26,13 @@ _CUDA = ("nvidia-", "triton", "cuda-")
 _LOWER_BOUND = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*>=\s*([0-9][^,;\s]*)")
 
 
-def lower_bounds(project: dict[str, object]) -> list[str]:
+def lower_bounds(project: dict[str, Any]) -> list[str]:
     """The direct dependencies, those of the extras included, as `name==version`.
 
     Raises:
         ValueError: A dependency has no lower bound.
     """
-    extras = project["optional-dependencies"]
-    texts = [*project["dependencies"], *(text for texts in extras.values() for text in texts)]  # type: ignore[misc, attr-defined]
+    texts = [*project["dependencies"], *(text for extra in project["optional-dependencies"].values() for text in extra)]
     pins = []
     for text in texts:
         if text.startswith(f"{project['name']}["):
@@ -46,7 +46,19 @@ def lower_bounds(project: dict[str, object]) -> list[str]:
 
 def resolved(python: str, pins: list[str]) -> list[str]:
     """The pins with all that they need, as pip requirements; CUDA's libraries are left to torch's own wheels."""
-    compile_ = [python, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--python", python, "-"]
+    compile_ = [
+        python,
+        "-m",
+        "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--no-header",
+        "--no-annotate",
+        "--python",
+        python,
+        "-",
+    ]
     listed = subprocess.run(compile_, input="\n".join(pins), capture_output=True, text=True, check=True).stdout
     return [line for line in listed.split("\n") if line and not line.startswith(_CUDA)]
 
