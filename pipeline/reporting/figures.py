@@ -1,6 +1,6 @@
 """The pictures of a report, as PNGs in the style of `pipeline.charts.plots`.
 
-Where series may lie on one another, later ones are thinner and their markers smaller and hollow: each stays visible.
+Series may overlap, so later ones are thinner, and their markers are smaller and hollow.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from optimizers import TaskCount
 from pipeline.charts import plots
 from pipeline.charts.curves import pass_at_k_curve, title
-from pipeline.charts.plots import COLOURS, DOTS_PER_INCH, MARKERS, SIZE_INCHES, Point
-from pipeline.reporting.runs import TELLING, RecordedRun
+from pipeline.charts.plots import COLOURS, DOTS_PER_INCH, MARKERS, SIZE_INCHES, CurvePoint
+from pipeline.reporting.runs import LABEL_FORMATS, RecordedRun
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +39,7 @@ def learning_curves(runs: Sequence[RecordedRun], path: Path) -> None:
 
 
 def pass_at_k(runs: Sequence[RecordedRun], path: Path) -> None:
-    """pass@k over k, a curve a run (paper, Figure 9); of a single run also its first iteration."""
+    """pass@k over k, one curve per run (paper, Figure 9); for a single run also its first iteration."""
     curves = {run.label: _curve(run, list(run.counts.values())) for run in runs}
     if len(runs) == 1 and len(runs[0].iterations) > 1:
         (run,) = runs
@@ -50,18 +50,18 @@ def pass_at_k(runs: Sequence[RecordedRun], path: Path) -> None:
 
 
 def granularity_sets(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
-    """The runs that differ in granularity alone, by granularity, in sets of two or more; of equals the last."""
+    """Sets of two or more runs that differ in granularity alone, sorted by it; of equal ones only the last."""
     sets: dict[tuple[str | None, ...], dict[int, RecordedRun]] = {}
     for run in runs:
         m = run.params.get("granularity", "")
         if m.isdigit() and run.params.get("optimizer") == "adaptive":
-            alike = tuple(run.params.get(key) for key in TELLING if key != "granularity")
+            alike = tuple(run.params.get(key) for key in LABEL_FORMATS if key != "granularity")
             sets.setdefault(alike, {})[int(m)] = run
     return [[found[m] for m in sorted(found)] for found in sets.values() if len(found) > 1]
 
 
 def granularity(runs: Sequence[RecordedRun], path: Path) -> None:
-    """Learning curves by granularity, and where each ends (paper, Figure 8)."""
+    """Learning curves by granularity, and the end of each (paper, Figure 8)."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=WIDE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
@@ -122,8 +122,8 @@ def _style(axes: Axes) -> None:
     axes.tick_params(labelsize=12)
 
 
-def _points(run: RecordedRun) -> list[Point]:
-    return [Point(it.prompt_per_task, it.score.pass_at_n, title(it.index, it.label)) for it in run.iterations]
+def _points(run: RecordedRun) -> list[CurvePoint]:
+    return [CurvePoint(it.prompt_per_task, it.score.pass_at_n, title(it.index, it.label)) for it in run.iterations]
 
 
 def _curve(run: RecordedRun, counts: list[TaskCount]) -> list[float]:
@@ -131,6 +131,6 @@ def _curve(run: RecordedRun, counts: list[TaskCount]) -> list[float]:
 
 
 def samples(runs: Sequence[RecordedRun]) -> str:
-    """What to call n in pass@n: the number, where the runs agree in it."""
+    """The name of n in pass@n: its number if all runs have the same, else `n`."""
     numbers = {run.samples for run in runs}
     return str(numbers.pop()) if len(numbers) == 1 else "n"

@@ -16,8 +16,9 @@ import dspy
 import pytest
 
 from pipeline.agent.agent import Agent, GuardianMode
-from pipeline.agent.compiled import load_program, read_program, save_program
+from pipeline.agent.compiled import read_program, save_program
 from pipeline.base.errors import UsageError
+from pipeline.record.models import load_program
 from signatures import digest
 from tests.support.scripted_answers import BROKEN, ILL_TYPED, REUSING, RIGHT, asks_guardian, scripted, task
 

@@ -265,7 +265,7 @@ def test_a_store_that_fails_ends_the_run_and_loses_no_answer(
     call: str, store_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message names the folder with the answers; the next command that opens the store puts them on record."""
-    monkeypatch.setattr(store, "WAITS", (0.0,))
+    monkeypatch.setattr(store, "RETRY_SECONDS", (0.0,))
     drawn: list[Any] = []
     broken = False
 
@@ -291,11 +291,11 @@ def test_a_store_that_fails_ends_the_run_and_loses_no_answer(
             drawn.append(attempt.to_dict())
 
     with (
-        pytest.raises(RecordError, match=r"can't write the record of the run: \w+: database is locked") as caught,
+        pytest.raises(RecordError, match=r"cannot write the record of the run: \w+: database is locked") as caught,
         recorded("breaks", {}, tasks()) as recorder,
     ):
         learn([Listener(), recorder], Engine(break_down))
-    told = str(store_folder / "running") if call == "log_artifact" else "All answers until then are on record"
+    told = str(store_folder / "running") if call == "log_artifact" else "All answers up to then are on record"
     assert told in str(caught.value)
     broken = False
     store.open_store()
@@ -313,12 +313,13 @@ def test_a_full_disk_ends_the_run_in_one_line(store_folder: Path) -> None:
 
     def fill_up(number: int) -> None:
         if number == 5:  # of two threads: three attempts have been written
-            kept.append(recorder._attempts)
-            recorder._attempts = full
+            assert recorder._attempts
+            kept.append(recorder._attempts._file)
+            recorder._attempts._file = full
 
     with (
         Path("/dev/full").open("a", buffering=1) as full,
-        pytest.raises(RecordError, match=r"can't write the record of the run: .*No space left on device"),
+        pytest.raises(RecordError, match=r"cannot write the record of the run: .*No space left on device"),
         recorded("full", {}, tasks()) as recorder,
     ):
         learn([recorder], Engine(fill_up))
@@ -331,7 +332,7 @@ def test_a_full_disk_ends_the_run_in_one_line(store_folder: Path) -> None:
 
 def test_a_store_that_is_busy_for_a_moment_is_asked_again(store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And nobody hears of it."""
-    monkeypatch.setattr(store, "WAITS", (0.0, 0.0))
+    monkeypatch.setattr(store, "RETRY_SECONDS", (0.0, 0.0))
     original, calls = MlflowClient.log_batch, []
 
     def busy(*args: Any, **kwargs: Any) -> Any:
