@@ -42,36 +42,24 @@ class CurvePoint:
     label: str
 
 
-def learning_curve(curves: Mapping[str, Sequence[CurvePoint]], samples: int, path: Path) -> None:
-    """Draws pass@n over prompt tokens per task.
+def learning_curve(points: Sequence[CurvePoint], samples: int, path: Path) -> None:
+    """Draws pass@n over prompt tokens per task, each point with its label.
 
     Args:
-        curves: By run, its points in the order of the iterations.
-        samples: n.
+        points: In the order of the iterations.
+        samples: The n of pass@n.
         path: Path of the PNG.
     """
-    figure, axes = _axes()
-    for index, (name, points) in enumerate(curves.items()):
-        axes.plot(
-            [point.tokens for point in points],
-            [100 * point.pass_at_n for point in points],
-            linestyle="--",
-            linewidth=1.4,
-            marker=MARKERS[index % len(MARKERS)],
-            markersize=8,
-            color=COLOURS[index % len(COLOURS)],
-            label=name,
-        )
-    axes.set_xlabel("prompt tokens per task")
-    axes.set_ylabel(f"pass@{samples} (% of tasks)")
-    axes.set_title("Learning curve, by iteration and demonstrations")
+    figure = new_figure()
+    axes = figure.add_subplot()
+    tokens, shares = [point.tokens for point in points], [100 * point.pass_at_n for point in points]
+    axes.plot(tokens, shares, linestyle="--", linewidth=1.4, marker=MARKERS[0], markersize=8, color=COLOURS[0])
+    style_learning_axes(axes, str(samples))
+    axes.set_title("Learning curve, by iteration and demonstrations", fontsize=13)
     axes.margins(x=0.1)
-    if len({point.tokens for points in curves.values() for point in points}) == 1:
-        axes.set_xlim(0, 2 * next(iter(curves.values()))[0].tokens or 1)
-    axes.locator_params("x", nbins=6)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    _finish(axes, series=len(curves))
-    _place_labels(figure, axes, [point for points in curves.values() for point in points])
+    if len(set(tokens)) == 1:
+        axes.set_xlim(0, 2 * tokens[0] or 1)
+    _place_labels(figure, axes, points)
     figure.savefig(path)
 
 
@@ -82,7 +70,8 @@ def pass_at_k(curves: Mapping[str, Sequence[float]], path: Path) -> None:
         curves: By name, pass@1, pass@2, …, from 0 to 1.
         path: Path of the PNG.
     """
-    figure, axes = _axes()
+    figure = new_figure()
+    axes = figure.add_subplot()
     for index, (name, values) in enumerate(curves.items()):
         axes.plot(
             range(1, len(values) + 1),
@@ -97,13 +86,14 @@ def pass_at_k(curves: Mapping[str, Sequence[float]], path: Path) -> None:
     ticks = _powers_of_two(max((len(values) for values in curves.values()), default=1))
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [str(k) for k in ticks])
-    axes.set_xlabel("k (answers sampled per task)")
-    axes.set_ylabel("pass@k (% of tasks)")
-    axes.set_title("Probability that at least one of k answers is correct")
-    few = len(curves) <= MAX_SERIES_INSIDE
-    _finish(axes, series=len(curves) if few else 0)
-    if not few:
+    style_axes(axes)
+    axes.set_xlabel("k (answers sampled per task)", fontsize=13)
+    axes.set_ylabel("pass@k (% of tasks)", fontsize=13)
+    axes.set_title("Probability that at least one of k answers is correct", fontsize=13)
+    if len(curves) > MAX_SERIES_INSIDE:
         legend_below(figure, list(curves))
+    elif len(curves) > 1:
+        axes.legend(fontsize=12, frameon=False, loc="best")
     figure.savefig(path)
 
 
@@ -115,26 +105,30 @@ def legend_below(figure: Figure, names: Sequence[str]) -> None:
     figure.legend(loc="outside lower center", ncols=columns, fontsize=12, frameon=False)
 
 
-def _axes() -> tuple[Figure, Axes]:
+def new_figure(size_inches: tuple[float, float] = SIZE_INCHES) -> Figure:
+    """An empty figure."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=SIZE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
-    axes = figure.add_subplot()
+    return Figure(figsize=size_inches, dpi=DOTS_PER_INCH, layout="constrained")
+
+
+def style_axes(axes: Axes) -> None:
+    """Sets the style of axes whose y-values are percentages."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="#dddddd", linewidth=0.8)
     axes.set_axisbelow(True)
-    return figure, axes
-
-
-def _finish(axes: Axes, series: int) -> None:
+    axes.tick_params(labelsize=12)
     axes.set_ylim(-3, 111)
     axes.set_yticks(range(0, 101, 20))
-    axes.tick_params(labelsize=12)
-    axes.xaxis.label.set_fontsize(13)
-    axes.yaxis.label.set_fontsize(13)
-    axes.title.set_fontsize(13)
-    if series > 1:
-        axes.legend(fontsize=12, frameon=False, loc="best")
+
+
+def style_learning_axes(axes: Axes, samples: str) -> None:
+    """Sets the style and the labels of the axes of learning curves; `samples` is the n of pass@n."""
+    style_axes(axes)
+    axes.set_xlabel("prompt tokens per task", fontsize=13)
+    axes.set_ylabel(f"pass@{samples} (% of tasks)", fontsize=13)
+    axes.locator_params("x", nbins=6)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
 def _powers_of_two(limit: int) -> list[int]:

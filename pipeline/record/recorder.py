@@ -89,7 +89,7 @@ def recorded(
             client.update_run(run_id, status="RUNNING")
         elif request:
             client.log_text(run_id, request.to_json(), "request.json")
-        recorder = Recorder(client, experiment, run_id, folder, tasks, journal, name.partition(" ")[0].rstrip(","))
+        recorder = Recorder(client, experiment, run_id, folder, tasks, journal)
         try:
             yield recorder
             recorder.close()
@@ -137,7 +137,6 @@ class Recorder(BaseObserver):
         folder: The folder of the files that are not uploaded yet; it outlives a killed process.
         tasks: The run's tasks.
         journal: The recorded attempts of an interrupted run.
-        label: The label of the learning curve.
 
     Attributes:
         run_id: The id of the parent run.
@@ -155,10 +154,8 @@ class Recorder(BaseObserver):
         folder: Path,
         tasks: Sequence[Task],
         journal: Sequence[Attempt] = (),
-        label: str = "adaptive",
     ) -> None:
         self.run_id = run_id
-        self._label = label
         self.journal = journal
         self.answers = 0
         self._places: dict[int, array[int]] = {}  # in the journal, of every iteration's attempts
@@ -314,7 +311,7 @@ class Recorder(BaseObserver):
             curves["all iterations"] = final_counts(self._iterations)
         with tempfile.TemporaryDirectory() as scratch:
             curve, at_k = Path(scratch, "learning_curve.png"), Path(scratch, "pass_at_k.png")
-            plots.learning_curve({self._label: learning_points(self._iterations)}, self._samples, curve)
+            plots.learning_curve(learning_points(self._iterations), self._samples, curve)
             drawn = {name: pass_at_k_curve(counts, total, self._samples) for name, counts in curves.items()}
             plots.pass_at_k(drawn, at_k)
             self._client.log_artifacts(self.run_id, scratch)

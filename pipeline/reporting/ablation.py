@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optimizers import TokenCount
-from pipeline.charts.plots import COLOURS, DOTS_PER_INCH
+from pipeline.charts.plots import COLOURS, new_figure, style_axes
 from pipeline.reporting import figures, measures, tables
 from pipeline.reporting.measures import Score
 from pipeline.reporting.page import PAGE, PageTable, page_table, template
@@ -111,41 +111,22 @@ def overview(model: ModelRuns) -> tables.Table:
         run = model.runs[method]
         tokens = TokenCount.sum(iteration.tokens for iteration in run.iterations)
         spent = tokens.input + tokens.completion + tokens.cached_completion
-        rows.append(
-            {
-                "method": method,
-                "guardian": run.params.get("guardian"),
-                "temperatures": run.params.get("temperatures"),
-                "solved": run.score.solved,
-                "tasks": run.score.tasks,
-                "pass_at_1": run.score.pass_at_1,
-                "pass_at_n": run.score.pass_at_n,
-                "tokens in": tokens.input,
-                "tokens": spent,
-                "tokens per solved task": round(spent / run.score.solved) if run.score.solved else None,
-                "answers": sum(attempt.scored for attempt in run.attempts),
-                "run": run.run_id,
-            }
-        )
+        rows.append({
+            "method": method, "guardian": run.params.get("guardian"), "temperatures": run.params.get("temperatures"),
+            "solved": run.score.solved, "tasks": run.score.tasks, "pass_at_1": run.score.pass_at_1,
+            "pass_at_n": run.score.pass_at_n, "tokens in": tokens.input, "tokens": spent,
+            "tokens per solved task": round(spent / run.score.solved) if run.score.solved else None,
+            "answers": run.answers, "run": run.run_id,
+        })  # fmt: skip
     return tables.Table.of(rows)
 
 
 def diversity(model: ModelRuns) -> tables.Table:
     """Table 1: diversity of the answers beside pass@n, of the methods that do not learn; shares from 0 to 1."""
-    rows: list[dict[str, tables.Cell]] = []
-    for method in SAMPLED:
-        run = model.runs[method]
-        found = measures.diversity(run.attempts, run.inputs)
-        rows.append(
-            {
-                "method": method,
-                "success diversity": found.success,
-                "failure diversity": found.failure,
-                "overall diversity": found.overall,
-                "pass_at_n": run.score.pass_at_n,
-            }
-        )
-    return tables.Table.of(rows)
+    return tables.Table.of([
+        {"method": run.label, **tables.diversity_cells(run.attempts, run), "pass_at_n": run.score.pass_at_n}
+        for run in model.named(SAMPLED)
+    ])  # fmt: skip
 
 
 def classes(model: ModelRuns) -> tables.Table:
@@ -162,9 +143,7 @@ def completed(model: ModelRuns) -> tables.Table:
 
 def draw_completed(models: Sequence[ModelRuns], path: Path) -> None:
     """Figure 2 as a PNG: one group of bars per LM, one bar per method."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(max(6.0, 2.2 * len(models) + 3.0), 4.5), dpi=DOTS_PER_INCH, layout="constrained")
+    figure = new_figure((max(6.0, 2.2 * len(models) + 3.0), 4.5))
     axes = figure.add_subplot()
     values = {method: [model.runs[method].score.pass_at_n for model in models] for method in COMPARED}
     _bars(axes, [model.name for model in models], values, COLOUR)
@@ -176,9 +155,7 @@ def draw_completed(models: Sequence[ModelRuns], path: Path) -> None:
 
 def draw_groups(runs: Mapping[str, RecordedRun], path: Path) -> None:
     """Figures 12 and 13 as a PNG: pass@1 and pass@n, one group of bars per group of tasks, one bar per run."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11.0, 7.5), dpi=DOTS_PER_INCH, layout="constrained")
+    figure = new_figure((11.0, 7.5))
     panels = figure.subplots(2, 1)
     scored = {label: measures.scores_by(measures.group_of, run.tasks, run.counts) for label, run in runs.items()}
     groups = list(dict.fromkeys(group for scores in scored.values() for group in scores))
@@ -215,12 +192,9 @@ def _bars(
         axes.bar_label(bars, [f"{height:.0f}" for height in percent], padding=2, fontsize=9)
     axes.set_xticks(range(len(groups)), groups)
     axes.set_xlim(-0.6, len(groups) - 0.4)
+    style_axes(axes)
+    axes.grid(visible=False, axis="x")
     axes.set_ylim(0, 112)
-    axes.set_yticks(range(0, 101, 20))
-    axes.tick_params(labelsize=12)
-    axes.grid(axis="y", color="#dddddd", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _section(model: ModelRuns, number: int, of: int, folder: Path) -> Section:

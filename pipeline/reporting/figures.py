@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from optimizers import TaskCount
 from pipeline.charts import plots
 from pipeline.charts.curves import pass_at_k_curve, title
-from pipeline.charts.plots import COLOURS, DOTS_PER_INCH, MARKERS, SIZE_INCHES, CurvePoint
+from pipeline.charts.plots import COLOURS, MARKERS, CurvePoint
 from pipeline.reporting.runs import LABEL_FORMATS, RecordedRun
 
 if TYPE_CHECKING:
@@ -24,16 +24,13 @@ WIDE_INCHES = (12.0, 5.0)
 
 def learning_curve(run: RecordedRun, path: Path) -> None:
     """One run's learning curve, its points labelled (paper, Figure 7)."""
-    plots.learning_curve({run.label: _points(run)}, run.samples, path)
+    plots.learning_curve(_points(run), run.samples, path)
 
 
 def learning_curves(runs: Sequence[RecordedRun], path: Path) -> None:
     """The learning curves of several runs on one pair of axes."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=SIZE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
-    axes = figure.add_subplot()
-    _draw_curves(axes, {run.label: run for run in runs})
+    figure = plots.new_figure()
+    _draw_curves(figure.add_subplot(), {run.label: run for run in runs})
     plots.legend_below(figure, [run.label for run in runs])
     figure.savefig(path)
 
@@ -62,9 +59,7 @@ def granularity_sets(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
 
 def granularity(runs: Sequence[RecordedRun], path: Path) -> None:
     """Learning curves by granularity, and the end of each (paper, Figure 8)."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=WIDE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
+    figure = plots.new_figure(WIDE_INCHES)
     curves, solved, spent = figure.subplots(1, 3, width_ratios=(2.8, 1, 1))
     by_m = {f"m = {run.params['granularity']}": run for run in runs}
     _draw_curves(curves, by_m)
@@ -91,16 +86,9 @@ def _draw_curves(axes: Axes, runs: Mapping[str, RecordedRun]) -> None:
             color=COLOURS[index % len(COLOURS)],
             label=name,
         )
-    _style(axes)
-    axes.grid(color="#dddddd", linewidth=0.8)
-    axes.set_xlabel("prompt tokens per task", fontsize=13)
-    axes.set_ylabel(f"pass@{samples(list(runs.values()))} (% of tasks)", fontsize=13)
-    axes.set_ylim(-3, 111)
-    axes.set_yticks(range(0, 101, 20))
+    plots.style_learning_axes(axes, samples(list(runs.values())))
     axes.set_xlim(left=0)
     axes.margins(x=0.08)
-    axes.locator_params("x", nbins=6)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
 def _bars(axes: Axes, values: Mapping[str, float], label: str) -> None:
@@ -111,15 +99,9 @@ def _bars(axes: Axes, values: Mapping[str, float], label: str) -> None:
     axes.set_xlim(0, 1.45 * max(values.values(), default=0) or 1)
     axes.set_xticks([])
     axes.set_title(label, fontsize=12)
-    _style(axes)
-    axes.spines["bottom"].set_visible(False)
-    axes.tick_params(length=0)
-
-
-def _style(axes: Axes) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
     axes.set_axisbelow(True)
-    axes.tick_params(labelsize=12)
+    axes.tick_params(labelsize=12, length=0)
 
 
 def _points(run: RecordedRun) -> list[CurvePoint]:

@@ -163,8 +163,7 @@ def _overview(runs: tables.Table) -> PageTable:
     """The table of runs for the page, without their status if all have finished."""
     status = runs.head.index("status")
     finished = all(row[status] == "FINISHED" for row in runs.rows)
-    names = [column.name for column in tables.RUN_COLUMNS if column.on_page]
-    table = runs.select(names)
+    table = runs.select([name for name in runs.head if name not in tables.CSV_ONLY])
     return page_table(table.drop("status"), 1) if finished else page_table(table, 2)
 
 

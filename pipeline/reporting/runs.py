@@ -85,7 +85,7 @@ class RecordedRun:
         iterations: In order, at least one.
         counts: Of each solved task, at the best temperature of the iteration that solved it.
         programs: The program recorded for each solved task.
-        samples: n, the largest number of scored samples of a task at one temperature of an iteration.
+        samples: The n of pass@n: the largest number of scored samples of a task at one temperature of an iteration.
         overhead: Tokens outside the iterations: of an optimizer before the first, and of the validation after the last.
     """
 
@@ -111,6 +111,11 @@ class RecordedRun:
     def attempts(self) -> list[Attempt]:
         """The attempts of all iterations."""
         return [attempt for iteration in self.iterations for attempt in iteration.attempts]
+
+    @property
+    def answers(self) -> int:
+        """The number of scored attempts."""
+        return sum(attempt.scored for attempt in self.attempts)
 
     @property
     def inputs(self) -> dict[str, list[str]]:
@@ -218,11 +223,9 @@ def _labels(runs: Sequence[RecordedRun]) -> list[str]:
     labels: list[tuple[str, ...]] = [()] * len(runs)
     for key, words in LABEL_FORMATS.items():
         values = [run.params.get(key) for run in runs]
-        rivals: dict[tuple[str, ...], set[str]] = {}
+        rivals: dict[tuple[str, ...], set[str | None]] = {}
         for label, value in zip(labels, values, strict=True):
-            rivals.setdefault(() if key in ALWAYS_LABELLED else label, set()).update(
-                [value] if value is not None else []
-            )
+            rivals.setdefault(() if key in ALWAYS_LABELLED else label, set()).update({value} - {None})
         for place, value in enumerate(values):
             contested = len(rivals[() if key in ALWAYS_LABELLED else labels[place]]) > 1
             if contested and value is not None:

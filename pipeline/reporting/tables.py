@@ -9,10 +9,11 @@ into floats.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
+from optimizers import Attempt
 from pipeline.charts.curves import pass_at_k_curve, title
 from pipeline.reporting import measures
 from pipeline.reporting.measures import Score
@@ -21,6 +22,9 @@ from pipeline.reporting.runs import RecordedRun
 Cell = str | int | float | None
 Row = tuple[Cell, ...]
 
+OPTIONS = ("optimizer", "lm", "guardian", "granularity", "samples", "temperatures", "seed")
+CSV_ONLY = {"name", "run_id", "started", *OPTIONS, "tokens_prompt", "tokens_completion"} - {"samples"}
+"""Columns of the table of runs that the page leaves out."""
 SCORE = ("tasks", "solved", "pass_at_1", "pass_at_8", "pass_at_n")
 MODES = {"Arith": ("A1", "AR"), "Shape": ("S1", "SR"), "All": ("A1", "S1", "AR", "SR")}
 USES = {"Once": ("A1", "S1"), "Reuse": ("AR", "SR"), "Both": ("A1", "S1", "AR", "SR")}
@@ -55,68 +59,30 @@ class Table:
             writer.writerows(self.rows)
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of the table of runs: in the CSV file, and if `on_page` also in the overview of the page."""
-
-    name: str
-    value: Callable[[RecordedRun], Cell]
-    on_page: bool = False
-
-
-def _param(name: str, on_page: bool = False) -> Column:
-    return Column(name, lambda run: run.params.get(name), on_page)
-
-
-RUN_COLUMNS = (
-    Column("run", lambda run: run.label, on_page=True),
-    Column("name", lambda run: run.name),
-    Column("run_id", lambda run: run.run_id),
-    Column("status", lambda run: run.status, on_page=True),
-    Column("started", lambda run: run.started.isoformat(" ", "minutes")),
-    _param("optimizer"),
-    _param("lm"),
-    _param("guardian"),
-    _param("granularity"),
-    _param("samples", on_page=True),
-    _param("temperatures"),
-    _param("seed"),
-    Column("tasks", lambda run: run.score.tasks, on_page=True),
-    Column("solved", lambda run: run.score.solved, on_page=True),
-    Column("pass_at_1", lambda run: run.score.pass_at_1, on_page=True),
-    Column("pass_at_8", lambda run: run.score.pass_at_8, on_page=True),
-    Column("pass_at_n", lambda run: run.score.pass_at_n, on_page=True),
-    Column("iterations", lambda run: len(run.iterations), on_page=True),
-    Column("answers", lambda run: sum(attempt.scored for attempt in run.attempts), on_page=True),
-    Column("prompt_tokens_per_task", lambda run: run.iterations[-1].prompt_per_task, on_page=True),
-    Column("tokens_prompt", lambda run: run.tokens.prompt),
-    Column("tokens_completion", lambda run: run.tokens.completion),
-)
-"""The columns of the table of runs; a new one is a new line here."""
-
-
 def runs(recorded: Sequence[RecordedRun]) -> Table:
-    """How each run was made, and its results."""
-    return Table.of([{column.name: column.value(run) for column in RUN_COLUMNS} for run in recorded])
+    """How each run was made, and its results; the page shows all columns but `CSV_ONLY`."""
+    return Table.of([
+        {
+            "run": run.label, "name": run.name, "run_id": run.run_id, "status": run.status,
+            "started": run.started.isoformat(" ", "minutes"), **{name: run.params.get(name) for name in OPTIONS},
+            **asdict(run.score), "iterations": len(run.iterations), "answers": run.answers,
+            "prompt_tokens_per_task": run.iterations[-1].prompt_per_task,
+            "tokens_prompt": run.tokens.prompt, "tokens_completion": run.tokens.completion,
+        }
+        for run in recorded
+    ])  # fmt: skip
 
 
 def learning(recorded: Sequence[RecordedRun]) -> Table:
     """The learning curves (paper, Figures 7, 8 and 11), one row per iteration."""
-    return Table.of(
-        [
-            {
-                "run": run.label,
-                "granularity": run.params.get("granularity"),
-                "iteration": it.index + 1,
-                "label": title(it.index, it.label),
-                "prompt_tokens_per_task": it.prompt_per_task,
-                "new": len(it.solved),
-                **dict(zip(SCORE, _cells(it.score), strict=True)),
-            }
-            for run in recorded
-            for it in run.iterations
-        ]
-    )
+    return Table.of([
+        {
+            "run": run.label, "granularity": run.params.get("granularity"), "iteration": it.index + 1,
+            "label": title(it.index, it.label), "prompt_tokens_per_task": it.prompt_per_task, "new": len(it.solved),
+            **asdict(it.score),
+        }
+        for run in recorded for it in run.iterations
+    ])  # fmt: skip
 
 
 def pass_at_k(recorded: Sequence[RecordedRun]) -> Table:
@@ -138,19 +104,18 @@ def diversity(recorded: Sequence[RecordedRun]) -> Table:
         if len(run.iterations) > 1:
             parts.append(("all iterations", run.attempts, run.score))
         for name, attempts, score in parts:
-            found = measures.diversity(attempts, run.inputs)
-            rows.append(
-                {
-                    "run": run.label,
-                    "answers of": name,
-                    "answers": sum(attempt.scored for attempt in attempts),
-                    "success diversity": found.success,
-                    "failure diversity": found.failure,
-                    "overall diversity": found.overall,
-                    "pass_at_n": score.pass_at_n,
-                }
-            )
+            answers = sum(attempt.scored for attempt in attempts)
+            shares = diversity_cells(attempts, run)
+            rows.append({
+                "run": run.label, "answers of": name, "answers": answers, **shares, "pass_at_n": score.pass_at_n
+            })  # fmt: skip
     return Table.of(rows)
+
+
+def diversity_cells(attempts: Sequence[Attempt], run: RecordedRun) -> dict[str, Cell]:
+    """The diversity of some attempts of a run, by column."""
+    shares = asdict(measures.diversity(attempts, run.inputs))
+    return {f"{kind} diversity": share for kind, share in shares.items()}
 
 
 def by_class(recorded: Sequence[RecordedRun]) -> Table:
@@ -194,25 +159,19 @@ def tasks(recorded: Sequence[RecordedRun]) -> Table:
         solved_in = run.solved_in
         for name in run.tasks:
             count = run.counts.get(name)
-            rows.append(
-                {
-                    "run": run.label,
-                    "group": measures.group_of(name),
-                    "task": name,
-                    "class": measures.class_of(name),
-                    "correct": count.successes if count else 0,
-                    "samples": count.samples if count else None,
-                    "temperature": count.temperature if count else None,
-                    "solved_in_iteration": solved_in[name] + 1 if name in solved_in else None,
-                    "program": run.programs.get(name),
-                }
-            )
+            rows.append({
+                "run": run.label, "group": measures.group_of(name), "task": name, "class": measures.class_of(name),
+                "correct": count.successes if count else 0, "samples": count.samples if count else None,
+                "temperature": count.temperature if count else None,
+                "solved_in_iteration": solved_in[name] + 1 if name in solved_in else None,
+                "program": run.programs.get(name),
+            })  # fmt: skip
     return Table.of(rows)
 
 
 def _rows_by(recorded: Sequence[RecordedRun], label: measures.Label) -> list[Row]:
     return [
-        (run.label, key, *_cells(score))
+        (run.label, key, *astuple(score))
         for run in recorded
         for key, score in measures.scores_by(label, run.tasks, run.counts).items()
     ]
@@ -227,7 +186,3 @@ def _shown(score: Score | None, metric: str) -> Cell:
     if score is None:
         return None
     return score.pass_at_1 if metric == "pass@1" else f"{score.solved}/{score.tasks}"
-
-
-def _cells(score: Score) -> Row:
-    return score.tasks, score.solved, score.pass_at_1, score.pass_at_8, score.pass_at_n

@@ -1,9 +1,9 @@
 """A report holds these.
 
-- Every figure follows from the recorded attempts: it equals what the optimizer said of itself, and a run that died
-  before it said anything is reported all the same.
+- Every figure follows from the recorded attempts: it equals the optimizer's own, and a run that was killed before it
+  had any is reported, too.
 - The page needs no more than the files beside it.
-- Texts of a run can't become markup.
+- Texts of a run cannot become markup.
 """
 
 from __future__ import annotations
@@ -93,14 +93,14 @@ def test_a_run_that_died_is_reported_by_what_it_had_recorded(store_folder: Path,
 
 
 def test_tasks_solved_by_an_earlier_run_keep_its_figures(store_folder: Path) -> None:
-    """A run that goes on from another's experience does not ask for them again."""
+    """A run that starts from another's experience does not sample them again."""
     earlier = learn([])
     examples = [dspy.Example(name=task.name, task=task).with_inputs("name", "task") for task in tasks()]
-    with recorded("goes on", {}, tasks()) as recorder, dspy.context(lm=dspy.LM("s", engine=Engine(), cache=False)):
+    with recorded("continues", {}, tasks()) as recorder, dspy.context(lm=dspy.LM("s", engine=Engine(), cache=False)):
         domain = Domain(task_key=lambda example: str(example.name))
         optimizer = AdaptiveFewShot(is_right, 2, temperatures=(0.4,), threads=1, domain=domain, observers=[recorder])
         said = optimizer.compile(Solver(), trainset=examples, experience=earlier).experience
-    (run,) = read_runs(["goes on"])
+    (run,) = read_runs(["continues"])
     assert run.score.pass_at_1 == said.iterations[-1].pass_at_1 == pytest.approx(2 / 3)
     assert set(run.counts) == {"easy/0", "hard/0"}
     assert run.solved_in == {}
@@ -225,7 +225,7 @@ def three_runs(store_folder: Path) -> Iterator[None]:
 
 
 def test_runs_are_named_by_ids_and_beginnings(three_runs: None) -> None:
-    """By granularity, then by time; the latest by default; labels tell what differs."""
+    """By granularity, then by time; the latest by default; labels give what differs."""
     (latest,) = read_runs([])
     assert (latest.name, latest.label) == ("none a", "none a")
     both = read_runs(["adaptive"])
@@ -257,16 +257,16 @@ def test_a_run_without_answers_is_left_out_where_others_have_some(
 def test_the_latest_run_is_the_latest_with_answers(
     three_runs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One of an optimizer that broke off has metrics, and nothing to report."""
-    with recorded("mipro broke off", {}, tasks()) as recorder:
-        recorder.run_finished(Experience(NAMES, stopped="failed", message="mipro broke off"))
+    """One of an optimizer that was interrupted has metrics, and nothing to report."""
+    with recorded("mipro failed", {}, tasks()) as recorder:
+        recorder.run_finished(Experience(NAMES, stopped="failed", message="mipro failed"))
     assert run_command(report.NAME, report.main, ["-o", str(tmp_path / "out")]) == 0
     told = capsys.readouterr()
     assert told.out.endswith(": none a\n")
-    assert "left out: run 'mipro broke off'" in told.err
+    assert "left out: run 'mipro failed'" in told.err
 
 
-def test_runs_of_other_tasks_or_samples_are_not_compared_without_a_word(run_read: RecordedRun, tmp_path: Path) -> None:
+def test_runs_with_other_tasks_or_samples_are_compared_with_a_remark(run_read: RecordedRun, tmp_path: Path) -> None:
     """The page says which runs differ, and in what; and which have no pass@8."""
     few = replace(run_read, label="few", tasks={"easy/0": run_read.tasks["easy/0"]})
     many = replace(run_read, label="many", samples=8)
@@ -296,7 +296,7 @@ def test_a_run_of_one_iteration_has_no_curve(run_read: RecordedRun, tmp_path: Pa
     assert "The run has a single iteration" in (tmp_path / "index.html").read_text()
 
 
-def test_how_a_run_ended_is_told_where_it_did_not_finish(run_read: RecordedRun, tmp_path: Path) -> None:
+def test_the_status_is_a_column_if_a_run_did_not_finish(run_read: RecordedRun, tmp_path: Path) -> None:
     """A column of nothing but FINISHED would only take room."""
 
     def columns(*runs: RecordedRun) -> list[str]:
@@ -309,7 +309,9 @@ def test_how_a_run_ended_is_told_where_it_did_not_finish(run_read: RecordedRun, 
     assert columns(run_read, replace(other, status="FAILED"))[:2] == ["run", "status"]
 
 
-def test_bad_usage_is_told_in_one_line(store_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage_is_reported_in_one_line(
+    store_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Exit code 2: no folder named, nothing recorded, a run that recorded nothing, a folder that is a file."""
     cases: list[tuple[list[str], str]] = [([], "-o"), (["-o", str(tmp_path / "out")], "no run is recorded yet")]
     for argv, told in cases:

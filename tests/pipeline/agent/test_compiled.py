@@ -164,7 +164,7 @@ def test_a_file_that_is_no_program_is_refused(tmp_path: Path, content: bytes | N
     ],
 )
 def test_no_code_of_the_file_s_is_run(path: Path, code: str, impl: str) -> None:
-    """What only the task's code could tell of a demonstration stays unchecked."""
+    """What only running the task's code could check in a demonstration stays unchecked."""
 
     def add_code(content: dict[str, Any]) -> None:
         demo = demonstration(content)

@@ -50,13 +50,13 @@ print(json.dumps([impl, engine.asked, dict(dspy.settings.config) == before, dspy
 
 @pytest.fixture
 def result(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """What the command tells of a run that learned from `double`."""
+    """The command's JSON object for a run that learned from `double`."""
     argv = ["--optimizer", "adaptive", "--samples", "2", "--temperatures", "1.0", "--tasks", str(folder), "--json"]
     assert run_command(command.NAME, command.main, argv) == 0
     out, err = capsys.readouterr()
     assert "Warning" not in err and "WARNING" not in err
-    told: dict[str, Any] = json.loads(out)
-    return told
+    printed: dict[str, Any] = json.loads(out)
+    return printed
 
 
 def asked(address: str, task: Path) -> Any:

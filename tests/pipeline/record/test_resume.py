@@ -1,12 +1,12 @@
-"""Going on with an earlier run holds these.
+"""Resuming an earlier run holds these.
 
-- A run that was killed by SIGKILL at any moment, and then gone on with, ends as one that never was: attempts,
+- A run that was killed by SIGKILL at any moment and then resumed ends as one that was never killed: attempts,
   demonstrations, solutions and figures, all but the times, in the same MLflow run.
-- What is on record with an answer is not asked for again, however often the run is killed.
+- A sample on record with an answer is not requested again, however often the run is killed.
 - A run's own options and tasks hold; whatever contradicts them is refused in one line.
 - What one of DSPy's optimizers spent counts over all processes; once it is done, its program is kept.
-- Going on takes memory for a few bytes of what is on record only.
-- A run that begins with an experience asks only about the tasks that are not solved in it.
+- Resuming takes only a few bytes of memory per recorded attempt.
+- A run that starts from an experience samples only the tasks that are not solved in it.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ def only_run() -> str:
     return str(parents[0].info.run_id)
 
 
-def test_a_run_that_is_killed_at_random_and_gone_on_with_is_one_that_never_was(
+def test_a_run_that_is_killed_at_random_and_resumed_ends_as_one_that_was_never_killed(
     store_folder: Path, empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed within the first iteration, again while it is gone on with, and within a later one."""
+    """Killed within the first iteration, again while it is resumed, and within a later one."""
     tasks = str(write_tasks(tmp_path / "mine"))
     whole = json.loads(process(tmp_path / "whole", 0, 0, *OPTIONS, "--tasks", tasks).stdout)
     expected = digests(whole["run_id"])
@@ -105,7 +105,7 @@ def test_a_run_that_is_killed_at_random_and_gone_on_with_is_one_that_never_was(
         died = process(log, calls, rng.uniform(0, 0.03), *argv)
         assert died.returncode == -signal.SIGKILL, died.stderr
         now = Counter(log.read_text().split()) - asked
-        assert not answered & {int(seed) for seed in now}, "a sample on record was asked for again"
+        assert not answered & {int(seed) for seed in now}, "a sample on record was requested again"
         run_id = only_run()
         on_record = {attempt.seed for attempt in read_attempts(store.open_store()[0], run_id)}
         assert on_record >= answered
@@ -133,7 +133,7 @@ def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, 
 def test_an_lm_that_gave_out_is_asked_again_only_for_what_it_did_not_answer(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The message names the command to go on with; the run ends in the same record, and its program works."""
+    """The message names the command that resumes it; the run ends in the same record, and its program works."""
     tasks = str(folder)
     _, whole, _ = run(capsys, *OPTIONS, "--tasks", tasks)
     calls, engine.calls, engine.fail_from = engine.calls, 0, 41
@@ -152,10 +152,10 @@ def test_an_lm_that_gave_out_is_asked_again_only_for_what_it_did_not_answer(
     assert program(task=load_tasks([f"{tasks}/triple.yaml"])[0]).impl == RIGHT
 
 
-def test_a_budget_may_be_raised_and_the_run_goes_on(
+def test_a_budget_may_be_raised_and_the_run_resumed(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run that its budget ended goes on under another, and asks nothing twice."""
+    """A run that its budget ended is resumed with another one, and no request is repeated."""
     tasks = str(folder)
     _, whole, _ = run(capsys, *OPTIONS, "--tasks", tasks)
     calls, engine.calls = engine.calls, 0
@@ -189,11 +189,11 @@ def test_what_an_optimizer_spent_before_it_was_killed_adds_up(store_folder: Path
     assert resume.tuned(client, run_id) is not None
     resumed = process(log, 0, 0, "--resume", run_id)
     assert json.loads(resumed.stdout)["tokens"] == result["tokens"]
-    assert len(log.read_text().split()) == calls + again, "nobody is asked again"
+    assert len(log.read_text().split()) == calls + again, "no request is repeated"
 
 
 def test_an_optimizer_that_was_done_is_not_run_again(store_folder: Path, tmp_path: Path) -> None:
-    """Killed in the pass over the tasks: the samples that are left are drawn with the program that it had made."""
+    """Killed in the pass over the tasks: the remaining samples are taken with the program that it had made."""
     log, tasks = tmp_path / "log", str(write_tasks(tmp_path / "mine"))
     options = ("--samples", "6", "--temperatures", "1.0", "--threads", "1")
     argv = ["--optimizer", "bootstrap", *options, "--tasks", tasks]
@@ -243,7 +243,7 @@ def test_memory_does_not_grow_with_what_is_on_record(store_folder: Path) -> None
 def test_what_contradicts_the_run_is_refused_in_one_line(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another seed, other tasks, a run that is not there or not the only one, or one at work; the same is fine."""
+    """Another seed, other tasks, a missing, ambiguous or running run; equal options are accepted."""
     tasks = str(folder)
     ids = [run(capsys, *OPTIONS, "--tasks", tasks)[1]["run_id"] for _ in range(2)]
     calls = engine.calls
@@ -287,7 +287,7 @@ def test_a_run_from_an_experience_begins_with_a_cycle_and_asks_only_what_is_new(
     ]
 
 
-def test_an_experience_that_can_not_be_used_is_told_in_one_line(
+def test_an_experience_that_cannot_be_used_is_reported_in_one_line(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No such run, a file of something else, a task that is another one now, nothing learned, no learner."""

@@ -1,8 +1,8 @@
 """A store that fails in mid-run, a SQLite file that somebody locks or a tracking server that is away, holds these.
 
 - A short while is waited for: nobody notices, and all is on record.
-- A longer one ends the run with one line, which says where the answers are and how to go on.
-- While it lasts, a command that opens the store says so in one line; after it, going on asks for nothing twice.
+- A longer one ends the run with one line, which says where the answers are and how to resume.
+- While it lasts, a command that opens the store says so in one line; after it, resuming repeats no request.
 """
 
 from __future__ import annotations
@@ -244,15 +244,15 @@ def test_a_longer_one_ends_the_run_and_resumed_nothing_is_asked_twice(
     """In the first iteration, or in the second, when there are answers on record."""
     engine.at, engine.breaks = at, outage.begin
     code, out, err = run(capsys, *OPTIONS, "--tasks", str(write_tasks(tmp_path / "mine")))
-    told = err.splitlines()[-1]
+    message = err.splitlines()[-1]
     assert (code, out) == (2, "")
-    assert told.startswith("pipeline.compile: cannot write the record of the run: ") and "Traceback" not in err
+    assert message.startswith("pipeline.compile: cannot write the record of the run: ") and "Traceback" not in err
     (folder,) = (store.folder() / "running").iterdir()
     # Artifacts beside a SQLite file can be written while that is locked; what a server keeps can't, once it is away.
     where = f"The latest answers are kept in {folder}; the next command that reaches the store uploads them"
-    assert (where if list(folder.rglob("attempts.*")) else "All answers up to then are on record") in told
+    assert (where if list(folder.rglob("attempts.*")) else "All answers up to then are on record") in message
     go_on = f"--resume {folder.name[:8]}"
-    assert told.endswith(f"Then resume: python -m pipeline.compile {go_on}")
+    assert message.endswith(f"Then resume: python -m pipeline.compile {go_on}")
 
     code, out, err = run(capsys, *go_on.split(), "--json")
     assert (code, out, err.count("\n")) == (2, "", 1)
