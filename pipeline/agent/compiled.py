@@ -106,9 +106,23 @@ def read_program(path: str | Path, source: str | None = None) -> SavedProgram:
     """
     source = source or str(path)
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        return parse_program(Path(path).read_bytes(), source)
     except OSError as error:
         raise UsageError(f"{source}: cannot read the program: {error.strerror}") from None
+
+
+def parse_program(text: str | bytes, source: str) -> SavedProgram:
+    """The content of a program's file from its text; `make_agent` validates its demonstrations.
+
+    Args:
+        text: JSON, as UTF-8 if bytes.
+        source: What error messages call it.
+
+    Raises:
+        UsageError: It is not a compiled program.
+    """
+    try:
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{source}: expected a compiled program in JSON: {error}") from None
     if not isinstance(content, dict) or content.get("format") != "adaptive-step":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from optimizers import Experience, TokenCount
 from pipeline.agent.agent import Agent
-from pipeline.agent.compiled import make_agent, read_program
+from pipeline.agent.compiled import make_agent, parse_program
 from pipeline.base.errors import UsageError
 from pipeline.record import store
 from pipeline.record.request import Request, read_experience
@@ -104,12 +104,7 @@ def overhead(client: MlflowClient, run_id: str) -> dict[str, TokenCount]:
 def tuned(client: MlflowClient, run_id: str) -> Agent | None:
     """The program of an optimizer within a run, if the optimizer had finished before the run was interrupted."""
     found = _read_text(client, run_id, "tuned.json")
-    if found is None:
-        return None
-    with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch, "tuned.json")
-        path.write_text(found, encoding="utf-8")
-        return make_agent(read_program(path), "tuned.json")
+    return None if found is None else make_agent(parse_program(found, "tuned.json"), "tuned.json")
 
 
 def load_experience(text: str, tasks: Sequence[Task]) -> Experience:
