@@ -36,11 +36,11 @@ Lines = list[str]
 """A text of several lines, which JSON would write on one."""
 
 
-class _Strict(BaseModel):
+class _Saved(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class SavedDemonstration(_Strict):
+class SavedDemonstration(_Saved):
     """A solved example: the task as YAML, and the other fields of the predictor's signature."""
 
     name: str
@@ -48,7 +48,7 @@ class SavedDemonstration(_Strict):
     fields: dict[str, Lines]
 
 
-class SavedPredictor(_Strict):
+class SavedPredictor(_Saved):
     """The instructions and demonstrations of one predictor; `prompt` is the digest of the instructions."""
 
     prompt: str
@@ -56,7 +56,7 @@ class SavedPredictor(_Strict):
     instructions: Lines
 
 
-class SavedProgram(_Strict):
+class SavedProgram(_Saved):
     """The content of the file; `lm` is the model that the program was compiled with."""
 
     format: Literal["adaptive-step"] = "adaptive-step"
