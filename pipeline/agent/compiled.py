@@ -24,8 +24,8 @@ from signatures import ANSWERS, digest
 from step_runtime.base.errors import TaskError
 from step_runtime.base.syntax import parse_python
 from step_runtime.language.parser import parse
-from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import infer_types
 
