@@ -1,4 +1,4 @@
-"""Everything wired together: the agent, its LMs, the record of a run, and one module a command.
+"""Everything wired together: the agent, its LMs, the record of a run, and one module per command.
 
 from pipeline import load_program
 program = load_program("compiled.json", lm=dspy.LM(...))
@@ -7,18 +7,19 @@ program(task=load_task("task.yaml")).impl
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipeline.agent.compiled import load_program, save_program
+    from pipeline.agent.compiled import save_program
+    from pipeline.record.models import load_program
 
 __all__ = ["load_program", "save_program"]
+_HOMES = {"load_program": "pipeline.record.models", "save_program": "pipeline.agent.compiled"}
 
 
 def __getattr__(name: str) -> Any:
-    """What `__all__` names, imported when first used, as every command's `--help` imports this package."""
-    if name in __all__:
-        from pipeline.agent import compiled
-
-        return getattr(compiled, name)
+    """The names in `__all__`, imported on first use, since every command's `--help` imports this package."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

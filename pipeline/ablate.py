@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from optimizers import Experience
     from pipeline.record.request import Request
     from pipeline.record.resume import Resumed
-    from pipeline.reporting.ablation import Study
+    from pipeline.reporting.ablation import ModelRuns
     from step_runtime.tasks.task import Task
 
 NAME = "pipeline.ablate"
@@ -239,7 +239,7 @@ def _report(plan: Plan, args: argparse.Namespace) -> int:
         files = ablation.write(studies, folder)
     except OSError as error:
         raise UsageError(f"--output: can't write the page to {folder}: {error.strerror}") from None
-    found = {study.model: _figures(study) for study in studies}
+    found = {study.name: _figures(study) for study in studies}
     if args.json:
         print(json.dumps({"ablation": plan.id, "page": str(folder / files[0]), "files": files, "lms": found}))
     else:
@@ -249,17 +249,17 @@ def _report(plan: Plan, args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _studies(plan: Plan) -> list[Study]:
+def _studies(plan: Plan) -> list[ModelRuns]:
     """The runs of the plan, read back from the store."""
-    from pipeline.reporting.ablation import Study
+    from pipeline.reporting.ablation import ModelRuns
     from pipeline.reporting.runs import read_runs
 
     latest = {(run.data.params["named"], run.data.params["method"]): run.info.run_id for run in _runs(plan.id)}
     recorded = {run.run_id: run for run in read_runs(list(latest.values()))}
-    return [Study(lm, {method: recorded[latest[lm, method]] for method in WAYS}) for lm in plan.lms]
+    return [ModelRuns(lm, {method: recorded[latest[lm, method]] for method in WAYS}) for lm in plan.lms]
 
 
-def _figures(study: Study) -> dict[str, dict[str, Any]]:
+def _figures(study: ModelRuns) -> dict[str, dict[str, Any]]:
     """An LM's overview, by method."""
     from pipeline.reporting.ablation import overview
 

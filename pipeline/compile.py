@@ -180,7 +180,7 @@ def _already(args: Arguments, resumed: Resumed, finished: Finished) -> int:
     from pipeline.record import store
     from pipeline.running.job import Done, program_path
 
-    with store.run_at_work(resumed.run_id):
+    with store.locked_run_folder(resumed.run_id):
         path = Path(args.output) if args.output else program_path(args, resumed.run_id)
         write_text(path, finished.program)
     tell(NAME, f"run {resumed.run_id} had already finished; nothing was asked, and its record is as it was")

@@ -1,1 +1,1 @@
-"""Figures drawn from a run or a program."""
+"""Pictures of a run or a program."""

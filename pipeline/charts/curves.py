@@ -1,11 +1,11 @@
-"""From an experience to the figures that pictures draw; every one follows from the iterations' counts alone."""
+"""From an experience to the values of its pictures, all of which follow from the iterations' counts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from optimizers import IterationResult, TaskCount, pass_at_k
-from pipeline.charts.plots import Point
+from pipeline.charts.plots import CurvePoint
 
 
 def title(index: int, label: str) -> str:
@@ -13,9 +13,9 @@ def title(index: int, label: str) -> str:
     return f"{index + 1}: {label}" if index >= 0 else f"validating {label}"
 
 
-def learning_points(iterations: Iterable[IterationResult]) -> list[Point]:
-    """The learning curve (paper, Figure 7), one point an iteration."""
-    return [Point(it.tokens_prompt_per_task, it.pass_at_n, title(it.index, it.label)) for it in iterations]
+def learning_points(iterations: Iterable[IterationResult]) -> list[CurvePoint]:
+    """The learning curve (paper, Figure 7), one point per iteration."""
+    return [CurvePoint(it.tokens_prompt_per_task, it.pass_at_n, title(it.index, it.label)) for it in iterations]
 
 
 def final_counts(iterations: Iterable[IterationResult]) -> list[TaskCount]:
@@ -31,9 +31,12 @@ def final_counts(iterations: Iterable[IterationResult]) -> list[TaskCount]:
 
 
 def pass_at_k_curve(counts: Sequence[TaskCount], tasks: int, samples: int) -> list[float]:
-    """pass@1 to pass@`samples`, averaged over so many tasks, of which those without a count are unsolved.
+    """pass@1 to pass@`samples`, from 0 to 1.
 
-    A task with fewer scored samples than k is taken at all that it has.
+    Args:
+        counts: The counts of the solved tasks; one with fewer scored samples than k counts with all that it has.
+        tasks: The number of all tasks, over which the values are averaged.
+        samples: The largest k.
     """
     return [
         sum(pass_at_k(count.samples, count.successes, min(k, count.samples)) for count in counts) / tasks

@@ -10,18 +10,20 @@ from pipeline.base.errors import UsageError
 if TYPE_CHECKING:
     from step_runtime.verification.explain import Explained
 
-# Okabe and Ito's palette, in tints that keep black text readable.
+# Tints of Okabe and Ito's palette, on which black text is readable.
 _FILL = {"compute": "#cfe6f5", "route": "#fde3b8", "copy": "#e8e8e8", "shape": "#d3efe4"}
 _FONT = "DejaVu Sans, Helvetica, Arial, sans-serif"
 
 
 def draw(explained: Explained, path: Path) -> None:
-    """Writes the graph as a picture: primitives as boxes, streams as edges with element type and dims.
+    """Draws the dataflow graph: primitives as boxes, streams as edges with element type and dims.
 
-    The ending of `path` is the format: `.svg`, `.png` or `.pdf`.
+    Args:
+        explained: The program and the types of its streams.
+        path: Path of the picture, which ends in `.svg`, `.png` or `.pdf`.
 
     Raises:
-        UsageError: Graphviz is not installed, the ending is another one, or the file cannot be written.
+        UsageError: Graphviz is not installed, `path` ends otherwise, or the file cannot be written.
     """
     if path.suffix not in (".svg", ".png", ".pdf"):
         raise UsageError(f"{path}: expected a file name that ends in .svg, .png or .pdf")

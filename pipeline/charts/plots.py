@@ -1,12 +1,13 @@
 """The pictures of a run: what it learned per token (paper, Figure 7), and pass@k over k (Figure 9).
 
-Colours are Okabe and Ito's, which people with any colour vision tell apart; each series has a marker of its own too.
+Colours are Okabe and Ito's, which people with any colour vision can distinguish; each series has its own marker, too.
 Figures are built without pyplot, so that no window, backend or global state is involved.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,10 +23,10 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SIZE_INCHES = (8.0, 5.0)
 DOTS_PER_INCH = 150
-INSIDE = 4
-"""Series up to which a legend has room among the curves."""
+MAX_SERIES_INSIDE = 4
+"""The largest number of series for which a legend fits inside the axes."""
 LEGEND_ROW_INCHES = 0.27
-# Where a label may stand beside its point, in points, the nearest place first.
+# Offsets of a label from its point, in points, the nearest first.
 _OFFSETS = sorted(
     ((x, y) for y in (12, -22, 28, -38, 44, -54, 60) for x in (0, 34, -34, 64, -64)),
     key=lambda xy: math.hypot(*xy),
@@ -33,7 +34,7 @@ _OFFSETS = sorted(
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """An iteration on the learning curve: prompt tokens per task, pass@n from 0 to 1, and a label such as `3: HM_2`."""
 
     tokens: float
@@ -41,36 +42,36 @@ class Point:
     label: str
 
 
-def learning_curve(curves: Mapping[str, Sequence[Point]], samples: int, path: Path) -> None:
-    """Draws pass@n over prompt tokens per task into a PNG, one series a run, its points in order of iterations."""
-    figure, axes = _axes()
-    for index, (name, points) in enumerate(curves.items()):
-        axes.plot(
-            [point.tokens for point in points],
-            [100 * point.pass_at_n for point in points],
-            linestyle="--",
-            linewidth=1.4,
-            marker=MARKERS[index % len(MARKERS)],
-            markersize=8,
-            color=COLOURS[index % len(COLOURS)],
-            label=name,
-        )
-    axes.set_xlabel("prompt tokens per task")
-    axes.set_ylabel(f"pass@{samples} (% of tasks)")
-    axes.set_title("Learning curve: at each point the iteration and what it was shown")
+def learning_curve(points: Sequence[CurvePoint], samples: int, path: Path) -> None:
+    """Draws pass@n over prompt tokens per task, each point with its label.
+
+    Args:
+        points: In the order of the iterations.
+        samples: The n of pass@n.
+        path: Path of the PNG.
+    """
+    figure = new_figure()
+    axes = figure.add_subplot()
+    tokens, shares = [point.tokens for point in points], [100 * point.pass_at_n for point in points]
+    axes.plot(tokens, shares, linestyle="--", linewidth=1.4, marker=MARKERS[0], markersize=8, color=COLOURS[0])
+    style_learning_axes(axes, str(samples))
+    axes.set_title("Learning curve, by iteration and demonstrations", fontsize=13)
     axes.margins(x=0.1)
-    if len({point.tokens for points in curves.values() for point in points}) == 1:
-        axes.set_xlim(0, 2 * next(iter(curves.values()))[0].tokens or 1)
-    axes.locator_params("x", nbins=6)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    _finish(axes, series=len(curves))
-    _place_labels(figure, axes, [point for points in curves.values() for point in points])
+    if len(set(tokens)) == 1:
+        axes.set_xlim(0, 2 * tokens[0] or 1)
+    _place_labels(figure, axes, points)
     figure.savefig(path)
 
 
 def pass_at_k(curves: Mapping[str, Sequence[float]], path: Path) -> None:
-    """Draws pass@k over k into a PNG; each curve holds pass@1, pass@2, … from 0 to 1."""
-    figure, axes = _axes()
+    """Draws pass@k over k.
+
+    Args:
+        curves: By name, pass@1, pass@2, …, from 0 to 1.
+        path: Path of the PNG.
+    """
+    figure = new_figure()
+    axes = figure.add_subplot()
     for index, (name, values) in enumerate(curves.items()):
         axes.plot(
             range(1, len(values) + 1),
@@ -85,44 +86,49 @@ def pass_at_k(curves: Mapping[str, Sequence[float]], path: Path) -> None:
     ticks = _powers_of_two(max((len(values) for values in curves.values()), default=1))
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [str(k) for k in ticks])
-    axes.set_xlabel("k (answers drawn per task)")
-    axes.set_ylabel("pass@k (% of tasks)")
-    axes.set_title("Chance that one of k answers is right")
-    few = len(curves) <= INSIDE
-    _finish(axes, series=len(curves) if few else 0)
-    if not few:
+    style_axes(axes)
+    axes.set_xlabel("k (answers sampled per task)", fontsize=13)
+    axes.set_ylabel("pass@k (% of tasks)", fontsize=13)
+    axes.set_title("Probability that at least one of k answers is correct", fontsize=13)
+    if len(curves) > MAX_SERIES_INSIDE:
         legend_below(figure, list(curves))
+    elif len(curves) > 1:
+        axes.legend(fontsize=12, frameon=False, loc="best")
     figure.savefig(path)
 
 
 def legend_below(figure: Figure, names: Sequence[str]) -> None:
-    """A legend under the axes, for which the figure grows: however many its rows, they take nothing from the axes."""
+    """Adds a legend below the axes and enlarges the figure by its rows, so that the axes keep their size."""
     columns = max(1, 90 // (8 + max(map(len, names))))
     width, height = figure.get_size_inches()
     figure.set_size_inches(width, height + LEGEND_ROW_INCHES * ((len(names) - 1) // columns))
     figure.legend(loc="outside lower center", ncols=columns, fontsize=12, frameon=False)
 
 
-def _axes() -> tuple[Figure, Axes]:
+def new_figure(size_inches: tuple[float, float] = SIZE_INCHES) -> Figure:
+    """An empty figure."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=SIZE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
-    axes = figure.add_subplot()
+    return Figure(figsize=size_inches, dpi=DOTS_PER_INCH, layout="constrained")
+
+
+def style_axes(axes: Axes) -> None:
+    """Sets the style of axes whose y-values are percentages."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="#dddddd", linewidth=0.8)
     axes.set_axisbelow(True)
-    return figure, axes
-
-
-def _finish(axes: Axes, series: int) -> None:
+    axes.tick_params(labelsize=12)
     axes.set_ylim(-3, 111)
     axes.set_yticks(range(0, 101, 20))
-    axes.tick_params(labelsize=12)
-    axes.xaxis.label.set_fontsize(13)
-    axes.yaxis.label.set_fontsize(13)
-    axes.title.set_fontsize(13)
-    if series > 1:
-        axes.legend(fontsize=12, frameon=False, loc="best")
+
+
+def style_learning_axes(axes: Axes, samples: str) -> None:
+    """Sets the style and the labels of the axes of learning curves; `samples` is the n of pass@n."""
+    style_axes(axes)
+    axes.set_xlabel("prompt tokens per task", fontsize=13)
+    axes.set_ylabel(f"pass@{samples} (% of tasks)", fontsize=13)
+    axes.locator_params("x", nbins=6)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
 def _powers_of_two(limit: int) -> list[int]:
@@ -130,8 +136,8 @@ def _powers_of_two(limit: int) -> list[int]:
     return powers if powers[-1:] == [limit] else [*powers, limit]
 
 
-def _place_labels(figure: Figure, axes: Axes, points: Sequence[Point]) -> None:
-    """Writes each label near its point, where it covers neither a point nor an earlier label."""
+def _place_labels(figure: Figure, axes: Axes, points: Sequence[CurvePoint]) -> None:
+    """Places each label near its point, where it covers neither a point nor an earlier label."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.text import Text
     from matplotlib.transforms import Bbox
@@ -163,7 +169,7 @@ def _place_labels(figure: Figure, axes: Axes, points: Sequence[Point]) -> None:
 
 
 def _along(axes: Axes, line: Line2D) -> Iterator[tuple[float, float]]:
-    """Places along a polyline, in pixels, close enough that a label which misses all of them misses the line."""
+    """Pixels along a polyline, so dense that a label which covers none of them does not cover the line."""
     corners = axes.transData.transform(line.get_xydata())
     for (x0, y0), (x1, y1) in pairwise(corners):
         steps = int(max(abs(x1 - x0), abs(y1 - y0)) // 8) + 1
@@ -171,6 +177,5 @@ def _along(axes: Axes, line: Line2D) -> Iterator[tuple[float, float]]:
 
 
 def _subscripted(label: str) -> str:
-    """`3: HM_2` with the cycle as a subscript, as the paper sets it."""
-    text, _, cycle = label.partition("_")
-    return f"{text}$_{{{cycle}}}$" if cycle else label
+    """`3: HM_2` with the cycle as a subscript, as in the paper."""
+    return re.sub(r"_(\d+)$", r"$_{\1}$", label)

@@ -1,11 +1,11 @@
-"""What the UI tells of an iteration and of a run: their metrics, and a run's description."""
+"""The MLflow metrics of an iteration and of a run, and the description of a run."""
 
 from __future__ import annotations
 
 from optimizers import Experience, IterationResult, TokenCount
 
 
-def of_iteration(result: IterationResult) -> dict[str, float]:
+def iteration_metrics(result: IterationResult) -> dict[str, float]:
     """The metrics of an iteration."""
     tokens = TokenCount.sum(result.tokens.values())
     metrics: dict[str, float] = {
@@ -21,24 +21,24 @@ def of_iteration(result: IterationResult) -> dict[str, float]:
         "seconds": result.seconds,
         "seconds_sampling": result.seconds_sampling,
         "seconds_verifying": result.seconds_verifying,
-        **_of_tokens(tokens),
+        **_token_metrics(tokens),
     }
     if tokens.cost is not None:
         metrics["cost_usd"] = tokens.cost
     return metrics
 
 
-def of_predictors(result: IterationResult) -> dict[str, float]:
-    """Calls and tokens of each predictor; the UI groups what stands before the `/`."""
+def predictor_metrics(result: IterationResult) -> dict[str, float]:
+    """The calls and tokens of each predictor; the UI groups metrics by the part before the `/`."""
     return {
         f"{name}/{key}": value
         for name, count in result.tokens.items()
-        for key, value in {"calls": count.calls, **_of_tokens(count)}.items()
+        for key, value in {"calls": count.calls, **_token_metrics(count)}.items()
     }
 
 
-def of_run(experience: Experience) -> dict[str, float]:
-    """The metrics of a run at its end, an iteration that was cut short and the tokens of every request included."""
+def run_metrics(experience: Experience) -> dict[str, float]:
+    """The metrics of a run at its end, including an interrupted iteration and the tokens of every request."""
     tokens = TokenCount.sum(experience.tokens.values())
     metrics: dict[str, float] = {
         "solved": len(experience.solved),
@@ -46,25 +46,25 @@ def of_run(experience: Experience) -> dict[str, float]:
         "pass_at_n": experience.pass_at(),
         "seconds": experience.seconds,
         "calls": tokens.calls,
-        **_of_tokens(tokens),
+        **_token_metrics(tokens),
     }
     if tokens.cost is not None:
         metrics["cost_usd"] = tokens.cost
     return {f"total_{name}": value for name, value in metrics.items()}
 
 
-def _of_tokens(count: TokenCount) -> dict[str, float]:
+def _token_metrics(count: TokenCount) -> dict[str, float]:
     return {"tokens_prompt": count.prompt, "tokens_completion": count.completion, "tokens_cached": count.cached}
 
 
 def describe(experience: Experience) -> str:
-    """A run's description, in Markdown."""
+    """The description of a run, in Markdown."""
     done = f"{len(experience.solved)} of {counted(len(experience.tasks), 'task')} solved"
     took = counted(len(experience.iterations), "iteration")
-    told = experience.message[:1].upper() + experience.message[1:]
-    lines = [f"**{done}** in {took}. {told}.", ""]
+    message = experience.message[:1].upper() + experience.message[1:]
+    lines = [f"**{done}** in {took}. {message}.", ""]
     if experience.entries:
-        lines += ["| task | right answers | temperature | iteration |", "|---|---|---|---|"]
+        lines += ["| task | correct answers | temperature | iteration |", "|---|---|---|---|"]
     own = set(experience.tasks)
     lines += [
         f"| {entry.task_key} | {entry.successes} of {entry.samples} | {entry.temperature} |"

@@ -1,9 +1,9 @@
-"""A compiled program as a model of MLflow: logged beside its run, found under Models in the UI, loaded by its address.
+"""Compiled programs by path or by address: logged as models of MLflow beside their runs, loaded from either.
 
     load_program("models:/m-1a2b3c", lm=…)      # or "runs:/RUN/program"; the same as from the JSON file
 
 The model has MLflow's own DSPy flavor, so `mlflow.dspy.load_model` reads it, too; that unpickles, and overwrites
-`dspy.settings`. `load_program` does neither: it reads the program's JSON file, which lies in the model's folder.
+`dspy.settings`. `load_program` does neither: it reads the program's JSON file, which is part of the model's folder.
 """
 
 from __future__ import annotations
@@ -13,35 +13,98 @@ import logging
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import dspy
+
+from pipeline.agent.agent import Agent
+from pipeline.agent.compiled import SavedProgram, make_agent, read_program
 from pipeline.base.errors import UsageError
+from pipeline.base.text import first_line
+from pipeline.lms.factory import make_lm
 from pipeline.record import store
 
 NAME = "program"
 FILE = "compiled.json"
-ADDRESSES = ("models:/", "runs:/")
+SCHEMES = ("models:/", "runs:/")
 
 
-def log(client: Any, experiment: str, run_id: str, program: Path) -> str | None:
-    """Logs the program in a file as the model `program` of a run; its id, or None if the run has this one already.
+def load_program(path_or_address: str | Path, lm: dspy.LM | str | None = None) -> Agent:
+    """A compiled program: `load_program("compiled.json")(task=load_task("task.yaml")).impl`.
 
-    The steps of `mlflow.dspy.log_model`, with a client: that one needs global state, and logs a run's metrics again.
+    Args:
+        path_or_address: Path of the JSON file, or the address of a model in the project's MLflow store:
+            `models:/MODEL`, `models:/NAME/VERSION` of a registered one, or `runs:/RUN/program`.
+        lm: An LM or a model string; None for the one that DSPy is configured to use, or else the one that the program
+            was compiled with.
+
+    Raises:
+        UsageError: The file or model cannot be read, is not a compiled program, or has an invalid demonstration.
+        LMUnavailable: A model string names an LM that cannot be used.
+    """
+    saved = fetch_program(path_or_address)
+    agent = make_agent(saved, str(path_or_address))
+    if lm is None and dspy.settings.lm is None and saved.lm is not None:
+        lm = saved.lm
+    if lm is not None:
+        agent.set_lm(make_lm(lm, probed=False) if isinstance(lm, str) else lm)
+    return agent
+
+
+def fetch_program(path_or_address: str | Path) -> SavedProgram:
+    """The content of a compiled program's file, its demonstrations not yet validated.
+
+    Args:
+        path_or_address: As for `load_program`.
+
+    Raises:
+        UsageError: The file or model cannot be read, or is not a compiled program.
+    """
+    address = str(path_or_address)
+    if not address.startswith(SCHEMES):
+        return read_program(path_or_address)
+    store.open_store()
+    from mlflow.artifacts import download_artifacts
+    from mlflow.exceptions import MlflowException
+
+    with tempfile.TemporaryDirectory() as scratch:
+        uri = store.store_uri()
+        try:
+            path = Path(download_artifacts(address, dst_path=scratch, tracking_uri=uri, registry_uri=uri))
+        except (MlflowException, OSError) as error:
+            raise UsageError(f"{address}: cannot read the program: {first_line(error)}") from None
+        file = path / FILE if path.is_dir() else path
+        if not file.is_file():
+            raise UsageError(f"{address}: expected the model of a compiled program, with the file {FILE}")
+        return read_program(file, address)
+
+
+def log_model(client: Any, experiment: str, run_id: str, program: Path) -> str | None:
+    """Logs the program in a file as the model `program` of a run.
+
+    These are the steps of `mlflow.dspy.log_model`, which needs global state and logs a run's metrics again.
+
+    Args:
+        client: A client of the store.
+        experiment: The id of the run's experiment.
+        run_id: The id of the run.
+        program: Path of the program's file.
+
+    Returns:
+        The id of the model; None if the run has a model of this program already.
     """
     from mlflow.entities import LoggedModelOutput
 
-    content = program.read_text(encoding="utf-8")
+    digest = hashlib.sha256(program.read_bytes()).hexdigest()[:16]
     known = client.search_logged_models([experiment], filter_string=f"source_run_id = '{run_id}'")
-    if any(model.tags.get("content") == _digest(content) for model in known):
+    if any(model.tags.get("content") == digest for model in known):
         return None
-    params = client.get_run(run_id).data.params
-    told = {name: params[name] for name in ("optimizer", "lm", "guardian", "proposer", "granularity") if name in params}
+    run = client.get_run(run_id).data.params
+    params = {name: run[name] for name in ("optimizer", "lm", "guardian", "proposer", "granularity") if name in run}
     model = client.create_logged_model(
-        experiment, NAME, source_run_id=run_id, tags={"content": _digest(content)}, params=told, model_type="agent"
+        experiment, NAME, source_run_id=run_id, tags={"content": digest}, params=params, model_type="agent"
     )
     model_id: str = model.model_id
     try:
@@ -58,49 +121,16 @@ def log(client: Any, experiment: str, run_id: str, program: Path) -> str | None:
 
 
 def _save(program: Path, folder: Path, model_id: str, run_id: str) -> None:
-    """The model's folder: what MLflow needs, and the program's file, which is all that `load_program` reads."""
-    import dspy
+    """Writes the model's folder: what MLflow needs, and the program's file, which is all that `load_program` reads."""
     from mlflow.models import Model
-
-    from pipeline.agent.compiled import unbound
 
     logging.getLogger("mlflow.dspy.save").setLevel(logging.ERROR)  # it warns of the pickle
     model = Model(run_id=run_id, model_id=model_id, model_uuid=model_id)
     requirements = [f"dspy=={metadata.version('dspy')}"]
+    agent = make_agent(read_program(program), str(program))
     with warnings.catch_warnings(), dspy.context(lm=None, adapter=None, callbacks=[], trace=[]):
         warnings.simplefilter("ignore")  # MLflow warns of type hints of its own
         import mlflow.dspy
 
-        mlflow.dspy.save_model(unbound(program), str(folder), mlflow_model=model, pip_requirements=requirements)
+        mlflow.dspy.save_model(agent, str(folder), mlflow_model=model, pip_requirements=requirements)
     shutil.copy(program, folder / FILE)
-
-
-@contextmanager
-def fetched(address: str) -> Iterator[Path]:
-    """The program's file of a model, by the model's address in the project's store; it is gone with the context.
-
-    Args:
-        address: `models:/MODEL`, `models:/NAME/VERSION` of a registered one, or `runs:/RUN/program`.
-
-    Raises:
-        UsageError: there is no such model, or it is no compiled program.
-    """
-    store.open_store()
-    from mlflow.artifacts import download_artifacts
-    from mlflow.exceptions import MlflowException
-
-    with tempfile.TemporaryDirectory() as scratch:
-        uri = store.store_uri()
-        try:
-            found = download_artifacts(address, dst_path=scratch, tracking_uri=uri, registry_uri=uri)
-        except (MlflowException, OSError) as error:
-            raise UsageError(f"{address}: cannot read the program: {store.first_line(error)}") from None
-        path = Path(found)
-        file = path / FILE if path.is_dir() else path
-        if not file.is_file():
-            raise UsageError(f"{address}: expected a compiled program's model, with {FILE} in it")
-        yield file
-
-
-def _digest(content: str) -> str:
-    return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""What one of DSPy's optimizers spends before its program is sampled, in a file that outlives the process."""
+"""The tokens of one of DSPy's optimizers before its program is sampled, in a file that outlives the process."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from optimizers import TokenCount
 from optimizers.ledger import Ledger
 
 
-class KeptLedger(Ledger):
-    """A ledger whose counts, per predictor, are in a JSON file after every entry.
+class PersistentLedger(Ledger):
+    """A ledger that writes its counts, per predictor, to a JSON file after every entry.
 
     Args:
-        path: of the file; made with the first entry.
-        counts: what earlier processes booked.
+        path: Path of the file, created with the first entry.
+        counts: The counts of earlier processes.
     """
 
     def __init__(self, path: Path, counts: Mapping[str, TokenCount]) -> None:
@@ -27,9 +27,9 @@ class KeptLedger(Ledger):
             super().add(name, count)
 
     def add(self, name: str, count: TokenCount) -> None:
-        """Books `count` on predictor `name`, and writes the file anew."""
+        """Adds `count` to predictor `name`, and rewrites the file."""
         super().add(name, count)
-        # A full disk is told by whoever writes next: the optimizer, in whose threads this is, would pass it over.
+        # This runs in the optimizer's threads, which swallow errors; a full disk is reported by the next other write.
         with self._writing, suppress(OSError):
             partial = self._path.with_suffix(".partial")
             partial.write_text(json.dumps({key: each.to_dict() for key, each in self.counts.items()}, indent=1))

@@ -1,24 +1,24 @@
-"""The MLflow record of a run, written while the run goes on: a run that dies leaves all that it had done.
+"""The MLflow record of a run, written while it is running: a run that is killed leaves all that it has done.
 
-One parent run, whose metrics are curves with the iteration as step, and one nested run an iteration, named `03 HM`.
+One parent run, whose metrics are curves with the iteration as step, and one nested run per iteration, named `03 HM`.
 Artifacts of the parent:
 
-    request.json                            what the run was asked to do: whatever `--resume` needs, and first of all
+    request.json                            what the run was asked to do: all that `--resume` needs, written first
     tasks/GROUP/NAME.yaml                   the tasks
-    iterations/03_HM/demonstrations.yaml    what the proposer was shown
-    iterations/03_HM/prompt.yaml            every predictor's messages, the task at their end left out
-    iterations/03_HM/attempts.jsonl.gz      every sample with its verdict, one JSON object a line
-    overhead.json                           tokens that one of DSPy's optimizers took before, per predictor
+    iterations/03_HM/demonstrations.yaml    the proposer's demonstrations
+    iterations/03_HM/prompt.yaml            every predictor's messages, without the task at their end
+    iterations/03_HM/attempts.jsonl.gz      every sample with its verdict, one JSON object per line
+    overhead.json                           tokens that one of DSPy's optimizers spent before, per predictor
     tuned.json                              the program that it made
     solutions/GROUP/NAME.yaml               the solved tasks, each with its program
-    learning_curve.png, pass_at_k.png       drawn at the end, and now and then in a long run
-    experience.json, compiled.json          the record that a run can go on from, and the compiled program
+    learning_curve.png, pass_at_k.png       drawn at the end, and from time to time in a long run
+    experience.json, compiled.json          the record that another run can start from, and the compiled program
 
-The program is logged as a model, too. An iteration's metrics are logged once, when it is whole;
-those called `total_…` are the run's at its end; their step is the number of its samples, and of the requests of one of
-DSPy's optimizers before them. A run that broke off is gone on with in the same run: what is on record already is
-neither logged nor written again. Where the store fails, the run ends, and what was sampled waits in a folder of the
-run's own until a command puts it on record (`pipeline.record.store`).
+The program is logged as a model, too. An iteration's metrics are logged once, when it is complete; those called
+`total_…` are the run's at its end; their step is the number of its samples, and of the requests of one of DSPy's
+optimizers before them. An interrupted run is resumed in the same MLflow run: what is on record is neither logged nor
+written again. If the store fails, the run ends, and the new samples stay in a folder of the run until a later command
+uploads them (`pipeline.record.store`).
 """
 
 from __future__ import annotations
@@ -33,29 +33,30 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import Any
 
 from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted, TokenCount
 from pipeline.agent.compiled import save_program
 from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.paths import shown
+from pipeline.base.text import first_line
 from pipeline.charts import plots
 from pipeline.charts.curves import final_counts, learning_points, pass_at_k_curve, title
 from pipeline.record import models, resume, store
-from pipeline.record.metrics import describe, of_iteration, of_predictors, of_run
-from pipeline.record.persistent_ledger import KeptLedger
+from pipeline.record.attempts import AttemptWriter, read_attempts
+from pipeline.record.metrics import describe, iteration_metrics, predictor_metrics, run_metrics
+from pipeline.record.persistent_ledger import PersistentLedger
 from pipeline.record.request import Request
 from pipeline.record.transcript import as_yaml, demonstrations, messages
-
-if TYPE_CHECKING:
-    from step_runtime.tasks.task import Task
+from step_runtime.tasks.task import Task, dump_task
 
 logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_PICTURES = 30.0
-ENDED = {"interrupted": "KILLED", "failed": "FAILED"}
-AS_TAGS = ("command",)
-"""Of the parameters those that are every run's own: as tags, they are no axis of the UI's plots."""
+STATUS = {"interrupted": "KILLED", "failed": "FAILED"}
+"""MLflow's status of a run, by what stopped it; else `FINISHED`."""
+TAGS = ("command",)
+"""Parameters that differ in every run: as tags they do not become axes of the UI's plots."""
 
 
 @contextmanager
@@ -66,29 +67,29 @@ def recorded(
     request: Request | None = None,
     resumed: str | None = None,
 ) -> Iterator[Recorder]:
-    """A run in the store, and its recorder; the run's status says how the context was left.
+    """A run in the store, and its recorder; the way the context is left decides the run's status.
 
     Args:
-        name: the run's name for people.
-        params: everything needed to run it again.
-        tasks: the run's tasks.
-        request: what the run is asked to do, if it is to be gone on with should it break off.
-        resumed: the id of the run to go on with; None: a new one.
+        name: The run's name for people.
+        params: Everything needed to run it again.
+        tasks: The run's tasks.
+        request: What the run is asked to do; None if it cannot be resumed.
+        resumed: The id of the run to resume; None for a new run.
 
     Raises:
-        UsageError: the store can't be opened, or the run to go on with is at work.
-        RecordError: the record can't be written any longer; what was sampled waits in the run's folder.
+        UsageError: The store cannot be opened, or the run to resume is still running.
+        RecordError: The record cannot be written any longer; new samples are kept in the run's folder.
     """
     opened, experiment = store.open_store()
-    client: Any = store.Steady(opened)
+    client: Any = store.RetryingClient(opened)
     run_id = resumed or _new_run(client, experiment, name, params)
-    with store.run_at_work(run_id) as folder:
-        journal = resume.attempts(client, run_id)
+    with store.locked_run_folder(run_id) as folder:
+        journal = read_attempts(client, run_id)
         if resumed:
             client.update_run(run_id, status="RUNNING")
         elif request:
             client.log_text(run_id, request.to_json(), "request.json")
-        recorder = Recorder(client, experiment, run_id, folder, tasks, journal, name.partition(" ")[0].rstrip(","))
+        recorder = Recorder(client, experiment, run_id, folder, tasks, journal)
         try:
             yield recorder
             recorder.close()
@@ -104,11 +105,11 @@ def recorded(
 
 
 def _where_it_is(folder: Path, run_id: str, request: Request | None) -> str:
-    """What a person is told whose store has failed."""
-    kept = "All answers until then are on record"
+    """Where the answers are if the store has failed, and how to resume the run."""
+    kept = "All answers up to then are on record"
     if any(folder.rglob("attempts.*")):
-        kept = f"The last answers are kept in {shown(folder)}, and the next command puts them on record once it can"
-    return kept + (f"; to go on then: python -m pipeline.compile --resume {run_id[:8]}" if request else "")
+        kept = f"The latest answers are kept in {shown(folder)}; the next command that reaches the store uploads them"
+    return kept + (f". Then resume: python -m pipeline.compile --resume {run_id[:8]}" if request else "")
 
 
 def _new_run(client: Any, experiment: str, name: str, params: Mapping[str, object]) -> str:
@@ -118,30 +119,31 @@ def _new_run(client: Any, experiment: str, name: str, params: Mapping[str, objec
         "mlflow.source.name": Path(sys.argv[0]).name,
         "mlflow.source.type": "LOCAL",
         "mlflow.user": _user(),
-        **{key: str(params[key])[:5000] for key in AS_TAGS if key in params},
+        **{key: str(params[key])[:5000] for key in TAGS if key in params},
     }
     run_id: str = client.create_run(experiment, run_name=name, tags=tags).info.run_id
-    plain = {key: str(value)[:6000] for key, value in sorted(params.items()) if key not in AS_TAGS}
+    plain = {key: str(value)[:6000] for key, value in sorted(params.items()) if key not in TAGS}
     client.log_batch(run_id, params=[Param(key, value) for key, value in plain.items()])
     return run_id
 
 
 class Recorder(BaseObserver):
-    """Listens to one run and writes it down; use `recorded`.
+    """Observes one run and records it; use `recorded`.
 
     Args:
-        client: of the store, a `store.Steady` one.
-        experiment: id of the run's experiment.
-        run_id: of the parent run.
-        folder: where files lie until they are uploaded, kept if the process is killed.
-        tasks: the run's tasks.
-        journal: attempts on record already, of a run that broke off.
-        label: of the learning curve.
+        client: A `store.RetryingClient`.
+        experiment: The id of the run's experiment.
+        run_id: The id of the parent run.
+        folder: The folder of the files that are not uploaded yet; it outlives a killed process.
+        tasks: The run's tasks.
+        journal: The recorded attempts of an interrupted run.
 
     Attributes:
-        answers: how many of the journal's attempts have one.
-        overhead: what one of DSPy's optimizers has spent, by all processes that worked at the run.
-        tuned: the program that it had made before the run broke off.
+        run_id: The id of the parent run.
+        journal: The recorded attempts of an interrupted run.
+        answers: How many of the journal's attempts have an answer.
+        overhead: What one of DSPy's optimizers has spent, in all processes of the run.
+        tuned: The program that it had made before the run was interrupted.
     """
 
     def __init__(
@@ -152,20 +154,18 @@ class Recorder(BaseObserver):
         folder: Path,
         tasks: Sequence[Task],
         journal: Sequence[Attempt] = (),
-        label: str = "adaptive",
     ) -> None:
         self.run_id = run_id
-        self._label = label
         self.journal = journal
         self.answers = 0
         self._places: dict[int, array[int]] = {}  # in the journal, of every iteration's attempts
         for place, attempt in enumerate(journal):
             self.answers += attempt.scored
             self._places.setdefault(attempt.iteration, array("Q")).append(place)
-        self.overhead = KeptLedger(folder / "overhead.json", resume.overhead(client, run_id))
+        self.overhead = PersistentLedger(folder / "overhead.json", resume.overhead(client, run_id))
         self.tuned = resume.tuned(client, run_id)
-        self._known = store.known_metrics(client, run_id)
-        self._known_runs = store.nested_runs(client, experiment, run_id)
+        self._points = store.recorded_points(client, run_id)
+        self._nested_runs = store.nested_runs(client, experiment, run_id)
         self._client = client
         self._experiment = experiment
         self._folder = folder
@@ -174,64 +174,55 @@ class Recorder(BaseObserver):
         self._temperatures: Sequence[float] = ()
         self._iterations: list[IterationResult] = []
         self._nested: str | None = None
-        self._attempts: IO[str] | None = None
+        self._attempts: AttemptWriter | None = None
         self._status = "FINISHED"
         self._drawn = time.monotonic()
 
     def run_started(self, event: RunStarted) -> None:
-        """Writes the tasks down."""
-        from step_runtime.tasks.task import dump_task
-
+        """Records the tasks."""
         self._samples = event.settings["num_samples"]
         self._temperatures = event.settings["temperatures"]
         for name, task in self._tasks.items():
             self._client.log_text(self.run_id, dump_task(task), f"tasks/{name}.yaml")
 
     def iteration_started(self, event: IterationStarted) -> None:
-        """Opens the nested run, writes its demonstrations and prompt down, and a file for its attempts."""
+        """Starts the nested run, records its demonstrations and prompt, and opens the file of its attempts."""
         self._end_iteration("FINISHED")
-        name = run_name(event.index, event.label)
+        name = run_name(event)
         place = _place(name, event.index)
         if event.index >= 0:
             self._nested = self._start_nested(name, event)
         earned = {count.task_key: count for count in final_counts(self._iterations)}
         if event.overhead:
-            with _written():
+            with _reported():
                 save_program(event.program, self._folder / "tuned.json")
         demos = demonstrations(event.program, event.demos, earned)
         self._client.log_text(self.run_id, as_yaml(demos), f"{place}/demonstrations.yaml")
         self._client.log_text(self.run_id, as_yaml(messages(event.program)), f"{place}/prompt.yaml")
-        path = self._folder / place / "attempts.jsonl"
-        with _written():
-            path.parent.mkdir(parents=True)
-            partial = path.with_suffix(".partial")
-            with partial.open("w", encoding="ascii") as file:
-                file.writelines(_line(self.journal[place]) for place in self._places.get(event.index, ()))
-            partial.replace(path)  # at once, as this file will take the place of what is on record
-            self._attempts = path.open("a", encoding="ascii", buffering=1)
+        recorded = (self.journal[place] for place in self._places.get(event.index, ()))
+        with _reported():
+            self._attempts = AttemptWriter(self._folder / place, recorded)
 
     def sample_done(self, attempt: Attempt) -> None:
-        """Writes the attempt down at once; one that is on record takes its own place."""
+        """Writes the attempt at once; it replaces a recorded one at the same sample."""
         if self._attempts:
-            with _written():
-                self._attempts.write(_line(attempt))
+            with _reported():
+                self._attempts.write(attempt)
 
     def iteration_finished(self, result: IterationResult) -> None:
-        """Uploads the attempts, logs the metrics and draws the pictures anew."""
+        """Uploads the attempts, logs the metrics and redraws the pictures."""
         self._iterations.append(result)
         if result.complete:
-            metrics = of_iteration(result)
+            metrics = iteration_metrics(result)
             self._log_metrics(self.run_id, metrics, step=result.index + 1)
             if self._nested:
-                self._log_metrics(self._nested, metrics | of_predictors(result), step=0)
+                self._log_metrics(self._nested, metrics | predictor_metrics(result), step=0)
         self._end_iteration("FINISHED" if result.complete else "KILLED")
         if time.monotonic() - self._drawn > SECONDS_BETWEEN_PICTURES:
             self._draw()
 
     def run_finished(self, experience: Experience) -> None:
-        """Writes the solutions, the experience and a description down."""
-        from step_runtime.tasks.task import dump_task
-
+        """Records the solutions, the experience and a description."""
         for entry in experience.entries:
             task = self._tasks.get(entry.task_key)
             if task is not None:
@@ -240,21 +231,25 @@ class Recorder(BaseObserver):
         text = json.dumps(experience.to_dict(attempts=False), indent=1)
         self._client.log_text(self.run_id, text, "experience.json")
         before = TokenCount.sum(experience.overhead.values()).calls
-        self._log_metrics(self.run_id, of_run(experience), step=before + len(experience.attempts))
+        self._log_metrics(self.run_id, run_metrics(experience), step=before + len(experience.attempts))
         self._client.set_tag(self.run_id, "mlflow.note.content", describe(experience))
         self._client.set_tag(self.run_id, "stopped", experience.stopped)
-        self._status = ENDED.get(experience.stopped, "FINISHED")
+        self._status = STATUS.get(experience.stopped, "FINISHED")
 
     def log_program(self, path: Path) -> None:
         """Uploads the compiled program as `compiled.json`, and logs it as a model."""
         self._client.log_text(self.run_id, path.read_text(encoding="utf-8"), "compiled.json")
         try:
-            models.log(self._client, self._experiment, self.run_id, path)
+            models.log_model(self._client, self._experiment, self.run_id, path)
         except RecordError as error:  # the program itself is on record
             logger.warning("the program is not logged as a model: %s", error)
 
     def close(self, status: str | None = None) -> None:
-        """Ends the run with an MLflow status; None: the one that follows from what ended the experience."""
+        """Ends the run.
+
+        Args:
+            status: MLflow's status of the run; None for the one that follows from what stopped it.
+        """
         status = status or self._status
         self._end_iteration(status)
         for path in sorted(self._folder.glob("*.json")):
@@ -266,10 +261,11 @@ class Recorder(BaseObserver):
     def _start_nested(self, name: str, event: IterationStarted) -> str:
         from mlflow.entities import Param
 
-        if run_id := self._known_runs.get(name):
+        if known := self._nested_runs.get(name):
+            run_id = str(known.info.run_id)
             self._client.update_run(run_id, status="RUNNING")
-            self._known |= store.known_metrics(self._client, run_id)
-            if self._client.get_run(run_id).data.params:
+            self._points |= store.recorded_points(self._client, run_id)
+            if known.data.params:
                 return run_id
         else:
             tags = {"mlflow.parentRunId": self.run_id, "mlflow.user": _user()}
@@ -287,9 +283,8 @@ class Recorder(BaseObserver):
     def _end_iteration(self, status: str) -> None:
         if self._attempts:
             attempts, self._attempts = self._attempts, None
-            with _written():
-                attempts.close()
-                compressed = store.compress(Path(attempts.name), key=self._order)
+            with _reported():
+                compressed = attempts.close(self._order)
             self._client.log_artifact(self.run_id, str(compressed), str(compressed.parent.relative_to(self._folder)))
             compressed.unlink()
         if self._nested:
@@ -297,7 +292,7 @@ class Recorder(BaseObserver):
             self._nested = None
 
     def _order(self, attempt: Mapping[str, Any]) -> tuple[int, int, int]:
-        """The algorithm's order of an iteration's attempts, where the file has that of completion."""
+        """Sorts an iteration's attempts, which are written in order of completion, into the algorithm's order."""
         return attempt["task"], self._temperatures.index(attempt["temperature"]), attempt["sample"]
 
     def _log_metrics(self, run_id: str, metrics: Mapping[str, float], step: int) -> None:
@@ -305,7 +300,7 @@ class Recorder(BaseObserver):
 
         now = int(time.time() * 1000)
         new = [Metric(name, value, now, step) for name, value in metrics.items()]
-        if new := [metric for metric in new if (run_id, metric.key, step) not in self._known]:
+        if new := [metric for metric in new if (run_id, metric.key, step) not in self._points]:
             self._client.log_batch(run_id, new)
 
     def _draw(self) -> None:
@@ -316,29 +311,25 @@ class Recorder(BaseObserver):
             curves["all iterations"] = final_counts(self._iterations)
         with tempfile.TemporaryDirectory() as scratch:
             curve, at_k = Path(scratch, "learning_curve.png"), Path(scratch, "pass_at_k.png")
-            plots.learning_curve({self._label: learning_points(self._iterations)}, self._samples, curve)
+            plots.learning_curve(learning_points(self._iterations), self._samples, curve)
             drawn = {name: pass_at_k_curve(counts, total, self._samples) for name, counts in curves.items()}
             plots.pass_at_k(drawn, at_k)
             self._client.log_artifacts(self.run_id, scratch)
 
 
 @contextmanager
-def _written() -> Iterator[None]:
-    """A full disk ends the run as a store that fails does."""
+def _reported() -> Iterator[None]:
+    """Turns a full disk into the error of a failed store."""
     try:
         yield
     except (OSError, UsageError) as error:
-        raise RecordError(f"can't write the record of the run: {store.first_line(error)}") from error
+        raise RecordError(f"cannot write the record of the run: {first_line(error)}") from error
 
 
-def _line(attempt: Attempt) -> str:
-    return json.dumps(attempt.to_dict()) + "\n"
-
-
-def run_name(index: int, label: str) -> str:
-    """A nested run's name, `03 HM`, `01 bootstrap`: its iteration, counted from 1, and what it tries."""
-    levels = label.partition("_")[0]
-    return f"{index + 1:02d} {levels}" if index >= 0 else levels
+def run_name(event: IterationStarted) -> str:
+    """A nested run's name, `03 HM`, `01 bootstrap`: the iteration, from 1, and its label without the cycle."""
+    label = event.label.removesuffix(f"_{event.cycle}")
+    return f"{event.index + 1:02d} {label}" if event.index >= 0 else label
 
 
 def _place(name: str, index: int) -> str:
@@ -348,5 +339,5 @@ def _place(name: str, index: int) -> str:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # as in a container that runs under a number without a name
+    except (KeyError, OSError):  # as in a container whose user has no name
         return "unknown"

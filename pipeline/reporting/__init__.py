@@ -1,8 +1,10 @@
-"""From answers to figures, tables and a page, for `pipeline.evaluate` and `pipeline.report`.
+"""From answers to figures, tables and a page, for `pipeline.evaluate`, `pipeline.report` and `pipeline.ablate`.
 
 measures       attempts → counts, pass@k in total and by group or class, diversity
-record         a recorded run → its iterations, each recomputed from the attempts alone
+runs           a recorded run → its iterations, each recomputed from the attempts alone
+failures       the wrong answers to one task → why it has no verified program
 tables         runs → rows, for the page and for CSV files
 figures        runs → PNGs
 page           all of these → one HTML page in a folder
+ablation       the runs of an ablation → its HTML page
 """

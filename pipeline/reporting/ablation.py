@@ -1,7 +1,7 @@
 """The paper's ablation for the LMs at hand: its Tables 1 and 2 and Figures 2, 9, 12 and 13 on one page, with CSV files.
 
-A method is a way to ask: without the structural IR and without a guardian, without a guardian, with both, and with
-learning on top. The first three are sampled once over all tasks, at one temperature; only the last learns.
+The methods: without the structural IR and without a guardian, without a guardian, with both, and with learning in
+addition. The first three are sampled once over all tasks, at one temperature; only the last learns.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optimizers import TokenCount
-from pipeline.charts.plots import COLOURS, DOTS_PER_INCH
+from pipeline.charts.plots import COLOURS, new_figure, style_axes
 from pipeline.reporting import figures, measures, tables
 from pipeline.reporting.measures import Score
-from pipeline.reporting.page import PAGE, Shown, show, template
+from pipeline.reporting.page import PAGE, PageTable, page_table, template
 from pipeline.reporting.runs import RecordedRun
 
 if TYPE_CHECKING:
@@ -25,76 +25,78 @@ if TYPE_CHECKING:
 BARE, SINGLE, AGENT, ADAPTIVE = "Single-WS", "Single", "Agent", "Agent, adaptive"
 METHODS = (BARE, SINGLE, AGENT, ADAPTIVE)
 SAMPLED = (BARE, SINGLE, AGENT)
-"""The methods that don't learn (paper, Section 6.2)."""
+"""The methods that do not learn (paper, Section 6.2)."""
 COMPARED = (SINGLE, AGENT, ADAPTIVE)
-"""Those of the paper's Figure 2."""
+"""The methods in the paper's Figure 2."""
 COLOUR = dict(zip(METHODS, COLOURS, strict=False))
 
 
 @dataclass(frozen=True)
-class Study:
-    """What an LM's runs came to, by method; those of one study have the same tasks.
+class ModelRuns:
+    """The runs of one LM, by method, all on the same tasks.
 
     Raises:
-        ValueError: a method is missing.
+        ValueError: A method is missing.
     """
 
-    model: str
+    name: str
     runs: Mapping[str, RecordedRun]
 
     def __post_init__(self) -> None:
         if set(self.runs) != set(METHODS):
-            raise ValueError(f"{self.model}: expected runs of {', '.join(METHODS)}, found {', '.join(self.runs)}")
+            raise ValueError(f"{self.name}: expected runs of {', '.join(METHODS)}, found {', '.join(self.runs)}")
 
     def named(self, methods: Sequence[str]) -> list[RecordedRun]:
-        """The runs of some methods, labelled by them."""
+        """The runs of some methods, labelled with these."""
         return [replace(self.runs[method], label=method) for method in methods]
 
 
 @dataclass(frozen=True)
 class Section:
-    """What the page shows of one LM."""
+    """The part of the page on one LM."""
 
     model: str
-    overview: Shown
-    diversity: Shown
-    classes: Shown
+    overview: PageTable
+    diversity: PageTable
+    classes: PageTable
     pass_at_k: str
     groups: str
 
 
-def write(studies: Sequence[Study], folder: Path) -> list[str]:
-    """Writes the page and all its files into a folder that exists, and gives their names, the page's first.
+def write(models: Sequence[ModelRuns], folder: Path) -> list[str]:
+    """Writes the page and all its files.
 
     Args:
-        studies: at least one; models differ.
-        folder: files of an earlier page in it are replaced.
+        models: The runs of at least one LM, each LM once.
+        folder: An existing folder; files of an earlier page in it are replaced.
+
+    Returns:
+        The names of the files, the page's first.
 
     Raises:
-        OSError: a file can't be written.
+        OSError: A file cannot be written.
     """
     written = {
-        "methods": _each(studies, overview),
-        "table1_diversity": _each(studies, diversity),
-        "table2_classes": _each(studies, classes),
-        "figure2_completed": _each(studies, completed),
-        "figure9_pass_at_k": _each(studies, lambda study: tables.pass_at_k(study.named(SAMPLED))),
-        "figure12_models": _each(studies, lambda study: tables.by_group(study.named([AGENT]))),
-        "figure13_groups": _each(studies, lambda study: tables.by_group(study.named(SAMPLED))),
+        "methods": _each(models, overview),
+        "table1_diversity": _each(models, diversity),
+        "table2_classes": _each(models, classes),
+        "figure2_completed": _each(models, completed),
+        "figure9_pass_at_k": _each(models, lambda model: tables.pass_at_k(model.named(SAMPLED))),
+        "figure12_models": _each(models, lambda model: tables.by_group(model.named([AGENT]))),
+        "figure13_groups": _each(models, lambda model: tables.by_group(model.named(SAMPLED))),
     }
     for name, table in written.items():
         table.write(folder / f"{name}.csv")
-    sections = [_section(study, number, len(studies), folder) for number, study in enumerate(studies, start=1)]
+    sections = [_section(model, number, len(models), folder) for number, model in enumerate(models, start=1)]
     pictures = ["figure2_completed.png", "figure12_models.png"]
-    draw_completed(studies, folder / pictures[0])
-    draw_groups({study.model: study.runs[AGENT] for study in studies}, folder / pictures[1])
-    runs = [run for study in studies for run in study.runs.values()]
+    draw_completed(models, folder / pictures[0])
+    draw_groups({model.name: model.runs[AGENT] for model in models}, folder / pictures[1])
+    runs = [run for model in models for run in model.runs.values()]
     text = template("ablation").render(
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         sections=sections,
-        studies=studies,
         n=figures.samples(runs),
-        temperature=studies[0].runs[AGENT].params.get("temperatures"),
+        temperature=models[0].runs[AGENT].params.get("temperatures"),
         unclassed=[name for name in runs[0].tasks if measures.class_of(name) is None],
     )
     (folder / PAGE).write_text(text, encoding="utf-8")
@@ -102,65 +104,58 @@ def write(studies: Sequence[Study], folder: Path) -> list[str]:
     return [PAGE, *(f"{name}.csv" for name in written), *pictures, *drawn]
 
 
-def overview(study: Study) -> tables.Table:
-    """How each method was asked, how it ended, and what it took."""
-    rows: list[tables.Row] = []
+def overview(model: ModelRuns) -> tables.Table:
+    """How each method was sampled, its results, and its tokens."""
+    rows: list[dict[str, tables.Cell]] = []
     for method in METHODS:
-        run = study.runs[method]
+        run = model.runs[method]
         tokens = TokenCount.sum(iteration.tokens for iteration in run.iterations)
         spent = tokens.input + tokens.completion + tokens.cached_completion
-        rows.append((
-            method, run.params.get("guardian"), run.params.get("temperatures"), run.score.solved, run.score.tasks,
-            run.score.pass_at_1, run.score.pass_at_n, tokens.input, spent,
-            round(spent / run.score.solved) if run.score.solved else None,
-            sum(attempt.scored for attempt in run.attempts), run.run_id,
-        ))  # fmt: skip
-    head = ("method", "guardian", "temperatures", "solved", "tasks", "pass_at_1", "pass_at_n")
-    return tables.Table((*head, "tokens in", "tokens", "tokens per solved task", "answers", "run"), tuple(rows))
+        rows.append({
+            "method": method, "guardian": run.params.get("guardian"), "temperatures": run.params.get("temperatures"),
+            "solved": run.score.solved, "tasks": run.score.tasks, "pass_at_1": run.score.pass_at_1,
+            "pass_at_n": run.score.pass_at_n, "tokens in": tokens.input, "tokens": spent,
+            "tokens per solved task": round(spent / run.score.solved) if run.score.solved else None,
+            "answers": run.answers, "run": run.run_id,
+        })  # fmt: skip
+    return tables.Table.of(rows)
 
 
-def diversity(study: Study) -> tables.Table:
-    """Table 1: diversity of the answers beside pass@n, by the methods that don't learn."""
-    rows: list[tables.Row] = []
-    for method in SAMPLED:
-        run = study.runs[method]
-        found = measures.diversity(run.attempts, run.inputs)
-        rows.append((method, found.success, found.failure, found.overall, run.score.pass_at_n))
-    head = ("method", "success diversity", "failure diversity", "overall diversity", "pass_at_n")
-    return tables.Table(head, tuple(rows))
+def diversity(model: ModelRuns) -> tables.Table:
+    """Table 1: diversity of the answers beside pass@n, of the methods that do not learn; shares from 0 to 1."""
+    return tables.Table.of([
+        {"method": run.label, **tables.diversity_cells(run.attempts, run), "pass_at_n": run.score.pass_at_n}
+        for run in model.named(SAMPLED)
+    ])  # fmt: skip
 
 
-def classes(study: Study) -> tables.Table:
+def classes(model: ModelRuns) -> tables.Table:
     """Table 2: arithmetic and shape tasks, streams used once and reused, without and with the guardian."""
-    table = tables.class_layout(study.named([SINGLE, AGENT]))
+    table = tables.class_layout(model.named([SINGLE, AGENT]))
     return tables.Table(("mode", "metric", "method", *table.head[3:]), table.rows)
 
 
-def completed(study: Study) -> tables.Table:
-    """Figure 2: the share of tasks that have a right answer."""
-    rows = tuple((method, study.runs[method].score.pass_at_n) for method in COMPARED)
+def completed(model: ModelRuns) -> tables.Table:
+    """Figure 2: the share of tasks with a correct answer."""
+    rows = tuple((method, model.runs[method].score.pass_at_n) for method in COMPARED)
     return tables.Table(("method", "pass_at_n"), rows)
 
 
-def draw_completed(studies: Sequence[Study], path: Path) -> None:
-    """Figure 2 as a PNG: a group of bars an LM, a bar a method."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(max(6.0, 2.2 * len(studies) + 3.0), 4.5), dpi=DOTS_PER_INCH, layout="constrained")
+def draw_completed(models: Sequence[ModelRuns], path: Path) -> None:
+    """Figure 2 as a PNG: one group of bars per LM, one bar per method."""
+    figure = new_figure((max(6.0, 2.2 * len(models) + 3.0), 4.5))
     axes = figure.add_subplot()
-    values = {method: [study.runs[method].score.pass_at_n for study in studies] for method in COMPARED}
-    _bars(axes, [study.model for study in studies], values, COLOUR)
-    runs = [study.runs[method] for study in studies for method in COMPARED]
+    values = {method: [model.runs[method].score.pass_at_n for model in models] for method in COMPARED}
+    _bars(axes, [model.name for model in models], values, COLOUR)
+    runs = [model.runs[method] for model in models for method in COMPARED]
     axes.set_ylabel(f"pass@{figures.samples(runs)} (% of tasks)", fontsize=13)
     figure.legend(loc="outside lower center", ncols=len(COMPARED), fontsize=12, frameon=False)
     figure.savefig(path)
 
 
 def draw_groups(runs: Mapping[str, RecordedRun], path: Path) -> None:
-    """Figures 12 and 13 as a PNG: pass@1 and pass@n, a group of bars a group of tasks, a bar a run."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11.0, 7.5), dpi=DOTS_PER_INCH, layout="constrained")
+    """Figures 12 and 13 as a PNG: pass@1 and pass@n, one group of bars per group of tasks, one bar per run."""
+    figure = new_figure((11.0, 7.5))
     panels = figure.subplots(2, 1)
     scored = {label: measures.scores_by(measures.group_of, run.tasks, run.counts) for label, run in runs.items()}
     groups = list(dict.fromkeys(group for scores in scored.values() for group in scores))
@@ -197,37 +192,29 @@ def _bars(
         axes.bar_label(bars, [f"{height:.0f}" for height in percent], padding=2, fontsize=9)
     axes.set_xticks(range(len(groups)), groups)
     axes.set_xlim(-0.6, len(groups) - 0.4)
+    style_axes(axes)
+    axes.grid(visible=False, axis="x")
     axes.set_ylim(0, 112)
-    axes.set_yticks(range(0, 101, 20))
-    axes.tick_params(labelsize=12)
-    axes.grid(axis="y", color="#dddddd", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
-def _section(study: Study, number: int, of: int, folder: Path) -> Section:
+def _section(model: ModelRuns, number: int, of: int, folder: Path) -> Section:
     ending = f"_{number}" if of > 1 else ""
     section = Section(
-        model=study.model,
-        overview=show(_without_run(overview(study)), 3),
-        diversity=show(diversity(study), 1),
-        classes=show(classes(study), 3),
+        model=model.name,
+        overview=page_table(overview(model).drop("run"), 3),
+        diversity=page_table(diversity(model), 1),
+        classes=page_table(classes(model), 3),
         pass_at_k=f"figure9_pass_at_k{ending}.png",
         groups=f"figure13_groups{ending}.png",
     )
-    figures.pass_at_k(study.named(SAMPLED), folder / section.pass_at_k)
-    draw_groups({method: study.runs[method] for method in SAMPLED}, folder / section.groups)
+    figures.pass_at_k(model.named(SAMPLED), folder / section.pass_at_k)
+    draw_groups({method: model.runs[method] for method in SAMPLED}, folder / section.groups)
     return section
 
 
-def _without_run(table: tables.Table) -> tables.Table:
-    """Without the last column, the runs' long ids."""
-    return tables.Table(table.head[:-1], tuple(row[:-1] for row in table.rows))
-
-
-def _each(studies: Sequence[Study], make: Callable[[Study], tables.Table]) -> tables.Table:
-    """One table of all LMs, whose names are its first column."""
-    made = {study.model: make(study) for study in studies}
+def _each(models: Sequence[ModelRuns], make: Callable[[ModelRuns], tables.Table]) -> tables.Table:
+    """One table of all LMs, with their names in the first column."""
+    made = {model.name: make(model) for model in models}
     head = next(iter(made.values())).head
-    rows = tuple((model, *row) for model, table in made.items() for row in table.rows)
+    rows = tuple((name, *row) for name, table in made.items() for row in table.rows)
     return tables.Table(("lm", *head), rows)

@@ -1,4 +1,4 @@
-"""Why a task has no verified program: how far its answers came, what most of them have wrong, and the best of them."""
+"""Why a task has no verified program: the stages and diagnostics of its wrong answers, and the best of these."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from pipeline.record.metrics import counted
 from step_runtime.base.errors import STAGES, Stage
 from step_runtime.language.equivalence import canonical_key
 
-SHOWN = 3
+MAX_FAILURES = 3
+"""Failures that a summary holds in full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One wrong program, with how many answers mean the same; `feedback` is its verdict, rendered."""
+    """One wrong program, with the number of equivalent answers; `feedback` is its verdict, rendered."""
 
     stage: str
     codes: tuple[str, ...]
@@ -31,10 +32,11 @@ class Failures:
     """The wrong answers to one task.
 
     Attributes:
-        stages: how many ended at each stage, the furthest stage first.
-        diagnostics: in how many answers each code was found, the most common first.
-        best: of the furthest stage, those with its most common diagnostics first.
-        without_answer: requests that the LM left unanswered, the last with its reason.
+        stages: The number of answers that failed at each stage, the furthest stage first.
+        diagnostics: The number of answers with each diagnostic's code, the most common first.
+        best: Failures of the furthest stage, those with its most common diagnostics first.
+        without_answer: The number of requests that the LM left unanswered.
+        reason: Why the last of these has no answer.
     """
 
     stages: dict[str, int]
@@ -61,10 +63,10 @@ class Failures:
             lines[0] += f"; {counted(self.without_answer, 'request')} got none: {self.reason}"
         if answers:
             lines.append(f"  they fail at: {_counts(self.stages)}")
-        if self.diagnostics and self.diagnostics != self.stages:  # where a stage has one code of its own name
+        if self.diagnostics and self.diagnostics != self.stages:  # equal if each stage has one code of its name
             lines.append(f"  most common:  {_counts(dict(list(self.diagnostics.items())[:5]))}")
         for failure in self.best:
-            times = f", drawn {failure.count} times" if failure.count > 1 else ""
+            times = f", sampled {failure.count} times" if failure.count > 1 else ""
             lines += ["", f"  fails at {failure.stage}{times}:"]
             lines += [f"    {line}" for line in failure.impl.strip().splitlines()]
             lines += ["", *(f"    {line}" for line in failure.feedback.splitlines())]
@@ -80,24 +82,24 @@ def summarize(attempts: Sequence[Attempt]) -> Failures:
     return Failures(
         stages={stage: stages[stage] for stage in reversed(STAGES) if stages[stage]},
         diagnostics=dict(codes.most_common()),
-        best=_best(wrong)[:SHOWN],
+        best=_best(wrong)[:MAX_FAILURES],
         without_answer=len(unanswered),
         reason=unanswered[-1].error if unanswered else None,
     )
 
 
 def _best(wrong: Sequence[Attempt]) -> tuple[Failure, ...]:
-    """One failure for each distinct program: the furthest stage first, then what is found and drawn most often."""
+    """One failure per distinct program: the furthest stage first, then the most common diagnostics and programs."""
     groups: dict[str, list[Attempt]] = {}
     for attempt in wrong:
         groups.setdefault(canonical_key(_text(attempt)), []).append(attempt)
     found = Counter((_stage(attempt), _codes(attempt)) for attempt in wrong)
 
-    def place(group: Sequence[Attempt]) -> tuple[int, int, int]:
+    def rank(group: Sequence[Attempt]) -> tuple[int, int, int]:
         first = group[0]
         return -STAGES.index(_stage(first)), -found[_stage(first), _codes(first)], -len(group)
 
-    return tuple(_failure(group) for group in sorted(groups.values(), key=place))
+    return tuple(_failure(group) for group in sorted(groups.values(), key=rank))
 
 
 def _failure(group: Sequence[Attempt]) -> Failure:
@@ -108,7 +110,7 @@ def _failure(group: Sequence[Attempt]) -> Failure:
 
 def _stage(attempt: Attempt) -> Stage:
     stage: Stage | None = attempt.feedback.get("stage")
-    return stage or STAGES[0]  # an answer that could not even be read
+    return stage or STAGES[0]  # an answer that could not be parsed
 
 
 def _codes(attempt: Attempt) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The pictures of a report, as PNGs in the style of `pipeline.charts.plots`.
 
-Where series may lie on one another, later ones are thinner and their markers smaller and hollow: each stays visible.
+Series may overlap, so later ones are thinner, and their markers are smaller and hollow.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from optimizers import TaskCount
 from pipeline.charts import plots
 from pipeline.charts.curves import pass_at_k_curve, title
-from pipeline.charts.plots import COLOURS, DOTS_PER_INCH, MARKERS, SIZE_INCHES, Point
-from pipeline.reporting.runs import TELLING, RecordedRun
+from pipeline.charts.plots import COLOURS, MARKERS, CurvePoint
+from pipeline.reporting.runs import LABEL_FORMATS, RecordedRun
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,22 +24,19 @@ WIDE_INCHES = (12.0, 5.0)
 
 def learning_curve(run: RecordedRun, path: Path) -> None:
     """One run's learning curve, its points labelled (paper, Figure 7)."""
-    plots.learning_curve({run.label: _points(run)}, run.samples, path)
+    plots.learning_curve(_points(run), run.samples, path)
 
 
 def learning_curves(runs: Sequence[RecordedRun], path: Path) -> None:
     """The learning curves of several runs on one pair of axes."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=SIZE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
-    axes = figure.add_subplot()
-    _draw_curves(axes, {run.label: run for run in runs})
+    figure = plots.new_figure()
+    _draw_curves(figure.add_subplot(), {run.label: run for run in runs})
     plots.legend_below(figure, [run.label for run in runs])
     figure.savefig(path)
 
 
 def pass_at_k(runs: Sequence[RecordedRun], path: Path) -> None:
-    """pass@k over k, a curve a run (paper, Figure 9); of a single run also its first iteration."""
+    """pass@k over k, one curve per run (paper, Figure 9); for a single run also its first iteration."""
     curves = {run.label: _curve(run, list(run.counts.values())) for run in runs}
     if len(runs) == 1 and len(runs[0].iterations) > 1:
         (run,) = runs
@@ -50,21 +47,19 @@ def pass_at_k(runs: Sequence[RecordedRun], path: Path) -> None:
 
 
 def granularity_sets(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
-    """The runs that differ in granularity alone, by granularity, in sets of two or more; of equals the last."""
+    """Sets of two or more runs that differ in granularity alone, sorted by it; of equal ones only the last."""
     sets: dict[tuple[str | None, ...], dict[int, RecordedRun]] = {}
     for run in runs:
         m = run.params.get("granularity", "")
         if m.isdigit() and run.params.get("optimizer") == "adaptive":
-            alike = tuple(run.params.get(key) for key in TELLING if key != "granularity")
+            alike = tuple(run.params.get(key) for key in LABEL_FORMATS if key != "granularity")
             sets.setdefault(alike, {})[int(m)] = run
     return [[found[m] for m in sorted(found)] for found in sets.values() if len(found) > 1]
 
 
 def granularity(runs: Sequence[RecordedRun], path: Path) -> None:
-    """Learning curves by granularity, and where each ends (paper, Figure 8)."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=WIDE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
+    """Learning curves by granularity, and the end of each (paper, Figure 8)."""
+    figure = plots.new_figure(WIDE_INCHES)
     curves, solved, spent = figure.subplots(1, 3, width_ratios=(2.8, 1, 1))
     by_m = {f"m = {run.params['granularity']}": run for run in runs}
     _draw_curves(curves, by_m)
@@ -91,16 +86,9 @@ def _draw_curves(axes: Axes, runs: Mapping[str, RecordedRun]) -> None:
             color=COLOURS[index % len(COLOURS)],
             label=name,
         )
-    _style(axes)
-    axes.grid(color="#dddddd", linewidth=0.8)
-    axes.set_xlabel("prompt tokens per task", fontsize=13)
-    axes.set_ylabel(f"pass@{samples(list(runs.values()))} (% of tasks)", fontsize=13)
-    axes.set_ylim(-3, 111)
-    axes.set_yticks(range(0, 101, 20))
+    plots.style_learning_axes(axes, samples(list(runs.values())))
     axes.set_xlim(left=0)
     axes.margins(x=0.08)
-    axes.locator_params("x", nbins=6)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
 def _bars(axes: Axes, values: Mapping[str, float], label: str) -> None:
@@ -111,19 +99,13 @@ def _bars(axes: Axes, values: Mapping[str, float], label: str) -> None:
     axes.set_xlim(0, 1.45 * max(values.values(), default=0) or 1)
     axes.set_xticks([])
     axes.set_title(label, fontsize=12)
-    _style(axes)
-    axes.spines["bottom"].set_visible(False)
-    axes.tick_params(length=0)
-
-
-def _style(axes: Axes) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
     axes.set_axisbelow(True)
-    axes.tick_params(labelsize=12)
+    axes.tick_params(labelsize=12, length=0)
 
 
-def _points(run: RecordedRun) -> list[Point]:
-    return [Point(it.prompt_per_task, it.score.pass_at_n, title(it.index, it.label)) for it in run.iterations]
+def _points(run: RecordedRun) -> list[CurvePoint]:
+    return [CurvePoint(it.prompt_per_task, it.score.pass_at_n, title(it.index, it.label)) for it in run.iterations]
 
 
 def _curve(run: RecordedRun, counts: list[TaskCount]) -> list[float]:
@@ -131,6 +113,6 @@ def _curve(run: RecordedRun, counts: list[TaskCount]) -> list[float]:
 
 
 def samples(runs: Sequence[RecordedRun]) -> str:
-    """What to call n in pass@n: the number, where the runs agree in it."""
+    """The name of n in pass@n: its number if all runs have the same, else `n`."""
     numbers = {run.samples for run in runs}
     return str(numbers.pop()) if len(numbers) == 1 else "n"

@@ -1,8 +1,8 @@
 """How often a program is right and how varied its answers are, counted from the attempts.
 
 - pass@k is unbiased (paper, Equation 1), with c and n of each task's best temperature; an unsolved task counts 0.
-- An answer that never came enters no figure.
-- Diversity is taken per task, then averaged over the tasks that have such answers (paper, Table 1).
+- A request without an answer enters no figure.
+- Diversity is computed per task, then averaged over the tasks that have such answers (paper, Table 1).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ GROUPS = ("attn", "gemm", "bmm", "norm", "rope", "index", "expert", "etoe")
 """The benchmark's groups in the order of the paper's Table 4."""
 
 Label = Callable[[str], str | None]
-"""From a task's name to what it is counted under; None leaves it out."""
+"""From a task's name to the set that it is counted in; None leaves it out."""
 
 ORACLES = TASKS.parent / "oracles"
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a set of tasks fared; pass@k from 0 to 1, of all samples there are where these are fewer than k."""
+    """The result on a set of tasks; pass@k from 0 to 1, of all samples if there are fewer than k."""
 
     tasks: int
     solved: int
@@ -50,17 +50,17 @@ class Diversity:
 
 
 def best_counts(attempts: Iterable[Attempt]) -> dict[str, TaskCount]:
-    """Each task's count at its best temperature, the first of equals; tasks that have no scored attempt are left out.
+    """Each task's count at its best temperature, the first of equals; tasks without a scored attempt are left out.
 
     Args:
-        attempts: of one iteration, in the algorithm's order.
+        attempts: The attempts of one iteration, in the algorithm's order.
     """
-    drawn: dict[tuple[str, float], list[bool]] = {}
+    results: dict[tuple[str, float], list[bool]] = {}
     for attempt in attempts:
         if attempt.scored:
-            drawn.setdefault((attempt.task_key, attempt.temperature), []).append(attempt.passed)
+            results.setdefault((attempt.task_key, attempt.temperature), []).append(attempt.passed)
     best: dict[str, TaskCount] = {}
-    for (key, temperature), passed in drawn.items():
+    for (key, temperature), passed in results.items():
         count = TaskCount(key, temperature, sum(passed), len(passed))
         if key not in best or _rate(count) > _rate(best[key]):
             best[key] = count
@@ -68,7 +68,7 @@ def best_counts(attempts: Iterable[Attempt]) -> dict[str, TaskCount]:
 
 
 def score(names: Sequence[str], counts: Mapping[str, TaskCount]) -> Score:
-    """The score of the tasks `names`, at least one; a task without a count is unsolved."""
+    """The score of the tasks `names`, at least one of them; a task without a count is unsolved."""
     known = [counts[name] for name in names if name in counts]
 
     def at(k: int) -> float:
@@ -112,11 +112,11 @@ def class_of(name: str) -> str | None:
 
 
 def diversity(attempts: Iterable[Attempt], inputs: Mapping[str, Sequence[str]]) -> Diversity:
-    """Distinct syntax trees among the correct, the wrong and all answers, each divided by their number.
+    """The number of distinct syntax trees among the correct, the wrong and all answers, each divided by their number.
 
     Args:
-        attempts: of any number of tasks.
-        inputs: the names of each task's inputs, by its name.
+        attempts: The attempts at any number of tasks.
+        inputs: The names of each task's inputs, by the task's name.
     """
     trees: dict[str, list[tuple[bool, str]]] = {}
     for attempt in attempts:
@@ -134,7 +134,7 @@ def diversity(attempts: Iterable[Attempt], inputs: Mapping[str, Sequence[str]]) 
 
 
 def answer(attempt: Attempt) -> str | None:
-    """The program that an attempt proposed, or the text that could not be read as one; None if nothing came."""
+    """The program that an attempt proposed, or the text that could not be parsed as one; None without an answer."""
     impl = attempt.outputs.get("impl", attempt.text)
     return None if impl is None else str(impl)
 

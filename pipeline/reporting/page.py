@@ -1,4 +1,4 @@
-"""One HTML page with its pictures and CSV files in a folder; it needs nothing else and opens from a file."""
+"""One HTML page with its pictures and CSV files in a folder; it needs nothing else and can be opened as a file."""
 
 from __future__ import annotations
 
@@ -17,16 +17,12 @@ from pipeline.reporting.runs import RecordedRun
 
 PAGE = "index.html"
 PASS_AT_K = "pass_at_k.png"
-OVERVIEW = (
-    "run", "status", "tasks", "samples", "solved", "pass_at_1", "pass_at_8", "pass_at_n", "iterations", "answers",
-    "prompt_tokens_per_task",
-)  # fmt: skip
 _CODE = HtmlFormatter(nowrap=True, style="friendly")
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A table as the page shows it; its first `texts` columns are texts, the others numbers."""
+class PageTable:
+    """A table on a page; its first `texts` columns are texts, the others numbers."""
 
     head: tuple[str, ...]
     rows: tuple[tables.Row, ...]
@@ -35,9 +31,12 @@ class Shown:
 
 @dataclass(frozen=True)
 class Pictures:
-    """The pictures' files: a learning curve a run; all runs' together, unless a picture by granularity has them all.
+    """The files of the pictures.
 
-    A run of one iteration, a mere point, has no curve of its own.
+    Attributes:
+        curves: The learning curve of each run with several iterations, by the run's label.
+        compared: The learning curves of all runs, unless a picture by granularity shows them all.
+        granularity: The learning curves of runs that differ in granularity alone.
     """
 
     curves: dict[str, str]
@@ -46,29 +45,32 @@ class Pictures:
 
     @property
     def files(self) -> list[str]:
-        """All of them."""
+        """The files of all pictures."""
         return [*self.curves.values(), PASS_AT_K, *([self.compared] if self.compared else []), *self.granularity]
 
 
 @dataclass(frozen=True)
 class TaskEntry:
-    """A task on the page: how it fared in each run, and each program, as HTML, with the runs that it is of."""
+    """A task on the page: its class, its result in each run, and each program, as HTML, with the labels of its runs."""
 
     name: str
-    kind: str | None
-    fared: tuple[str, ...]
+    program_class: str | None
+    results: tuple[str, ...]
     programs: tuple[tuple[tuple[str, ...], str], ...]
 
 
 def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
-    """Writes the page and all its files into a folder that exists, and gives their names, the page's first.
+    """Writes the page and all its files.
 
     Args:
-        runs: at least one.
-        folder: files of an earlier report in it are replaced.
+        runs: At least one run.
+        folder: An existing folder; files of an earlier report in it are replaced.
+
+    Returns:
+        The names of the files, the page's first.
 
     Raises:
-        OSError: a file can't be written.
+        OSError: A file cannot be written.
     """
     written = {
         "runs": tables.runs(runs),
@@ -84,9 +86,9 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
     pictures = _draw(runs, folder)
     several = len(runs) > 1
 
-    def shown(table: tables.Table, texts: int) -> Shown:
-        """The table as the page shows it: without its column of runs where there is only one."""
-        return show(table, texts) if several else show(_without(table, "run"), texts - 1)
+    def on_page(table: tables.Table, texts: int) -> PageTable:
+        """Leaves out the column of runs if there is only one."""
+        return page_table(table, texts) if several else page_table(table.drop("run"), texts - 1)
 
     text = template("page").render(
         title=_title(runs),
@@ -95,9 +97,9 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
         runs=runs,
         overview=_overview(written["runs"]),
         remarks=remarks(runs),
-        diversity=shown(written["table1_diversity"], 2),
-        classes=shown(tables.class_layout(runs), 3),
-        groups=shown(tables.group_layout(runs), 2),
+        diversity=on_page(written["table1_diversity"], 2),
+        classes=on_page(tables.class_layout(runs), 3),
+        groups=on_page(tables.group_layout(runs), 2),
         unclassed=[name for name in _names(runs) if measures.class_of(name) is None],
         tasks=list(_tasks(runs)),
         pictures=pictures,
@@ -107,7 +109,7 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
 
 
 def _draw(runs: Sequence[RecordedRun], folder: Path) -> Pictures:
-    """Draws the pictures; several runs have a learning curve each, and one picture together."""
+    """Draws the pictures: for several runs a learning curve each, and one of all."""
     curves = {}
     for number, run in enumerate(runs, start=1):
         if len(run.iterations) == 1:
@@ -128,39 +130,41 @@ def _draw(runs: Sequence[RecordedRun], folder: Path) -> Pictures:
 
 
 def remarks(runs: Sequence[RecordedRun]) -> list[str]:
-    """What keeps the runs' figures from being taken as they stand: other tasks, other numbers of samples, too few."""
-    told = []
-    tasks = _alike(runs, lambda run: (tuple(run.tasks), run.params.get("task_set_digest")))
+    """Warnings where the runs are not comparable or have few samples."""
+    found = []
+    tasks = _grouped(runs, lambda run: (tuple(run.tasks), run.params.get("task_set_digest")))
     if len(tasks) > 1:
         shared = len(set.intersection(*(set(run.tasks) for run in runs)))
-        sets = "; ".join(f"{len(alike[0].tasks)} in {_names_of(alike)}" for alike in tasks)
-        told.append(f"Not the same tasks: {sets}. In all of these runs: {shared}.")
-    samples = _alike(runs, lambda run: run.samples)
+        sets = "; ".join(f"{len(alike[0].tasks)} in {_labels(alike)}" for alike in tasks)
+        found.append(f"The runs have different tasks: {sets}. Tasks in all of these runs: {shared}.")
+    samples = _grouped(runs, lambda run: run.samples)
     if len(samples) > 1:
-        numbers = "; ".join(f"{alike[0].samples} in {_names_of(alike)}" for alike in samples)
-        told.append(f"Not the same number of samples a task and temperature, the n of pass@n: {numbers}.")
+        numbers = "; ".join(f"{alike[0].samples} in {_labels(alike)}" for alike in samples)
+        found.append(
+            f"The runs have different numbers of samples per task and temperature, which is the n of pass@n: {numbers}."
+        )
     if few := [run for run in runs if run.samples < 8]:
-        told.append(f"Fewer than 8 samples, so that pass@8 is of all there are: {_names_of(few)}.")
-    return told
+        found.append(f"Runs with fewer than 8 samples, whose pass@8 is over all samples: {_labels(few)}.")
+    return found
 
 
-def _alike(runs: Sequence[RecordedRun], key: Callable[[RecordedRun], object]) -> list[list[RecordedRun]]:
+def _grouped(runs: Sequence[RecordedRun], key: Callable[[RecordedRun], object]) -> list[list[RecordedRun]]:
     groups: dict[object, list[RecordedRun]] = {}
     for run in runs:
         groups.setdefault(key(run), []).append(run)
     return list(groups.values())
 
 
-def _names_of(runs: Sequence[RecordedRun]) -> str:
+def _labels(runs: Sequence[RecordedRun]) -> str:
     return " and ".join(run.label for run in runs) if len(runs) < 3 else f"{runs[0].label} and {len(runs) - 1} others"
 
 
-def _overview(runs: tables.Table) -> Shown:
-    """The runs' table as the page shows it; how they ended only where one has not come to an end."""
+def _overview(runs: tables.Table) -> PageTable:
+    """The table of runs for the page, without their status if all have finished."""
     status = runs.head.index("status")
-    dull = all(row[status] == "FINISHED" for row in runs.rows)
-    names = [name for name in OVERVIEW if name != "status" or not dull]
-    return show(_columns(runs, names), 1 if dull else 2)
+    finished = all(row[status] == "FINISHED" for row in runs.rows)
+    table = runs.select([name for name in runs.head if name not in tables.CSV_ONLY])
+    return page_table(table.drop("status"), 1) if finished else page_table(table, 2)
 
 
 def _tasks(runs: Sequence[RecordedRun]) -> Iterator[tuple[str, list[TaskEntry]]]:
@@ -174,14 +178,14 @@ def _tasks(runs: Sequence[RecordedRun]) -> Iterator[tuple[str, list[TaskEntry]]]
         entry = TaskEntry(
             name,
             measures.class_of(name),
-            tuple(_fared(run, name) for run in runs),
+            tuple(_result(run, name) for run in runs),
             tuple((tuple(labels), _code(program)) for program, labels in programs.items()),
         )
         groups.setdefault(measures.group_of(name), []).append(entry)
     yield from groups.items()
 
 
-def _fared(run: RecordedRun, name: str) -> str:
+def _result(run: RecordedRun, name: str) -> str:
     """`3 of 64 at 0.7, iteration 2`."""
     if name not in run.tasks:
         return ""
@@ -201,24 +205,20 @@ def _title(runs: Sequence[RecordedRun]) -> str:
     return f"Report on {runs[0].name}" if len(runs) == 1 else f"Report on {len(runs)} runs"
 
 
-def show(table: tables.Table, texts: int) -> Shown:
-    """A table as a page shows it: leading texts that only repeat the row above are left out."""
+def page_table(table: tables.Table, texts: int) -> PageTable:
+    """A table for a page, without leading texts that only repeat the row above.
+
+    Args:
+        table: The table.
+        texts: The number of its columns, from the left, that are texts.
+    """
     rows: list[tables.Row] = []
     above: tables.Row = (None,) * len(table.head)
     for row in table.rows:
         same = next((i for i in range(texts) if row[i] != above[i]), texts)
         rows.append((*[""] * same, *row[same:]))
         above = row
-    return Shown(table.head, tuple(rows), texts)
-
-
-def _without(table: tables.Table, name: str) -> tables.Table:
-    return _columns(table, [other for other in table.head if other != name])
-
-
-def _columns(table: tables.Table, names: Sequence[str]) -> tables.Table:
-    places = [table.head.index(name) for name in names]
-    return tables.Table(tuple(names), tuple(tuple(row[place] for place in places) for row in table.rows))
+    return PageTable(table.head, tuple(rows), texts)
 
 
 def _code(program: str) -> str:
@@ -227,7 +227,7 @@ def _code(program: str) -> str:
 
 
 def template(name: str) -> jinja2.Template:
-    """A page of this folder, to be filled in."""
+    """The template of a page, from this package."""
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True

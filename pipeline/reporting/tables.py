@@ -1,15 +1,19 @@
-"""The tables of a report: each a head and rows of plain values, written as they stand to CSV.
+"""The tables of a report: each a head and rows of plain values, written unchanged to CSV.
 
-Shares are from 0 to 1. The paper's tables put runs beside each other where the CSV files have a row each.
+Shares are from 0 to 1. Where the paper's tables put runs beside each other, the CSV files have one row for each.
+
+`Table` stays hand-written: pandas would replace 30 lines, but is untyped, mutable, and turns integers beside blanks
+into floats.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
+from optimizers import Attempt
 from pipeline.charts.curves import pass_at_k_curve, title
 from pipeline.reporting import measures
 from pipeline.reporting.measures import Score
@@ -18,6 +22,9 @@ from pipeline.reporting.runs import RecordedRun
 Cell = str | int | float | None
 Row = tuple[Cell, ...]
 
+OPTIONS = ("optimizer", "lm", "guardian", "granularity", "samples", "temperatures", "seed")
+CSV_ONLY = {"name", "run_id", "started", *OPTIONS, "tokens_prompt", "tokens_completion"} - {"samples"}
+"""Columns of the table of runs that the page leaves out."""
 SCORE = ("tasks", "solved", "pass_at_1", "pass_at_8", "pass_at_n")
 MODES = {"Arith": ("A1", "AR"), "Shape": ("S1", "SR"), "All": ("A1", "S1", "AR", "SR")}
 USES = {"Once": ("A1", "S1"), "Reuse": ("AR", "SR"), "Both": ("A1", "S1", "AR", "SR")}
@@ -30,8 +37,22 @@ class Table:
     head: tuple[str, ...]
     rows: tuple[Row, ...]
 
+    @classmethod
+    def of(cls, rows: Sequence[Mapping[str, Cell]]) -> Table:
+        """The table of at least one row, each a cell by column; all rows have the same columns."""
+        return cls(tuple(rows[0]), tuple(tuple(row.values()) for row in rows))
+
+    def select(self, names: Sequence[str]) -> Table:
+        """The table with these columns only, in this order."""
+        places = [self.head.index(name) for name in names]
+        return Table(tuple(names), tuple(tuple(row[place] for place in places) for row in self.rows))
+
+    def drop(self, name: str) -> Table:
+        """The table without a column."""
+        return self.select([other for other in self.head if other != name])
+
     def write(self, path: Path) -> None:
-        """Writes it as CSV; what is not known is an empty cell."""
+        """Writes the table as CSV; unknown values are empty cells."""
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(self.head)
@@ -39,32 +60,29 @@ class Table:
 
 
 def runs(recorded: Sequence[RecordedRun]) -> Table:
-    """How each run was made and how it ended."""
-    options = ("optimizer", "lm", "guardian", "granularity", "samples", "temperatures", "seed")
-    tail = (*SCORE, "iterations", "answers", "prompt_tokens_per_task", "tokens_prompt", "tokens_completion")
-    rows = []
-    for run in recorded:
-        tokens = run.tokens
-        rows.append((
-            run.label, run.name, run.run_id, run.status, run.started.isoformat(" ", "minutes"),
-            *(run.params.get(option) for option in options), *_cells(run.score), len(run.iterations),
-            sum(attempt.scored for attempt in run.attempts), run.iterations[-1].prompt_per_task,
-            tokens.prompt, tokens.completion,
-        ))  # fmt: skip
-    return Table(("run", "name", "run_id", "status", "started", *options, *tail), tuple(rows))
+    """How each run was made, and its results; the page shows all columns but `CSV_ONLY`."""
+    return Table.of([
+        {
+            "run": run.label, "name": run.name, "run_id": run.run_id, "status": run.status,
+            "started": run.started.isoformat(" ", "minutes"), **{name: run.params.get(name) for name in OPTIONS},
+            **asdict(run.score), "iterations": len(run.iterations), "answers": run.answers,
+            "prompt_tokens_per_task": run.iterations[-1].prompt_per_task,
+            "tokens_prompt": run.tokens.prompt, "tokens_completion": run.tokens.completion,
+        }
+        for run in recorded
+    ])  # fmt: skip
 
 
 def learning(recorded: Sequence[RecordedRun]) -> Table:
-    """The learning curves (paper, Figures 7, 8 and 11), a row an iteration."""
-    head = ("run", "granularity", "iteration", "label", "prompt_tokens_per_task", "new", *SCORE)
-    rows = [
-        (
-            run.label, run.params.get("granularity"), it.index + 1, title(it.index, it.label),
-            it.prompt_per_task, len(it.solved), *_cells(it.score),
-        )
+    """The learning curves (paper, Figures 7, 8 and 11), one row per iteration."""
+    return Table.of([
+        {
+            "run": run.label, "granularity": run.params.get("granularity"), "iteration": it.index + 1,
+            "label": title(it.index, it.label), "prompt_tokens_per_task": it.prompt_per_task, "new": len(it.solved),
+            **asdict(it.score),
+        }
         for run in recorded for it in run.iterations
-    ]  # fmt: skip
-    return Table(head, tuple(rows))
+    ])  # fmt: skip
 
 
 def pass_at_k(recorded: Sequence[RecordedRun]) -> Table:
@@ -78,28 +96,35 @@ def pass_at_k(recorded: Sequence[RecordedRun]) -> Table:
 
 
 def diversity(recorded: Sequence[RecordedRun]) -> Table:
-    """Distinct syntax trees per answer (paper, Table 1), of the first iteration and, where there are more, of all."""
-    rows = []
+    """Distinct syntax trees per answer (paper, Table 1), of the first iteration and, if there are more, of all."""
+    rows: list[dict[str, Cell]] = []
     for run in recorded:
-        parts = [(title(run.iterations[0].index, run.iterations[0].label), list(run.iterations[0].attempts))]
-        scores = [run.iterations[0].score.pass_at_n, run.score.pass_at_n]
+        first = run.iterations[0]
+        parts = [(title(first.index, first.label), list(first.attempts), first.score)]
         if len(run.iterations) > 1:
-            parts.append(("all iterations", run.attempts))
-        for (name, attempts), solved in zip(parts, scores, strict=False):
-            d = measures.diversity(attempts, run.inputs)
+            parts.append(("all iterations", run.attempts, run.score))
+        for name, attempts, score in parts:
             answers = sum(attempt.scored for attempt in attempts)
-            rows.append((run.label, name, answers, d.success, d.failure, d.overall, solved))
-    head = ("run", "answers of", "answers", "success diversity", "failure diversity", "overall diversity", "pass_at_n")
-    return Table(head, tuple(rows))
+            shares = diversity_cells(attempts, run)
+            rows.append({
+                "run": run.label, "answers of": name, "answers": answers, **shares, "pass_at_n": score.pass_at_n
+            })  # fmt: skip
+    return Table.of(rows)
+
+
+def diversity_cells(attempts: Sequence[Attempt], run: RecordedRun) -> dict[str, Cell]:
+    """The diversity of some attempts of a run, by column."""
+    shares = asdict(measures.diversity(attempts, run.inputs))
+    return {f"{kind} diversity": share for kind, share in shares.items()}
 
 
 def by_class(recorded: Sequence[RecordedRun]) -> Table:
-    """Scores by class, a row a run and class; tasks of no known class are left out."""
+    """Scores by class, one row per run and class; tasks of no known class are left out."""
     return Table(("run", "class", *SCORE), tuple(_rows_by(recorded, measures.class_of)))
 
 
 def by_group(recorded: Sequence[RecordedRun]) -> Table:
-    """Scores by group, a row a run and group."""
+    """Scores by group, one row per run and group."""
     return Table(("run", "group", *SCORE), tuple(_rows_by(recorded, measures.group_of)))
 
 
@@ -128,23 +153,25 @@ def group_layout(recorded: Sequence[RecordedRun]) -> Table:
 
 
 def tasks(recorded: Sequence[RecordedRun]) -> Table:
-    """How each task fared in each run, and the program it was solved by."""
-    rows: list[Row] = []
+    """The result of each task in each run, and its program."""
+    rows: list[dict[str, Cell]] = []
     for run in recorded:
         solved_in = run.solved_in
         for name in run.tasks:
             count = run.counts.get(name)
-            cells = (count.successes, count.samples, count.temperature) if count else (0, None, None)
-            place = solved_in[name] + 1 if name in solved_in else None
-            kind = measures.class_of(name)
-            rows.append((run.label, measures.group_of(name), name, kind, *cells, place, run.programs.get(name)))
-    head = ("run", "group", "task", "class", "correct", "samples", "temperature", "solved_in_iteration", "program")
-    return Table(head, tuple(rows))
+            rows.append({
+                "run": run.label, "group": measures.group_of(name), "task": name, "class": measures.class_of(name),
+                "correct": count.successes if count else 0, "samples": count.samples if count else None,
+                "temperature": count.temperature if count else None,
+                "solved_in_iteration": solved_in[name] + 1 if name in solved_in else None,
+                "program": run.programs.get(name),
+            })  # fmt: skip
+    return Table.of(rows)
 
 
 def _rows_by(recorded: Sequence[RecordedRun], label: measures.Label) -> list[Row]:
     return [
-        (run.label, key, *_cells(score))
+        (run.label, key, *astuple(score))
         for run in recorded
         for key, score in measures.scores_by(label, run.tasks, run.counts).items()
     ]
@@ -159,7 +186,3 @@ def _shown(score: Score | None, metric: str) -> Cell:
     if score is None:
         return None
     return score.pass_at_1 if metric == "pass@1" else f"{score.solved}/{score.tasks}"
-
-
-def _cells(score: Score) -> Row:
-    return score.tasks, score.solved, score.pass_at_1, score.pass_at_8, score.pass_at_n

@@ -82,16 +82,17 @@ def make(args: Arguments) -> Asked:
     """
     import dspy
 
-    from pipeline.agent.compiled import load_program, read_program
+    from pipeline.agent.compiled import make_agent
     from pipeline.lms.factory import EMBEDDED, make_lm
+    from pipeline.record.models import fetch_program
 
-    compiled = None if args.program == NO_PROGRAM else read_program(args.program)
+    compiled = None if args.program == NO_PROGRAM else fetch_program(args.program)
     if compiled:
         _refuse_others(args, compiled)
     model = args.lm if args.lm is not None else (compiled.lm if compiled else None) or EMBEDDED
     lm = make_lm(model, args.api_base, **options.of_lm(args))
     with dspy.context(lm=lm):
-        agent = load_program(args.program) if compiled else new_agent(args)
+        agent = make_agent(compiled, args.program) if compiled else new_agent(args)
     refuse_tools(agent.proposer.kind, lm.model)
     return Asked(agent, lm, args.threads or threads(model))
 

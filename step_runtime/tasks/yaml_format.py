@@ -129,8 +129,8 @@ class _Flow(list[Any]):
     """A list to be written on one line."""
 
 
-class _Code(str):
-    """A string to be written as a literal block."""
+class LiteralText(str):
+    """A string that `dump` writes as a literal block."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -144,7 +144,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 _Dumper.add_representer(_Flow, lambda d, v: d.represent_sequence("tag:yaml.org,2002:seq", v, flow_style=True))
-_Dumper.add_representer(_Code, lambda d, v: d.represent_scalar("tag:yaml.org,2002:str", v, style="|"))
+_Dumper.add_representer(LiteralText, lambda d, v: d.represent_scalar("tag:yaml.org,2002:str", v, style="|"))
 
 
 def dump(content: Any) -> str:
@@ -162,5 +162,5 @@ def _styled(value: Any, key: str = "") -> Any:
         items = [_styled(item, "" if flow else key) for item in value]
         return _Flow(items) if flow else items
     if isinstance(value, str) and key in _CODE_KEYS:
-        return _Code(value)
+        return LiteralText(value)
     return value

@@ -2,7 +2,7 @@
 
 - four runs on the same tasks, each as `pipeline.compile` would make it, with the method's own prompts and guardian;
 - the page's figures are those of the recorded attempts;
-- what broke off is gone on with: no run that ended is made again, no answer on record asked for again.
+- an interrupted ablation is resumed: no complete run is repeated, and no answer on record is requested again.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ def test_the_figures_are_those_of_the_attempts(engine: Engine, folder: Path, tmp
     assert [row["method"] for row in rows(page / "figure2_completed.csv")] == ["Single", "Agent", "Agent, adaptive"]
 
 
-def test_what_broke_off_is_gone_on_with(
+def test_an_interrupted_ablation_is_resumed(
     engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The LM fails in the second run; resumed, the first is left alone and the second's answers are not asked again."""
+    """The LM fails in the second run; resumed, the first is unchanged and no answer is requested again."""
     page = tmp_path / "page"
     engine.fail_from = 12 + 7
     assert run(*options(folder, page)) == Exit.LM

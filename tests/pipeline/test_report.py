@@ -1,9 +1,9 @@
 """A report holds these.
 
-- Every figure follows from the recorded attempts: it equals what the optimizer said of itself, and a run that died
-  before it said anything is reported all the same.
+- Every figure follows from the recorded attempts: it equals the optimizer's own, and a run that was killed before it
+  had any is reported, too.
 - The page needs no more than the files beside it.
-- Texts of a run can't become markup.
+- Texts of a run cannot become markup.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from optimizers import (
 )
 from pipeline import report
 from pipeline.base.errors import UsageError, run_command
+from pipeline.record import store
 from pipeline.record.recorder import recorded
 from pipeline.reporting import figures, page, tables
-from pipeline.reporting.measures import Score
-from pipeline.reporting.runs import Iteration, RecordedRun, read_runs, replay, with_cycles
+from pipeline.reporting.runs import RecordedRun, read_runs, replay
 from tests.pipeline.conftest import Recorded
 from tests.support.scripted_runs import RIGHT, Engine, Solver, is_right, learn, tasks
 
@@ -93,14 +93,14 @@ def test_a_run_that_died_is_reported_by_what_it_had_recorded(store_folder: Path,
 
 
 def test_tasks_solved_by_an_earlier_run_keep_its_figures(store_folder: Path) -> None:
-    """A run that goes on from another's experience does not ask for them again."""
+    """A run that starts from another's experience does not sample them again."""
     earlier = learn([])
     examples = [dspy.Example(name=task.name, task=task).with_inputs("name", "task") for task in tasks()]
-    with recorded("goes on", {}, tasks()) as recorder, dspy.context(lm=dspy.LM("s", engine=Engine(), cache=False)):
+    with recorded("continues", {}, tasks()) as recorder, dspy.context(lm=dspy.LM("s", engine=Engine(), cache=False)):
         domain = Domain(task_key=lambda example: str(example.name))
         optimizer = AdaptiveFewShot(is_right, 2, temperatures=(0.4,), threads=1, domain=domain, observers=[recorder])
         said = optimizer.compile(Solver(), trainset=examples, experience=earlier).experience
-    (run,) = read_runs(["goes on"])
+    (run,) = read_runs(["continues"])
     assert run.score.pass_at_1 == said.iterations[-1].pass_at_1 == pytest.approx(2 / 3)
     assert set(run.counts) == {"easy/0", "hard/0"}
     assert run.solved_in == {}
@@ -118,21 +118,15 @@ def test_a_task_without_attempts_is_unsolved(run_read: RecordedRun) -> None:
     assert "never/0" not in counts
 
 
-def test_a_cycle_begins_after_each_iteration_that_solved_something() -> None:
-    """As the optimizer labels them; a run that goes on from experience begins with a cycle."""
-
-    def labels(*iterations: tuple[str, bool]) -> list[str]:
-        score = Score(1, 0, 0, 0, 0)
-        plain = [
-            Iteration(i, label, (), ("x",) if solved else (), score, 0) for i, (label, solved) in enumerate(iterations)
-        ]
-        return [it.label for it in with_cycles(plain, 3)]
-
-    assert labels(("None", True), ("H", True), ("H", False), ("HM", True), ("H", False)) == [
-        "None", "H_1", "H_2", "HM_2", "H_3",
-    ]  # fmt: skip
-    assert labels(("H", False), ("HM", False), ("HME", False)) == ["H_1", "HM_1", "HME_1"]
-    assert labels(("candidate 1", True), ("candidate 2", False)) == ["candidate 1", "candidate 2"]
+def test_labels_are_those_on_record(store_folder: Path) -> None:
+    """Of the nested runs; if one of them was deleted, the folder of its attempts gives the label without the cycle."""
+    with recorded("labelled", {}, tasks()) as recorder:
+        learn([recorder])
+    client, experiment = store.open_store()
+    nested = store.nested_runs(client, experiment, recorder.run_id)
+    client.delete_run(nested["03 H"].info.run_id)
+    (run,) = read_runs(["labelled"])
+    assert [it.label for it in run.iterations] == ["None", "H_1", "H", "HM_2"]
 
 
 def test_the_page_refers_only_to_files_beside_it(
@@ -231,7 +225,7 @@ def three_runs(store_folder: Path) -> Iterator[None]:
 
 
 def test_runs_are_named_by_ids_and_beginnings(three_runs: None) -> None:
-    """By granularity, then by time; the latest by default; labels tell what differs."""
+    """By granularity, then by time; the latest by default; labels give what differs."""
     (latest,) = read_runs([])
     assert (latest.name, latest.label) == ("none a", "none a")
     both = read_runs(["adaptive"])
@@ -252,7 +246,7 @@ def test_a_run_without_answers_is_left_out_where_others_have_some(
     assert run_command(report.NAME, report.main, ["adaptive", "-o", out, "--json"]) == 0
     told = capsys.readouterr()
     assert len(json.loads(told.out)["runs"]) == 2
-    left_out = f"the run 'adaptive empty' ({recorder.run_id}) has no recorded answers"
+    left_out = f"run 'adaptive empty' ({recorder.run_id}) has no recorded answers"
     assert told.err == f"{report.NAME}: left out: {left_out}\n"
     assert run_command(report.NAME, report.main, [recorder.run_id, "-o", out]) == 2
     assert capsys.readouterr().err == f"{report.NAME}: {left_out}; nothing to report\n"
@@ -263,24 +257,24 @@ def test_a_run_without_answers_is_left_out_where_others_have_some(
 def test_the_latest_run_is_the_latest_with_answers(
     three_runs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One of an optimizer that broke off has metrics, and nothing to report."""
-    with recorded("mipro broke off", {}, tasks()) as recorder:
-        recorder.run_finished(Experience(NAMES, stopped="failed", message="mipro broke off"))
+    """One of an optimizer that was interrupted has metrics, and nothing to report."""
+    with recorded("mipro failed", {}, tasks()) as recorder:
+        recorder.run_finished(Experience(NAMES, stopped="failed", message="mipro failed"))
     assert run_command(report.NAME, report.main, ["-o", str(tmp_path / "out")]) == 0
     told = capsys.readouterr()
     assert told.out.endswith(": none a\n")
-    assert "left out: the run 'mipro broke off'" in told.err
+    assert "left out: run 'mipro failed'" in told.err
 
 
-def test_runs_of_other_tasks_or_samples_are_not_compared_without_a_word(run_read: RecordedRun, tmp_path: Path) -> None:
+def test_runs_with_other_tasks_or_samples_are_compared_with_a_remark(run_read: RecordedRun, tmp_path: Path) -> None:
     """The page says which runs differ, and in what; and which have no pass@8."""
     few = replace(run_read, label="few", tasks={"easy/0": run_read.tasks["easy/0"]})
     many = replace(run_read, label="many", samples=8)
     assert page.remarks([many, replace(many, label="again")]) == []
     tasks_told, samples_told, few_told = page.remarks([few, replace(run_read, label="all"), many])
-    assert tasks_told == "Not the same tasks: 1 in few; 3 in all and many. In all of these runs: 1."
-    assert samples_told.endswith("the n of pass@n: 2 in few and all; 8 in many.")
-    assert few_told == "Fewer than 8 samples, so that pass@8 is of all there are: few and all."
+    assert tasks_told == "The runs have different tasks: 1 in few; 3 in all and many. Tasks in all of these runs: 1."
+    assert samples_told.endswith("which is the n of pass@n: 2 in few and all; 8 in many.")
+    assert few_told == "Runs with fewer than 8 samples, whose pass@8 is over all samples: few and all."
     other = replace(run_read, label="other", params={"task_set_digest": "of the same names"})
     assert "3 in other" in page.remarks([run_read, other])[0]
     page.write([few, many], tmp_path)
@@ -302,7 +296,7 @@ def test_a_run_of_one_iteration_has_no_curve(run_read: RecordedRun, tmp_path: Pa
     assert "The run has a single iteration" in (tmp_path / "index.html").read_text()
 
 
-def test_how_a_run_ended_is_told_where_it_did_not_finish(run_read: RecordedRun, tmp_path: Path) -> None:
+def test_the_status_is_a_column_if_a_run_did_not_finish(run_read: RecordedRun, tmp_path: Path) -> None:
     """A column of nothing but FINISHED would only take room."""
 
     def columns(*runs: RecordedRun) -> list[str]:
@@ -315,7 +309,9 @@ def test_how_a_run_ended_is_told_where_it_did_not_finish(run_read: RecordedRun, 
     assert columns(run_read, replace(other, status="FAILED"))[:2] == ["run", "status"]
 
 
-def test_bad_usage_is_told_in_one_line(store_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage_is_reported_in_one_line(
+    store_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Exit code 2: no folder named, nothing recorded, a run that recorded nothing, a folder that is a file."""
     cases: list[tuple[list[str], str]] = [([], "-o"), (["-o", str(tmp_path / "out")], "no run is recorded yet")]
     for argv, told in cases:

@@ -67,9 +67,10 @@ class Job:
 
     @property
     def attempts(self) -> list[Attempt]:
-        from pipeline.record import resume, store
+        from pipeline.record import store
+        from pipeline.record.attempts import read_attempts
 
-        return list(resume.attempts(store.open_store()[0], self.result["run_id"]))
+        return list(read_attempts(store.open_store()[0], self.result["run_id"]))
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ import dspy
 import pytest
 
 from pipeline.agent.agent import Agent, GuardianMode
-from pipeline.agent.compiled import load_program, read_program, save_program
+from pipeline.agent.compiled import read_program, save_program
 from pipeline.base.errors import UsageError
+from pipeline.record.models import load_program
 from signatures import digest
 from tests.support.scripted_answers import BROKEN, ILL_TYPED, REUSING, RIGHT, asks_guardian, scripted, task
 
@@ -163,7 +164,7 @@ def test_a_file_that_is_no_program_is_refused(tmp_path: Path, content: bytes | N
     ],
 )
 def test_no_code_of_the_file_s_is_run(path: Path, code: str, impl: str) -> None:
-    """What only the task's code could tell of a demonstration stays unchecked."""
+    """What only running the task's code could check in a demonstration stays unchecked."""
 
     def add_code(content: dict[str, Any]) -> None:
         demo = demonstration(content)

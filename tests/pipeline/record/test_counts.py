@@ -19,7 +19,8 @@ from mlflow import MlflowClient
 from optimizers import Attempt, TokenCount
 from pipeline import compile as command
 from pipeline.base.errors import run_command
-from pipeline.record import resume, store
+from pipeline.record import store
+from pipeline.record.attempts import read_attempts
 from tests.support.answering_lm import write_tasks
 from tests.support.counted_answers import asks_guardian
 from tests.support.lm_server import Server, fault, text_of, tokens
@@ -64,7 +65,7 @@ def seen(server: Server) -> dict[str, Counter[str]]:
 
 
 def on_record(run_id: str) -> tuple[list[Attempt], dict[str, TokenCount]]:
-    attempts = resume.attempts(store.open_store()[0], run_id)
+    attempts = read_attempts(store.open_store()[0], run_id)
     names = {name for attempt in attempts for name in attempt.tokens}
     empty = TokenCount()
     return list(attempts), {name: TokenCount.sum(a.tokens.get(name, empty) for a in attempts) for name in names}

@@ -3,7 +3,8 @@
 - What the model's address loads asks what the file's program asks, in another process and of another LM, and leaves
   DSPy's settings alone.
 - It names no LM and holds no key; nothing in it is run to load it.
-- A run has one model of one program, however often it is gone on with, and its metrics have one point a step.
+- A run has one model of one program, however often it is resumed, and its metrics have one point per step.
+- A command that is given an address downloads the model once.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Any
 
 import dspy
 import pytest
-from mlflow import MlflowClient
+from mlflow import MlflowClient, artifacts
 
 from pipeline import compile as command
-from pipeline import load_program
+from pipeline import evaluate, load_program
 from pipeline.base.errors import UsageError, run_command
-from pipeline.record import models, store
+from pipeline.record import store
 from tests.support.answering_lm import Engine
 from tests.support.paths import PROJECT
 from tests.support.scripted_runs import RIGHT
@@ -49,13 +50,13 @@ print(json.dumps([impl, engine.asked, dict(dspy.settings.config) == before, dspy
 
 @pytest.fixture
 def result(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """What the command tells of a run that learned from `double`."""
+    """The command's JSON object for a run that learned from `double`."""
     argv = ["--optimizer", "adaptive", "--samples", "2", "--temperatures", "1.0", "--tasks", str(folder), "--json"]
     assert run_command(command.NAME, command.main, argv) == 0
     out, err = capsys.readouterr()
     assert "Warning" not in err and "WARNING" not in err
-    told: dict[str, Any] = json.loads(out)
-    return told
+    printed: dict[str, Any] = json.loads(out)
+    return printed
 
 
 def asked(address: str, task: Path) -> Any:
@@ -106,7 +107,7 @@ def test_a_model_binds_no_lm(result: dict[str, Any]) -> None:
         assert len(steps) == len(set(steps)), name
 
 
-def test_going_on_with_a_run_logs_no_second_model_of_the_same_program(
+def test_resuming_a_run_logs_no_second_model_of_the_same_program(
     result: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_command(command.NAME, command.main, ["--resume", result["run_id"], "--json"]) == 0
@@ -122,8 +123,24 @@ def test_an_address_of_no_program_is_refused_in_one_line(address: str, store_fol
 
 
 def test_a_run_s_other_artifacts_are_no_programs(result: dict[str, Any]) -> None:
-    with (
-        pytest.raises(UsageError, match=r"expected a compiled program"),
-        models.fetched(f"runs:/{result['run_id']}/iterations"),
-    ):
-        pass
+    with pytest.raises(UsageError, match=r"expected the model of a compiled program, with the file compiled\.json"):
+        load_program(f"runs:/{result['run_id']}/iterations")
+
+
+def test_a_command_downloads_a_model_once(
+    result: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`pipeline.evaluate` reads what the program was compiled with, then makes it, from the same download."""
+    address = f"models:/{model_of(result['run_id']).model_id}"
+    downloaded: list[str] = []
+    download = artifacts.download_artifacts
+
+    def counted(uri: str, **options: Any) -> str:
+        downloaded.append(uri)
+        return download(uri, **options)
+
+    monkeypatch.setattr(artifacts, "download_artifacts", counted)
+    argv = ["--program", address, "--samples", "1", "--temperatures", "1.0", "--tasks", str(folder), "--json"]
+    assert run_command(evaluate.NAME, evaluate.main, argv) == 0
+    assert json.loads(capsys.readouterr().out)["program"] == address
+    assert downloaded == [address]

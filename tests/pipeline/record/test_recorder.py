@@ -3,7 +3,7 @@
 - The parent has a curve per metric, the iteration as step; each iteration is a nested run named for people.
 - Every attempt is on record once, in the algorithm's order, also those of a run that dies.
 - A run's status says how it ended: finished, interrupted, failed, or killed without a word.
-- Two runs at once on one store don't disturb each other.
+- Two runs on one store at the same time do not disturb each other.
 - Where the store fails, the run ends in one line that says where its answers are, and none of them is lost.
 """
 
@@ -112,7 +112,7 @@ def test_what_was_shown_is_on_record_as_yaml(recorded_run: Recorded) -> None:
 
 
 def test_solutions_experience_tasks_and_pictures_are_artifacts(recorded_run: Recorded) -> None:
-    """What a person wants to open: solved tasks as task files, PNGs, the record to go on from."""
+    """Solved tasks as task files, PNGs, and the record that another run can start from."""
     experience = recorded_run.experience
     parent, _ = runs(recorded_run.folder)
     folder = artifacts(parent)
@@ -229,7 +229,7 @@ def test_runs_at_once_do_not_disturb_each_other(store_folder: Path) -> None:
 
 
 def test_a_budget_ends_a_run_as_finished(store_folder: Path) -> None:
-    """A limit that the person set is no failure."""
+    """A limit that the person set is not a failure."""
     experience = record(budget=Budget(iterations=1))
     assert experience.stopped == "budget"
     parent, nested = runs(store_folder)
@@ -244,7 +244,7 @@ def points(folder: Path, run: Run) -> dict[str, list[int]]:
 
 
 def test_an_iteration_is_on_the_curves_once_and_whole(store_folder: Path) -> None:
-    """Cut short, it is on none; gone on with, it has one point like any other; the run's own figures go on."""
+    """An interrupted one is on none; resumed, it has one point like any other; the run's totals get a later step."""
     cut = record(interrupting(store_folder))
     parent, nested = runs(store_folder)
     assert points(store_folder, parent)["solved"] == [1]
@@ -265,8 +265,8 @@ def test_a_store_that_fails_ends_the_run_and_loses_no_answer(
     call: str, store_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message names the folder with the answers; the next command that opens the store puts them on record."""
-    monkeypatch.setattr(store, "WAITS", (0.0,))
-    drawn: list[Any] = []
+    monkeypatch.setattr(store, "RETRY_SECONDS", (0.0,))
+    sampled: list[Any] = []
     broken = False
 
     def break_down(number: int) -> None:
@@ -288,22 +288,22 @@ def test_a_store_that_fails_ends_the_run_and_loses_no_answer(
 
     class Listener(BaseObserver):
         def sample_done(self, attempt: Attempt) -> None:
-            drawn.append(attempt.to_dict())
+            sampled.append(attempt.to_dict())
 
     with (
-        pytest.raises(RecordError, match=r"can't write the record of the run: \w+: database is locked") as caught,
+        pytest.raises(RecordError, match=r"cannot write the record of the run: \w+: database is locked") as caught,
         recorded("breaks", {}, tasks()) as recorder,
     ):
         learn([Listener(), recorder], Engine(break_down))
-    told = str(store_folder / "running") if call == "log_artifact" else "All answers until then are on record"
-    assert told in str(caught.value)
+    expected = str(store_folder / "running") if call == "log_artifact" else "All answers up to then are on record"
+    assert expected in str(caught.value)
     broken = False
     store.open_store()
     parent, nested = runs(store_folder)
     assert {run.info.status for run in (parent, *nested)} <= {"FAILED", "FINISHED"}
     places = sorted(path.name for path in (artifacts(parent) / "iterations").iterdir() if list(path.glob("*.gz")))
     found = [attempt for place in places for attempt in attempts(parent, place)]
-    assert sorted(found, key=str) == sorted(drawn, key=str)
+    assert sorted(found, key=str) == sorted(sampled, key=str)
     assert list((store_folder / "running").iterdir()) == []
 
 
@@ -313,12 +313,13 @@ def test_a_full_disk_ends_the_run_in_one_line(store_folder: Path) -> None:
 
     def fill_up(number: int) -> None:
         if number == 5:  # of two threads: three attempts have been written
-            kept.append(recorder._attempts)
-            recorder._attempts = full
+            assert recorder._attempts
+            kept.append(recorder._attempts._file)
+            recorder._attempts._file = full
 
     with (
         Path("/dev/full").open("a", buffering=1) as full,
-        pytest.raises(RecordError, match=r"can't write the record of the run: .*No space left on device"),
+        pytest.raises(RecordError, match=r"cannot write the record of the run: .*No space left on device"),
         recorded("full", {}, tasks()) as recorder,
     ):
         learn([recorder], Engine(fill_up))
@@ -329,9 +330,9 @@ def test_a_full_disk_ends_the_run_in_one_line(store_folder: Path) -> None:
     assert 1 <= len(attempts(parent, "01_None")) <= 12
 
 
-def test_a_store_that_is_busy_for_a_moment_is_asked_again(store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nobody hears of it."""
-    monkeypatch.setattr(store, "WAITS", (0.0, 0.0))
+def test_a_call_to_a_busy_store_is_retried(store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a message."""
+    monkeypatch.setattr(store, "RETRY_SECONDS", (0.0, 0.0))
     original, calls = MlflowClient.log_batch, []
 
     def busy(*args: Any, **kwargs: Any) -> Any:
@@ -346,7 +347,7 @@ def test_a_store_that_is_busy_for_a_moment_is_asked_again(store_folder: Path, mo
 
 
 def test_a_run_is_described_in_sentences() -> None:
-    """One of a thing is not several, and nothing is said of what there is not."""
+    """Singular and plural differ, and an empty part is left out."""
     many, one = learn([]), learn([], budget=Budget(iterations=1))
     assert describe(many).startswith("**2 of 3 tasks solved** in 4 iterations. 1 task stays unsolved.\n")
     assert describe(many).endswith("\n\nUnsolved: no/0.")

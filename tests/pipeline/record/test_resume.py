@@ -1,12 +1,12 @@
-"""Going on with an earlier run holds these.
+"""Resuming an earlier run holds these.
 
-- A run that was killed by SIGKILL at any moment, and then gone on with, ends as one that never was: attempts,
+- A run that was killed by SIGKILL at any moment and then resumed ends as one that was never killed: attempts,
   demonstrations, solutions and figures, all but the times, in the same MLflow run.
-- What is on record with an answer is not asked for again, however often the run is killed.
+- A sample on record with an answer is not requested again, however often the run is killed.
 - A run's own options and tasks hold; whatever contradicts them is refused in one line.
 - What one of DSPy's optimizers spent counts over all processes; once it is done, its program is kept.
-- Going on takes memory for a few bytes of what is on record only.
-- A run that begins with an experience asks only about the tasks that are not solved in it.
+- Resuming takes only a few bytes of memory per recorded attempt.
+- A run that starts from an experience samples only the tasks that are not solved in it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from pipeline import compile as command
 from pipeline import load_program
 from pipeline.base.errors import run_command
 from pipeline.record import resume, store
+from pipeline.record.attempts import read_attempts
 from pipeline.record.recorder import recorded
 from pipeline.record.request import Request
 from pipeline.verification.task_files import load_tasks
@@ -41,7 +42,7 @@ from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import dump_task
 from tests.pipeline.conftest import copied
 from tests.support import answering_lm as answering
-from tests.support import scripted_runs as scripted
+from tests.support import scripted_runs
 from tests.support.answering_lm import Engine, write_tasks
 from tests.support.paths import PROJECT
 from tests.support.scripted_runs import RIGHT
@@ -59,7 +60,7 @@ def digests(run_id: str) -> dict[str, str]:
     """Of a run in the store: its attempts, its experience, its demonstrations and prompts, its metrics."""
     client = MlflowClient(tracking_uri=store.store_uri())
     folder = Path(client.get_run(run_id).info.artifact_uri.removeprefix("file://"))
-    order = sorted(resume.attempts(client, run_id), key=lambda a: (a.iteration, a.task, -a.temperature, a.sample))
+    order = sorted(read_attempts(client, run_id), key=lambda a: (a.iteration, a.task, -a.temperature, a.sample))
     shown = {path.relative_to(folder).as_posix(): path.read_text() for path in sorted(folder.rglob("*/*.yaml"))}
     points = {
         name: [(point.step, point.value) for point in client.get_metric_history(run_id, name)]
@@ -87,10 +88,10 @@ def only_run() -> str:
     return str(parents[0].info.run_id)
 
 
-def test_a_run_that_is_killed_at_random_and_gone_on_with_is_one_that_never_was(
+def test_a_run_that_is_killed_at_random_and_resumed_ends_as_one_that_was_never_killed(
     store_folder: Path, empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed within the first iteration, again while it is gone on with, and within a later one."""
+    """Killed within the first iteration, again while it is resumed, and within a later one."""
     tasks = str(write_tasks(tmp_path / "mine"))
     whole = json.loads(process(tmp_path / "whole", 0, 0, *OPTIONS, "--tasks", tasks).stdout)
     expected = digests(whole["run_id"])
@@ -104,9 +105,9 @@ def test_a_run_that_is_killed_at_random_and_gone_on_with_is_one_that_never_was(
         died = process(log, calls, rng.uniform(0, 0.03), *argv)
         assert died.returncode == -signal.SIGKILL, died.stderr
         now = Counter(log.read_text().split()) - asked
-        assert not answered & {int(seed) for seed in now}, "a sample on record was asked for again"
+        assert not answered & {int(seed) for seed in now}, "a sample on record was requested again"
         run_id = only_run()
-        on_record = {attempt.seed for attempt in resume.attempts(store.open_store()[0], run_id)}
+        on_record = {attempt.seed for attempt in read_attempts(store.open_store()[0], run_id)}
         assert on_record >= answered
         answered, argv = on_record, ["--resume", run_id[:8]]
     assert answered
@@ -132,7 +133,7 @@ def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, 
 def test_an_lm_that_gave_out_is_asked_again_only_for_what_it_did_not_answer(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The message names the command to go on with; the run ends in the same record, and its program works."""
+    """The message names the command that resumes it; the run ends in the same record, and its program works."""
     tasks = str(folder)
     _, whole, _ = run(capsys, *OPTIONS, "--tasks", tasks)
     calls, engine.calls, engine.fail_from = engine.calls, 0, 41
@@ -140,7 +141,7 @@ def test_an_lm_that_gave_out_is_asked_again_only_for_what_it_did_not_answer(
     assert (code, result["stopped"]) == (3, "failed")
     assert f"To go on: python -m pipeline.compile --resume {result['run_id'][:8]}" in err
     engine.calls, engine.fail_from = 0, 1_000_000
-    unanswered = [attempt for attempt in resume.attempts(store.open_store()[0], result["run_id"]) if not attempt.scored]
+    unanswered = [attempt for attempt in read_attempts(store.open_store()[0], result["run_id"]) if not attempt.scored]
     assert unanswered
     code, resumed, err = run(capsys, "--resume", result["run_id"][:8])
     assert f"run {result['run_id']} goes on, with 40 answers on record" in err
@@ -151,10 +152,10 @@ def test_an_lm_that_gave_out_is_asked_again_only_for_what_it_did_not_answer(
     assert program(task=load_tasks([f"{tasks}/triple.yaml"])[0]).impl == RIGHT
 
 
-def test_a_budget_may_be_raised_and_the_run_goes_on(
+def test_a_budget_may_be_raised_and_the_run_resumed(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run that its budget ended goes on under another, and asks nothing twice."""
+    """A run that its budget ended is resumed with another one, and no request is repeated."""
     tasks = str(folder)
     _, whole, _ = run(capsys, *OPTIONS, "--tasks", tasks)
     calls, engine.calls = engine.calls, 0
@@ -188,11 +189,11 @@ def test_what_an_optimizer_spent_before_it_was_killed_adds_up(store_folder: Path
     assert resume.tuned(client, run_id) is not None
     resumed = process(log, 0, 0, "--resume", run_id)
     assert json.loads(resumed.stdout)["tokens"] == result["tokens"]
-    assert len(log.read_text().split()) == calls + again, "nobody is asked again"
+    assert len(log.read_text().split()) == calls + again, "no request is repeated"
 
 
 def test_an_optimizer_that_was_done_is_not_run_again(store_folder: Path, tmp_path: Path) -> None:
-    """Killed in the pass over the tasks: the samples that are left are drawn with the program that it had made."""
+    """Killed in the pass over the tasks: the remaining samples are taken with the program that it had made."""
     log, tasks = tmp_path / "log", str(write_tasks(tmp_path / "mine"))
     options = ("--samples", "6", "--temperatures", "1.0", "--threads", "1")
     argv = ["--optimizer", "bootstrap", *options, "--tasks", tasks]
@@ -206,7 +207,7 @@ def test_an_optimizer_that_was_done_is_not_run_again(store_folder: Path, tmp_pat
         if run.info.status == "FAILED" and "mlflow.parentRunId" not in run.data.tags
     )
     before = len(other.read_text().split())
-    answered = sum(attempt.scored for attempt in resume.attempts(client, run_id))
+    answered = sum(attempt.scored for attempt in read_attempts(client, run_id))
     resumed = json.loads(process(other, 0, 0, "--resume", run_id).stdout)
     assert len(other.read_text().split()) - before == 3 * 6 - answered
     assert (resumed["tokens"], resumed["pass_at_1"]) == (whole["tokens"], whole["pass_at_1"])
@@ -219,7 +220,7 @@ def test_memory_does_not_grow_with_what_is_on_record(store_folder: Path) -> None
     attempt = Attempt(0, 0, "a", 0.7, 0, 1, text="x" * 20_000, score=0.0)
 
     def peak(samples: int) -> int:
-        with recorded("earlier", {}, scripted.tasks()) as recorder:
+        with recorded("earlier", {}, scripted_runs.tasks()) as recorder:
             (folder := recorder._folder / "iterations" / "01_None").mkdir(parents=True)
             lines = (json.dumps(replace(attempt, sample=n, seed=n).to_dict()) + "\n" for n in range(samples))
             with gzip.open(folder / "attempts.jsonl.gz", "wt") as file:
@@ -228,7 +229,7 @@ def test_memory_does_not_grow_with_what_is_on_record(store_folder: Path) -> None
         client, _ = store.open_store()
         tracemalloc.start()
         try:
-            journal = resume.attempts(client, recorder.run_id)
+            journal = read_attempts(client, recorder.run_id)
             sampler = Sampler(lambda *_: 0.0, Sampling(samples), journal=journal)
             return tracemalloc.get_traced_memory()[1]
         finally:
@@ -242,7 +243,7 @@ def test_memory_does_not_grow_with_what_is_on_record(store_folder: Path) -> None
 def test_what_contradicts_the_run_is_refused_in_one_line(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another seed, other tasks, a run that is not there or not the only one, or one at work; the same is fine."""
+    """Another seed, other tasks, a missing, ambiguous or running run; equal options are accepted."""
     tasks = str(folder)
     ids = [run(capsys, *OPTIONS, "--tasks", tasks)[1]["run_id"] for _ in range(2)]
     calls = engine.calls
@@ -251,15 +252,15 @@ def test_what_contradicts_the_run_is_refused_in_one_line(
         (("--resume", ids[0], "--optimizer", "none"), "--optimizer: the run to go on with has adaptive"),
         (("--resume", ids[0], "--tasks", tasks), "--tasks: the run to go on with has its own"),
         (("--resume", "nobody"), "--resume: there is no run 'nobody'; the latest runs are "),
-        (("--resume", "adaptive"), "'adaptive' stands for 2 runs; give the id of one: "),
+        (("--resume", "adaptive"), "'adaptive' matches 2 runs; give the id of one: "),
         ((), "--optimizer: expected the name of one, or a run to go on with"),
     ]
     for argv, told in cases:
         code, _, err = run(capsys, *argv)
         assert (code, err.count("\n")) == (2, 1), err
         assert told in err
-    with store.run_at_work(ids[0]):
-        assert "is at work" in run(capsys, "--resume", ids[0])[2]
+    with store.locked_run_folder(ids[0]):
+        assert "is still running" in run(capsys, "--resume", ids[0])[2]
     assert run(capsys, "--resume", ids[0], "--seed", "5")[0] == 0
     assert engine.calls == calls
 
@@ -286,7 +287,7 @@ def test_a_run_from_an_experience_begins_with_a_cycle_and_asks_only_what_is_new(
     ]
 
 
-def test_an_experience_that_can_not_be_used_is_told_in_one_line(
+def test_an_experience_that_cannot_be_used_is_reported_in_one_line(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No such run, a file of something else, a task that is another one now, nothing learned, no learner."""
@@ -297,24 +298,14 @@ def test_an_experience_that_can_not_be_used_is_told_in_one_line(
     cases = [
         (("--experience", "nobody"), "--experience: there is no run or file 'nobody'"),
         (("--experience", str(double)), "expected the experience of a run in JSON"),
-        (("--experience", first["run_id"]), "solved another task of the name 'double'"),
-        (("--experience", none["run_id"]), "solved no task, so there is nothing to go on from"),
+        (("--experience", first["run_id"]), "solved another task named 'double'"),
+        (("--experience", none["run_id"]), "solved no task, so there is nothing to learn from"),
         (("--experience", first["run_id"], "--optimizer", "none"), "`none` learns nothing from it"),
     ]
     for argv, told in cases:
         code, _, err = run(capsys, *OPTIONS, "--tasks", str(double), *argv)
         assert (code, err.count("\n")) == (2, 1), err
         assert told in err
-
-
-def test_a_line_that_was_half_written_is_dropped_and_the_later_attempt_at_a_sample_stays(tmp_path: Path) -> None:
-    """What a killed process leaves behind."""
-    lines = [{"task": 0, "temperature": 1.0, "sample": sample, "seed": n} for n, sample in enumerate((0, 1, 0))]
-    path = tmp_path / "attempts.jsonl"
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"task": 1, "temp')
-
-    read = gzip.decompress(store.compress(path).read_bytes()).decode().splitlines()
-    assert [json.loads(line)["seed"] for line in read] == [2, 1]
 
 
 def test_a_request_keeps_every_task_of_the_benchmark_whole() -> None:

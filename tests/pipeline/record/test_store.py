@@ -1,9 +1,9 @@
 """The store holds these.
 
-- It is there at once or not at all: a first command that is killed, or finds the disk full, leaves none half-made.
-- Commands at once, each a process, don't disturb each other: not when they make the store, nor when one ends.
-- What a killed run left is put on record by one of them, once.
-- Where it can't be opened, one line says so; a password in its address is not told.
+- It is created completely or not at all: a first command that is killed, or finds the disk full, leaves no part of it.
+- Commands in several processes at the same time do not disturb each other, also when they create the store or end.
+- The files of a killed run are uploaded by one of them, once.
+- If it cannot be opened, one line says so, without the password in its address.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from mlflow import MlflowClient
 from sqlalchemy.exc import OperationalError
 
 from pipeline.base.errors import RecordError, UsageError
-from pipeline.record import resume, store
+from pipeline.record import store
+from pipeline.record.attempts import read_attempts
 from tests.support.answering_lm import write_tasks
 from tests.support.paths import PROJECT
 
@@ -42,7 +43,7 @@ def begin(code: str) -> subprocess.Popen[str]:
     return subprocess.Popen(words, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_two_commands_at_once_make_a_store_and_end_as_if_alone(fresh: Path, tmp_path: Path) -> None:
+def test_two_commands_at_the_same_time_create_a_store_and_end_as_if_alone(fresh: Path, tmp_path: Path) -> None:
     """On a fresh store, then two more on the one that they made; each run is whole, and has its own attempts."""
     tasks = str(write_tasks(tmp_path / "mine"))
     options = ["--optimizer", "adaptive", "--samples", "4", "--temperatures", "1.0", "--tasks", tasks, "--json"]
@@ -62,8 +63,8 @@ def test_two_commands_at_once_make_a_store_and_end_as_if_alone(fresh: Path, tmp_
     assert {run.info.status for run in found} == {"FINISHED"}
     alike = [{k: v for k, v in each.items() if k not in ("run_id", "program", "seconds")} for each in results]
     assert len({each["run_id"] for each in results}) == 4 and alike == [alike[0]] * 4
-    drawn = [[a.seed for a in resume.attempts(client, each["run_id"])] for each in results]
-    assert drawn[0] and all(sorted(seeds) == sorted(drawn[0]) for seeds in drawn)
+    sampled = [[a.seed for a in read_attempts(client, each["run_id"])] for each in results]
+    assert sampled[0] and all(sorted(seeds) == sorted(sampled[0]) for seeds in sampled)
     assert sorted(path.name for path in fresh.iterdir() if path.is_file()) == ["mlflow.db", "store.lock"]
 
 
@@ -100,7 +101,7 @@ def test_a_first_command_that_is_killed_leaves_no_store_half_made(fresh: Path) -
     assert [path.name for path in fresh.glob("mlflow.db*")] == ["mlflow.db"]
 
 
-def test_a_disk_too_small_for_the_store_is_told_in_one_line(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_in_one_line(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As SQLAlchemy raises it, through MLflow; nothing of the store stays."""
     from mlflow.store.db import utils
 
@@ -109,30 +110,28 @@ def test_a_disk_too_small_for_the_store_is_told_in_one_line(fresh: Path, monkeyp
         raise OperationalError("CREATE TABLE", {}, Exception("database or disk is full"))
 
     monkeypatch.setattr(utils, "_initialize_tables", full)
-    with pytest.raises(UsageError, match=r"can't open the record of the runs at sqlite:.*disk is full$") as caught:
+    with pytest.raises(UsageError, match=r"cannot open the record of the runs at sqlite:.*disk is full$") as caught:
         store.open_store()
     assert "\n" not in str(caught.value)
     assert [path.name for path in fresh.iterdir()] == ["store.lock"]
 
 
-def test_a_folder_that_can_not_be_written_to_is_told_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_folder_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here there is a file in its place, which holds for root, too."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/file/store/mlflow.db")
-    with pytest.raises(UsageError, match=r"can't open the record of the runs at .*Not a directory") as caught:
+    with pytest.raises(UsageError, match=r"cannot open the record of the runs at .*Not a directory") as caught:
         store.open_store()
     assert "\n" not in str(caught.value)
 
 
-def test_a_server_s_runs_are_kept_apart_and_its_password_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits for a server that is away is not taken for what another store has lost."""
+def test_a_server_s_runs_are_kept_apart_and_its_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that wait for an unreachable server are not uploaded to another store."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:1")
     assert store.folder() == store.MLRUNS / "servers" / "127.0.0.1-1"
     monkeypatch.setattr(store, "MLRUNS", Path("/proc/nowhere"))
     with pytest.raises(
-        UsageError, match=re.escape("can't open the record of the runs at http://127.0.0.1:1: ")
+        UsageError, match=re.escape("cannot open the record of the runs at http://127.0.0.1:1: ")
     ) as caught:
         store.open_store()
     assert "secret" not in str(caught.value)
@@ -162,8 +161,8 @@ def test_what_a_killed_run_left_is_uploaded_by_one_of_two_commands(store_folder:
         store.open_store()
     """
     both = [begin(code), begin(code)]
-    told = [process.communicate()[1] for process in both]
-    assert [process.returncode for process in both] == [0, 0], told
+    errors = [process.communicate()[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], errors
     assert log.read_text() == "upload\n"
     assert client.get_run(run_id).info.status == "FAILED"
     assert not left.exists()
@@ -174,7 +173,7 @@ def test_a_run_that_ends_is_not_found_half_removed(store_folder: Path) -> None:
     entered, leave = threading.Event(), threading.Event()
 
     def work() -> None:
-        with store.run_at_work("1a2b"):
+        with store.locked_run_folder("1a2b"):
             entered.set()
             leave.wait()
 
@@ -198,18 +197,17 @@ def test_after_a_store_has_failed_for_good_nothing_is_waited_for(monkeypatch: py
         def log_text(self) -> None:
             raise ConnectionError("x" * 1000)
 
-    client = store.Steady(Away())  # type: ignore[arg-type]
+    client = store.RetryingClient(Away())  # type: ignore[arg-type]
     for _ in range(2):
-        with pytest.raises(RecordError, match=r"can't write the record of the run: log_text: x+ … x+$"):
+        with pytest.raises(RecordError, match=r"cannot write the record of the run: log_text: x+ … x+$"):
             client.log_text()
-    assert waited == list(store.WAITS)
+    assert waited == list(store.RETRY_SECONDS)
 
 
 def test_the_environment_has_the_last_word_on_mlflow_s_settings(store_folder: Path) -> None:
     """Nothing of MLflow's goes to stdout, a command's own; what a person has set stays."""
-    code = "import os; from pipeline.record import store; store.open_store()"
-    code += "; print(os.environ['MLFLOW_HTTP_REQUEST_TIMEOUT'])"
-    words = [sys.executable, "-c", code]
+    code = "import os; from pipeline.record import store; store.open_store(); print(os.environ['{}'])"
+    words = [sys.executable, "-c", code.format("MLFLOW_HTTP_REQUEST_TIMEOUT")]
     env = {**os.environ, "MLFLOW_HTTP_REQUEST_TIMEOUT": "7"}
     done = subprocess.run(words, cwd=PROJECT, env=env, check=True, capture_output=True, text=True)
     assert done.stdout == "7\n"

@@ -1,8 +1,8 @@
 """A store that fails in mid-run, a SQLite file that somebody locks or a tracking server that is away, holds these.
 
 - A short while is waited for: nobody notices, and all is on record.
-- A longer one ends the run with one line, which says where the answers are and how to go on.
-- While it lasts, a command that opens the store says so in one line; after it, going on asks for nothing twice.
+- A longer one ends the run with one line, which says where the answers are and how to resume.
+- While it lasts, a command that opens the store says so in one line; after it, resuming repeats no request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from sqlalchemy import Engine, event
 
 from pipeline import compile as command
 from pipeline.base.errors import run_command
-from pipeline.record import resume, store
+from pipeline.record import store
+from pipeline.record.attempts import read_attempts
 from tests.support import answering_lm as answering
 from tests.support.answering_lm import write_tasks
 from tests.support.paths import PROJECT
@@ -209,7 +210,7 @@ def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
 def answers_on_record(run_id: str) -> list[int]:
     """The seeds of those that a run has, sorted."""
     client, _ = store.open_store()
-    return sorted(attempt.seed for attempt in resume.attempts(client, run_id) if attempt.scored)
+    return sorted(attempt.seed for attempt in read_attempts(client, run_id) if attempt.scored)
 
 
 def test_a_short_while_is_waited_for_and_all_is_on_record(
@@ -243,19 +244,19 @@ def test_a_longer_one_ends_the_run_and_resumed_nothing_is_asked_twice(
     """In the first iteration, or in the second, when there are answers on record."""
     engine.at, engine.breaks = at, outage.begin
     code, out, err = run(capsys, *OPTIONS, "--tasks", str(write_tasks(tmp_path / "mine")))
-    told = err.splitlines()[-1]
+    message = err.splitlines()[-1]
     assert (code, out) == (2, "")
-    assert told.startswith("pipeline.compile: can't write the record of the run: ") and "Traceback" not in err
+    assert message.startswith("pipeline.compile: cannot write the record of the run: ") and "Traceback" not in err
     (folder,) = (store.folder() / "running").iterdir()
     # Artifacts beside a SQLite file can be written while that is locked; what a server keeps can't, once it is away.
-    where = f"The last answers are kept in {folder}, and the next command puts them on record once it can"
-    assert (where if list(folder.rglob("attempts.*")) else "All answers until then are on record") in told
+    where = f"The latest answers are kept in {folder}; the next command that reaches the store uploads them"
+    assert (where if list(folder.rglob("attempts.*")) else "All answers up to then are on record") in message
     go_on = f"--resume {folder.name[:8]}"
-    assert told.endswith(f"to go on then: python -m pipeline.compile {go_on}")
+    assert message.endswith(f"Then resume: python -m pipeline.compile {go_on}")
 
     code, out, err = run(capsys, *go_on.split(), "--json")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("pipeline.compile: can't open the record of the runs at ")
+    assert err.startswith("pipeline.compile: cannot open the record of the runs at ")
 
     outage.end()
     asked = sorted(engine.asked)
