@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from pathlib import Path
@@ -10,7 +12,11 @@ import pytest
 
 from optimizers import Experience
 from pipeline.record.recorder import recorded
+from pipeline.verification.worker import judge, verification_pool
+from step_runtime.tasks.task import dump_task
 from tests.support.answering_lm import Engine, use, write_tasks
+from tests.support.scripted_answers import RIGHT as ANSWER
+from tests.support.scripted_answers import task
 from tests.support.scripted_runs import learn, tasks
 
 
@@ -22,6 +28,16 @@ def workers_start_fast() -> None:
     """
     forkserver.set_forkserver_preload(["step_runtime", "pipeline.verification.worker", "pipeline.synthesis.session"])
     forkserver.ensure_running()
+
+
+@pytest.fixture(scope="module")
+def limit() -> int:
+    """Seconds to give a call that hangs: many times what any other takes, on this machine and under its load."""
+    with verification_pool(1, seconds=600, memory=2**30) as pool:
+        start = time.monotonic()
+        verdict = pool.submit(judge, "square", dump_task(task()), ANSWER).result()
+        assert verdict.passed
+        return math.ceil(8 * (time.monotonic() - start))
 
 
 @pytest.fixture(scope="session")
