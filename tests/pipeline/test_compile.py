@@ -27,6 +27,8 @@ from tests.support import answering_lm as answering
 from tests.support.forked import Forked
 from tests.support.scripted_runs import RIGHT, TASK
 
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 
 class Engine(answering.Engine):
     """Doubles alone, triples once it has seen a demonstration and never before, and can't halve."""

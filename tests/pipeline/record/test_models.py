@@ -24,6 +24,8 @@ from tests.support import forked
 from tests.support.answering_lm import Engine
 from tests.support.scripted_runs import RIGHT
 
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 ASK = """
 import json, sys
 import dspy

@@ -45,6 +45,8 @@ from tests.support import scripted_runs as scripted
 from tests.support.answering_lm import Engine, write_tasks
 from tests.support.scripted_runs import RIGHT
 
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 OPTIONS = ("--optimizer", "adaptive", "--samples", "6", "--temperatures", "1.0,0.4", "--threads", "3", "--seed", "5")
 
 

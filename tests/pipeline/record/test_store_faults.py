@@ -33,6 +33,8 @@ from tests.support import answering_lm as answering
 from tests.support.answering_lm import write_tasks
 from tests.support.forked import Forked
 
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 OPTIONS = ("--optimizer", "adaptive", "--samples", "6", "--temperatures", "1.0,0.4", "--threads", "3", "--json")
 ONE_ITERATION = 3 * 6 * 2
 """Answers to three tasks at two temperatures."""
