@@ -15,7 +15,8 @@ import time
 
 import torch
 
-from tests.support.mutants import Judged, changed, judged, oracles, table
+from tests.support.mutants import Judged, changed, judged, table
+from tests.support.oracles import solved
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -27,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(1)
     start = time.perf_counter()
     rows: list[Judged] = []
-    for task, text in oracles(options.only):
+    for task, text in solved(options.only):
         own = list(judged(task, changed(task, text, options.share)))
         rows += own
         seconds = time.perf_counter() - start

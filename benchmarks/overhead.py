@@ -40,7 +40,8 @@ from signatures import YAMLAdapter
 from step_runtime.language import equivalence
 from step_runtime.tasks.task import Task
 from step_runtime.verification.verify import Verdict
-from tests.support.mutants import changed, oracles
+from tests.support.mutants import changed
+from tests.support.oracles import solved
 
 DEMONSTRATIONS = 8
 LIMIT_MS = 3.0
@@ -153,7 +154,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=64, help="of each task (default: %(default)s)")
     options = parser.parse_args(arguments)
-    pairs = list(oracles())
+    pairs = list(solved())
     with tempfile.TemporaryDirectory() as folder:
         os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder}/mlflow.db"
         sample(pairs, 1)  # warms up

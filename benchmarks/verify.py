@@ -30,7 +30,8 @@ from step_runtime.codegen import generate_test
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
 from step_runtime.verification.verify import Verdict, Verifier
-from tests.support.mutants import changed, oracles
+from tests.support.mutants import changed
+from tests.support.oracles import solved
 
 SAMPLES = 64
 DISTINCT = 8
@@ -101,7 +102,7 @@ class Contest:
     """
 
     def __init__(self, workers: int, folder: Path) -> None:
-        self.pairs = [(task.without_impl(), text) for task, text in oracles()]
+        self.pairs = [(task.without_impl(), text) for task, text in solved()]
         self.workers = workers
         self._scripts = []
         for task, text in self.pairs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from step_runtime import Verifier, dump_task, load_task, loads_task
+from tests.support import oracles
 from tests.support.paths import PROJECT
 
 DATA = PROJECT / "data"
@@ -17,19 +18,21 @@ def test_every_task_has_one_oracle_and_none_lies_about() -> None:
     assert sorted(path.name for path in (DATA / "oracles-extra").iterdir()) == [f"{name}.step" for name in NAMES]
 
 
-def test_there_are_at_least_a_dozen_and_none_is_of_the_benchmark() -> None:
-    """The benchmark's references are not among theirs."""
-    benchmark = [load_task(path).outputs for path in (DATA / "tasks").rglob("*.yaml")]
+def test_there_are_at_least_a_dozen() -> None:
+    """A figure over fewer tasks would say little."""
     assert len(NAMES) >= 12
-    assert not [name for name in NAMES if load_task(DATA / f"tasks-extra/{name}.yaml").outputs in benchmark]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_oracle_passes_both_verifiers(name: str) -> None:
-    """The reference program is right at every set of sizes and seed, and the task holds no solution itself."""
+    """The reference program is right at every set of sizes and seed.
+
+    The task holds no solution itself, and has another reference than any task of the benchmark.
+    """
     task = load_task(DATA / f"tasks-extra/{name}.yaml")
     text = (DATA / f"oracles-extra/{name}.step").read_text()
     verdict = Verifier(task).verify(text)
     assert verdict.passed, verdict.render(text, name)
     assert task.impl is None
     assert loads_task(dump_task(task)) == task
+    assert task.outputs not in [oracles.task(other).outputs for other in oracles.names()]

@@ -9,10 +9,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -27,8 +24,10 @@ from pipeline.base.errors import LMUnavailable, run_command
 from pipeline.record import store
 from step_runtime.verification.loading import load_task
 from tests.support import answering_lm as answering
-from tests.support.paths import PROJECT
+from tests.support.forked import Forked
 from tests.support.scripted_runs import RIGHT, TASK
+
+pytestmark = pytest.mark.usefixtures("unrendered")
 
 
 class Engine(answering.Engine):
@@ -227,20 +226,8 @@ def test_patterns_and_names_choose_tasks(engine: Engine, folder: Path, capsys: p
 
 def test_ctrl_c_ends_a_real_run_cleanly(store_folder: Path) -> None:
     """The embedded LM: exit code 130, a summary, a program that loads, no traceback."""
-    argv = [
-        sys.executable,
-        "-m",
-        "pipeline.compile",
-        "--optimizer",
-        "adaptive",
-        "--tasks",
-        "gemm/*",
-        "--samples",
-        "5000",
-    ]
-    with subprocess.Popen(
-        [*argv, "--json"], cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
-    ) as process:
+    options = ("--optimizer", "adaptive", "--tasks", "gemm/*", "--samples", "5000", "--json")
+    with Forked("-m", "pipeline.compile", *options) as process:
         deadline = time.monotonic() + 600
         while not list((store_folder / "running").glob("*/iterations/01_None/attempts.jsonl")):
             assert process.poll() is None
@@ -250,7 +237,7 @@ def test_ctrl_c_ends_a_real_run_cleanly(store_folder: Path) -> None:
         while attempts.stat().st_size < 1000 and time.monotonic() < deadline:
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=600)
+        out, err = process.communicate()
     assert process.returncode == 130, err
     result = json.loads(out)
     assert result["stopped"] == "interrupted"

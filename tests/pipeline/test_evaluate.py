@@ -27,6 +27,8 @@ from step_runtime.verification.loading import load_task
 from tests.support.answering_lm import COMPLETION_TOKENS, PROMPT_TOKENS, Engine
 from tests.support.scripted_runs import RIGHT
 
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 
 @pytest.fixture
 def compiled(folder: Path, tmp_path: Path) -> Path:

@@ -7,12 +7,9 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import socket
-import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -21,7 +18,7 @@ import pytest
 
 from pipeline import ui
 from pipeline.base.errors import UsageError
-from tests.support.paths import PROJECT
+from tests.support.forked import Forked
 
 
 def free_port() -> int:
@@ -75,27 +72,17 @@ def test_a_remote_store_needs_no_server_of_ours(
     assert "http://tracking.example:5000" in capsys.readouterr().out
 
 
-def test_it_serves_until_interrupted_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_it_serves_until_interrupted_and_leaves_nothing_behind(store_folder: Path) -> None:
     """Address printed, page served, exit code 130, port free again."""
     port = free_port()
-    environment = os.environ | {"MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/mlruns/mlflow.db"}
-    with subprocess.Popen(
-        [sys.executable, "-m", "pipeline.ui", "--port", str(port)],
-        cwd=PROJECT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as command:
-        assert command.stdout is not None
-        assert command.stderr is not None
+    with Forked("-m", "pipeline.ui", "--port", str(port)) as command:
         assert f"http://127.0.0.1:{port}" in command.stdout.readline()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=300) as answer:
             assert answer.read() == b"OK"
         command.send_signal(signal.SIGINT)
-        assert command.wait(timeout=300) == 130
+        assert command.wait() == 130
         assert command.stderr.read() == "pipeline.ui: interrupted\n"
-    assert (tmp_path / "mlruns" / "mlflow.db").exists()
+    assert (store_folder / "ui.log").exists()
     end = time.monotonic() + 60
     while answers(port):
         assert time.monotonic() < end

@@ -14,17 +14,13 @@ from types import ModuleType
 import pytest
 import torch
 
-from step_runtime import Verifier, load_task, loads_task
+from step_runtime import Verifier, loads_task
 from step_runtime.codegen import generate_test
 from step_runtime.language.parser import parse
 from step_runtime.tasks.scope import static_scope
+from tests.support import oracles
 from tests.support.edits import mutants
 from tests.support.paths import PROJECT
-
-DATA = PROJECT / "data"
-NAMES = sorted(path.relative_to(DATA / "tasks").with_suffix("").as_posix() for path in (DATA / "tasks").rglob("*.yaml"))
-MUTANTS = 3
-"""Mutants of each oracle that are tried here."""
 
 
 def run_script(script: str) -> BaseException | None:
@@ -56,15 +52,15 @@ def raised(test: object, *args: object) -> BaseException | None:
     return None
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_script_agrees_with_the_verifier(name: str) -> None:
+@pytest.mark.parametrize("name", oracles.names())
+@pytest.mark.parametrize("count", [1, pytest.param(8, marks=pytest.mark.slow)])
+def test_script_agrees_with_the_verifier(name: str, count: int) -> None:
     """On the oracle and on a sample of its single-edit mutants."""
-    task = load_task(DATA / "tasks" / f"{name}.yaml")
-    text = (DATA / "oracles" / f"{name}.step").read_text()
+    task, text = oracles.task(name), oracles.oracle(name)
     scope = static_scope(task)
     all_mutants = [mutant.text for mutant in mutants(parse(text, scope)[0], scope)]
     verifier = Verifier(task)
-    for program in [text, *random.Random(name).sample(all_mutants, MUTANTS)]:
+    for program in [text, *random.Random(name).sample(all_mutants, count)]:
         verdict = verifier.verify(program)
         failure = run_script(generate_test(task, program))
         assert (failure is None) == verdict.passed, f"{verdict.render(program)}\n{program}\n{failure!r}"
@@ -93,7 +89,7 @@ def test_script_runs_under_pytest_by_itself(tmp_path: Path) -> None:
     path = tmp_path / "test_row_sum.py"
     path.write_text(generate_test(loads_task(ROW_SUM, "row_sum"), "def body(x):\n  # fold\n  " + RIGHT))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(path)]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=DATA.parent, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, check=False)
     assert result.returncode == 0, result.stdout
     assert "12 passed" in result.stdout
     assert ".double()" in path.read_text()

@@ -12,14 +12,10 @@ from hashlib import sha256
 
 from step_runtime.tasks.task import Task
 from step_runtime.verification.instance import instances
-from step_runtime.verification.loading import load_task
 from step_runtime.verification.verify import Verifier
 from tests.support.aliases import aliased
 from tests.support.edits import Mutant, mutants
-from tests.support.paths import PROJECT
 from tests.support.truth import SEEDS, Truth, run_text
-
-DATA = PROJECT / "data"
 
 
 @dataclass(frozen=True)
@@ -35,14 +31,6 @@ class Judged:
     def agrees(self) -> bool:
         """Whether the verifier accepts it just when it is right."""
         return (self.fault is None) == (self.stage is None)
-
-
-def oracles(only: Sequence[str] = ()) -> Iterator[tuple[Task, str]]:
-    """The tasks, all or those of some groups or names, with their reference programs."""
-    for path in sorted((DATA / "tasks").glob("*/*.yaml")):
-        name = f"{path.parent.name}/{path.stem}"
-        if not only or name in only or path.parent.name in only:
-            yield load_task(path), (DATA / "oracles" / f"{name}.step").read_text(encoding="utf-8")
 
 
 def changed(task: Task, text: str, share: float = 1.0) -> list[Mutant]:

@@ -74,5 +74,5 @@ class Job:
 
 
 @pytest.fixture
-def job(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Job:
+def job(server: Server, unrendered: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Job:
     return Job(server, tmp_path, capsys)

@@ -10,8 +10,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +21,18 @@ from pipeline import compile as command
 from pipeline import evaluate, load_program
 from pipeline.base.errors import UsageError, run_command
 from pipeline.record import store
+from tests.support import forked
 from tests.support.answering_lm import Engine
-from tests.support.paths import PROJECT
 from tests.support.scripted_runs import RIGHT
+
+pytestmark = pytest.mark.usefixtures("unrendered")
 
 ASK = """
 import json, sys
 import dspy
 from pipeline import load_program
 from step_runtime import load_task
+from tests.support import forked
 from tests.support.answering_lm import Engine
 from tests.support.paths import PROJECT
 
@@ -60,9 +61,9 @@ def result(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def asked(address: str, task: Path) -> Any:
-    """What a fresh process answers and asks, by a program that it loads."""
-    words = [sys.executable, "-c", ASK, address, str(task)]
-    done = subprocess.run(words, cwd=PROJECT, check=True, capture_output=True, text=True)
+    """What another process answers and asks, by a program that it loads."""
+    done = forked.run_code(ASK, address, str(task))
+    assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
@@ -74,7 +75,7 @@ def model_of(run_id: str) -> Any:
 
 
 def test_a_model_s_address_loads_what_the_file_has(result: dict[str, Any], folder: Path) -> None:
-    """By the model's id and by the run's, in a fresh process; and MLflow's own loader reads it as well."""
+    """By the model's id and by the run's, in another process; and MLflow's own loader reads it as well."""
     model = model_of(result["run_id"])
     assert (model.name, str(model.status), model.params["optimizer"]) == ("program", "READY", "adaptive")
     task = folder / "triple.yaml"

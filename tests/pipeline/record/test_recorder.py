@@ -13,9 +13,6 @@ import gzip
 import json
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 from pathlib import Path
@@ -34,7 +31,7 @@ from pipeline.record.metrics import describe
 from pipeline.record.recorder import recorded
 from step_runtime.tasks.reader import loads_task
 from tests.pipeline.conftest import Recorded
-from tests.support.paths import PROJECT
+from tests.support import forked
 from tests.support.scripted_runs import RIGHT, Engine, learn, tasks
 
 
@@ -197,7 +194,7 @@ def test_a_run_killed_without_a_word_is_marked_by_the_next_one(store_folder: Pat
         with recorded("killed", {}, tasks()) as recorder:
             learn([recorder], Engine(die))
     """
-    result = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], cwd=PROJECT, check=False)
+    result = forked.run_code(code)
     assert result.returncode == -signal.SIGKILL
     parent, nested = runs(store_folder)
     assert parent.info.status == "RUNNING"

@@ -17,7 +17,6 @@ import json
 import random
 import signal
 import subprocess
-import sys
 import tracemalloc
 from collections import Counter
 from dataclasses import replace
@@ -42,10 +41,11 @@ from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import dump_task
 from tests.pipeline.conftest import copied
 from tests.support import answering_lm as answering
-from tests.support import scripted_runs
+from tests.support import forked, scripted_runs
 from tests.support.answering_lm import Engine, write_tasks
-from tests.support.paths import PROJECT
 from tests.support.scripted_runs import RIGHT
+
+pytestmark = pytest.mark.usefixtures("unrendered")
 
 OPTIONS = ("--optimizer", "adaptive", "--samples", "6", "--temperatures", "1.0,0.4", "--threads", "3", "--seed", "5")
 
@@ -77,8 +77,8 @@ def digests(run_id: str) -> dict[str, str]:
 
 
 def process(log: Path, calls: int, delay: float, *argv: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "tests.support.dying_compile", str(log), str(calls), str(delay), *argv, "--json"]
-    return subprocess.run(words, cwd=PROJECT, check=False, capture_output=True, text=True)
+    """A command that may kill itself, in a process of its own."""
+    return forked.run("-m", "tests.support.dying_compile", str(log), str(calls), str(delay), *argv, "--json")
 
 
 def only_run() -> str:

@@ -26,6 +26,7 @@ from pipeline.base.errors import RecordError, UsageError
 from pipeline.record import store
 from pipeline.record.attempts import read_attempts
 from tests.support.answering_lm import write_tasks
+from tests.support.forked import Forked
 from tests.support.paths import PROJECT
 
 
@@ -37,10 +38,9 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def begin(code: str) -> subprocess.Popen[str]:
+def begin(code: str) -> Forked:
     """A Python process that runs `code`."""
-    words = [sys.executable, "-c", textwrap.dedent(code)]
-    return subprocess.Popen(words, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return Forked("-c", textwrap.dedent(code))
 
 
 def test_two_commands_at_the_same_time_create_a_store_and_end_as_if_alone(fresh: Path, tmp_path: Path) -> None:
@@ -49,9 +49,8 @@ def test_two_commands_at_the_same_time_create_a_store_and_end_as_if_alone(fresh:
     options = ["--optimizer", "adaptive", "--samples", "4", "--temperatures", "1.0", "--tasks", tasks, "--json"]
     results = []
     for turn in range(2):
-        words = [sys.executable, "-m", "tests.support.dying_compile", str(tmp_path / f"log{turn}"), "0", "0", *options]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        both = [subprocess.Popen(words, cwd=PROJECT, text=True, **pipes) for _ in range(2)]  # type: ignore[call-overload]
+        words = ["-m", "tests.support.dying_compile", str(tmp_path / f"log{turn}"), "0", "0", *options]
+        both = [Forked(*words) for _ in range(2)]
         for process in both:
             out, err = process.communicate()
             assert process.returncode == 0, err
@@ -89,7 +88,6 @@ def test_a_first_command_that_is_killed_leaves_no_store_half_made(fresh: Path) -
         store.open_store()
         """
     )
-    assert process.stdout
     assert process.stdout.readline() == "half\n"
     assert list(fresh.glob("mlflow.db.*"))
     process.kill()

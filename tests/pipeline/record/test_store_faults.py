@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import shutil
 import socket
 import socketserver
 import sqlite3
-import subprocess
-import sys
 import textwrap
 import threading
 from collections import Counter
@@ -35,7 +32,9 @@ from pipeline.record import store
 from pipeline.record.attempts import read_attempts
 from tests.support import answering_lm as answering
 from tests.support.answering_lm import write_tasks
-from tests.support.paths import PROJECT
+from tests.support.forked import Forked
+
+pytestmark = pytest.mark.usefixtures("unrendered")
 
 OPTIONS = ("--optimizer", "adaptive", "--samples", "6", "--temperatures", "1.0,0.4", "--threads", "3", "--json")
 ONE_ITERATION = 3 * 6 * 2
@@ -43,7 +42,9 @@ ONE_ITERATION = 3 * 6 * 2
 
 SERVER = """
     from wsgiref.simple_server import make_server
+    import sys
     from mlflow.server import app
+    sys.stderr = open("/dev/null", "w")
     server = make_server("127.0.0.1", 0, app)
     print(server.server_port, flush=True)
     server.serve_forever()
@@ -154,19 +155,18 @@ def server(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """The port of MLflow's tracking server, the artifacts in its care, in a process of its own."""
     folder = tmp_path_factory.mktemp("server")
     shutil.copy(empty_store, folder)
-    env = os.environ | {
+    settings = {
         "_MLFLOW_SERVER_FILE_STORE": f"sqlite:///{folder}/mlflow.db",
         "_MLFLOW_SERVER_ARTIFACT_ROOT": "mlflow-artifacts:/",
         "_MLFLOW_SERVER_ARTIFACT_DESTINATION": str(folder / "artifacts"),
         "_MLFLOW_SERVER_SERVE_ARTIFACTS": "true",
     }
-    words = [sys.executable, "-c", textwrap.dedent(SERVER)]
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(words, cwd=PROJECT, env=env, stdout=subprocess.PIPE, stderr=log, text=True)
-        assert process.stdout
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        process = Forked("-c", textwrap.dedent(SERVER))
+    with process:
         yield int(process.stdout.readline())
-        process.kill()
-        process.communicate()
 
 
 @contextmanager

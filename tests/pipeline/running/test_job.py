@@ -33,6 +33,7 @@ from tests.support.answering_lm import write_tasks
 
 # DSPy's optimizers ask their own libraries for things that are on their way out.
 pytestmark = [
+    pytest.mark.usefixtures("unrendered"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]

@@ -68,9 +68,9 @@ def test_commands_that_measure_pass_at_k_refuse_it(capsys: pytest.CaptureFixture
         assert "pass@k" in message and "pipeline.generate" in message and message.count("\n") == 1
 
 
-def test_a_function_that_hangs_costs_its_task_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_that_hangs_costs_its_task_alone(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     """Its worker is killed when the time is up, and the next task is solved."""
-    monkeypatch.setattr(session, "_GRACE", -590.0)  # ten seconds are left, of which one needs a tenth of one
+    monkeypatch.setattr(session, "_GRACE", 2 * limit - 600.0)  # so that twice the limit is left
     loop = "[input[0] for _ in iter(int, 1)]"
     hanging = of_scalars({"hang": (loop, 1)}, "input_data['E0'] * 2").named("hanging")
     easy = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] * 2").named("easy")

@@ -183,8 +183,8 @@ def test_dspy_takes_it_as_a_metric() -> None:
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[WorkerPool]:
-    with verification_pool(2, seconds=8.0, memory=2**29) as pool:
+def pool(limit: int) -> Iterator[WorkerPool]:
+    with verification_pool(2, seconds=limit, memory=2**29) as pool:
         yield pool
 
 

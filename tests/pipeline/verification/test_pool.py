@@ -105,13 +105,13 @@ def test_a_crash_costs_its_own_call_only(
 @pytest.mark.parametrize("function", [crashing.hang, crashing.hang_deaf])
 def test_a_hang_costs_its_own_call_only(function: Callable[[], Any]) -> None:
     """It is killed when its time is up, and the worker replaced at once."""
-    with make_pool(seconds=4) as pool:
+    with make_pool(seconds=1) as pool:
         worker = pool.submit(crashing.process_id).result()
         hanging, after = pool.submit(function), pool.submit(crashing.process_id)
         error = error_of(hanging)
         assert isinstance(error, WorkerLost)
         assert error.code == "time-limit"
-        assert "4 s" in str(error)
+        assert "1 s" in str(error)
         assert after.result(PATIENCE) != worker
         assert gone(worker)
 
@@ -121,7 +121,7 @@ def test_a_hang_costs_its_own_call_only(function: Callable[[], Any]) -> None:
 )
 def test_later_calls_know_what_a_call_was_lost_at(function: Callable[..., Any], args: Any, code: str) -> None:
     """The error says it too; what a call was at before the next one came is nobody's concern."""
-    with make_pool(seconds=4) as pool:
+    with make_pool(seconds=1) as pool:
         assert pool.submit(crashing.note_and, "an echo", crashing.echo, 1).result(PATIENCE) == 1
         error = error_of(pool.submit(crashing.note_and, "the end", function, *args))
         assert isinstance(error, WorkerLost)
@@ -152,8 +152,8 @@ def test_a_crash_that_does_not_come_again_is_not_blamed(pool: WorkerPool, tmp_pa
 
 def test_time_is_counted_from_a_call_s_own_start() -> None:
     """Calls that wait behind slow ones lose nothing."""
-    with make_pool(seconds=3) as pool:
-        assert list(pool.map(crashing.nap, [0.6] * 6)) == [0.6] * 6
+    with make_pool(seconds=2) as pool:
+        assert list(pool.map(crashing.nap, [0.4] * 6)) == [0.4] * 6
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")

@@ -21,8 +21,8 @@ from pipeline.verification.task_files import load_task_named, load_tasks
 from tests.support.scripted_runs import RIGHT, TASK
 
 BAD = {
-    "while True: pass": "its code took longer than 6 s and was killed",
-    "while True: print('y' * 1000)": "its code took longer than 6 s and was killed",
+    "while True: pass": "its code took longer than {limit} s and was killed",
+    "while True: print('y' * 1000)": "its code took longer than {limit} s and was killed",
     "import os; os._exit(0)": "its code ended its process with exit code 0",
     "import sys; sys.exit(0)": "line 1 of it raised SystemExit: 0",
     "import ctypes; ctypes.string_at(0)": "its code crashed: SIGSEGV",
@@ -33,9 +33,9 @@ BAD = {
 
 
 @pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers are given six seconds, and little memory."""
-    impatient = functools.partial(worker.verification_pool, seconds=6.0, memory=2**29)
+def _impatient(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    """Workers are given little time and memory."""
+    impatient = functools.partial(worker.verification_pool, seconds=limit, memory=2**29)
     monkeypatch.setattr(worker, "verification_pool", impatient)
 
 
@@ -46,13 +46,15 @@ def written(tmp_path: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("code", BAD)
-def test_a_global_that_can_not_be_run_is_told(code: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_global_that_can_not_be_run_is_told(
+    code: str, limit: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Exit code 2, one line."""
     path = written(tmp_path, f"{TASK}global: |\n  {code}\n")
     assert run_command(verify.NAME, verify.main, [path, "-"]) == 2
     out, err = capfd.readouterr()
     assert out == ""
-    assert err.startswith(f"pipeline.verify: {path}:5: global: {BAD[code]}")
+    assert err.startswith(f"pipeline.verify: {path}:5: global: {BAD[code].format(limit=limit)}")
     assert err.count("\n") == 1
 
 
@@ -66,14 +68,18 @@ def test_a_reference_that_hangs_is_told(tmp_path: Path, capfd: pytest.CaptureFix
     assert "expected code that comes to its end" in err
 
 
-def test_a_function_that_hangs_costs_the_verdict_only(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_function_that_hangs_costs_the_verdict_only(
+    tmp_path: Path, limit: int, capfd: pytest.CaptureFixture[str]
+) -> None:
     """A file may be loaded whose functions nobody may ever use."""
     path = written(tmp_path, TASK.replace("return [input[0] * 2]", "while True: pass"))
     program = tmp_path / "program.txt"
     program.write_text(RIGHT)
     assert run_command(verify.NAME, verify.main, [path, str(program)]) == 1
     out, err = capfd.readouterr()
-    assert "time-limit: verification took longer than 6 s and was killed\n  it had come to step.Map(fn=fn)" in out
+    assert (
+        f"time-limit: verification took longer than {limit} s and was killed\n  it had come to step.Map(fn=fn)" in out
+    )
     assert err == ""
 
 

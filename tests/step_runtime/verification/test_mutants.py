@@ -9,18 +9,19 @@ import pytest
 from step_runtime.language.parser import parse
 from step_runtime.verification.check import check_affine
 from step_runtime.verification.instance import instances
+from tests.support import oracles
 from tests.support.aliases import aliased
 from tests.support.edits import mutants
-from tests.support.mutants import Judged, changed, judged, oracles, table
+from tests.support.mutants import Judged, changed, judged, table
 from tests.support.truth import Truth, run_text
 
-ORACLES = {task.name: (task, text) for task, text in oracles()}
+NAMES = oracles.names()
 
 
 @pytest.fixture(scope="module")
 def sample() -> list[Judged]:
     """One mutant in forty of every oracle, the same ones every time."""
-    return [row for task, text in ORACLES.values() for row in judged(task, changed(task, text, 1 / 40), seeds=(11,))]
+    return [row for task, text in oracles.solved() for row in judged(task, changed(task, text, 1 / 40), seeds=(11,))]
 
 
 def test_verifier_takes_the_right_mutants_and_refuses_the_wrong(sample: list[Judged]) -> None:
@@ -35,13 +36,13 @@ def test_sample_holds_right_and_wrong_programs_of_every_kind(sample: list[Judged
     assert len({row.mutant.kind for row in sample}) > 30
 
 
-@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.parametrize("name", NAMES)
 def test_affine_rule_is_decided_on_the_graph(name: str) -> None:
     """Aliases, rebinding, comprehensions, zip, subscripts and unpacking mean what they mean in Python.
 
     Each text is right but for the affine rule, or right; the parser's graph is the one that running it gives.
     """
-    task, text = ORACLES[name]
+    task, text = oracles.task(name), oracles.oracle(name)
     scope = instances(task)[0].scope
     for mutant, allowed in aliased(run_text(text, scope)[0]):
         noted, uses = run_text(mutant.text, scope)
@@ -62,17 +63,17 @@ def test_affine_rule_is_decided_on_the_graph(name: str) -> None:
             "affine",
         ),
         ("return E7", "text"),
-        (ORACLES["gemm/0"][1], None),
+        (oracles.oracle("gemm/0"), None),
     ],
 )
 def test_truth_names_the_fault(text: str, fault: str | None) -> None:
     """What the mutants are held to tells each kind of wrong program, and a right one."""
-    assert Truth(ORACLES["gemm/0"][0]).fault(text) == fault
+    assert Truth(oracles.task("gemm/0")).fault(text) == fault
 
 
 def test_mutants_are_many_and_of_every_kind() -> None:
     """Every edit that the graph of an oracle offers occurs, no text twice."""
-    task, text = ORACLES["etoe/2"]
+    task, text = oracles.task("etoe/2"), oracles.oracle("etoe/2")
     scope = instances(task)[0].scope
     made = mutants(run_text(text, scope)[0], scope)
     assert len({mutant.text for mutant in made}) == len(made) > 1000

@@ -6,36 +6,22 @@ Streams are written as they render; expected ones are worked by hand.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
-from random import Random
 
 import pytest
 import sympy
 import torch
-from hypothesis import given, settings
 from torch import Tensor
 
 from step_runtime import primitives as p
 from step_runtime.base.errors import RunError
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import Buffer, DType, Multihot, Scalar, StreamType, STuple
-from step_runtime.language.parser import parse
-from step_runtime.primitives import PRIMITIVES
 from step_runtime.program.graph import Node, Program
-from step_runtime.verification.check import infer_types
-from step_runtime.verification.instance import instances
-from step_runtime.verification.loading import load_task
-from tests.support.agreement import compare, disagreement
 from tests.support.paths import PROJECT
-from tests.support.random_programs import Case, random_case
-from tests.support.strategies import cases
 from tests.support.tokens import Stop, Tokens, Value, decode, encode, join, render, run_tokens, split, trace_tokens
-from tests.support.truth import computes
 
 ROOT = PROJECT
-TASKS = sorted((ROOT / "data" / "tasks").glob("*/*.yaml"))
 FP32 = Scalar("float")
 
 
@@ -286,41 +272,3 @@ def test_rendering_shows_buffers_in_brackets_and_tuples_in_parentheses() -> None
 def test_decode_refuses_tokens_of_another_shape() -> None:
     with pytest.raises(ValueError, match=re.escape("should read 0, 0, S1, 0, 0, S1, and reads 1, 2, 3")):
         decode(encode(ROW[1], 0), MATRIX[0], {})
-
-
-# --- the simulator against the tokens ---
-
-
-@settings(max_examples=300)
-@given(cases())
-def test_simulator_computes_what_tokens_say(case: Case) -> None:
-    """Random well-typed programs are accepted, and simulate to what they mean on tokens."""
-    assert disagreement(case) is None
-
-
-def test_random_programs_have_every_primitive_and_case() -> None:
-    """What the property ranges over: every primitive, empty routed streams, indices without a bit, dims of 1."""
-    drawn = [random_case(Random(seed)) for seed in range(300)]
-    counts = sum((case.primitives() for case in drawn), Counter())
-    assert counts.keys() == {kind.__name__ for kind in PRIMITIVES.values()}
-    assert min(counts.values()) > 20
-    data = [part for case in drawn for value in case.data.values() for part in value]
-    assert any(not part.any() for part in data)
-    types = [kind for case in drawn for kind in case.scope.outputs]
-    assert any(isinstance(kind.dtype, STuple) for kind in types)
-    assert any(isinstance(kind.dtype, Buffer) and isinstance(kind.dtype.elem, Multihot) for kind in types)
-    assert any(kind.rank > 2 for kind in types)
-    assert any(1 in case.scope.sizes.values() for case in drawn)
-
-
-@pytest.mark.parametrize("path", TASKS, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_oracle_on_tokens_equals_simulator_and_reference(path: Path) -> None:
-    """Every reference program gives on tokens what its task's PyTorch code gives, at every set of sizes."""
-    text = (ROOT / "data" / "oracles" / path.relative_to(ROOT / "data" / "tasks")).with_suffix(".step").read_text()
-    for instance in instances(load_task(path)):
-        program, _ = parse(text, instance.scope)
-        types, found = infer_types(program, instance.scope)
-        assert not found
-        data = instance.sample_inputs(3)
-        assert computes(program, types, instance, data, instance.reference())
-        assert compare(program, types, data, instance.sizes) is None

@@ -1,0 +1,44 @@
+"""Tests mirror the modules: what a module `a/b.py` holds is in `tests/a/test_b.py`.
+
+A module without such a file is held by tests of others, through which it works. Those modules are counted, package by
+package; the count may fall, not rise.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.support.paths import PROJECT
+
+WITHOUT = {"optimizers": 19, "pipeline": 52, "signatures": 3, "step_runtime": 23}
+"""How many modules of each package have no test file of their name, at most."""
+
+
+def modules(package: str) -> list[str]:
+    """The paths of a package's modules inside the project, packages' own `__init__.py` aside."""
+    return sorted(
+        path.relative_to(PROJECT).as_posix() for path in (PROJECT / package).rglob("*.py") if path.name != "__init__.py"
+    )
+
+
+def mirror(module: str) -> str:
+    folder, _, name = module.rpartition("/")
+    return f"tests/{folder}/test_{name}"
+
+
+@pytest.mark.parametrize("package", WITHOUT)
+def test_no_more_modules_than_before_are_without_a_test_file_of_their_name(package: str) -> None:
+    """A new module comes with its test file."""
+    without = [module for module in modules(package) if not (PROJECT / mirror(module)).exists()]
+    assert len(without) <= WITHOUT[package], "without a test file:\n" + "\n".join(without)
+
+
+def test_nothing_is_imported_from_benchmarks() -> None:
+    """What tests and benchmarks share is in `tests/support`."""
+    for path in (PROJECT / "tests").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        imported |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        assert not [name for name in imported if name.split(".")[0] == "benchmarks"], path
