@@ -10,8 +10,6 @@ from collections.abc import Callable
 from itertools import chain, islice
 from typing import TypeVar
 
-import torch
-
 from step_runtime.base.errors import RunError
 from step_runtime.execution.invocation import Data
 from step_runtime.execution.modes import (
@@ -22,6 +20,7 @@ from step_runtime.execution.modes import (
     StreamData,
     Traced,
     Vmapped,
+    close,
     flat,
     folded,
     mapped,
@@ -93,11 +92,12 @@ class _Trial:
         self, example: Data, run: Callable[[Mode], tuple[Result, Data]], expected: Data
     ) -> tuple[Mode, Result] | None:
         """The first mode for which `run` gives what is expected, with its result; None where there is none."""
-        for make in (self._traced, self._vmapped):
+        modes = (lambda: Traced(self._one, self._captures, example)), (lambda: Vmapped(self._one))
+        for make in modes:
             try:
-                mode = make(example)
+                mode = make()
                 result, sample = run(mode)
-                agrees = all(map(_close, sample, expected))
+                agrees = all(map(close, sample, expected))
             except RunError:
                 raise
             except Exception:
@@ -108,13 +108,3 @@ class _Trial:
             if agrees:
                 return mode, result
         return None
-
-    def _traced(self, example: Data) -> Mode:
-        return Traced(self._one, self._captures, example)
-
-    def _vmapped(self, example: Data) -> Mode:
-        return Vmapped(self._one)
-
-
-def _close(value: torch.Tensor, expected: torch.Tensor) -> bool:
-    return value.shape == expected.shape and torch.allclose(value, expected, equal_nan=True)

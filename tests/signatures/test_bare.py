@@ -63,7 +63,7 @@ def test_a_script_tells_no_solution_and_no_name() -> None:
     assert "secret" not in script
 
 
-def test_the_proposer_is_told_of_every_reference_with_its_examples() -> None:
+def test_the_proposer_is_shown_every_reference_with_its_examples() -> None:
     """In the order of the file, each example as a script with its program in `body`."""
     text = compose_bare(PROPOSER, WORDS)
     names = [reference.name for reference in (*PROPOSER.primitives, *PROPOSER.patterns)]

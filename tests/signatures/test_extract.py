@@ -72,7 +72,7 @@ def test_a_program_stays_whole(program: str, wrapping: str) -> None:
 
 
 @pytest.mark.parametrize("answer", REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_no_program_is_told_by_the_parser(answer: Completion) -> None:
+def test_what_is_not_a_program_is_reported_by_the_parser(answer: Completion) -> None:
     """What there is of it comes out, or else the answer as it is, and the first diagnostic is the one expected."""
     assert extract_program(answer.text) == answer.program
     assert found(answer.program)[0] == answer.code
@@ -110,7 +110,7 @@ def test_a_draft_in_a_thought_goes_behind_the_answer() -> None:
 
 
 def test_sections_keep_the_last_that_is_not_empty() -> None:
-    """Fields are told apart by their markers."""
+    """Fields are distinguished by their markers."""
     text = "[[ ## a ## ]]\n1\n[[ ## b ## ]]\n2\n[[ ## a ## ]]\n3\n[[ ## b ## ]]\n"
     assert sections(text) == {"a": "3", "b": "2"}
 

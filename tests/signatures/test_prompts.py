@@ -1,6 +1,6 @@
 """The base prompts hold these:
 
-- what an agent is told is the file's content, without its comments, and the same whenever it is composed;
+- the instructions of an agent are the file's content, without its comments, and the same whenever it is composed;
 - an example reads as tasks do everywhere;
 - a file that cannot be used is refused with its name, the line and the place in it.
 """
@@ -81,7 +81,7 @@ def test_a_digest_tells_prompts_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "quoted"),
     [
         ("desc: |\n  Copy what is used twice.\n", "", ":1: desc: this key is missing"),
         ("explanation:", "reason:", "examples[0].explanation: this key is missing"),
@@ -92,13 +92,13 @@ def test_a_digest_tells_prompts_apart() -> None:
         ("input_data['E0']", "1 +", "examples[0]"),
     ],
 )
-def test_a_broken_file_is_refused_with_the_place(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_a_broken_file_is_refused_with_the_place(tmp_path: Path, old: str, new: str, quoted: str) -> None:
     """One line for each mistake, with the file, its line, and the place in it."""
     path = written(tmp_path, GUARDIAN.replace(old, new, 1))
     with pytest.raises(PromptError) as caught:
         load_prompt(GuardianPrompt, path)
     assert str(caught.value).startswith(f"{path}:")
-    assert told in str(caught.value)
+    assert quoted in str(caught.value)
 
 
 def test_a_proposer_s_example_without_a_program_is_refused(tmp_path: Path) -> None:

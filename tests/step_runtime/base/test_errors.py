@@ -26,7 +26,7 @@ from step_runtime.base.errors import (
 TEXT = "a = 1\n\tb = foo(\n  1)\nlast"
 
 
-def test_a_finding_is_told_as_place_source_carets_details_and_hint() -> None:
+def test_a_finding_is_reported_as_place_source_carets_details_and_hint() -> None:
     """All parts of a finding stand in order, each on its line."""
     span = Span(1, 5, 1, 6)
     finding = Diagnostic(
@@ -59,7 +59,7 @@ def test_carets_stand_under_the_source(span: Span, source: str, carets: str) -> 
 
 @pytest.mark.parametrize("span", [None, Span(9, 1, 9, 2), Span(0, 1, 0, 1)])
 def test_a_place_outside_of_the_text_shows_no_source(span: Span | None) -> None:
-    """A finding about the whole text, or about its end, is told without a source line."""
+    """A finding about the whole text, or about its end, is reported without a source line."""
     assert "\n" not in Diagnostic("parse", "x", "y", span).render(TEXT)
 
 
@@ -103,7 +103,7 @@ class _Speechless(ValueError):
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "quoted"),
     [
         (ValueError("no"), "ValueError: no"),
         (ValueError(), "ValueError"),
@@ -113,9 +113,9 @@ class _Speechless(ValueError):
         (_Speechless(), "_Speechless: so long"),
     ],
 )
-def test_any_exception_is_told_in_one_line(error: Exception, told: str) -> None:
+def test_any_exception_is_reported_in_one_line(error: Exception, quoted: str) -> None:
     """Whatever it says of itself, or fails to say: one line of bounded length that can be printed."""
-    assert describe_error(error) == told
+    assert describe_error(error) == quoted
 
 
 def test_any_value_is_shown_in_one_line() -> None:

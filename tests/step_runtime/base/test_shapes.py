@@ -89,10 +89,15 @@ def test_every_dim_reads_back_as_written(dim: Any) -> None:
 
 
 def test_sizes_must_be_positive_ints() -> None:
-    """A rest of a division, nothing, or less than nothing is refused with the sizes that held."""
+    """A remainder, zero, or less than zero is refused with the sizes that held."""
     assert evaluate(as_dim(K / 2 + M), SIZES) == 10
-    for dim, told in ((M / 2, "5/2 where M=5"), (M - N, "-2 where M=5, N=7"), (M - 5, "0 where M=5"), (as_dim(0), "0")):
-        with pytest.raises(RuleError, match=told):
+    for dim, quoted in (
+        (M / 2, "5/2 where M=5"),
+        (M - N, "-2 where M=5, N=7"),
+        (M - 5, "0 where M=5"),
+        (as_dim(0), "0"),
+    ):
+        with pytest.raises(RuleError, match=quoted):
             evaluate(as_dim(dim), SIZES)
     with pytest.raises(KeyError):
         evaluate(sympy.Symbol("E"), SIZES)

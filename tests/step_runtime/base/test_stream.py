@@ -120,7 +120,7 @@ def test_data_is_left_as_it_was() -> None:
     torch.testing.assert_close(after.data[0], 2 * before)
 
 
-def test_functions_without_code_are_told() -> None:
+def test_functions_without_code_are_reported() -> None:
     """A function that is declared only is an error of the task, by its name."""
     E0, _ = prepared(True)
     with pytest.raises(step.TaskCodeError, match="function Nothing"):

@@ -314,7 +314,7 @@ def test_special_values_are_folded_as_by_steps(name: str, value: float) -> None:
             same(applier.fold(fn, data, 2, 1, SIZES, scan=scan), step_by_step(fn, data, 2, 1, scan=scan))
 
 
-def test_repeated_dims_are_copied_where_they_cannot_be_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_dims_are_copied_where_they_cannot_be_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a tape over several batch dims, the one over a single dim serves."""
     monkeypatch.setattr("step_runtime.execution.modes._LARGE", 1)
 
@@ -522,12 +522,12 @@ WRONG: dict[str, tuple[Callable[..., Any], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_function_is_told_by_name_component_and_shapes(name: str) -> None:
+def test_a_wrong_function_is_reported_by_name_component_and_shapes(name: str) -> None:
     """What a function returns is held to its declaration; no silent broadcast."""
-    body, told = WRONG[name]
+    body, quoted = WRONG[name]
     with pytest.raises(TaskCodeError) as caught:
         Applier(torch.float64).map(Given(body, V, V), drawn(V, (5,)), 1, SIZES)
-    assert "function given" in str(caught.value) and told in str(caught.value)
+    assert "function given" in str(caught.value) and quoted in str(caught.value)
 
 
 @pytest.mark.parametrize("body", [IN_STEPS["square"].body, lambda s, i: [s[0] + i[0].item()]], ids=["steps", "single"])

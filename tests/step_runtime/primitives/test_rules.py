@@ -32,8 +32,8 @@ from tests.support.streams import (
 )
 
 
-def bad(name: str, make: Callable[[], Any], code: str, *told: str) -> Any:
-    return pytest.param(make, name, code, told, id=f"{name} {code} {told[0] if told else ''}")
+def bad(name: str, make: Callable[[], Any], code: str, *quoted: str) -> Any:
+    return pytest.param(make, name, code, quoted, id=f"{name} {code} {quoted[0] if quoted else ''}")
 
 
 def blank(dtype: Any, *shape: Any) -> step.Stream:
@@ -154,27 +154,27 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("make", "name", "code", "told"), BAD)
+@pytest.mark.parametrize(("make", "name", "code", "quoted"), BAD)
 def test_a_precondition_that_fails_names_primitive_rule_and_sides(
-    make: Any, name: str, code: str, told: tuple[str, ...]
+    make: Any, name: str, code: str, quoted: tuple[str, ...]
 ) -> None:
     """Without data too, a broken precondition is an error that shows what it was about."""
     with pytest.raises(RuleError) as caught:
         make()
     assert caught.value.code == code
     shown = str(caught.value)
-    assert all(text in shown for text in told), shown
+    assert all(text in shown for text in quoted), shown
     if name != "Map" or code != "zip-shape":
         assert name in shown or code in ("zip-shape", "dim", "dim-value"), shown
 
 
 @pytest.mark.parametrize(
-    ("counts", "told"), [((1, 1), "stream 1 runs short"), ((2, 2), "stream 0 has slices left at the end")]
+    ("counts", "quoted"), [((1, 1), "stream 1 runs short"), ((2, 2), "stream 0 has slices left at the end")]
 )
-def test_merge_holds_its_streams_to_the_index(counts: tuple[int, int], told: str) -> None:
+def test_merge_holds_its_streams_to_the_index(counts: tuple[int, int], quoted: str) -> None:
     """A stream that runs short, or has slices left, is found when the data is there."""
     streams = [counted(count) for count in counts]
-    with pytest.raises(RunError, match=told):
+    with pytest.raises(RunError, match=quoted):
         step.Merge(fn=fn_sum).apply((streams, index([1, 1], [0, 1])))
 
 
@@ -198,11 +198,11 @@ WRONG_RESULTS = [
 ]
 
 
-@pytest.mark.parametrize(("code", "told"), WRONG_RESULTS)
-def test_what_a_function_returns_is_held_to_its_declaration(code: Any, told: str) -> None:
+@pytest.mark.parametrize(("code", "quoted"), WRONG_RESULTS)
+def test_what_a_function_returns_is_held_to_its_declaration(code: Any, quoted: str) -> None:
     """Components and layouts are those declared, or the error names function, component and both shapes."""
     fn = Apply(code, F, step.STuple((F, step.Buffer(F, [D]))))
-    with pytest.raises(step.TaskCodeError, match=told) as caught:
+    with pytest.raises(step.TaskCodeError, match=quoted) as caught:
         step.Map(fn=fn).apply(counted(M))
     assert "function Apply" in str(caught.value)
 

@@ -49,12 +49,12 @@ def test_dims_made_of_routed_ones_are_bounded_too(text: str) -> None:
     assert not refused(text, Limits())
 
 
-def test_figure_and_limit_are_told() -> None:
+def test_figure_and_limit_are_reported() -> None:
     """The message says how much it would be, and how much may be."""
-    (told,) = refused("return step.Repeat(n=1000000000).apply(E0)", Limits())
-    assert told == ("bytes", "the streams up to here would hold 267,029 MiB; the limit is 1,024 MiB")
-    (told,) = refused("for i in range(40):\n    E0 = step.Promote(b=0).apply(E0)\nreturn E0", Limits())
-    assert told == ("dims", "a stream here has 33 dims; the limit is 32")
+    (quoted,) = refused("return step.Repeat(n=1000000000).apply(E0)", Limits())
+    assert quoted == ("bytes", "the streams up to here would hold 267,029 MiB; the limit is 1,024 MiB")
+    (quoted,) = refused("for i in range(40):\n    E0 = step.Promote(b=0).apply(E0)\nreturn E0", Limits())
+    assert quoted == ("dims", "a stream here has 33 dims; the limit is 32")
 
 
 def test_a_program_past_a_limit_is_never_run() -> None:

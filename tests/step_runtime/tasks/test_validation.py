@@ -1,4 +1,4 @@
-"""What a task file must hold, and how a file that does not is told.
+"""What a task file must hold, and how a file that does not is reported.
 
 Invariant: a file that cannot work is refused with file, line, place in the file and what was expected.
 """
@@ -174,24 +174,24 @@ def test_names_that_stand_for_something_else_are_refused(name: str, old: str, ne
     """A function or dim of such a name would hide it from programs or snippets, or be hidden by it."""
     with pytest.raises(TaskError) as caught:
         loads_task((MINIMAL + "sizes: {H: 3}\n").replace(old, new.format(name)), source="x.yaml")
-    told = f"x.yaml:{place.format(name)}: duplicate name {name!r}: it is already {NAMES[name]}"
-    assert told in str(caught.value).splitlines()
+    quoted = f"x.yaml:{place.format(name)}: duplicate name {name!r}: it is already {NAMES[name]}"
+    assert quoted in str(caught.value).splitlines()
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_wrong_file_is_refused_with_place_and_what_was_expected(name: str) -> None:
     """The error names file, line and place in the file, what was found and what was expected."""
-    text, place, told = REFUSED[name]
+    text, place, quoted = REFUSED[name]
     with pytest.raises(TaskError) as caught:
         loads_task(text, source="tasks/x.yaml")
     message = str(caught.value)
     assert message.splitlines()[0].startswith(f"tasks/x.yaml:{place}" if place[:1].isdigit() else "tasks/x.yaml:"), (
         message
     )
-    assert place in message and told in message, message
+    assert place in message and quoted in message, message
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_that_is_wrong_is_reported_at_once() -> None:
     """A file's independent errors come in one message, a line each."""
     text = (
         edited("dtype: fp32", "dtype: fp23").replace("init: [0]", "init: [0, 0]").replace("'E0'].sum(1)", "'E0'].sum(1")
@@ -216,12 +216,12 @@ def test_bombs_are_refused_quickly() -> None:
         "x: [" + "a," * 90_000 + "]": "20,001 values up to here; the limit is 20,000",
         "".join(f"k{i}: 1\n" for i in range(20_000)): "20,001 values up to here; the limit is 20,000",
     }
-    for text, told in bombs.items():
-        with pytest.raises(TaskError, match=told):
+    for text, quoted in bombs.items():
+        with pytest.raises(TaskError, match=quoted):
             loads_task(text)
 
 
-def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
     """A missing file, a folder and text in another encoding are errors of one kind that name the path."""
     latin = tmp_path / "latin.yaml"
     latin.write_bytes(MINIMAL.replace("Sum", "Größe").encode("latin-1"))
@@ -293,10 +293,10 @@ BROKEN_CODE = {
 @pytest.mark.parametrize("name", BROKEN_CODE)
 def test_a_files_own_code_is_tried_when_it_is_loaded(name: str, tmp_path: Path) -> None:
     """Code that cannot work at some set of sizes is an error of the file, with its path."""
-    text, told = BROKEN_CODE[name]
+    text, quoted = BROKEN_CODE[name]
     path = tmp_path / "task.yaml"
     path.write_text(text)
-    with pytest.raises(TaskError, match=told) as caught:
+    with pytest.raises(TaskError, match=quoted) as caught:
         load_task(path)
     assert "task.yaml" in str(caught.value)
 

@@ -227,12 +227,12 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=str)
-def test_a_broken_rule_is_told_with_place_both_sides_and_hint(mistake: Mistake) -> None:
+def test_a_broken_rule_is_reported_with_place_both_sides_and_hint(mistake: Mistake) -> None:
     """Every rule on types, shapes, uses and outputs is reported once, where it breaks, with a hint."""
     assert_told(mistake)
 
 
-def test_types_are_told_in_stream_order_with_both_sides() -> None:
+def test_types_are_reported_in_stream_order_with_both_sides() -> None:
     """A rule of two streams shows both by name, element type and dims innermost first."""
     _, (finding,) = check(
         "a = step.RepeatRef().apply((E3, E0))\nb = step.Zip().apply((a, E1))\nc = step.Zip().apply((b, E2))\nreturn c"

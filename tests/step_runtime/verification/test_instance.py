@@ -103,7 +103,7 @@ def test_streams_beyond_the_limit_are_refused(dims: str) -> None:
 
 
 def test_the_scope_read_without_running_anything_is_that_of_the_instance() -> None:
-    """Inputs, functions, dims, sizes and lists of functions are told alike by the text and by the running task."""
+    """Inputs, functions, dims, sizes and lists of functions are the same in the text and by the running task."""
     static, running = static_scope(general()), TaskInstance(general(), general().size_sets()[0]).scope
     assert static.inputs == running.inputs and static.outputs == running.outputs and static.sizes == running.sizes
     assert list(static.fns) == list(running.fns) and static.dims == running.dims

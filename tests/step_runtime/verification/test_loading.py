@@ -1,7 +1,7 @@
 """What a task's author should know when the file is loaded.
 
 Invariants: a file whose verdicts are worth less than they seem loads with a warning that says why; one whose verdicts
-are sound loads without. What is an error is told in `test_task_checks`.
+are sound loads without. What is an error is tested in `test_validation`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def warned(tmp_path: Path, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("reference", "told"),
+    ("reference", "quoted"),
     [
         ("torch.ones(N_value)", CONSTANT),
         ("(input_data['E0'] * 0).sum(1)", CONSTANT),
@@ -45,11 +45,11 @@ def warned(tmp_path: Path, text: str) -> list[str]:
         ),
     ],
 )
-def test_a_reference_that_a_constant_matches_is_told(reference: str, told: str, tmp_path: Path) -> None:
+def test_a_reference_that_a_constant_matches_is_reported(reference: str, quoted: str, tmp_path: Path) -> None:
     """At each set of sizes, whether its numbers are all the same or the comparison does not tell them apart."""
     found = warned(tmp_path, MINIMAL.replace("input_data['E0'].sum(1)", reference))
     assert len(found) == 2
-    assert found[0].startswith(told)
+    assert found[0].startswith(quoted)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_reference_that_tells_inputs_apart_is_not(reference: str, tmp_path: Pa
 @pytest.mark.parametrize(
     "reference", ["input_data['E0'].sum(1) + torch.randn(N_value)", "input_data['E0'].bernoulli().sum(1)"]
 )
-def test_a_random_reference_is_told(reference: str, tmp_path: Path) -> None:
+def test_a_random_reference_is_reported(reference: str, tmp_path: Path) -> None:
     """No program computes what it gives."""
     (found,) = warned(tmp_path, MINIMAL.replace("input_data['E0'].sum(1)", reference))
     assert found.startswith(RANDOM)
@@ -110,7 +110,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize("given", SIZES)
-def test_sizes_that_tell_too_little_apart_are_told(given: str, tmp_path: Path) -> None:
+def test_sizes_that_distinguish_too_little_are_reported(given: str, tmp_path: Path) -> None:
     """Two dims in use that are alike in every set, as `global` leaves them."""
     assert warned(tmp_path, f"{MINIMAL}{given}\n") == SIZES[given]
 

@@ -1,7 +1,7 @@
 """What a verifier remembers of runs, and what it makes of memory that it is refused.
 
 Invariants: a graph that ran is not run again, whatever the text; whatever could change a run's result counts;
-places told are those of the text at hand; memory that is refused is a verdict.
+places reported are those of the text at hand; memory that is refused is a verdict.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_a_graph_is_run_once() -> None:
     assert verifier.runs == 1
 
 
-def test_a_wrong_graph_is_told_at_the_text_s_own_place() -> None:
+def test_a_wrong_graph_is_reported_at_the_text_s_own_place() -> None:
     """Its result stands on another line there."""
     verifier = Counting(loads_task(TASK, "square/0"))
     first, second = verifier.verify(WRONG), verifier.verify(f"# text\n{WRONG}")
@@ -87,14 +87,14 @@ def test_scopes_are_those_that_global_leaves() -> None:
 
 
 @pytest.mark.parametrize("apply", ["return [torch.ones(2**58)]", "raise MemoryError"])
-def test_refused_memory_is_a_verdict(apply: str) -> None:
+def test_memory_that_is_refused_is_a_verdict(apply: str) -> None:
     """With a code of its own, whoever refused it."""
     verdict = Verifier(with_function(apply)).verify(RIGHT)
     assert isinstance(verdict, Verdict)
     assert [diagnostic.code for diagnostic in verdict.diagnostics] == ["memory-limit"]
 
 
-def test_refused_memory_is_known_by_its_error() -> None:
+def test_memory_that_is_refused_is_known_by_its_error() -> None:
     """Other errors are others."""
     assert out_of_memory(MemoryError())
     assert not out_of_memory(RuntimeError("shapes differ"))

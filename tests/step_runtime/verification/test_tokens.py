@@ -198,14 +198,14 @@ def test_merge_folds_streams_in_ascending_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("streams", "told"),
+    ("streams", "quoted"),
     [
         ([stream(numbers("1")), stream(numbers("2")), hot("10", "10")], "stream 0 runs short"),
         ([stream(numbers("12")), stream(numbers("2")), hot("10", "01")], "stream 0 has slices left"),
     ],
 )
-def test_merge_needs_as_many_slices_as_the_index_takes(streams: list[tuple[StreamType, Value]], told: str) -> None:
-    with pytest.raises(RunError, match=told):
+def test_merge_needs_as_many_slices_as_the_index_takes(streams: list[tuple[StreamType, Value]], quoted: str) -> None:
+    with pytest.raises(RunError, match=quoted):
         applied(p.Merge(ADD), *streams)
 
 

@@ -72,7 +72,7 @@ def test_the_first_stage_that_fails_names_the_verdict() -> None:
     assert verdict.stage == "parse" and [d.stage for d in verdict.diagnostics] == ["parse", "type", "affine"]
 
 
-def test_a_value_is_told_with_both_sides_and_where() -> None:
+def test_a_value_is_reported_with_both_sides_and_where() -> None:
     """The first number that differs is shown with what was expected, at which sizes and seed."""
     text = "a = step.Copy().apply(E0)\nreturn step.Accum(fn=fn_sum, b=1).apply(a[0]), step.Map(fn=fn_c).apply(a[1])"
     (finding,) = general_verifier().verify(text).diagnostics
@@ -222,12 +222,12 @@ FAILING = [
 ]
 
 
-@pytest.mark.parametrize(("body", "told"), FAILING)
-def test_a_function_that_fails_is_a_verdict(body: str, told: str) -> None:
-    """What a function raises or returns wrongly is told at the primitive that ran it, as the task's own."""
+@pytest.mark.parametrize(("body", "quoted"), FAILING)
+def test_a_function_that_fails_is_a_verdict(body: str, quoted: str) -> None:
+    """What a function raises or returns wrongly is reported at the primitive that ran it, as the task's own."""
     verdict = verify(task_of("input_data['E0']", body), MAP)
     (finding,) = verdict.diagnostics
-    assert verdict.stage == "run" and told in finding.message and finding.hint, verdict.render(MAP)
+    assert verdict.stage == "run" and quoted in finding.message and finding.hint, verdict.render(MAP)
     assert finding.span is not None and finding.span.column == 8
 
 
@@ -244,7 +244,7 @@ RANDOM = "a function of the task uses random numbers"
         ("return [input[0] + 1 if input[0] > 0 else input[0]]", False),
     ],
 )
-def test_random_numbers_are_told_where_a_value_is_wrong(body: str, random: bool) -> None:
+def test_random_numbers_are_reported_where_a_value_is_wrong(body: str, random: bool) -> None:
     """The program may be right then; a function that draws none, or always the same ones, is not suspected."""
     (finding,) = verify(task_of("input_data['E0']", body), MAP).diagnostics
     assert finding.stage == "value" and (RANDOM in finding.details) == random
@@ -252,7 +252,7 @@ def test_random_numbers_are_told_where_a_value_is_wrong(body: str, random: bool)
 
 
 def test_a_run_that_takes_too_long_is_a_verdict() -> None:
-    """A slow function ends at the limit, and the limit is told."""
+    """A slow function ends at the limit, and the limit is reported."""
     task = task_of("input_data['E0']", "import time\ntime.sleep(0.02 + 0 * input[0].item())\nreturn [input[0]]")
     start = time.perf_counter()
     verdict = verify(task, MAP, limits=Limits(seconds=0.1))
@@ -322,7 +322,7 @@ def test_right_for_one_draw_only_is_wrong() -> None:
     assert verify(task, MAP, seeds=(lucky, unlucky)).stage == "value"
 
 
-def test_sizes_and_seeds_are_told() -> None:
+def test_sizes_and_seeds_are_reported() -> None:
     """Two sets of sizes and two seeds are tried, and nothing less by default."""
     verifier = general_verifier()
     verifier.verify(GENERAL_SOLUTION)
