@@ -2,7 +2,7 @@
 
 - four runs on the same tasks, each as `pipeline.compile` would make it, with the method's own prompts and guardian;
 - the page's figures are those of the recorded attempts;
-- what broke off is gone on with: no run that ended is made again, no answer on record asked for again.
+- an interrupted ablation is resumed: no finished run is repeated, no recorded answer requested again.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def test_the_figures_are_those_of_the_attempts(engine: Engine, folder: Path, tmp
     assert [row["method"] for row in rows(page / "figure2_completed.csv")] == ["Single", "Agent", "Agent, adaptive"]
 
 
-def test_what_broke_off_is_gone_on_with(
+def test_an_interrupted_ablation_is_resumed(
     engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The LM fails in the second run; resumed, the first is left alone and the second's answers are not asked again."""
@@ -112,7 +112,7 @@ def test_a_budget_that_is_gone_at_once_ends_it(
 ) -> None:
     """Exit code 3, and no page of nothing."""
     assert run(*options(folder, tmp_path / "page"), "--max-minutes", "1e-9") == Exit.LM
-    assert "before anything was done" in capsys.readouterr().err.splitlines()[-1]
+    assert "before any answer was sampled" in capsys.readouterr().err.splitlines()[-1]
     assert (engine.calls, (tmp_path / "page").exists()) == (0, False)
 
 

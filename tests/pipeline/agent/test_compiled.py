@@ -15,8 +15,9 @@ from typing import Any
 import dspy
 import pytest
 
-from pipeline.agent.agent import Agent, GuardianMode
+from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import load_program, read_program, save_program
+from pipeline.base.choices import GuardianMode
 from pipeline.base.errors import UsageError
 from signatures import digest
 from tests.support.scripted_answers import BROKEN, ILL_TYPED, REUSING, RIGHT, asks_guardian, scripted, task
