@@ -22,8 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.base.choices import GUARDIANS
 from pipeline.base.machine import cores
-from pipeline.cli.options import GUARDIANS
 
 if TYPE_CHECKING:
     import dspy
@@ -120,10 +120,14 @@ def measure(options: argparse.Namespace, folder: Path) -> list[tuple[str, ...]]:
         for name, lm in made.items():
             for mode in GUARDIANS:
                 agent = Agent(mode)
-                with session.working(lm) as metric:
+                with session.lm_session(lm) as metric:
                     threads = 16 if name == SCRIPTED else cores()
                     optimizer = SinglePass(
-                        metric, options.samples, temperatures=(0.7,), threads=threads, domain=session.domain()
+                        metric,
+                        options.samples,
+                        temperatures=(0.7,),
+                        threads=threads,
+                        domain=session.fixed_program_domain(),
                     )
                     found = optimizer.compile(agent, trainset=trainset).experience
                 tokens = TokenCount.sum(found.tokens.values())

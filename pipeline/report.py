@@ -1,16 +1,16 @@
 """`python -m pipeline.report [RUN…] -o DIR`: the paper's tables and figures from recorded runs."""
 
-from __future__ import annotations
-
-import argparse
 import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
-from pipeline.base.errors import Exit, UsageError, start, tell
+from pipeline.base.config import Config, Option
+from pipeline.base.errors import Exit, UsageError, print_message, start
+from pipeline.base.files import writable_folder
 from pipeline.base.paths import shown
-from pipeline.cli.options import Parser, add_json, writable_folder
+from pipeline.cli.options import Json, Parser, output_option
 
 NAME = "pipeline.report"
 EPILOG = """\
@@ -18,56 +18,45 @@ examples:
   python -m pipeline.report -o report
   python -m pipeline.report 4f2a9c81 'none 26 tasks' -o report      an id or its beginning, the beginning of a name
 
-a run without recorded answers is left out, and named on stderr
+runs without recorded answers are omitted and listed on stderr
 
 exit codes: 0 the page is written, 2 a bad option, no such run, or none with recorded answers"""
 
 
-class Arguments(argparse.Namespace):
-    """The command's options, as parsed."""
+class ReportOptions(Config):
+    """Which runs, and where the report goes."""
 
-    run: list[str]
-    output: str
-    json: bool
-
-
-def make_parser() -> Parser:
-    """The command's options."""
-    parser = Parser(NAME, "Writes the tables and figures of recorded runs as one HTML page, with CSV files.", EPILOG)
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        nargs="*",
-        help="an MLflow run's id, or the beginning of an id or a name, which may stand for several (default: the"
-        " latest run)",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="DIR",
-        type=writable_folder,
-        required=True,
-        help="the folder to write; made if missing",
-    )
-    add_json(parser)
-    return parser
+    run: Annotated[
+        tuple[str, ...],
+        Option(
+            "a run's id, or the beginning of an id or a name, which may match several (default: the latest run)",
+            metavar="RUN",
+            nargs="*",
+            positional=True,
+        ),
+    ] = ()
+    output: Annotated[
+        str, output_option("the folder to write; it is created if missing", "DIR", writable_folder, required=True)
+    ]
+    as_json: Json = False
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the report."""
-    args = make_parser().parse_args(argv, namespace=Arguments())
-    folder = Path(args.output)
+    description = "Writes the tables and figures of recorded runs as one HTML page, with CSV files."
+    options = ReportOptions.of(Parser(NAME, description, EPILOG, ReportOptions).given(argv))
+    folder = Path(options.output)
 
     from pipeline.reporting import page
-    from pipeline.reporting.runs import read_runs
+    from pipeline.reporting import runs as recorded_runs
 
-    runs = read_runs(args.run, skip=partial(tell, NAME))
+    runs = recorded_runs.read_runs(options.run, skip=partial(print_message, NAME))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files = page.write(runs, folder)
     except OSError as error:
         raise UsageError(f"--output: can't write the report to {folder}: {error.strerror}") from None
-    if args.json:
+    if options.as_json:
         print(json.dumps({"page": str(folder / files[0]), "runs": [run.run_id for run in runs], "files": files}))
     else:
         print(f"{shown(folder.absolute() / files[0])}: {'; '.join(run.label for run in runs)}")

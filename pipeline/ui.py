@@ -1,11 +1,9 @@
 """`python -m pipeline.ui`: the MLflow UI on the project's own store.
 
-`mlflow ui` alone would open another store, look for prices and news on the network, and start workers that nothing here
-needs; on a machine without network it hangs. This command gives it the right store and settings, waits until it
+`mlflow ui` itself would open another store, access the network for prices and news, and start workers that are not
+needed here; without a network it hangs. This command passes the right store and settings, waits until the server
 answers, and prints the address.
 """
-
-from __future__ import annotations
 
 import os
 import signal
@@ -15,14 +13,16 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+from pipeline.base.config import Config, Count, Option
 from pipeline.base.errors import Exit, PipelineError, UsageError, start
 from pipeline.base.paths import shown
-from pipeline.cli.options import Parser, at_least
+from pipeline.cli.options import Parser
 from pipeline.record import store
 
 NAME = "pipeline.ui"
-EPILOG = "Ctrl-C ends it. exit codes: 2 a bad option, a port in use or a server that does not start, 130 interrupted"
+EPILOG = "Ctrl-C stops it. exit codes: 2 a bad option, a port in use or a server that does not start, 130 interrupted"
 SETTINGS = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -33,49 +33,50 @@ LOOPBACK = ("127.0.0.1", "localhost")
 START_SECONDS = 120
 
 
-def make_parser() -> Parser:
-    """The command's options."""
-    parser = Parser(NAME, "Serves the record of the runs, and prints the address to open in a browser.", EPILOG)
-    parser.add_argument("--port", type=at_least(1), metavar="N", default=5000, help="(default: %(default)s)")
-    parser.add_argument(
-        "--host",
-        default=LOOPBACK[0],
-        help="the address to listen on (default: %(default)s, this machine only). Whoever can reach another one,"
-        " such as 0.0.0.0, can read and change the record",
-    )
-    return parser
+class UIOptions(Config):
+    """Where the server listens."""
+
+    port: Annotated[Count, Option("the port to listen on", metavar="N")] = 5000
+    host: Annotated[
+        str,
+        Option(
+            "the address to listen on; anyone who can reach an address such as 0.0.0.0 can read and change the record"
+            " (default: 127.0.0.1, this machine only)"
+        ),
+    ] = LOOPBACK[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serves until interrupted."""
-    args = make_parser().parse_args(argv)
+    description = "Serves the record of the runs, and prints the address to open in a browser."
+    options = UIOptions.of(Parser(NAME, description, EPILOG, UIOptions).given(argv))
     uri = store.store_uri()
     if not uri.startswith("sqlite:"):
-        print(f"MLFLOW_TRACKING_URI is set: the record is kept, and shown, at {uri}")
+        print(f"MLFLOW_TRACKING_URI is set: the runs are recorded at {uri}; view them there")
         return Exit.OK
-    _check_port(args.host, args.port)
+    _check_port(options.host, options.port)
     _, experiment = store.open_store()
     log = store.folder() / "ui.log"
     with log.open("w") as output:
         server = subprocess.Popen(
-            server_command(uri, args.host, args.port),
+            server_command(uri, options.host, options.port),
             env=os.environ | SETTINGS,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
         try:
-            _wait_until_up(server, args.host, args.port, log)
-            address = f"http://{args.host}:{args.port}/#/experiments/{experiment}/runs"
-            print(f"the record of the runs: {address}   (Ctrl-C ends it; log: {shown(log)})", flush=True)
+            _wait_until_up(server, options.host, options.port, log)
+            address = f"http://{options.host}:{options.port}/#/experiments/{experiment}/runs"
+            print(f"the record of the runs: {address}   (Ctrl-C stops it; log: {shown(log)})", flush=True)
             server.wait()
         finally:
             _stop(server)
-    raise PipelineError(f"the MLflow server ended by itself; see {shown(log)}")
+    raise PipelineError(f"the MLflow server stopped; see {shown(log)}")
 
 
 def server_command(uri: str, host: str, port: int) -> list[str]:
-    """The command line of the server; the store is always named, as `mlflow ui` ignores MLFLOW_TRACKING_URI."""
+    """The command line of the server; the store is always an argument, as `mlflow ui` ignores MLFLOW_TRACKING_URI."""
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri, "--host", host, "--port", str(port)]
     command += ["--default-artifact-root", store.artifacts_uri(), "--workers", "1"]
     return command if host in LOOPBACK else [*command, "--allowed-hosts", "*"]
@@ -88,9 +89,7 @@ def _check_port(host: str, port: int) -> None:
             probe.bind((host, port))
         except (OSError, OverflowError) as error:
             reason = error.strerror if isinstance(error, OSError) else "no such port"
-            raise UsageError(
-                f"can't listen on {host}:{port}: {reason}; another one: --port {port % 60000 + 1}"
-            ) from None
+            raise UsageError(f"can't listen on {host}:{port}: {reason}; try --port {port % 60000 + 1}") from None
 
 
 def _wait_until_up(server: subprocess.Popen[bytes], host: str, port: int, log: Path) -> None:
@@ -107,7 +106,7 @@ def _wait_until_up(server: subprocess.Popen[bytes], host: str, port: int, log: P
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:
-    """Ends the server and the workers that it started."""
+    """Stops the server and the workers that it started."""
     if server.poll() is not None:
         return
     os.killpg(server.pid, signal.SIGTERM)

@@ -1,20 +1,17 @@
 """`python -m pipeline.verify TASK [IMPL]`: the verdict on one program."""
 
-from __future__ import annotations
-
-import argparse
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pipeline.base.config import Config, Option
 from pipeline.base.errors import Exit, start
-from pipeline.cli.options import Parser, add_json
-from pipeline.cli.program_arguments import add_program, read_program
+from pipeline.cli.options import Json, Parser
+from pipeline.cli.program_arguments import ProgramArguments
 
 if TYPE_CHECKING:
-    from step_runtime import Task, Verdict
+    from step_runtime import Verdict
 
 NAME = "pipeline.verify"
 EPILOG = """\
@@ -25,56 +22,37 @@ examples:
 exit codes: 0 the program passes, 1 it does not, 2 a bad option or file"""
 
 
-def make_parser() -> Parser:
-    """The command's options."""
-    parser = Parser(NAME, "Checks a STeP program against a task: syntax, types, affine use, and its results.", EPILOG)
-    add_program(parser)
-    parser.add_argument("--explain", action="store_true", help="print every stream with its element type and dims")
-    parser.add_argument("--graph", metavar="FILE", help="draw the dataflow: .svg, .png or .pdf")
-    parser.add_argument(
-        "--dtype",
-        choices=("float64", "float32"),
-        default="float64",
-        help="the floating type to compute in (default: %(default)s)",
-    )
-    add_json(parser)
-    return parser
+class VerifyOptions(Config):
+    """What to show beside the verdict."""
+
+    explain: Annotated[bool, Option("print every stream with its element type and dims")] = False
+    graph: Annotated[str | None, Option("draw the dataflow: .svg, .png or .pdf", metavar="FILE")] = None
+    as_json: Json = False
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the verdict; returns 0 if the program passes, else 1."""
-    args = make_parser().parse_args(argv)
-    from pipeline.verification.task_files import load_task_named, verdict
+    """Prints the verdict; returns 0 if the program passes, otherwise 1."""
+    given = Parser(NAME, "Checks a STeP program against a task: syntax, types, affine use, and its results.", EPILOG,
+                   ProgramArguments, VerifyOptions).given(argv)  # fmt: skip
+    arguments, options = ProgramArguments.of(given), VerifyOptions.of(given)
 
-    task = load_task_named(args.task)
-    text = read_program(args, task)
-    if args.explain or args.graph:
-        _show(args, task, text)
-    found = verdict(task, text, args.dtype)
-    if args.json:
+    from pipeline.actions import check_program as action
+
+    task, text = action.load(arguments)
+    if options.explain or options.graph:
+        table = action.explain_program(task, text, options.graph)
+        if options.explain:
+            print(table, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)
+    found = action.verdict(task, text, arguments.dtype)
+    if options.as_json:
         print(json.dumps(as_json(found)))
     else:
-        name = args.impl if args.impl not in (None, "-") else task.name
-        print(found.render(text, name))
+        print(found.render(text, arguments.impl if arguments.impl not in (None, "-") else task.name))
     return Exit.OK if found.passed else Exit.NO
 
 
-def _show(args: argparse.Namespace, task: Task, text: str) -> None:
-    """Prints or draws the graph; what is wrong with the program comes with the verdict."""
-    from pipeline.verification.task_files import scopes
-    from step_runtime.verification.explain import explain
-
-    explained = explain(text, scopes(task)[0])
-    if args.explain:
-        print(explained.table(), end="\n\n", file=sys.stderr if args.json else sys.stdout)
-    if args.graph:
-        from pipeline.charts.dataflow import draw
-
-        draw(explained, Path(args.graph))
-
-
-def as_json(verdict: Verdict) -> dict[str, Any]:
-    """The verdict as the command's JSON object; line and column count from 1, null where there is no place."""
+def as_json(verdict: "Verdict") -> dict[str, Any]:
+    """The verdict as the command's JSON object; line and column count from 1, null where there is no position."""
     return {
         "passed": verdict.passed,
         "stage": verdict.stage,

@@ -18,6 +18,7 @@ import dspy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipeline.agent.agent import Agent
+from pipeline.base.choices import GuardianMode, ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.base.files import write_text
 from signatures import ANSWERS, digest
@@ -62,8 +63,8 @@ class SavedProgram(_Saved):
     format: Literal["adaptive-step"] = "adaptive-step"
     version: Literal[1] = 1
     lm: str | None
-    guardian: Literal["gated", "paper", "compiler", "none"]
-    proposer: Literal["predict", "cot", "react"] = "predict"
+    guardian: GuardianMode
+    proposer: ProposerKind = "predict"
     refine: int = Field(default=0, ge=0)
     ir: bool = True
     metadata: dict[str, Any] = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What the optimizers have to be told about STeP programs."""
+"""The optimizers' view of STeP programs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from step_runtime.language.equivalence import canonical_key
 
 
 def step_domain() -> Domain:
-    """Answers mean the same by their syntax trees; the one with the least code wins; a task goes by its name.
+    """Answers are grouped by their syntax trees, the shortest is preferred, and tasks are keyed by name.
 
-    Demonstrations are tasks with their programs, whatever turns an agent took to write them.
+    Demonstrations are tasks with their programs, however many turns the agent took to write them.
     """
     return Domain(
         grouping_key=lambda outputs: canonical_key(outputs["impl"]),
@@ -20,6 +20,6 @@ def step_domain() -> Domain:
 
 
 def code_length(text: str) -> tuple[int, int]:
-    """Lines of pure code, then their characters: comments, empty lines and spaces around don't count."""
+    """Lines of code and their characters, without comments, empty lines and surrounding spaces."""
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     return sum(map(bool, lines)), sum(map(len, lines))

@@ -1,49 +1,53 @@
-"""The proposer: a program for a task, at once, after reasoning, or with tools at hand."""
+"""The proposer: a program for a task, directly, after reasoning, or with tools."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Literal, get_args
 
 import dspy
 import yaml
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import ValidationError
 
-from pipeline.agent.refiner import Judge
-from pipeline.agent.tools import TOOLS, Bench, at_work
+from pipeline.agent.tools import TOOLS, ToolContext, tool_context
+from pipeline.agent.verifier import ProgramVerifier
+from pipeline.base.choices import PROPOSERS, ProposerKind
 from signatures import Propose, ProposerPrompt, extract_program, without_ir
 from step_runtime.tasks.task import SolvedTask, Task
 
-ProposerKind = Literal["predict", "cot", "react"]
 TURNS = 8
-"""Calls of tools before the program must be written."""
+"""Tool calls before the program must be written."""
 
-_TAUGHT = {"predict": "predict", "cot": "predict.predict", "react": "predict.extract.predict"}
+_DEMONSTRATED = {"predict": "predict", "cot": "predict.predict", "react": "predict.extract.predict"}
 
 
 class Proposer(dspy.Module):
     """Writes a candidate program for a task.
 
     Args:
-        instructions: the base prompt, composed.
-        kind: `predict`, at once; `cot`, with reasoning first; `react`, in turns with tools (`pipeline.agent.tools`).
-        judge: what verifies for the tools.
-        ir: whether the task is shown in the structural IR.
+        instructions: The base prompt, composed.
+        kind: `predict`, directly; `cot`, with reasoning first; `react`, in turns with tools (`pipeline.agent.tools`).
+        verifier: What verifies for the tools.
+        ir: Whether the task is shown in the structural IR.
 
     Raises:
-        ValueError: there is no such kind.
+        ValueError: The kind is unknown.
     """
 
     def __init__(
-        self, instructions: str, kind: ProposerKind = "predict", judge: Judge | None = None, *, ir: bool = True
+        self,
+        instructions: str,
+        kind: ProposerKind = "predict",
+        verifier: ProgramVerifier | None = None,
+        *,
+        ir: bool = True,
     ) -> None:
         super().__init__()
-        if kind not in get_args(ProposerKind):
-            raise ValueError(f"the proposer's kind is one of {', '.join(get_args(ProposerKind))}, not {kind!r}")
+        if kind not in PROPOSERS:
+            raise ValueError(f"kind: expected one of {', '.join(PROPOSERS)}, found {kind!r}")
         self.kind = kind
-        self.judge = judge or Judge()
+        self.verifier = verifier or ProgramVerifier()
         signature = (Propose if ir else without_ir(Propose)).with_instructions(instructions)
         if kind == "predict":
             self.predict = dspy.Predict(signature)
@@ -53,27 +57,27 @@ class Proposer(dspy.Module):
             self.predict = dspy.ReAct(signature, list(TOOLS), max_iters=TURNS)
 
     @property
-    def taught(self) -> tuple[str, ...]:
-        """The names, within this module, of the predictors that demonstrations go to."""
-        return (_TAUGHT[self.kind],)
+    def demonstrated(self) -> str:
+        """The name, within this module, of the predictor that gets demonstrations."""
+        return _DEMONSTRATED[self.kind]
 
     def forward(self, task: Task) -> dspy.Prediction:
         """A prediction with `impl`; with `cot` and `react` also `reasoning`, with `react` its `turns`."""
         try:
             if self.kind == "react":
-                with at_work(Bench(task, dict(self._examples(task)), self.judge)):
+                with tool_context(ToolContext(task, dict(self._examples(task)), self.verifier)):
                     answer = dict(self.predict(task=task).items())
-                # Not under its own name, or demonstrations would show it whole.
+                # Renamed, as demonstrations would otherwise show all of it.
                 answer["turns"] = answer.pop("trajectory")
             else:
                 answer = dict(self.predict(task=task).items())
             return dspy.Prediction(**answer)
         except AdapterParseError as error:
-            # The LM wrote nothing at all, or not what a turn asks for: a program right away is an answer, too.
+            # The answer is empty, or not what a turn asks for; it may still hold a program.
             return dspy.Prediction(impl=extract_program(error.lm_response))
 
     def _examples(self, task: Task) -> Iterator[tuple[str, SolvedTask]]:
-        """The solved tasks in the prompt by name, demonstrations first; never the task itself."""
+        """The solved tasks in the prompt by name, demonstrations first, without the task itself."""
         predictor = self.predict.extract.predict
         for demo in predictor.demos:
             shown = Task.model_validate(demo["task"]) if isinstance(demo["task"], dict) else demo["task"]
@@ -86,7 +90,7 @@ class Proposer(dspy.Module):
 
 @lru_cache(maxsize=8)
 def _reference_examples(instructions: str) -> tuple[tuple[str, SolvedTask], ...]:
-    """The solved examples in a base prompt, which is YAML as `signatures.compose` wrote it; none in another."""
+    """The solved examples in a base prompt that `signatures.compose` wrote; none for other instructions."""
     try:
         prompt = ProposerPrompt.model_validate(yaml.safe_load(f"{instructions}\n"))
     except (ValidationError, yaml.YAMLError):

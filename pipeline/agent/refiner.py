@@ -1,87 +1,53 @@
-"""Repairs: an LM reads its wrong program with what the verifier found, and writes it anew.
+"""Repairs: an LM reads its wrong program with the verifier's diagnostics, and rewrites it.
 
-The verdict's numbers never reach the LM: where a value is wrong it is told which output, where and in how many places.
+The reference's values never reach the LM: of a wrong value it learns which output, where, and how many places differ.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Protocol
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
+from pipeline.agent.verifier import ProgramVerifier
 from signatures import Refine, holds_program, without_ir
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.task import Task
 
-if TYPE_CHECKING:
-    from pipeline.verification.metric import Reward
-
-_NUMBERS = re.compile(r"(; first at \[[^\]]*\]): .*")
-
-
-class Verifying(Protocol):
-    """What judges a prediction on an example, such as `pipeline.verification.metric.Metric`."""
-
-    def __call__(self, example: Any, prediction: Any) -> Reward:
-        """The verdict."""
-
-
-class Judge:
-    """What an agent's modules ask about a program while they work; copies of an agent share it.
-
-    Attributes:
-        metric: what verifies; None for this process, without a limit on memory.
-    """
-
-    def __init__(self, metric: Verifying | None = None) -> None:
-        self.metric = metric
-
-    def __call__(self, task: Task, impl: str) -> Reward:
-        """The verdict on a program.
-
-        Raises:
-            TaskError: the task cannot be used, or its reference failed.
-        """
-        if self.metric is None:
-            from pipeline.verification.metric import Metric
-
-            self.metric = Metric()
-        return self.metric(dspy.Example(task=task), dspy.Prediction(impl=impl))
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Judge:
-        return self
+_VALUES = re.compile(r"(; first at \[[^\]]*\]): .*")
 
 
 class Refiner(dspy.Module):
-    """Mends a program that the verifier refused.
+    """Repairs a program that fails verification.
 
     Args:
-        instructions: the base prompt, composed.
-        judge: finds what is wrong.
-        ir: whether the task is shown in the structural IR.
+        instructions: The base prompt, composed.
+        verifier: Finds what is wrong.
+        ir: Whether the task is shown in the structural IR.
     """
 
-    def __init__(self, instructions: str, judge: Judge, *, ir: bool = True) -> None:
+    def __init__(self, instructions: str, verifier: ProgramVerifier, *, ir: bool = True) -> None:
         super().__init__()
         signature = Refine if ir else without_ir(Refine)
         self.predict = dspy.Predict(signature.with_instructions(instructions))
-        self.judge = judge
+        self.verifier = verifier
 
-    def refusal(self, task: Task, impl: str) -> dict[str, str] | None:
+    def failure(self, task: Task, impl: str) -> dict[str, str] | None:
         """`stage` and `feedback` of a program that fails; None for one that passes.
 
-        Of a task that cannot be judged nothing is said: whoever judges the answer will meet the same fault.
+        None, too, if the task itself is faulty: verifying the final answer raises the same error.
         """
         try:
-            verdict = self.judge(task, impl)
+            verdict = self.verifier(task, impl)
         except TaskError:
             return None
-        return None if verdict else {"stage": str(verdict.stage), "feedback": told(verdict.stage, verdict.feedback)}
+        if verdict:
+            return None
+        return {"stage": str(verdict.stage), "feedback": without_reference_values(verdict.stage, verdict.feedback)}
 
     def forward(self, task: Task, impl: str, feedback: str) -> dspy.Prediction:
-        """A prediction with `impl`: the LM's program; the one that it was shown if it answers without a program."""
+        """A prediction with `impl`: the LM's program, or the given one if the answer has none."""
         try:
             answer = self.predict(task=task, input_impl=impl, diagnostics=feedback).output_impl
         except AdapterParseError as error:
@@ -89,6 +55,6 @@ class Refiner(dspy.Module):
         return dspy.Prediction(impl=answer if holds_program(answer) else impl)
 
 
-def told(stage: str | None, feedback: str) -> str:
-    """A verdict's feedback without numbers of the reference."""
-    return _NUMBERS.sub(r"\1", feedback) if stage == "value" else feedback
+def without_reference_values(stage: str | None, feedback: str) -> str:
+    """A verdict's feedback without values of the reference."""
+    return _VALUES.sub(r"\1", feedback) if stage == "value" else feedback

@@ -1,7 +1,7 @@
 """The tools of `--proposer react`: types and shapes of a program, and verification on solved examples.
 
-The task's own reference is out of their reach: its program is checked without being run, and only tasks that stand
-in the prompt with their solution are verified.
+They can't reach the task's own reference: its program is checked without being run, and only tasks that are in the
+prompt with their solutions are verified.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from pipeline.agent.refiner import Judge, told
+from pipeline.agent.refiner import without_reference_values
+from pipeline.agent.verifier import ProgramVerifier
 from signatures import extract_program, render_task
 from step_runtime.base.errors import TaskError
 from step_runtime.language.parser import parse
@@ -22,60 +23,60 @@ from step_runtime.verification.explain import explain
 
 
 @dataclass(frozen=True)
-class Bench:
-    """What the tools work on: the task at hand, and solved examples by name."""
+class ToolContext:
+    """What the tools work on: the current task, and solved examples by name."""
 
     task: Task
     examples: Mapping[str, SolvedTask]
-    judge: Judge
+    verifier: ProgramVerifier
 
 
-_BENCH: ContextVar[Bench] = ContextVar("bench")
+_CONTEXT: ContextVar[ToolContext] = ContextVar("tool_context")
 
 
 @contextmanager
-def at_work(bench: Bench) -> Iterator[None]:
-    """The tools work on `bench` within the context, in this thread."""
-    token = _BENCH.set(bench)
+def tool_context(context: ToolContext) -> Iterator[None]:
+    """Makes the tools use a context, in this thread."""
+    token = _CONTEXT.set(context)
     try:
         yield
     finally:
-        _BENCH.reset(token)
+        _CONTEXT.reset(token)
 
 
 def check(program: str) -> str:
     """Check a program for the task: the dtype and dims of every stream, and what breaks a rule. Computes nothing."""
-    bench, text = _BENCH.get(), extract_program(program)
-    scope = static_scope(bench.task)
-    graph, found = parse(text, scope)
+    context, text = _CONTEXT.get(), extract_program(program)
+    scope = static_scope(context.task)
+    graph, diagnostics = parse(text, scope)
     types, typed = infer_types(graph, scope)
-    found = [*found, *typed, *check_affine(graph)] or check_outputs(graph, types, scope)
-    rules = "\n".join(diagnostic.render(text) for diagnostic in found)
+    diagnostics = [*diagnostics, *typed, *check_affine(graph)] or check_outputs(graph, types, scope)
+    rules = "\n".join(diagnostic.render(text) for diagnostic in diagnostics)
     return f"{explain(text, scope).table()}\n\n{rules or 'No rule is broken; whether it computes the outputs is open.'}"
 
 
 def list_examples() -> str:
     """List the names of the solved examples."""
-    return ", ".join(_BENCH.get().examples) or "There is none."
+    return ", ".join(_CONTEXT.get().examples) or "There is none."
 
 
 def show_example(name: str) -> str:
     """Show a solved example: its task and its program."""
-    example = _BENCH.get().examples.get(name)
+    example = _CONTEXT.get().examples.get(name)
     return _unknown(name) if example is None else f"{render_task(example.task)}\n\n{example.program.strip()}"
 
 
 def verify_on_example(name: str, program: str) -> str:
     """Run a program on a solved example's task, and say whether it computes that example's outputs."""
-    bench, text = _BENCH.get(), extract_program(program)
-    example = bench.examples.get(name)
+    context, text = _CONTEXT.get(), extract_program(program)
+    example = context.examples.get(name)
     if example is None:
         return _unknown(name)
     try:
-        verdict = bench.judge(example.task.named(name), text)
+        verdict = context.verifier(example.task.named(name), text)
     except TaskError as error:
         return f"This example can't be run: {error}"
-    return "It passes." if verdict else told(verdict.stage, verdict.feedback)
+    return "It passes." if verdict else without_reference_values(verdict.stage, verdict.feedback)
 
 
 def _unknown(name: str) -> str:

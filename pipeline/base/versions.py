@@ -1,4 +1,4 @@
-"""Which code made a run."""
+"""The versions of code and libraries that a run is recorded with."""
 
 from __future__ import annotations
 

@@ -1,40 +1,45 @@
-"""The arguments that name a task and a program, and the program that they name."""
+"""The arguments that name a task and a program, and reading that program."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from pipeline.base.choices import FloatType
+from pipeline.base.config import Config, Option
 from pipeline.base.errors import UsageError
-from pipeline.cli.options import Parser
 
 if TYPE_CHECKING:
     from step_runtime import Task
 
 
-def add_program(parser: Parser) -> None:
-    """Adds the arguments that name a task and a program; `read_program` reads the latter."""
-    parser.add_argument("task", metavar="TASK", help="a task file, or a benchmark name such as gemm/1")
-    parser.add_argument(
-        "impl",
-        metavar="IMPL",
-        nargs="?",
-        help="a file with the program, `-` for stdin (default: the task's own `impl`)",
-    )
+class ProgramArguments(Config):
+    """A task, a program for it, and the floating type to compute in."""
+
+    task: Annotated[str, Option("a task file, or a benchmark name such as gemm/1", metavar="TASK", positional=True)]
+    impl: Annotated[
+        str | None,
+        Option(
+            "a file with the program, `-` for stdin (default: the task's own `impl`)",
+            metavar="IMPL",
+            nargs="?",
+            positional=True,
+        ),
+    ] = None
+    dtype: Annotated[FloatType, Option("the floating type to compute in")] = "float64"
 
 
-def read_program(args: argparse.Namespace, task: Task) -> str:
-    """The program that `add_program`'s arguments name.
+def read_program(arguments: ProgramArguments, task: Task) -> str:
+    """The program that the arguments name.
 
     Raises:
-        UsageError: it cannot be read, or none is named and the task has no `impl`.
+        UsageError: It can't be read, or none is named and the task has no `impl`.
     """
-    name: str | None = args.impl
+    name = arguments.impl
     if name is None:
         if task.impl is None:
-            raise UsageError(f"{args.task}: this task has no `impl`; name a file with the program, or - for stdin")
+            raise UsageError(f"{arguments.task}: this task has no `impl`; name a file with the program, or - for stdin")
         return task.impl
     try:
         return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")

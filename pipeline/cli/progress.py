@@ -1,6 +1,6 @@
-"""What a person sees of a run while it lasts, on stderr: bars while sampling, then a row of a table per iteration.
+"""A run's progress on stderr: bars while sampling, then a table row per iteration.
 
-Where stderr is no terminal, the bars are plain lines, one every few seconds.
+Where stderr is not a terminal, plain lines replace the bars, one every few seconds.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted, TokenCount
 from pipeline.charts.curves import title
+from pipeline.cli.console import print_lines, stderr_console
 
 SECONDS_BETWEEN_LINES = 10.0
 
 
 class ProgressDisplay(BaseObserver):
-    """Shows a run to a person. A context manager: leaving it gives the terminal back.
+    """Shows a run's progress. A context manager, which restores the terminal when it is left.
 
     Args:
-        console: where to; only a terminal gets bars.
-        samples: n of pass@n, for the table's head.
+        console: Where to print; only a terminal gets bars.
+        samples: n of pass@n, for the table's header.
     """
 
     def __init__(self, console: Console, samples: int) -> None:
@@ -39,29 +40,31 @@ class ProgressDisplay(BaseObserver):
         self._end_iteration()
 
     def run_started(self, event: RunStarted) -> None:
-        """Prints the table's head."""
+        """Prints the table's header."""
         self._total = len(event.tasks)
         self._usd = event.settings["budget"]["usd"]
-        self._tell(_row("iteration", "solved", "new", "pass@1", f"pass@{self._samples}", "tokens in", "out", "seconds"))
+        self._print(
+            _row("iteration", "solved", "new", "pass@1", f"pass@{self._samples}", "tokens in", "out", "seconds")
+        )
 
     def iteration_started(self, event: IterationStarted) -> None:
-        """Sets up the bars; what does not fit the LM's context is told."""
+        """Sets up the bars, and reports demonstrations that do not fit the LM's context."""
         self._end_iteration()
         if event.left_out:
-            self._tell(f"left out, as the context window is full: {', '.join(event.left_out)}")
+            self._print(f"omitted, as the context window is full: {', '.join(event.left_out)}")
         display = _Bars if self._console.is_terminal else _Lines
         self._iteration = display(self._console, event)
 
     def sample_done(self, attempt: Attempt) -> None:
-        """Moves the bars."""
+        """Advances the bars."""
         if self._iteration:
             self._iteration.advance(attempt)
 
     def iteration_finished(self, result: IterationResult) -> None:
-        """Takes the bars away and prints the iteration's row."""
+        """Removes the bars and prints the iteration's row."""
         self._end_iteration()
         tokens = TokenCount.sum(result.tokens.values())
-        self._tell(
+        self._print(
             _row(
                 title(result.index, result.label),
                 f"{result.solved_total}/{self._total}",
@@ -72,16 +75,15 @@ class ProgressDisplay(BaseObserver):
                 f"{tokens.completion:,}",
                 f"{result.seconds:.1f}",
             )
-            + ("" if result.complete else "  cut short")
+            + ("" if result.complete else "  incomplete")
         )
         if result.failures:
-            self._tell(f"  {result.failures} of {result.samples} samples got no answer, and count as none")
-
+            self._print(f"  {result.failures} of {result.samples} samples got no answer and are not counted")
         if self._usd is not None and tokens.unpriced:
-            self._tell(f"  {tokens.unpriced} answers have no known price, and count nothing towards --max-usd")
+            self._print(f"  {tokens.unpriced} answers have no known price and do not count towards --max-usd")
 
     def run_finished(self, experience: Experience) -> None:
-        """Takes the bars away."""
+        """Removes the bars."""
         self._end_iteration()
 
     def _end_iteration(self) -> None:
@@ -89,8 +91,8 @@ class ProgressDisplay(BaseObserver):
             self._iteration.close()
             self._iteration = None
 
-    def _tell(self, line: str) -> None:
-        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+    def _print(self, line: str) -> None:
+        print_lines(self._console, line)
 
 
 def _row(
@@ -99,8 +101,13 @@ def _row(
     return f"{name:<14}{solved:>7}{new:>5}{pass_at_1:>9}{pass_at_n:>9}{tokens_in:>14}{out:>12}{seconds:>10}"
 
 
+def progress_display(samples: int) -> ProgressDisplay:
+    """A display on stderr."""
+    return ProgressDisplay(stderr_console(), samples)
+
+
 class _IterationDisplay(ABC):
-    """How far one iteration is: samples drawn, and tasks that have a right answer."""
+    """The progress of one iteration: samples so far, and tasks that have a right answer."""
 
     def __init__(self, console: Console, event: IterationStarted) -> None:
         self.console = console
@@ -116,11 +123,11 @@ class _IterationDisplay(ABC):
 
     @abstractmethod
     def show(self) -> None:
-        """Tells the state, where it is time to."""
+        """Shows the state, if it is due."""
 
     @abstractmethod
     def close(self) -> None:
-        """Gives the terminal back."""
+        """Restores the terminal."""
 
 
 class _Bars(_IterationDisplay):
@@ -144,19 +151,17 @@ class _Bars(_IterationDisplay):
 class _Lines(_IterationDisplay):
     def __init__(self, console: Console, event: IterationStarted) -> None:
         super().__init__(console, event)
-        self._told = time.monotonic()
+        self._printed = time.monotonic()
 
     def show(self) -> None:
-        if time.monotonic() - self._told < SECONDS_BETWEEN_LINES:
+        if time.monotonic() - self._printed < SECONDS_BETWEEN_LINES:
             return
-        self._told = time.monotonic()
+        self._printed = time.monotonic()
         event = self.event
-        self.console.print(
+        print_lines(
+            self.console,
             f"  {title(event.index, event.label)}: {self.done:,} of {event.total_samples:,} samples,"
             f" {len(self.right)} of {len(event.tasks)} tasks have a right answer",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
         )
 
     def close(self) -> None:

@@ -1,27 +1,25 @@
-"""How a run ended: a table for people, or one JSON object, on stdout."""
+"""A run's result: a table for people, or one JSON object, on stdout."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-from optimizers import Experience, TokenCount
+from optimizers import Entry, TokenCount
 from pipeline.base.paths import shown
+from pipeline.cli.console import print_lines, stdout_console
 from pipeline.record.metrics import counted
-
-if TYPE_CHECKING:
-    from optimizers import Entry
+from pipeline.running.job import JobResult
 
 
-def as_json(experience: Experience, run_id: str, program: Path) -> dict[str, Any]:
+def as_json(result: JobResult) -> dict[str, Any]:
     """The result for machines: `run_id`, `program` (its path), solved and unsolved tasks, and the run's figures."""
+    experience = result.experience
     tokens = TokenCount.sum(experience.tokens.values())
     return {
-        "run_id": run_id,
-        "program": str(program),
+        "run_id": result.run_id,
+        "program": str(result.program),
         "solved": list(experience.solved),
         "unsolved": list(experience.unsolved),
         "pass_at_1": experience.pass_at(1),
@@ -35,8 +33,9 @@ def as_json(experience: Experience, run_id: str, program: Path) -> dict[str, Any
     }
 
 
-def print_summary(experience: Experience, run_name: str, program: Path, console: Console) -> None:
-    """Prints which tasks are solved and how often, where the program lies, and how to look at the record."""
+def print_summary(result: JobResult) -> None:
+    """Prints which tasks are solved and how often, where the program is, and how to view the record."""
+    experience, console = result.experience, stdout_console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("task")
     for heading in ("right answers", "temperature", "solved in iteration"):
@@ -49,15 +48,14 @@ def print_summary(experience: Experience, run_name: str, program: Path, console:
     solved, total = len(experience.solved), len(experience.tasks)
     tokens = TokenCount.sum(experience.tokens.values())
     cost = "" if tokens.cost is None else f", {tokens.cost:.2f} USD"
-    lines = [
+    print_lines(
+        console,
         "",
         f"solved {solved} of {counted(total, 'task')} in {_duration(experience.seconds)}: {experience.message}",
         f"tokens   {tokens.prompt:,} in, {tokens.completion:,} out{cost}",
-        f"program  {shown(program)}   (pipeline.load_program reads it)",
-        f"record   the run {run_name!r}; to look at it: python -m pipeline.ui",
-    ]
-    for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        f"program  {shown(result.program)}   (load it with pipeline.load_program)",
+        f"record   run {result.run_name!r}; view it with: python -m pipeline.ui",
+    )
 
 
 def _cells(entry: Entry | None) -> tuple[str, ...]:

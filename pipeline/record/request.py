@@ -1,46 +1,49 @@
-"""What a run was asked to do: its artifact `request.json`, from which it can be resumed."""
+"""A run's request: its artifact `request.json`, from which it can be resumed."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pydantic import ValidationError
+
+from optimizers import Experience
+from pipeline.base.config import RunConfig, first_error
 from pipeline.base.errors import UsageError
-
-if TYPE_CHECKING:
-    from optimizers import Experience
-    from step_runtime.tasks.task import Task
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import Task, dump_task
 
 VERSION = 1
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a run was asked to do: all that its answers depend on.
+    """Everything that a run's answers depend on.
 
     Attributes:
-        options: by name, those that decide the run's answers and its budget.
-        lm: the LM's name, its version included.
-        tasks: the training set.
-        validation: the tasks that choose among programs; none: as the optimizer does without.
-        experience: what an earlier run had learned, if this one goes on from it.
+        config: The settings.
+        lm: The LM's name, including its version.
+        tasks: The training set.
+        validation: The tasks on which programs are chosen; empty for the optimizer's default.
+        experience: What an earlier run learned, if this one starts from it.
+        ablation: The ablation that the run belongs to, as JSON.
     """
 
-    options: Mapping[str, Any]
+    config: RunConfig
     lm: str
     tasks: Sequence[Task]
     validation: Sequence[Task] = ()
     experience: Experience | None = None
+    ablation: Mapping[str, Any] | None = None
 
     def to_json(self) -> str:
         """The content of `request.json`."""
-        from step_runtime.tasks.task import dump_task
-
+        ablation = {"ablation": dict(self.ablation)} if self.ablation else {}
         content = {
             "version": VERSION,
-            "options": dict(self.options),
+            "options": self.config.recorded() | ablation,
             "lm": self.lm,
             "tasks": [[task.name, dump_task(task)] for task in self.tasks],
             "validation": [[task.name, dump_task(task)] for task in self.validation],
@@ -50,26 +53,33 @@ class Request:
 
     @classmethod
     def from_json(cls, text: str) -> Request:
-        """The request that `to_json` wrote."""
-        from step_runtime.tasks.reader import loads_task
+        """The request that `to_json` wrote.
 
+        Raises:
+            UsageError: The request is of another version.
+            ValueError: It is malformed.
+        """
         content = json.loads(text)
         if content["version"] != VERSION:
-            raise UsageError(f"the run's request is of version {content['version']}; this code reads {VERSION}")
+            raise UsageError(f"the run's request is of version {content['version']}; this code reads version {VERSION}")
+        options = dict(content["options"])
+        ablation = options.pop("ablation", None)
+        try:
+            config = RunConfig.model_validate(options)
+        except ValidationError as error:
+            raise ValueError(f"options.{first_error(error)}") from None
         return cls(
-            options=content["options"],
+            config=config,
             lm=content["lm"],
             tasks=[loads_task(text, name) for name, text in content["tasks"]],
             validation=[loads_task(text, name) for name, text in content["validation"]],
             experience=read_experience(content["experience"]) if content["experience"] else None,
+            ablation=ablation,
         )
 
 
 def read_experience(content: Mapping[str, Any]) -> Experience:
-    """A record whose entries hold tasks again, where JSON has their fields."""
-    from optimizers import Experience
-    from step_runtime.tasks.task import Task
-
+    """An experience read from JSON, with each entry's fields made a task again."""
     experience = Experience.from_dict(content)
     entries = [
         replace(entry, inputs={"task": Task.model_validate(entry.inputs["task"]).named(entry.task_key)})

@@ -1,1 +1,1 @@
-"""Runs in progress: an LM session, an optimization on record, answers drawn until a task is solved."""
+"""Running an agent: LM sessions, recorded optimizations, and sampling until tasks are solved."""

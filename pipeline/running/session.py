@@ -1,180 +1,137 @@
-"""An LM at work, and the options of commands that sample a program as it is, its demonstrations included."""
+"""Agents, LMs and metrics as a run's settings describe them."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+import dspy
+from dspy.utils.exceptions import LMError
+
+from optimizers import Budget, Domain, MetricError, OptimizerError
+from pipeline.agent.agent import Agent
+from pipeline.agent.compiled import SavedProgram, make_agent
+from pipeline.agent.domain import step_domain
+from pipeline.base.choices import EMBEDDED, NO_PROGRAM
+from pipeline.base.config import AgentConfig, BudgetConfig, LMConfig, ProgramConfig, flag
 from pipeline.base.errors import LMUnavailable, UsageError
 from pipeline.base.machine import cores
-from pipeline.cli import options
+from pipeline.lms import factory
+from pipeline.record.models import fetch_program
+from pipeline.verification.cache import VerdictStore
+from pipeline.verification.metric import Metric
+from pipeline.verification.worker import verification_pool
+from signatures import YAMLAdapter
+from step_runtime.base.errors import TaskError
 
-if TYPE_CHECKING:
-    import dspy
-
-    from optimizers import Budget, Domain
-    from pipeline.agent.agent import Agent, GuardianMode
-    from pipeline.agent.compiled import SavedProgram
-    from pipeline.agent.proposer import ProposerKind
-    from pipeline.verification.metric import Metric
-
-NO_PROGRAM = "none"
-GO_ON = "To go on, run the same command again: answers that an LM was paid for come from the cache"
-
-
-class Arguments(argparse.Namespace):
-    """The options below, as parsed."""
-
-    program: str
-    lm: str | None
-    api_base: str | None
-    max_tokens: int
-    timeout: float
-    batch_n: int
-    guardian: GuardianMode | None
-    proposer: ProposerKind | None
-    refine: int | None
-    no_ir: bool | None
-    samples: int
-    temperatures: tuple[float, ...]
-    threads: int | None
-    seed: int
-    max_tokens_total: int | None
-    max_usd: float | None
-    max_minutes: float | None
-    verdict_cache: str | None
+RERUN = "To continue, run the same command again: answers of a remote LM are cached"
+REMOTE_THREADS = 16
+"""Requests in flight to an LM elsewhere."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the options stand for: the agent, its LM and requests in flight at a time."""
+class ProgramSession:
+    """A program to sample: the agent, its LM, and the settings, in which those of a compiled program are filled in."""
 
     agent: Agent
     lm: dspy.LM
+    config: ProgramConfig
     threads: int
 
 
-def add_options(parser: argparse.ArgumentParser, proposers: Sequence[str] = options.PROPOSERS) -> None:
-    """Which program, which LM, how answers are drawn, and when to stop."""
-    parser.add_argument(
-        "--program",
-        metavar="P",
-        required=options.SEARCH not in proposers,
-        help=f"a compiled program, such as pipeline.compile writes; `{NO_PROGRAM}`: the agent as it is, uncompiled",
-    )
-    options.add_lm(parser, default=None)
-    options.add_agent(parser, compiled=True, proposers=proposers)
-    options.add_sampling(parser, learning=False)
-    options.add_verdict_cache(parser)
-    options.add_budget(parser, learning=False)
-
-
-def make(args: Arguments) -> Asked:
-    """The program and the LM that the options name.
+def open_program(config: ProgramConfig) -> ProgramSession:
+    """The program and the LM that the settings name.
 
     Raises:
-        UsageError: the program can't be used, or options contradict each other.
-        LMUnavailable: the LM can't be used.
+        UsageError: The program can't be used, or a setting contradicts it.
+        LMUnavailable: The LM can't be used.
     """
-    import dspy
-
-    from pipeline.agent.compiled import make_agent
-    from pipeline.lms.factory import EMBEDDED, make_lm
-    from pipeline.record.models import fetch_program
-
-    compiled = None if args.program == NO_PROGRAM else fetch_program(args.program)
+    compiled = None if config.program == NO_PROGRAM else fetch_program(config.program)
     if compiled:
-        _refuse_others(args, compiled)
-    model = args.lm if args.lm is not None else (compiled.lm if compiled else None) or EMBEDDED
-    lm = make_lm(model, args.api_base, **options.of_lm(args))
+        config = _as_compiled(config, compiled)
+    model = config.lm if config.lm is not None else (compiled.lm if compiled else None) or EMBEDDED
+    lm = factory.make_lm(model, config.api_base, **lm_settings(config))
     with dspy.context(lm=lm):
-        agent = make_agent(compiled, args.program) if compiled else new_agent(args)
-    refuse_tools(agent.proposer.kind, lm.model)
-    return Asked(agent, lm, args.threads or threads(model))
+        agent = make_agent(compiled, config.program) if compiled else new_agent(config)
+    require_tool_calls(config.proposer, lm.model)
+    return ProgramSession(agent, lm, config, config.threads or default_threads(model))
 
 
-def new_agent(args: argparse.Namespace) -> Agent:
-    """The uncompiled agent that the options of `options.add_agent` describe.
+def _as_compiled(config: ProgramConfig, compiled: SavedProgram) -> ProgramConfig:
+    """The settings with the compiled program's own.
 
     Raises:
-        UsageError: a base prompt can't be used.
+        UsageError: A setting that was given contradicts the program.
     """
-    from pipeline.agent.agent import Agent
-
-    return Agent(
-        args.guardian or "gated", proposer=args.proposer or "predict", refine=args.refine or 0, ir=not args.no_ir
-    )
-
-
-def refuse_tools(proposer: str | None, model: str) -> None:
-    """Raises `UsageError` if tools are to be called by an LM that calls none."""
-    from pipeline.lms.factory import EMBEDDED
-
-    if proposer == "react" and model.partition("/")[0] == EMBEDDED:
-        raise UsageError("--proposer react: the embedded LM calls no tools; name another with --lm, or use `predict`")
-
-
-def threads(model: str) -> int:
-    """Requests in flight: the embedded LM computes, so that more than the cores would not help it; others wait."""
-    from pipeline.lms.factory import EMBEDDED
-
-    return cores() if model.partition("/")[0] == EMBEDDED else 16
-
-
-def budget(args: argparse.Namespace) -> Budget:
-    """The limits that the options name."""
-    from optimizers import Budget
-
-    iterations = getattr(args, "max_iterations", None)
-    return Budget(iterations, args.max_tokens_total, args.max_usd, args.max_minutes)
-
-
-def _refuse_others(args: Arguments, compiled: SavedProgram) -> None:
-    """Raises `UsageError` if an option contradicts what a compiled program says of itself."""
-    known = {
+    own: dict[str, Any] = {
         "guardian": compiled.guardian, "proposer": compiled.proposer, "refine": compiled.refine,
         "no_ir": not compiled.ir,
     }  # fmt: skip
-    for name, value in known.items():
-        if getattr(args, name) not in (None, value):
-            option = f"--{name.replace('_', '-')}"
-            told = "with the structural IR" if name == "no_ir" else f"with {value}"
-            raise UsageError(f"{option}: this program was compiled {told}; leave the option out")
+    for name, value in own.items():
+        if name in config.model_fields_set and getattr(config, name) != value:
+            described = "with the structural IR" if name == "no_ir" else f"with {value}"
+            raise UsageError(f"{flag(name)}: this program was compiled {described}; omit the option")
+    return config.model_copy(update=own)
 
 
-def domain() -> Domain:
-    """What the optimizers have to be told so that they leave a program's demonstrations alone."""
-    from pipeline.agent.domain import step_domain
+def new_agent(config: AgentConfig) -> Agent:
+    """The uncompiled agent.
 
+    Raises:
+        UsageError: A base prompt can't be used.
+    """
+    return Agent(config.guardian, proposer=config.proposer, refine=config.refine, ir=config.ir)
+
+
+def lm_settings(config: LMConfig) -> dict[str, Any]:
+    """Arguments of `pipeline.lms.factory.make_lm`, beside the model and its address."""
+    return {"max_tokens": config.max_tokens, "timeout": config.timeout, "n": config.batch_n}
+
+
+def require_tool_calls(proposer: str, model: str) -> None:
+    """Raises `UsageError` if the proposer needs tools and the LM does not call any."""
+    if proposer == "react" and _is_embedded(model):
+        raise UsageError(
+            "--proposer react: the embedded LM does not call tools; name another with --lm, or use `predict`"
+        )
+
+
+def default_threads(model: str) -> int:
+    """Requests in flight: one per core for the embedded LM, which computes, and more for others, which wait."""
+    return cores() if _is_embedded(model) else REMOTE_THREADS
+
+
+def _is_embedded(model: str) -> bool:
+    return model.partition("/")[0] == EMBEDDED
+
+
+def budget(config: BudgetConfig, iterations: int | None = None) -> Budget:
+    """The limits on a run."""
+    return Budget(iterations, config.max_tokens_total, config.max_usd, config.max_minutes)
+
+
+def fixed_program_domain() -> Domain:
+    """The domain for optimizers that leave a program's demonstrations unchanged."""
     return replace(step_domain(), demo_predictors=())
 
 
 @contextmanager
-def working(lm: dspy.LM, verdict_cache: str | None = None) -> Iterator[Metric]:
-    """The metric to judge answers by; in this context requests go to `lm`, and faults end the command.
+def lm_session(lm: dspy.LM, verdict_cache: str | None = None) -> Iterator[Metric]:
+    """The metric that judges answers; within the context requests go to `lm`.
 
-    Answers are verified in worker processes, one a core, which are gone when the context is left. Verdicts are kept in
-    the folder `verdict_cache`, if one is named.
+    Answers are verified in worker processes, one per core, which end with the context.
+
+    Args:
+        lm: The LM to ask.
+        verdict_cache: A folder that keeps verdicts between runs.
 
     Raises:
-        LMUnavailable: the LM can't be used.
-        UsageError: a task's own code failed, an optimizer lacks something, or the folder can't be used.
+        LMUnavailable: The LM can't be used.
+        UsageError: A task's own code failed, an optimizer lacks something, or the folder can't be used.
     """
-    import dspy
-    from dspy.utils.exceptions import LMError
-
-    from optimizers import MetricError, OptimizerError
-    from pipeline.lms.factory import reason
-    from pipeline.verification.cache import VerdictStore
-    from pipeline.verification.metric import Metric
-    from pipeline.verification.worker import verification_pool
-    from signatures import YAMLAdapter
-    from step_runtime.base.errors import TaskError
-
     try:
         with (
             dspy.context(lm=lm, adapter=YAMLAdapter()),
@@ -182,10 +139,10 @@ def working(lm: dspy.LM, verdict_cache: str | None = None) -> Iterator[Metric]:
             verification_pool(cores()) as workers,
         ):
             yield Metric(workers, verdicts)
-            # Whoever is still at work was given up, as after an interrupt.
+            # Workers that are still busy were abandoned, as after an interrupt.
             workers.kill_workers()
     except LMError as error:
-        raise LMUnavailable(f"{lm.model}: {reason(error, lm.model, lm.kwargs.get('api_base'))}") from None
+        raise LMUnavailable(f"{lm.model}: {factory.reason(error, lm.model, lm.kwargs.get('api_base'))}") from None
     except MetricError as error:
         if isinstance(error.__cause__, TaskError):
             raise UsageError(str(error.__cause__)) from None

@@ -2,7 +2,7 @@
 
 - four runs on the same tasks, each as `pipeline.compile` would make it, with the method's own prompts and guardian;
 - the page's figures are those of the recorded attempts;
-- an interrupted ablation is resumed: no complete run is repeated, and no answer on record is requested again.
+- an interrupted ablation is resumed: no finished run is repeated, no recorded answer requested again.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def test_a_budget_that_is_gone_at_once_ends_it(
 ) -> None:
     """Exit code 3, and no page of nothing."""
     assert run(*options(folder, tmp_path / "page"), "--max-minutes", "1e-9") == Exit.LM
-    assert "before anything was done" in capsys.readouterr().err.splitlines()[-1]
+    assert "before any answer was sampled" in capsys.readouterr().err.splitlines()[-1]
     assert (engine.calls, (tmp_path / "page").exists()) == (0, False)
 
 

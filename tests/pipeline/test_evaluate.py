@@ -163,7 +163,7 @@ def test_an_lm_that_gives_out_leaves_the_figures_until_then(
     assert run("--program", "none", "--tasks", str(folder), "--json") == 3
     out, err = capsys.readouterr()
     assert json.loads(out)["without_answer"] >= 1
-    assert "the key was revoked; the figures above are of what was done" in err
+    assert "the key was revoked; the figures above cover the answers so far" in err
     engine.fail_from = 1
     assert run("--program", "none", "--tasks", str(folder), "--json") == 3
     out, err = capsys.readouterr()
@@ -214,7 +214,7 @@ def test_a_budget_ends_the_pass(engine: Engine, folder: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        (["--refine", "2"], "--refine: this program was compiled with 0; leave the option out"),
+        (["--refine", "2"], "--refine: this program was compiled with 0; omit the option"),
         (["--proposer", "cot"], "--proposer: this program was compiled with predict"),
         (["--no-ir"], "--no-ir: this program was compiled with the structural IR"),
     ],

@@ -19,6 +19,7 @@ from optimizers import Attempt, Sampling
 from optimizers.sampling import Sampler
 from optimizers.until_solved import sample_until_solved
 from pipeline import generate
+from pipeline.actions import generate_programs
 from pipeline.agent.agent import Agent
 from pipeline.base.errors import run_command
 from pipeline.reporting.failures import summarize
@@ -125,7 +126,7 @@ def test_a_file_that_exists_is_left_alone_unless_forced(
     out.mkdir()
     (out / "double.yaml").write_text("mine")
     assert run(str(folder / "double.yaml"), "-o", str(out)) == 2
-    assert "double.yaml exists; --force overwrites" in capsys.readouterr().err
+    assert "double.yaml exists; use --force to overwrite" in capsys.readouterr().err
     assert (engine.calls, (out / "double.yaml").read_text()) == (0, "mine")
     assert run(str(folder / "double.yaml"), "-o", str(out), "--force") == 0
     assert load_task(out / "double.yaml").impl == RIGHT
@@ -151,7 +152,7 @@ def test_what_was_verified_before_the_lm_gave_out_is_kept(
 def test_an_interrupt_keeps_what_was_verified(
     engine: Engine, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 130, as Ctrl-C comes when the first task is told to be solved."""
+    """Exit code 130, when Ctrl-C comes as the first task is reported to be solved."""
     told: list[str] = []
 
     def interrupt(name: str, message: str) -> None:
@@ -159,7 +160,8 @@ def test_an_interrupt_keeps_what_was_verified(
         if message.endswith(": verified"):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(generate, "tell", interrupt)
+    for module in (generate_programs, generate):
+        monkeypatch.setattr(module, "print_message", interrupt)
     assert run(str(folder / "double.yaml"), str(folder / "halve.yaml"), "-o", str(tmp_path / "out")) == 130
     assert load_task(tmp_path / "out" / "double.yaml").impl == RIGHT
     assert "what was verified is kept" in told[-1]
@@ -173,7 +175,7 @@ def test_bad_usage_is_told_in_one_line(
     cases = [
         ((), "TASK"),
         ((str(tmp_path / "none.yaml"),), "no such task"),
-        ((str(folder / "double.yaml"), "-o", str(tmp_path / "file")), "is no folder"),
+        ((str(folder / "double.yaml"), "-o", str(tmp_path / "file")), "is not a folder"),
         ((str(folder / "double.yaml"), "--format", "pdf"), "--format"),
     ]
     for argv, told in cases:

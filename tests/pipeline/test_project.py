@@ -20,7 +20,7 @@ from tests.support.paths import PROJECT
 
 MODULES = sorted((PROJECT / "pipeline").glob("*.py"))
 COMMANDS = [path.stem for path in MODULES if "start(NAME, main)" in path.read_text()]
-HEAVY = ("dspy", "litellm", "matplotlib", "mlflow", "pydantic", "sympy", "torch")
+HEAVY = ("dspy", "litellm", "matplotlib", "mlflow", "sympy", "torch")
 
 
 def constraints() -> dict[str, str]:

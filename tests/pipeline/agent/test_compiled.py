@@ -15,8 +15,9 @@ from typing import Any
 import dspy
 import pytest
 
-from pipeline.agent.agent import Agent, GuardianMode
+from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import read_program, save_program
+from pipeline.base.choices import GuardianMode
 from pipeline.base.errors import UsageError
 from pipeline.record.models import load_program
 from signatures import digest

@@ -18,14 +18,22 @@ import pytest
 
 from optimizers.demonstrations import taught_predictors
 from pipeline import load_program
-from pipeline.agent.agent import Agent, taught
+from pipeline.agent.agent import Agent, demonstrated_predictors
 from pipeline.agent.compiled import save_program
-from pipeline.agent.proposer import Proposer, ProposerKind
-from pipeline.agent.refiner import Judge
-from pipeline.agent.tools import Bench, at_work, check, list_examples, show_example, verify_on_example
+from pipeline.agent.proposer import Proposer
+from pipeline.agent.tools import (
+    ToolContext,
+    check,
+    list_examples,
+    show_example,
+    tool_context,
+    verify_on_example,
+)
+from pipeline.agent.verifier import ProgramVerifier
+from pipeline.base.choices import ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.lms.embedded import engine_named
-from pipeline.running.session import refuse_tools
+from pipeline.running.session import require_tool_calls
 from pipeline.verification.metric import Reward
 from step_runtime import verify
 from step_runtime.tasks.task import SolvedTask, Task
@@ -124,7 +132,8 @@ def test_the_tools_tell_types_and_run_examples_alone() -> None:
     """What a program computes is told for examples; for the task only what its text shows."""
     metric = Refusing(task())
     example = task("other/0").model_copy(update={"sizes": {"M": [3, 4]}})
-    with at_work(Bench(task(), {"other/0": SolvedTask(example, RIGHT)}, Judge(metric))):
+    solved = SolvedTask(example, RIGHT)
+    with tool_context(ToolContext(task(), {"other/0": solved}, ProgramVerifier(metric))):
         assert "E1  fp32 [M, N]" in check(RIGHT)
         assert "No rule is broken" in check(WRONG)
         assert "fn_mul takes [fp32, fp32]" in check(ILL_TYPED)
@@ -145,9 +154,9 @@ def test_the_base_prompt_s_examples_can_be_run() -> None:
 
 @pytest.mark.parametrize("kind", ["predict", "cot", "react"])
 def test_demonstrations_have_a_place_in_each_kind(kind: ProposerKind) -> None:
-    """The optimizer is told which predictor is taught, and it exists."""
+    """The predictor that the optimizer is to demonstrate to exists."""
     agent = Agent("gated", proposer=kind, proposer_prompt="Propose.", guardian_prompt="")
-    (name,) = taught_predictors(agent, ["task"], taught(agent))
+    (name,) = taught_predictors(agent, ["task"], demonstrated_predictors(agent))
     signature = dict(agent.named_predictors())[name].signature
     assert {"task", "impl"} <= set(signature.fields)
 
@@ -158,7 +167,7 @@ def test_a_saved_program_asks_what_it_asked(tmp_path: Path, kind: ProposerKind, 
     """Request for request; a demonstration keeps its reasoning."""
     agent = Agent("none", proposer=kind, ir=ir, proposer_prompt="Propose.")
     demo = {"task": task("square/1"), "impl": RIGHT} | ({"reasoning": "Well."} if kind != "predict" else {})
-    dict(agent.named_predictors())[taught(agent)[0]].demos = [dspy.Example(augmented=True, **demo)]
+    dict(agent.named_predictors())[demonstrated_predictors(agent)[0]].demos = [dspy.Example(augmented=True, **demo)]
     save_program(agent, tmp_path / "p.json")
     asked = []
     for program in (agent, load_program(tmp_path / "p.json"), agent.deepcopy()):
@@ -173,10 +182,10 @@ def test_a_saved_program_asks_what_it_asked(tmp_path: Path, kind: ProposerKind, 
 
 def test_the_embedded_lm_calls_no_tools() -> None:
     """A command that asks it to says so at once; a request to it is answered so."""
-    with pytest.raises(UsageError, match="--proposer react: the embedded LM calls no tools"):
-        refuse_tools("react", "embedded/2")
-    refuse_tools("react", "openai/gpt-4o")
-    refuse_tools("cot", "embedded/2")
+    with pytest.raises(UsageError, match="--proposer react: the embedded LM does not call tools"):
+        require_tool_calls("react", "embedded/2")
+    require_tool_calls("react", "openai/gpt-4o")
+    require_tool_calls("cot", "embedded/2")
     engine = engine_named("embedded")
     with dspy.context(lm=dspy.LM(engine.model, engine=engine, cache=False)):
         impl = Agent("none", proposer="react", proposer_prompt="Propose.")(task=task()).impl
@@ -185,5 +194,5 @@ def test_the_embedded_lm_calls_no_tools() -> None:
 
 def test_an_unknown_kind_is_refused() -> None:
     """With those there are."""
-    with pytest.raises(ValueError, match="predict, cot, react, not 'tree'"):
+    with pytest.raises(ValueError, match="predict, cot, react, found 'tree'"):
         Proposer("", "tree")  # type: ignore[arg-type]

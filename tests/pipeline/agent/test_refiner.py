@@ -18,9 +18,10 @@ from dspy import lm15
 
 from optimizers import SinglePass
 from pipeline import load_program
-from pipeline.agent.agent import Agent, GuardianMode
+from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import read_program, save_program
-from pipeline.agent.refiner import told
+from pipeline.agent.refiner import without_reference_values
+from pipeline.base.choices import GuardianMode
 from pipeline.lms.embedded import engine_named
 from pipeline.verification.metric import Metric
 from signatures import YAMLAdapter
@@ -47,7 +48,7 @@ def ask(
 ) -> tuple[dspy.Prediction, Engine]:
     lm, engine = scripted(answering(*programs))
     agent = Agent(guardian, refine=refine, proposer_prompt="Propose.", guardian_prompt="", refiner_prompt="Repair.")
-    agent.judge.metric = metric
+    agent.verifier.metric = metric
     with dspy.context(lm=lm):
         return agent(task=task()), engine
 
@@ -102,8 +103,8 @@ def test_no_number_of_the_reference_is_told() -> None:
 
 def test_only_values_are_left_out() -> None:
     """What a rule expects is no secret."""
-    assert told("type", "a; first at [0]: 1, expected 2") == "a; first at [0]: 1, expected 2"
-    assert told("value", "a; first at [0]: 1, expected 2\n  at M=5") == "a; first at [0]\n  at M=5"
+    assert without_reference_values("type", "a; first at [0]: 1, expected 2") == "a; first at [0]: 1, expected 2"
+    assert without_reference_values("value", "a; first at [0]: 1, expected 2\n  at M=5") == "a; first at [0]\n  at M=5"
 
 
 def test_a_repair_passes_the_guardian() -> None:
@@ -128,7 +129,7 @@ def test_attempts_record_repairs_and_their_tokens() -> None:
     lm, _ = scripted(lambda request: RIGHT if asks_refiner(request) else WRONG)
     metric = Metric()
     agent = Agent("none", refine=2, proposer_prompt="Propose.", refiner_prompt="Repair.")
-    agent.judge.metric = metric
+    agent.verifier.metric = metric
     example = dspy.Example(task=task()).with_inputs("task")
     with dspy.context(lm=lm):
         optimizer = SinglePass(metric, 3, temperatures=(0.7,), threads=1)
@@ -180,10 +181,10 @@ def test_the_embedded_lm_answers_the_refiner(size: str, refused: str) -> None:
     engine = engine_named(f"embedded/{size}" if size else "embedded")
     agent = Agent("none", refine=1)
     with dspy.context(lm=dspy.LM(engine.model, engine=engine, cache=False, seed=1, temperature=0.7)):
-        refusal = agent.refiner.refusal(task(), refused)
-        assert refusal is not None
+        failure = agent.refiner.failure(task(), refused)
+        assert failure is not None
         with dspy.context(adapter=YAMLAdapter()):
-            mended = agent.refiner(task=task(), impl=refused, feedback=refusal["feedback"]).impl
+            mended = agent.refiner(task=task(), impl=refused, feedback=failure["feedback"]).impl
     assert mended != refused
     assert verify(task(), mended).stage in (None, "value")
 
@@ -195,7 +196,7 @@ def test_the_small_embedded_lm_solves_more_by_repairs() -> None:
     metric, passed = Metric(), []
     for refine in (0, 3):
         agent = Agent("none", refine=refine)
-        agent.judge.metric = metric
+        agent.verifier.metric = metric
         example = dspy.Example(task=shown).with_inputs("task")
         with dspy.context(lm=dspy.LM(engine.model, engine=engine, cache=False)):
             optimizer = SinglePass(metric, 8, temperatures=(0.7,), threads=1)

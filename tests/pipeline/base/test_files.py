@@ -1,12 +1,11 @@
 """Files that commands write hold these.
 
-- What can't be written is told before any work is done.
-- A file is there whole or as it was; a link to one stays a link.
+- What can't be written is reported before any work is done.
+- A file is written whole or unchanged; a link to one stays a link.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 from pathlib import Path
 
@@ -16,24 +15,24 @@ from pipeline.base import files
 from pipeline.base.errors import UsageError
 
 
-def test_a_file_that_can_t_be_written_is_told(tmp_path: Path) -> None:
-    """Its folder is missing or no folder, it is a folder, or no plain file; one that is there may be replaced."""
+def test_a_file_that_can_t_be_written_is_reported(tmp_path: Path) -> None:
+    """Its folder is missing or a file, it is a folder, or not a regular file; an existing file may be replaced."""
     taken = tmp_path / "taken"
     taken.write_text("")
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "no" / "x", taken / "x", tmp_path, tmp_path / "pipe", ""):
-        with pytest.raises(argparse.ArgumentTypeError, match=r"can't write the file|there is no folder"):
+        with pytest.raises(ValueError, match=r"can't write the file|there is no folder"):
             files.writable_file(str(path))
     for path in (taken, tmp_path / "new"):
         assert files.writable_file(str(path)) == str(path)
 
 
-def test_a_folder_that_can_t_be_written_to_is_told(tmp_path: Path) -> None:
-    """It is a file, or lies below one; what is missing is made when it is needed."""
+def test_a_folder_that_can_t_be_written_to_is_reported(tmp_path: Path) -> None:
+    """It is a file, or below one; a missing folder is created when it is needed."""
     taken = tmp_path / "taken"
     taken.write_text("")
     for path in (taken, taken / "a" / "b"):
-        with pytest.raises(argparse.ArgumentTypeError, match="taken is no folder"):
+        with pytest.raises(ValueError, match="taken is not a folder"):
             files.writable_folder(str(path))
     for path in (tmp_path, tmp_path / "a" / "b"):
         assert files.writable_folder(str(path)) == str(path)
@@ -41,27 +40,27 @@ def test_a_folder_that_can_t_be_written_to_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="whoever may do all can write to any folder")
-def test_a_folder_that_is_read_only_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_read_only_is_reported(tmp_path: Path) -> None:
     """Of files in it, and of folders below."""
     tmp_path.chmod(0o500)
     for convert in (files.writable_file, files.writable_folder):
-        with pytest.raises(argparse.ArgumentTypeError, match="can't write"):
+        with pytest.raises(ValueError, match="can't write"):
             convert(str(tmp_path / "x"))
 
 
 def test_a_file_is_replaced_and_a_link_to_it_stays(tmp_path: Path) -> None:
-    """Nothing else is left in the folder, which is made."""
+    """Nothing else is left in the folder, which is created."""
     target, link = tmp_path / "a" / "b.txt", tmp_path / "link.txt"
     link.symlink_to(target)
     for text in ("one", "two"):
-        files.write(link, text)
+        files.write_text(link, text)
         assert target.read_text() == text
     assert link.is_symlink()
     assert [path.name for path in target.parent.iterdir()] == ["b.txt"]
 
 
-def test_a_file_that_can_t_be_written_after_all_is_told(tmp_path: Path) -> None:
+def test_a_file_that_turns_out_not_to_be_writable_is_reported(tmp_path: Path) -> None:
     """In one line that names it."""
     (tmp_path / "taken").write_text("")
     with pytest.raises(UsageError, match="taken/x: cannot write the file: "):
-        files.write(tmp_path / "taken" / "x", "text")
+        files.write_text(tmp_path / "taken" / "x", "text")

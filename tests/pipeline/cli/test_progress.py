@@ -87,7 +87,7 @@ def test_the_terminal_is_given_back_when_a_run_breaks() -> None:
 def test_an_iteration_cut_short_says_so() -> None:
     """A budget that ends a run within an iteration shows in its row."""
     text = shown(terminal=False, budget=Budget(tokens=200))
-    assert text.splitlines()[1].endswith("  cut short")
+    assert text.splitlines()[1].endswith("  incomplete")
 
 
 def test_a_budget_in_dollars_that_can_not_be_kept_says_so() -> None:

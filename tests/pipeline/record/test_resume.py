@@ -31,6 +31,7 @@ from optimizers import Attempt, Experience, Sampling
 from optimizers.sampling import Sampler
 from pipeline import compile as command
 from pipeline import load_program
+from pipeline.base.config import RunConfig
 from pipeline.base.errors import run_command
 from pipeline.record import resume, store
 from pipeline.record.attempts import read_attempts
@@ -139,12 +140,12 @@ def test_an_lm_that_gave_out_is_asked_again_only_for_what_it_did_not_answer(
     calls, engine.calls, engine.fail_from = engine.calls, 0, 41
     code, result, err = run(capsys, *OPTIONS, "--tasks", tasks)
     assert (code, result["stopped"]) == (3, "failed")
-    assert f"To go on: python -m pipeline.compile --resume {result['run_id'][:8]}" in err
+    assert f"To resume: python -m pipeline.compile --resume {result['run_id'][:8]}" in err
     engine.calls, engine.fail_from = 0, 1_000_000
     unanswered = [attempt for attempt in read_attempts(store.open_store()[0], result["run_id"]) if not attempt.scored]
     assert unanswered
     code, resumed, err = run(capsys, "--resume", result["run_id"][:8])
-    assert f"run {result['run_id']} goes on, with 40 answers on record" in err
+    assert f"run {result['run_id']} resumes with 40 recorded answers" in err
     assert (code, resumed["run_id"], resumed["stopped"]) == (0, result["run_id"], "exhausted")
     assert engine.calls == calls - 40
     assert (resumed["pass_at_1"], resumed["tokens"]) == (whole["pass_at_1"], whole["tokens"])
@@ -248,12 +249,12 @@ def test_what_contradicts_the_run_is_refused_in_one_line(
     ids = [run(capsys, *OPTIONS, "--tasks", tasks)[1]["run_id"] for _ in range(2)]
     calls = engine.calls
     cases = [
-        (("--resume", ids[0], "--seed", "6"), "--seed: the run to go on with has 5"),
-        (("--resume", ids[0], "--optimizer", "none"), "--optimizer: the run to go on with has adaptive"),
-        (("--resume", ids[0], "--tasks", tasks), "--tasks: the run to go on with has its own"),
+        (("--resume", ids[0], "--seed", "6"), "--seed: the resumed run has 5"),
+        (("--resume", ids[0], "--optimizer", "none"), "--optimizer: the resumed run has adaptive"),
+        (("--resume", ids[0], "--tasks", tasks), "--tasks: the resumed run has its own"),
         (("--resume", "nobody"), "--resume: there is no run 'nobody'; the latest runs are "),
         (("--resume", "adaptive"), "'adaptive' matches 2 runs; give the id of one: "),
-        ((), "--optimizer: expected the name of one, or a run to go on with"),
+        ((), "--optimizer: name an optimizer, or a run to resume with --resume"),
     ]
     for argv, told in cases:
         code, _, err = run(capsys, *argv)
@@ -300,7 +301,7 @@ def test_an_experience_that_cannot_be_used_is_reported_in_one_line(
         (("--experience", str(double)), "expected the experience of a run in JSON"),
         (("--experience", first["run_id"]), "solved another task named 'double'"),
         (("--experience", none["run_id"]), "solved no task, so there is nothing to learn from"),
-        (("--experience", first["run_id"], "--optimizer", "none"), "`none` learns nothing from it"),
+        (("--experience", first["run_id"], "--optimizer", "none"), "`none` does not learn from it"),
     ]
     for argv, told in cases:
         code, _, err = run(capsys, *OPTIONS, "--tasks", str(double), *argv)
@@ -311,8 +312,8 @@ def test_an_experience_that_cannot_be_used_is_reported_in_one_line(
 def test_a_request_keeps_every_task_of_the_benchmark_whole() -> None:
     """The tasks read back from a request are those that went in, to the letter that a prompt shows."""
     tasks = load_tasks()
-    request = Request({"samples": 3}, "scripted", tasks, tasks[:1], Experience(("a",)))
+    request = Request(RunConfig(optimizer="none", samples=3), "scripted", tasks, tasks[:1], Experience(("a",)))
     read = Request.from_json(request.to_json())
     assert [(task.name, dump_task(task)) for task in read.tasks] == [(t.name, dump_task(t)) for t in tasks]
     assert read.tasks == [loads_task(dump_task(task), task.name) for task in tasks] == tasks
-    assert (read.validation, read.experience, read.options) == (tasks[:1], request.experience, {"samples": 3})
+    assert (read.validation, read.experience, read.config) == (tasks[:1], request.experience, request.config)

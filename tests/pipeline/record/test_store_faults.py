@@ -263,7 +263,7 @@ def test_a_longer_one_ends_the_run_and_resumed_nothing_is_asked_twice(
     code, out, err = run(capsys, *go_on.split(), "--json")
     assert code == 0, err
     assert json.loads(out)["run_id"] == folder.name
-    assert f"goes on, with {len(asked)} answers on record" in err
+    assert f"resumes with {len(asked)} recorded answers" in err
     assert set(Counter(engine.asked).values()) == {1}
     assert answers_on_record(folder.name) == sorted(engine.asked)
     assert not folder.exists()

@@ -114,7 +114,7 @@ def test_a_key_refused_in_mid_run_ends_it_and_resumed_nothing_is_asked_twice(job
     job.server.set(faults=[fault("status", status, start=14, message="the key was revoked")])
     assert job.run("--threads", "2") == 3
     last = job.told.splitlines()[-1]
-    assert "the LM cannot be used: LMAuthError:" in last and "the key was revoked; what was done is kept" in last
+    assert "the LM cannot be used: LMAuthError:" in last and "the key was revoked; the results so far are kept" in last
     assert f"--resume {job.result['run_id'][:8]}" in job.told
     job.server.set(faults=[])
     assert job.resume() == 0
@@ -140,7 +140,7 @@ def test_an_answer_that_was_cut_off_is_a_wrong_one_and_counted(job: Job) -> None
     cut = [each for each in job.attempts if any(count.truncated for count in each.tokens.values())]
     assert [(attempt.score, attempt.feedback["stage"]) for attempt in cut] == [(0.0, "parse")] * 2
     assert all(str(attempt.outputs["impl"]) for attempt in cut)
-    assert f"2 of {TASKS * SAMPLES} answers were cut off" in job.told and "--max-tokens" in job.told
+    assert f"2 of {TASKS * SAMPLES} answers were truncated" in job.told and "--max-tokens" in job.told
 
 
 def test_without_usage_an_answer_counts_all_the_same(job: Job) -> None:

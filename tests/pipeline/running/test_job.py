@@ -19,7 +19,6 @@ import yaml
 from dspy import lm15
 from mlflow import MlflowClient
 
-from optimizers import registry
 from pipeline import compile as command
 from pipeline import load_program
 from pipeline.base.errors import run_command
@@ -113,7 +112,7 @@ def test_an_optimizer_has_the_record_that_every_other_has(
     _, again, told = run(capsys, "--resume", result["run_id"], "-o", str(tmp_path / "again.json"))
     assert again == {**result, "program": str(tmp_path / "again.json")}
     assert (tmp_path / "again.json").read_text() == Path(result["program"]).read_text()
-    assert told.startswith(f"{command.NAME}: run {result['run_id']} had already finished; nothing was asked")
+    assert told.startswith(f"{command.NAME}: run {result['run_id']} is already complete; no requests made")
     assert engine.calls == before + 1, "neither the optimizer nor the pass asks again; one call was the program's"
     assert client.get_run(result["run_id"]).info.end_time == parent.info.end_time
 
@@ -151,7 +150,7 @@ def test_an_optimizer_that_breaks_off_leaves_a_run_that_can_be_gone_on_with(
         assert (code, engine.garbled, result["stopped"], result["iterations"]) == (3, left, "failed", 0)
         last = told.splitlines()[-1]
         assert last.startswith(f"{command.NAME}: mipro failed: answers of the LM have no proposed_instruction")
-        assert last.endswith(f"To go on: python -m pipeline.compile --resume {result['run_id'][:8]}")
+        assert last.endswith(f"To resume: python -m pipeline.compile --resume {result['run_id'][:8]}")
         marked = client.get_run(result["run_id"])
         assert (marked.info.status, marked.data.tags["stopped"]) == ("FAILED", "failed")
         assert "Mipro failed" in marked.data.tags["mlflow.note.content"]
@@ -183,8 +182,8 @@ def test_what_an_optimizer_needs_or_has_no_use_for_is_told_in_one_line(
         (("gepa",), "--reflection-lm: `gepa` needs an LM that writes instructions"),
         (("simba", "--reflection-lm", "embedded"), "--reflection-lm: `simba` needs an LM that writes instructions"),
         (("bootstrap", "--reflection-lm", "scripted/2"), "--reflection-lm: `bootstrap` does not reflect"),
-        (("bootstrap", "--validation", tasks), "--validation: `bootstrap` chooses nothing by it"),
-        (("gepa", "--lm", "scripted/1", "--experience", "x"), "--experience: `gepa` learns nothing from it"),
+        (("bootstrap", "--validation", tasks), "--validation: `bootstrap` does not use validation tasks"),
+        (("gepa", "--lm", "scripted/1", "--experience", "x"), "--experience: `gepa` does not learn from it"),
     ]
     for argv, told in cases:
         code, _, err = run(capsys, "--tasks", tasks, "--optimizer", *argv)
@@ -209,8 +208,3 @@ def test_a_validation_set_chooses_and_is_kept_for_going_on(
     calls = engine.calls
     _, again, _ = run(capsys, "--resume", result["run_id"])
     assert (engine.calls, again["tokens"]) == (calls, result["tokens"])
-
-
-def test_every_optimizer_of_the_command_has_a_class() -> None:
-    """The command's names are the registry's."""
-    assert set(command.OPTIMIZERS) == set(registry.OPTIMIZERS)

@@ -48,7 +48,7 @@ def test_what_is_not_found_is_told(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_options_of_an_lm_are_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     """They would do nothing."""
     assert run("gemm/1", *option.split()) == 2
-    assert f"{option.split()[0]}: `--proposer search` asks no LM" in capsys.readouterr().err
+    assert f"{option.split()[0]}: `--proposer search` does not use an LM" in capsys.readouterr().err
 
 
 def test_candidates_and_programs_belong_to_one_proposer_each(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,48 @@
+"""`pipeline.verify` and `pipeline.codegen`: one program for one task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.charts.dataflow import draw
+from pipeline.cli.program_arguments import ProgramArguments, read_program
+from pipeline.verification.task_files import load_task_named, scopes, verdict
+from step_runtime.codegen import generate_test
+from step_runtime.tasks.task import Task
+from step_runtime.verification.explain import explain
+
+__all__ = ["explain_program", "load", "pytest_script", "verdict"]
+
+
+def load(arguments: ProgramArguments) -> tuple[Task, str]:
+    """The task and the text of the program.
+
+    Raises:
+        UsageError: One of them can't be read.
+    """
+    task = load_task_named(arguments.task)
+    return task, read_program(arguments, task)
+
+
+def explain_program(task: Task, text: str, graph: str | None) -> str:
+    """A table of the program's streams; the dataflow is drawn to the file `graph`, if one is named.
+
+    Errors in the program are left to the verdict.
+
+    Raises:
+        UsageError: The graph can't be drawn.
+    """
+    explained = explain(text, scopes(task)[0])
+    if graph:
+        draw(explained, Path(graph))
+    return explained.table()
+
+
+def pytest_script(arguments: ProgramArguments) -> str:
+    """A self-contained pytest script that passes or fails as the verifier does.
+
+    Raises:
+        UsageError: The task or the program can't be read.
+    """
+    task, text = load(arguments)
+    return generate_test(task, text, dtype=arguments.dtype, scopes=scopes(task))

@@ -1,0 +1,143 @@
+"""`pipeline.compile`: a new run of an optimizer, or one that is resumed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from optimizers import TokenCount
+from pipeline.base.choices import EMBEDDED, REFLECTING, VALIDATING
+from pipeline.base.config import RunConfig
+from pipeline.base.errors import Exit, UsageError, print_message
+from pipeline.base.files import write_text
+from pipeline.cli.progress import progress_display
+from pipeline.cli.summary import as_json, print_summary
+from pipeline.lms import factory
+from pipeline.record import resume as earlier_runs
+from pipeline.record import store
+from pipeline.record.metrics import counted
+from pipeline.record.request import Request
+from pipeline.record.resume import Finished, Resumed
+from pipeline.running.job import JobResult, LMs, program_path, start_job
+from pipeline.running.session import lm_settings, require_tool_calls
+from pipeline.verification.task_files import load_tasks
+
+__all__ = ["as_json", "compile_agent", "exit_code", "prepare", "print_summary", "resume"]
+
+logging.getLogger("optimizers").addHandler(logging.NullHandler())  # the final message says what is logged
+
+
+def prepare(config: RunConfig) -> Request:
+    """A new run's request; the LM's full name is not known yet.
+
+    Raises:
+        UsageError: A task or an experience can't be used, or the optimizer has no use for an option.
+    """
+    tasks = load_tasks(config.tasks)
+    if config.validation and config.optimizer not in VALIDATING:
+        raise UsageError(f"--validation: `{config.optimizer}` does not use validation tasks; omit the option")
+    validation = load_tasks(config.validation) if config.validation else []
+    if config.experience and config.optimizer != "adaptive":
+        raise UsageError(
+            f"--experience: `{config.optimizer}` does not learn from it; omit the option, or use `adaptive`"
+        )
+    experience = earlier_runs.load_experience(config.experience, tasks) if config.experience else None
+    return Request(config, "", tasks, validation, experience)
+
+
+def resume(run: str, given: Mapping[str, Any]) -> Resumed:
+    """The recorded run to resume, with the changes that the options on the command line make.
+
+    Raises:
+        UsageError: There is no such run, or an option contradicts it.
+    """
+    resumed = earlier_runs.open_run(run)
+    config = resumed.request.config.resumed(given)
+    return replace(resumed, request=replace(resumed.request, config=config))
+
+
+def compile_agent(name: str, plan: Request | Resumed, output: str | None, command: str) -> JobResult:
+    """Runs the optimizer, or returns the recorded result of a run that has finished.
+
+    Args:
+        name: The command's, for messages.
+        plan: A new run, or one to resume.
+        output: The file for the compiled program; None for a file beside the store.
+        command: The command line, which is recorded.
+
+    Raises:
+        LMUnavailable: The LM can't be used.
+        UsageError: A task or an option can't be used.
+        RecordError: The record can't be written.
+    """
+    resumed = plan if isinstance(plan, Resumed) else None
+    if resumed and resumed.finished:
+        return _finished(name, resumed, resumed.finished, output)
+    request = plan.request if isinstance(plan, Resumed) else plan
+    config = request.config
+    lm = factory.make_lm(config.lm, config.api_base, **lm_settings(config))
+    reflection = _reflection_lm(config)
+    if resumed and request.lm != lm.model:
+        raise UsageError(f"--resume: the run used {request.lm}, but this is {lm.model}, whose answers differ")
+    require_tool_calls(config.proposer, lm.model)
+    return _run(name, replace(request, lm=lm.model), LMs(lm, reflection), resumed, output, command)
+
+
+def _finished(name: str, resumed: Resumed, finished: Finished, output: str | None) -> JobResult:
+    with store.locked_run_folder(resumed.run_id):
+        path = Path(output) if output else program_path(resumed.request.config, resumed.run_id)
+        write_text(path, finished.program)
+    print_message(name, f"run {resumed.run_id} is already complete; no requests made; the record is unchanged")
+    return JobResult(finished.experience, resumed.run_id, resumed.name, path)
+
+
+def _reflection_lm(config: RunConfig) -> dspy.LM | None:
+    """The LM with which an optimizer reflects, if it is not the one that solves the tasks."""
+    if config.reflection_lm and config.optimizer not in REFLECTING:
+        raise UsageError(f"--reflection-lm: `{config.optimizer}` does not reflect; omit the option")
+    model = config.reflection_lm or config.lm
+    if config.optimizer in REFLECTING and model.partition("/")[0] == EMBEDDED:
+        reason = "needs an LM that writes instructions, but the embedded one writes programs only"
+        raise UsageError(f"--reflection-lm: `{config.optimizer}` {reason}; name another, such as openai/gpt-4o")
+    if not config.reflection_lm:
+        return None
+    return factory.make_lm(config.reflection_lm, config.api_base, timeout=config.timeout)
+
+
+def _run(name: str, request: Request, lms: LMs, resumed: Resumed | None, output: str | None, command: str) -> JobResult:
+    config, tasks = request.config, counted(len(request.tasks), "task")
+    levels = f"m={config.granularity} " if config.optimizer == "adaptive" else ""
+    run_name = resumed.name if resumed else f"{config.optimizer} {levels}{tasks} {config.lm}"
+    samples = f"{config.samples} samples at each temperature of {', '.join(map(str, config.temperatures))}"
+    print_message(name, f"{tasks}, {lms.solving.model}, {samples}, seed {config.seed}")
+    with start_job(request, lms, run_name, {"command": command}, resumed) as job:
+        state = f"resumes with {job.recorded_answers:,} recorded answers" if resumed else "starts"
+        print_message(name, f"run {job.run_id} {state}; if interrupted, resume with: {_resume_command(job.run_id)}")
+        with progress_display(config.samples) as display:
+            return job.run([display], Path(output) if output else None)
+
+
+def exit_code(name: str, result: JobResult) -> Exit:
+    """The exit code; anything out of the ordinary is reported on stderr."""
+    experience = result.experience
+    total = TokenCount.sum(experience.tokens.values())
+    if total.truncated:
+        print_message(name, f"{total.truncated:,} of {total.calls:,} answers were truncated; raise --max-tokens")
+    if experience.stopped in ("interrupted", "failed"):
+        print_message(
+            name, f"{experience.message}; the results so far are kept. To resume: {_resume_command(result.run_id)}"
+        )
+        return Exit.INTERRUPTED if experience.stopped == "interrupted" else Exit.LM
+    if experience.stopped == "budget" and not experience.attempts:
+        print_message(name, f"{experience.message} before any answer was sampled")
+        return Exit.LM
+    return Exit.OK if experience.solved else Exit.NO
+
+
+def _resume_command(run_id: str) -> str:
+    return f"python -m pipeline.compile --resume {run_id[:8]}"

@@ -1,0 +1,190 @@
+"""`pipeline.evaluate`: one pass of a program over tasks, and its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import dspy
+from rich.table import Table
+
+from optimizers import Experience, Observer, SinglePass, TaskCount, TokenCount
+from pipeline.base.config import ProgramConfig
+from pipeline.base.errors import Exit, print_message
+from pipeline.cli.console import print_lines, stdout_console
+from pipeline.cli.progress import progress_display
+from pipeline.record.metrics import counted
+from pipeline.record.recorder import recorded
+from pipeline.reporting import measures
+from pipeline.running.job import run_params
+from pipeline.running.session import RERUN, ProgramSession, budget, fixed_program_domain, lm_session, open_program
+from pipeline.verification.task_files import load_tasks
+from step_runtime.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A pass over tasks; `run_id` is that of its run in the store, if it was recorded."""
+
+    program: str
+    lm: str
+    tasks: Sequence[Task]
+    experience: Experience
+    run_id: str | None
+
+
+def evaluate_program(
+    name: str, config: ProgramConfig, patterns: Sequence[str] | None, command: str | None
+) -> Evaluation:
+    """Samples the program on the tasks.
+
+    Args:
+        name: The command's, for messages.
+        config: The program and the settings.
+        patterns: Which tasks; None for the benchmark.
+        command: The command line of a run to record; None to record none.
+
+    Raises:
+        UsageError: The program or a task can't be used.
+        LMUnavailable: The LM can't be used.
+    """
+    tasks = load_tasks(patterns)
+    session = open_program(config)
+    print_message(
+        name, f"{counted(len(tasks), 'task')}, program {config.program}, {session.lm.model}, seed {config.seed}"
+    )
+    run_name = f"evaluate {Path(config.program).stem} {counted(len(tasks), 'task')} {session.lm.model}"
+    trainset = [dspy.Example(task=task).with_inputs("task") for task in tasks]
+    run_id = None
+    with ExitStack() as stack:
+        observers: list[Observer] = []
+        if command:
+            recorder = stack.enter_context(recorded(run_name, _params(session, tasks, command), tasks))
+            observers.append(recorder)
+            run_id = recorder.run_id
+        observers.append(stack.enter_context(progress_display(config.samples)))
+        metric = session.agent.verifier.metric = stack.enter_context(lm_session(session.lm, config.verdict_cache))
+        optimizer = SinglePass(
+            metric,
+            config.samples,
+            temperatures=config.temperatures,
+            threads=session.threads,
+            seed=config.seed,
+            budget=budget(config),
+            domain=fixed_program_domain(),
+            observers=observers,
+        )
+        experience: Experience = optimizer.compile(session.agent, trainset=trainset).experience
+        return Evaluation(config.program, session.lm.model, tasks, experience, run_id)
+
+
+def _params(session: ProgramSession, tasks: Sequence[Task], command: str) -> dict[str, object]:
+    return run_params(session.config, tasks, session.lm, session.threads) | {"optimizer": "none", "command": command}
+
+
+def figures(evaluation: Evaluation) -> dict[str, Any]:
+    """The figures of the pass as the command's JSON object; all are computed from the attempts.
+
+    `by_class` holds the tasks whose class is known, by their oracle.
+    """
+    experience = evaluation.experience
+    names = measures.in_group_order(task.name for task in evaluation.tasks)
+    attempts = experience.attempts
+    counts = measures.best_counts(attempts)
+    solved = {name for name, count in counts.items() if count.successes}
+    tokens = TokenCount.sum(experience.tokens.values())
+    inputs = {task.name: [spec.name for spec in task.inputs] for task in evaluation.tasks}
+    return {
+        **asdict(measures.score(names, counts)),
+        "solved": [name for name in names if name in solved],
+        "unsolved": [name for name in names if name not in solved],
+        "by_group": {k: asdict(s) for k, s in measures.scores_by(measures.group_of, names, counts).items()},
+        "by_class": {k: asdict(s) for k, s in sorted(measures.scores_by(measures.class_of, names, counts).items())},
+        "by_task": {name: _task(name, counts) for name in names},
+        "diversity": asdict(measures.diversity(attempts, inputs)),
+        "samples": experience.settings["num_samples"],
+        "temperatures": list(experience.settings["temperatures"]),
+        "seed": experience.settings["seed"],
+        "answers": sum(attempt.scored for attempt in attempts),
+        "without_answer": sum(not attempt.scored for attempt in attempts),
+        "tokens": {"prompt": tokens.prompt, "completion": tokens.completion, "cached": tokens.cached},
+        "tokens_by_module": {
+            name: {"calls": c.calls, "prompt": c.prompt, "completion": c.completion, "cached": c.cached}
+            for name, c in experience.tokens.items()
+        },
+        "cost_usd": tokens.cost,
+        "seconds": round(experience.seconds, 3),
+        "program": evaluation.program,
+        "lm": evaluation.lm,
+        "run_id": evaluation.run_id,
+    }
+
+
+def _task(name: str, counts: Mapping[str, TaskCount]) -> dict[str, Any]:
+    count, score = counts.get(name), measures.score([name], counts)
+    return {
+        "pass_at_1": score.pass_at_1,
+        "pass_at_8": score.pass_at_8,
+        "pass_at_n": score.pass_at_n,
+        "correct": count.successes if count else 0,
+        "samples": count.samples if count else 0,
+        "temperature": count.temperature if count else None,
+        "class": measures.class_of(name),
+    }
+
+
+def print_figures(result: dict[str, Any]) -> None:
+    """Prints them as tables: in total, by group and by class, then task by task."""
+    n, console = result["samples"], stdout_console()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("")
+    ks = ("1", "8", "n") if n > 8 else ("1", "n")
+    for heading in ("tasks", "solved", *(f"pass@{n if k == 'n' else k}" for k in ks)):
+        table.add_column(heading, justify="right")
+    for key in ("by_group", "by_class"):
+        for name, score in result[key].items():
+            table.add_row(name, *_cells(score, ks))
+        table.add_section()
+    total = {"tasks": len(result["by_task"]), "solved": len(result["solved"])}
+    table.add_row("all", *_cells(result | total, ks), style="bold")
+    console.print(table, "", _tasks_table(result["by_task"], n), "", sep="\n")
+    diversity = ", ".join(f"{key} {'none' if v is None else f'{v:.3f}'}" for key, v in result["diversity"].items())
+    cost = "" if result["cost_usd"] is None else f", {result['cost_usd']:.2f} USD"
+    tokens = result["tokens"]
+    print_lines(
+        console,
+        f"diversity  {diversity}   (distinct syntax trees per answer)",
+        f"tokens     {tokens['prompt']:,} in, {tokens['completion']:,} out, {tokens['cached']:,} cached{cost}",
+    )
+
+
+def _tasks_table(by_task: Mapping[str, Mapping[str, Any]], n: int) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("task", "class", "right answers", "temperature", "pass@1", f"pass@{n}"):
+        table.add_column(heading, justify="left" if heading in ("task", "class") else "right")
+    for name, task in by_task.items():
+        right = f"{task['correct']} of {task['samples']}" if task["samples"] else "no answer"
+        temperature = str(task["temperature"]) if task["correct"] else ""
+        rates = (f"{task['pass_at_1']:.3f}", f"{task['pass_at_n']:.0f}")
+        table.add_row(name, task["class"] or "", right, temperature, *rates)
+    return table
+
+
+def _cells(score: dict[str, Any], ks: Sequence[str]) -> tuple[str, ...]:
+    return (str(score["tasks"]), str(score["solved"]), *(f"{score[f'pass_at_{k}']:.3f}" for k in ks))
+
+
+def exit_code(name: str, evaluation: Evaluation) -> Exit:
+    """The exit code; anything out of the ordinary is reported on stderr."""
+    experience = evaluation.experience
+    partial = f"{experience.message}; the figures above cover the answers so far"
+    if experience.stopped in ("interrupted", "failed"):
+        print_message(name, f"{partial}. {RERUN}")
+        return Exit.INTERRUPTED if experience.stopped == "interrupted" else Exit.LM
+    if experience.stopped == "budget":
+        print_message(name, partial)
+        return Exit.OK if experience.attempts else Exit.LM
+    return Exit.OK

@@ -1,0 +1,256 @@
+"""`pipeline.ablate`: the runs of an ablation, and the page that compares them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import dspy
+from rich.table import Table
+
+from optimizers import Experience
+from pipeline.base.config import AblationConfig, RunConfig
+from pipeline.base.errors import Exit, UsageError, print_message
+from pipeline.base.paths import shown
+from pipeline.cli.console import print_lines, stdout_console
+from pipeline.cli.progress import progress_display
+from pipeline.lms import factory
+from pipeline.record import store
+from pipeline.record.metrics import counted
+from pipeline.record.request import Request
+from pipeline.record.resume import Resumed, open_run
+from pipeline.reporting import ablation
+from pipeline.reporting.ablation import ModelRuns, overview
+from pipeline.reporting.runs import read_runs
+from pipeline.running.job import LMs, start_job
+from pipeline.running.session import lm_settings
+from pipeline.verification.task_files import load_tasks
+from step_runtime.tasks.task import Task
+
+METHODS: Mapping[str, Mapping[str, Any]] = {
+    "Single-WS": {"optimizer": "none", "guardian": "none", "no_ir": True},
+    "Single": {"optimizer": "none", "guardian": "none"},
+    "Agent": {"optimizer": "none", "guardian": "paper"},
+    "Agent, adaptive": {"optimizer": "adaptive", "guardian": "paper"},
+}
+"""The methods by the paper's names, and the settings that make each."""
+
+
+@dataclass(frozen=True)
+class AblationPlan:
+    """An ablation.
+
+    Attributes:
+        id: Of eight characters.
+        lms: As they were named.
+        temperature: Of the methods that don't learn.
+        shared: Settings of all runs.
+        tasks: The tasks of all runs.
+    """
+
+    id: str
+    lms: tuple[str, ...]
+    temperature: float
+    shared: AblationConfig
+    tasks: Sequence[Task]
+
+    def config(self, lm: str, method: str) -> RunConfig:
+        """The settings of one run."""
+        own = dict(METHODS[method])
+        if own["optimizer"] != "adaptive":
+            own["temperatures"] = (self.temperature,)
+        return RunConfig.model_validate({**dict(self.shared), **own, "lm": lm})
+
+    def request(self, lm: str, method: str, model: str) -> Request:
+        """The request of one run, which records the whole plan; `model` is the LM's full name."""
+        plan = {
+            "id": self.id, "lms": self.lms, "temperature": self.temperature,
+            "options": self.shared.model_dump(mode="json"),
+        }  # fmt: skip
+        return Request(self.config(lm, method), model, self.tasks, ablation=plan)
+
+    @classmethod
+    def of(cls, request: Request) -> AblationPlan:
+        """The plan that a recorded run belongs to."""
+        plan = request.ablation or {}
+        shared = AblationConfig.of(plan["options"])
+        return cls(plan["id"], tuple(plan["lms"]), plan["temperature"], shared, request.tasks)
+
+    def runs(self) -> Iterator[tuple[str, str]]:
+        """LM and method of each run, in order."""
+        for lm in self.lms:
+            for method in METHODS:
+                yield lm, method
+
+
+Earlier = Mapping[tuple[str, str], Resumed | None]
+"""Runs that exist already, by LM and method: one to resume, or None for one that has finished."""
+
+
+def new_plan(
+    config: AblationConfig, lms: Sequence[str], temperature: float, patterns: Sequence[str] | None
+) -> AblationPlan:
+    """A new ablation.
+
+    Raises:
+        UsageError: A task can't be used.
+    """
+    shared = AblationConfig.of(dict(config))
+    return AblationPlan(uuid.uuid4().hex[:8], tuple(lms), temperature, shared, load_tasks(patterns))
+
+
+def resume(text: str, given: Mapping[str, Any], options: type[AblationConfig]) -> tuple[AblationPlan, Earlier]:
+    """An earlier ablation and its runs.
+
+    Args:
+        text: The beginning of its id.
+        given: The options on the command line.
+        options: The config of all options of an ablation, with `lm` and `temperature`.
+
+    Raises:
+        UsageError: There is no such ablation, or an option contradicts it.
+    """
+    earlier: dict[tuple[str, str], Resumed | None] = {}
+    plan: AblationPlan | None = None
+    for run in _runs(text):
+        try:
+            resumed = open_run(run.info.run_id)
+        except UsageError:
+            continue  # it ended before its request was recorded, and is made again
+        plan = plan or AblationPlan.of(resumed.request)
+        finished = run.info.status == "FINISHED"
+        earlier[resumed.request.config.lm, run.data.params["method"]] = None if finished else resumed
+    if plan is None:
+        raise UsageError(f"--resume: there is no ablation {text!r}, or none of its runs was started")
+    recorded = options.of({**dict(plan.shared), "lm": plan.lms, "temperature": plan.temperature})
+    return replace(plan, shared=AblationConfig.of(dict(recorded.resumed(given)))), earlier
+
+
+def _runs(text: str) -> list[Any]:
+    """The recorded runs of the one ablation whose id begins with a text, the latest of each method last."""
+    client, experiment = store.open_store()
+    if not (text.isalnum() and len(text) >= 4):
+        raise UsageError(f"--resume: expected the id of an ablation, such as 1a2b3c4d, found {text!r}")
+    runs = client.search_runs([experiment], f"params.ablation LIKE '{text}%'", order_by=["attributes.start_time ASC"])
+    ids = {run.data.params["ablation"] for run in runs}
+    if len(ids) > 1:
+        raise UsageError(f"--resume: {text!r} matches {len(ids)} ablations: {', '.join(sorted(ids))}")
+    return list(runs)
+
+
+def run(name: str, plan: AblationPlan, earlier: Earlier, command: str) -> Exit | None:
+    """Makes the runs that have not finished; the exit code if the ablation can't continue.
+
+    Args:
+        name: The command's, for messages.
+        plan: The ablation.
+        earlier: Its runs so far.
+        command: The command line, which is recorded.
+
+    Raises:
+        LMUnavailable: An LM can't be used.
+        UsageError: A task's own code failed.
+        RecordError: The record can't be written.
+    """
+    settings = lm_settings(plan.shared)
+    lms = {lm: factory.make_lm(lm, plan.shared.api_base, **settings) for lm in plan.lms}
+    tasks = counted(len(plan.tasks), "task")
+    print_message(
+        name, f"ablation {plan.id}: {tasks}, {', '.join(lms)}; if interrupted, resume with: {_resume_command(plan)}"
+    )
+    for lm, method in plan.runs():
+        resumed = earlier.get((lm, method))
+        if resumed is None and (lm, method) in earlier:
+            continue
+        experience = _run(name, plan, (lm, method), lms[lm], resumed, command)
+        if code := _exit_code(name, plan, experience):
+            return code
+    return None
+
+
+def _run(
+    name: str, plan: AblationPlan, place: tuple[str, str], solving: dspy.LM, resumed: Resumed | None, command: str
+) -> Experience:
+    """One run, to its end or to where it is interrupted."""
+    if resumed and resumed.request.lm != solving.model:
+        raise UsageError(f"--resume: a run used {resumed.request.lm}, but this is {solving.model}")
+    lm, method = place
+    request = plan.request(lm, method, solving.model)
+    params = {"ablation": plan.id, "method": method, "named": lm, "command": command}
+    run_name = f"{method} {len(plan.tasks)} tasks {lm}, ablation {plan.id}"
+    with start_job(request, LMs(solving), run_name, params, resumed) as job:
+        print_message(name, f"{lm}, {method}: run {job.run_id}, {job.recorded_answers:,} recorded answers")
+        with progress_display(request.config.samples) as display:
+            return job.run([display]).experience
+
+
+def _exit_code(name: str, plan: AblationPlan, experience: Experience) -> Exit | None:
+    """The exit code if the ablation can't continue; anything out of the ordinary is reported on stderr."""
+    if experience.stopped in ("interrupted", "failed"):
+        message = f"{experience.message}; the results so far are kept. To resume: {_resume_command(plan)}"
+        print_message(name, message)
+        return Exit.INTERRUPTED if experience.stopped == "interrupted" else Exit.LM
+    if experience.stopped == "budget" and not experience.attempts:
+        print_message(name, f"{experience.message} before any answer was sampled")
+        return Exit.LM
+    if experience.stopped == "budget":
+        print_message(name, f"{experience.message}; its figures cover the answers so far")
+    return None
+
+
+def _resume_command(plan: AblationPlan) -> str:
+    return f"python -m pipeline.ablate --resume {plan.id}"
+
+
+def print_figures(page: Mapping[str, Any]) -> None:
+    """Prints a table for each LM, and the page's path."""
+    console = stdout_console()
+    for model, methods in page["lms"].items():
+        console.print("", _table(model, methods), sep="\n")
+    print_lines(console, "", shown(Path(page["page"]).absolute()))
+
+
+def _table(model: str, methods: Mapping[str, Mapping[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", title=model, title_justify="left")
+    table.add_column("")
+    for name in ("solved", "pass@1", "pass@n", "tokens per solved task"):
+        table.add_column(name, justify="right")
+    for method, row in methods.items():
+        per_task = row["tokens per solved task"]
+        rates = (f"{row['pass_at_1']:.3f}", f"{row['pass_at_n']:.3f}")
+        tokens = "" if per_task is None else f"{per_task:,}"
+        table.add_row(method, f"{row['solved']} of {row['tasks']}", *rates, tokens)
+    return table
+
+
+def write_page(plan: AblationPlan, output: str | None) -> dict[str, Any]:
+    """Writes the page to a folder, by default beside the store; returns the command's JSON object.
+
+    Raises:
+        UsageError: It can't be written.
+    """
+    folder = Path(output) if output is not None else store.folder() / "ablations" / plan.id
+    studies = _studies(plan)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        files = ablation.write(studies, folder)
+    except OSError as error:
+        raise UsageError(f"--output: can't write the page to {folder}: {error.strerror}") from None
+    figures = {study.name: _figures(study) for study in studies}
+    return {"ablation": plan.id, "page": str(folder / files[0]), "files": files, "lms": figures}
+
+
+def _studies(plan: AblationPlan) -> list[ModelRuns]:
+    """The runs of the plan, read from the store."""
+    latest = {(run.data.params["named"], run.data.params["method"]): run.info.run_id for run in _runs(plan.id)}
+    recorded = {run.run_id: run for run in read_runs(list(latest.values()))}
+    return [ModelRuns(lm, {method: recorded[latest[lm, method]] for method in METHODS}) for lm in plan.lms]
+
+
+def _figures(study: ModelRuns) -> dict[str, dict[str, Any]]:
+    """An LM's overview, by method."""
+    table = overview(study)
+    return {str(row[0]): dict(zip(table.head[1:], row[1:], strict=True)) for row in table.rows}

@@ -1,0 +1,41 @@
+"""Verification on behalf of the agent's own modules: repairs and tools."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import dspy
+
+from pipeline.verification.metric import Metric, Reward
+from step_runtime.tasks.task import Task
+
+
+class MetricFn(Protocol):
+    """Judges a prediction on an example, such as `pipeline.verification.metric.Metric`."""
+
+    def __call__(self, example: Any, prediction: Any) -> Reward:
+        """The verdict."""
+
+
+class ProgramVerifier:
+    """Verifies programs while the agent works; copies of an agent share it.
+
+    Attributes:
+        metric: What verifies; None for verification in this process, without a memory limit.
+    """
+
+    def __init__(self, metric: MetricFn | None = None) -> None:
+        self.metric = metric
+
+    def __call__(self, task: Task, impl: str) -> Reward:
+        """The verdict on a program.
+
+        Raises:
+            TaskError: The task can't be used, or its reference failed.
+        """
+        if self.metric is None:
+            self.metric = Metric()
+        return self.metric(dspy.Example(task=task), dspy.Prediction(impl=impl))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ProgramVerifier:
+        return self

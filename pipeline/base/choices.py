@@ -1,0 +1,27 @@
+"""The values that options accept by name, each written once; nothing but `typing` is imported here."""
+
+from typing import Literal, get_args
+
+GuardianMode = Literal["gated", "paper", "compiler", "none"]
+ProposerKind = Literal["predict", "cot", "react"]
+OptimizerName = Literal["adaptive", "none", "bootstrap", "random-search", "mipro", "simba", "gepa"]
+FloatType = Literal["float64", "float32"]
+
+GUARDIANS: tuple[GuardianMode, ...] = get_args(GuardianMode)
+PROPOSERS: tuple[ProposerKind, ...] = get_args(ProposerKind)
+OPTIMIZERS: tuple[OptimizerName, ...] = get_args(OptimizerName)
+
+REFLECTING: tuple[OptimizerName, ...] = ("mipro", "simba", "gepa")
+"""Optimizers that have an LM write instructions."""
+
+VALIDATING: tuple[OptimizerName, ...] = ("adaptive", "random-search", "mipro", "gepa")
+"""Optimizers that use a validation set."""
+
+EMBEDDED = "embedded"
+"""The LM that needs no key and no network."""
+
+SEARCH = "search"
+"""Classical synthesis, which `pipeline.generate` accepts in place of a proposer."""
+
+NO_PROGRAM = "none"
+"""The uncompiled agent, in place of a compiled program's file."""

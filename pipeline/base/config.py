@@ -1,0 +1,365 @@
+"""The settings of a run, declared once: type, default, help text and behaviour on resume.
+
+The command line (`pipeline.cli.options`), the artifact `request.json`, MLflow's params and `--resume` derive from the
+fields below.
+
+    Config
+    ├── LMConfig, AgentConfig, SamplingConfig, BudgetConfig, LearningConfig    groups of settings
+    ├── RunConfig         all of them: what `pipeline.compile` runs
+    ├── ProgramConfig     all but learning, for a program that is sampled as it is: evaluate, generate
+    └── AblationConfig    what the runs of an ablation share
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WrapValidator
+
+from pipeline.base.choices import (
+    EMBEDDED,
+    GUARDIANS,
+    NO_PROGRAM,
+    PROPOSERS,
+    SEARCH,
+    GuardianMode,
+    OptimizerName,
+    ProposerKind,
+)
+from pipeline.base.errors import UsageError
+from pipeline.base.files import writable_folder
+
+LM = "the LM"
+AGENT = "the agent"
+TUNING = "settings of single optimizers"
+SAMPLING = "sampling"
+BUDGET = "budget (unlimited by default; a run that reaches a limit ends with the results so far)"
+EARLIER_RUNS = "earlier runs (RUN is an id, or the beginning of an id or of a run's name)"
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a field's type and default don't say about its option on the command line.
+
+    Attributes:
+        help: The help text; the default is appended to it.
+        group: Title of the group in `--help`.
+        metavar: Stands for the value in `--help`.
+        resume: Whether the option of a resumed run is `fixed`, so that only the same value may be given, may be
+            `changed`, or names an `input` that `request.json` holds a copy of, and can't be given again.
+        flags: The option's names; empty for `--` and the field's name.
+        nargs: As in argparse, where an option takes several values.
+        positional: Whether it is an argument without a flag.
+        required: Whether it has to be given.
+        check: Checks, and may convert, the text on the command line only.
+    """
+
+    help: str
+    group: str = ""
+    metavar: str | None = None
+    resume: Literal["fixed", "changed", "input"] = "fixed"
+    flags: tuple[str, ...] = ()
+    nargs: str | None = None
+    positional: bool = False
+    required: bool = False
+    check: Callable[[str], str] | None = None
+
+    @classmethod
+    def of(cls, model: type[BaseModel], name: str) -> Option:
+        """The option of a model's field."""
+        return next(each for each in model.model_fields[name].metadata if isinstance(each, cls))
+
+
+def flag(name: str) -> str:
+    """A field's name as it is typed on the command line."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _expecting(expected: str) -> WrapValidator:
+    """Replaces Pydantic's messages by one that says what was expected and what was found."""
+
+    def validate(value: Any, handler: Callable[[Any], Any]) -> Any:
+        try:
+            return handler(value)
+        except ValidationError:
+            raise ValueError(f"expected {expected}, got {value!r}") from None
+
+    return WrapValidator(validate)
+
+
+def _split(value: Any) -> Any:
+    return value.split(",") if isinstance(value, str) else value
+
+
+def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
+    if not values or len(set(values)) < len(values):
+        raise ValueError(f"expected distinct numbers, got {','.join(map(str, values))!r}")
+    return values
+
+
+def _no_search(text: str) -> str:
+    if text == SEARCH:
+        hint = "it runs what it tries, so that pass@k does not apply: see pipeline.generate"
+        raise ValueError(f"expected one of {', '.join(PROPOSERS)}, got {text!r} ({hint})")
+    return text
+
+
+Count = Annotated[int, Field(ge=1), _expecting("a whole number from 1 on")]
+Natural = Annotated[int, Field(ge=0), _expecting("a whole number from 0 on")]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), _expecting("a number above 0")]
+Temperature = Annotated[float, Field(ge=0, le=2), _expecting("one number from 0 to 2")]
+Temperatures = Annotated[
+    tuple[Annotated[float, Field(ge=0, le=2)], ...],
+    AfterValidator(_distinct),
+    BeforeValidator(_split),
+    _expecting("distinct numbers from 0 to 2, separated by commas"),
+]
+
+
+class Config(BaseModel):
+    """Frozen settings; every field has an `Option`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def names(cls) -> Iterator[str]:
+        """The fields' names, a class's own before those that it inherits."""
+        for base in cls.__mro__:
+            if issubclass(base, Config):
+                yield from (name for name in inspect.get_annotations(base) if name in cls.model_fields)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """The settings among given options, with defaults for the rest.
+
+        Raises:
+            UsageError: A value is invalid.
+        """
+        try:
+            return cls.model_validate({name: given[name] for name in cls.model_fields if name in given})
+        except ValidationError as error:
+            raise UsageError(first_error(error)) from None
+
+    def params(self) -> dict[str, object]:
+        """The settings that have a value, for MLflow."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items() if v is not None}
+
+    def resumed(self, given: Mapping[str, Any]) -> Self:
+        """These settings, recorded earlier, with the changes that a resumed run may make.
+
+        Args:
+            given: The options on the command line, by name; those of other models are ignored.
+
+        Raises:
+            UsageError: An option contradicts the recorded settings.
+        """
+        changed = {}
+        for name in sorted(given.keys() & type(self).model_fields.keys()):
+            resume, recorded = Option.of(type(self), name).resume, getattr(self, name)
+            if resume == "input":
+                raise UsageError(f"{flag(name)}: the resumed run has its own; omit the option, or start a new run")
+            if resume == "changed":
+                changed[name] = given[name]
+            elif type(self).model_validate({**dict(self), name: given[name]}) != self:
+                raise UsageError(f"{flag(name)}: the resumed run has {recorded}; omit the option, or start a new run")
+        return self.model_copy(update=changed)
+
+
+def first_error(error: ValidationError) -> str:
+    """The first of Pydantic's errors in one line, `samples: expected …`."""
+    found = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, found['loc']))}: {found['msg'].removeprefix('Value error, ')}"
+
+
+class LMConfig(Config):
+    """How the LM is asked."""
+
+    api_base: Annotated[
+        str | None, Option("the address of an OpenAI-compatible server", LM, "URL", resume="changed")
+    ] = None
+    max_tokens: Annotated[
+        Count, Option("length limit of an answer, reasoning included; truncated answers are counted", LM, "N")
+    ] = 4096
+    timeout: Annotated[
+        Positive, Option("seconds without data before a request is retried", LM, "SECONDS", resume="changed")
+    ] = 600.0
+    batch_n: Annotated[
+        Count,
+        Option(
+            "completions per request, where the provider supports `n`: the prompt is then paid for once",
+            *(LM, "N"),
+            resume="changed",
+        ),
+    ] = 1
+
+
+class AgentConfig(Config):
+    """How the agent is built."""
+
+    guardian: Annotated[
+        GuardianMode,
+        Option(
+            "what repairs a program that consumes a stream twice: `gated`, the LM, asked only when the exact check"
+            " finds a violation; `paper`, the LM, asked about every proposal; `compiler`, a pass without an LM; `none`",
+            AGENT,
+        ),
+    ] = GUARDIANS[0]
+    proposer: Annotated[
+        ProposerKind,
+        Option(
+            "`predict`, the program directly; `cot`, with reasoning first; `react`, in several turns with tools that"
+            " check types and shapes and verify on solved examples",
+            AGENT,
+            check=_no_search,
+        ),
+    ] = PROPOSERS[0]
+    refine: Annotated[
+        Natural,
+        Option(
+            "let the LM repair a failed answer up to K times, given the verifier's diagnostics; it still counts as one"
+            " answer",
+            *(AGENT, "K"),
+        ),
+    ] = 0
+    no_ir: Annotated[
+        bool, Option("prompts in plain Python, without the structural IR (an ablation in the paper)", AGENT)
+    ] = False
+
+    @property
+    def ir(self) -> bool:
+        """Whether prompts use the structural IR."""
+        return not self.no_ir
+
+
+class SamplingConfig(Config):
+    """How answers are sampled and verified."""
+
+    samples: Annotated[
+        Count, Option("answers per task and temperature, at most, in one pass over the tasks", SAMPLING, "N")
+    ] = 64
+    temperatures: Annotated[Temperatures, Option("sampling temperatures, separated by commas", SAMPLING, "T,T")] = (
+        0.4,
+        0.7,
+        1.0,
+    )
+    threads: Annotated[
+        Count | None,
+        Option(
+            "requests in flight at a time; the results don't depend on it (default: 16; embedded: one per core)",
+            *(SAMPLING, "N"),
+            resume="changed",
+        ),
+    ] = None
+    seed: Annotated[Natural, Option("the same seed gives the same answers", SAMPLING, "N")] = 0
+    verdict_cache: Annotated[
+        str | None,
+        Option(
+            "keep verdicts in this folder, and verify no known program again; several runs may share it. Not for tasks"
+            " whose code reads anything outside their files (default: verdicts are kept until the run ends)",
+            *(SAMPLING, "DIR"),
+            resume="changed",
+            check=writable_folder,
+        ),
+    ] = None
+
+
+class BudgetConfig(Config):
+    """When to stop although tasks are unsolved."""
+
+    max_tokens_total: Annotated[
+        Count | None, Option("prompt and completion tokens together", BUDGET, "N", resume="changed")
+    ] = None
+    max_usd: Annotated[Positive | None, Option("requires an LM with a known price", BUDGET, "X", resume="changed")] = (
+        None
+    )
+    max_minutes: Annotated[Positive | None, Option("", BUDGET, "X", resume="changed")] = None
+
+
+class LearningConfig(Config):
+    """How the agent learns over iterations."""
+
+    granularity: Annotated[Count, Option("levels of difficulty that solved tasks are sorted into", SAMPLING, "M")] = 3
+    max_iterations: Annotated[Count | None, Option("", BUDGET, "N", resume="changed")] = None
+
+
+Tasks = Annotated[
+    tuple[str, ...] | None,
+    Option(
+        "task files, folders, patterns, or benchmark names such as gemm/1 and 'bmm/*' (default: the benchmark)",
+        metavar="PATH|GLOB",
+        nargs="+",
+        resume="input",
+    ),
+]
+
+
+class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetConfig):
+    """All settings of a run of `pipeline.compile`."""
+
+    optimizer: Annotated[
+        OptimizerName,
+        Option(
+            "`adaptive`: adaptive self-improvement learning; `none`: a single pass without demonstrations; or one of"
+            " DSPy's own, whose program is then measured by a pass: `bootstrap`, `random-search`, `mipro`, `simba`,"
+            " `gepa`"
+        ),
+    ]
+    tasks: Tasks = None
+    lm: Annotated[
+        str,
+        Option("a DSPy/LiteLLM model string such as openai/gpt-4o, or `embedded`: offline, no key", LM, "MODEL"),
+    ] = EMBEDDED
+    reflection_lm: Annotated[
+        str | None,
+        Option("writes instructions for `mipro`, `simba` and `gepa` (default: the LM of --lm)", TUNING, "MODEL"),
+    ] = None
+    validation: Annotated[
+        tuple[str, ...] | None,
+        Option(
+            "the tasks on which `random-search`, `mipro` and `gepa` choose among programs (default: those of --tasks),"
+            " and `adaptive` the level of its demonstrations (default: the hardest)",
+            *(TUNING, "PATH|GLOB"),
+            nargs="+",
+            resume="input",
+        ),
+    ] = None
+    experience: Annotated[
+        str | None,
+        Option(
+            "start from what a run learned (its experience.json); only the tasks that it did not solve are sampled",
+            *(EARLIER_RUNS, "RUN|FILE"),
+            resume="input",
+        ),
+    ] = None
+
+    def recorded(self) -> dict[str, Any]:
+        """The settings in JSON's types, without the inputs, which a run records in full."""
+        inputs = {name for name in type(self).model_fields if Option.of(type(self), name).resume == "input"}
+        return self.model_dump(mode="json", exclude=inputs)
+
+
+class ProgramConfig(LMConfig, AgentConfig, SamplingConfig, BudgetConfig):
+    """A program that is sampled as it is, demonstrations included; a compiled one determines the agent's settings."""
+
+    program: Annotated[
+        str,
+        Option(
+            f"a compiled program, such as pipeline.compile writes; `{NO_PROGRAM}`: the uncompiled agent", metavar="P"
+        ),
+    ]
+    lm: Annotated[
+        str | None,
+        Option(
+            "a DSPy/LiteLLM model string such as openai/gpt-4o, or `embedded`: offline, no key (default: the one that"
+            " the program was compiled with, otherwise embedded)",
+            *(LM, "MODEL"),
+        ),
+    ] = None
+
+
+class AblationConfig(LMConfig, SamplingConfig, LearningConfig, BudgetConfig):
+    """What all runs of an ablation share."""

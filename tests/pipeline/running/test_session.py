@@ -1,0 +1,50 @@
+"""Settings become agents, LMs and limits as they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline import save_program
+from pipeline.agent.agent import Agent
+from pipeline.base.config import ProgramConfig
+from pipeline.base.errors import UsageError
+from pipeline.base.machine import cores
+from pipeline.running.session import REMOTE_THREADS, budget, default_threads, lm_settings, new_agent, open_program
+
+
+def config(**settings: object) -> ProgramConfig:
+    return ProgramConfig.of({"program": "none", **settings})
+
+
+def test_an_agent_is_built_as_the_settings_say() -> None:
+    """Guardian, proposer, repairs and the structural IR."""
+    agent = new_agent(config(guardian="paper", proposer="cot", refine=2, no_ir=True))
+    assert (agent.guardian.mode, agent.proposer.kind, agent.refine, agent.ir) == ("paper", "cot", 2, False)
+
+
+def test_a_compiled_program_fills_in_the_settings_that_are_not_given(tmp_path: Path) -> None:
+    """The recorded settings are then those of the agent; only a contradiction is refused."""
+    save_program(
+        Agent("paper", refine=1, proposer_prompt="P.", guardian_prompt="G.", refiner_prompt="R."), tmp_path / "p"
+    )
+    session = open_program(config(program=str(tmp_path / "p"), refine=1))
+    assert (session.config.guardian, session.config.refine, session.agent.guardian.mode) == ("paper", 1, "paper")
+    assert (session.lm.model.partition("/")[0], session.threads) == ("embedded", cores())
+    with pytest.raises(UsageError, match="--guardian: this program was compiled with paper; omit the option"):
+        open_program(config(program=str(tmp_path / "p"), guardian="gated"))
+
+
+def test_an_lm_that_computes_gets_one_request_per_core() -> None:
+    """Others wait for their provider."""
+    assert default_threads("embedded/small-1") == cores()
+    assert default_threads("openai/gpt-4o") == REMOTE_THREADS
+
+
+def test_limits_and_lm_settings_are_the_config_s() -> None:
+    """Of a program that does not learn there is no limit on iterations."""
+    made = config(max_usd=2, max_minutes=3, batch_n=4, max_tokens=100)
+    limits = budget(made)
+    assert (limits.iterations, limits.tokens, limits.usd, limits.minutes) == (None, None, 2, 3)
+    assert lm_settings(made) == {"max_tokens": 100, "timeout": 600.0, "n": 4}
