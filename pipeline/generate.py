@@ -144,16 +144,16 @@ def _check_proposer(args: Arguments, given: set[str]) -> None:
 
 def _synthesize(args: Arguments, tasks: Sequence[Task], files: dict[str, list[Path]]) -> int:
     """As `main`, without an LM."""
-    from pipeline.synthesis import Budget, Outcome, results
-    from pipeline.synthesis.session import search_all
+    from pipeline.synthesis import SearchBudget, SearchOutcome, results
+    from pipeline.synthesis.parallel_search import search_all
     from step_runtime.base.errors import TaskError
 
-    default = Budget()
+    default = SearchBudget()
     seconds = args.max_minutes * 60 if args.max_minutes else default.seconds
-    budget = Budget(seconds, args.max_candidates or default.candidates, default.numbers)
+    budget = SearchBudget(seconds, args.max_candidates or default.candidates, default.numbers)
     bounds = f"up to {seconds:g} s and {budget.candidates:,} candidates a task"
     tell(NAME, f"classical synthesis, tasks: {len(tasks)}, {bounds}")
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, SearchOutcome] = {}
     stopped = False
     try:
         for task, outcome in search_all(tasks, budget, min(cores(), len(tasks))):
@@ -169,7 +169,9 @@ def _synthesize(args: Arguments, tasks: Sequence[Task], files: dict[str, list[Pa
         print(json.dumps(results.as_json(tasks, outcomes, written)))
     else:
         print(
-            "\n\n".join(results.told(task.name, outcomes.get(task.name), written.get(task.name, ())) for task in tasks)
+            "\n\n".join(
+                results.as_text(task.name, outcomes.get(task.name), written.get(task.name, ())) for task in tasks
+            )
         )
     if stopped:
         tell(NAME, "interrupted; what was verified is kept, see above")

@@ -13,8 +13,8 @@ from dspy.lm15 import Config, Message, Request, Response
 
 from pipeline.lms.embedded import EmbeddedEngine
 from pipeline.lms.embedded.engine import estimate_tokens
-from pipeline.lms.embedded.proposer import view_of
-from pipeline.lms.embedded.reading import question, sections
+from pipeline.lms.embedded.prompt.parsing import question, sections
+from pipeline.lms.embedded.task_view import view_of
 from step_runtime.language.parser import parse
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
