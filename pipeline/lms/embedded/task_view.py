@@ -43,7 +43,8 @@ class TaskView:
         self.callees = [Callee(fn, components_of(fn.input), self.table) for fn in self.fns]
         self.routings = list(self._find_routings())
         self.routing_callees = {
-            id(r): Callee(r.merge, (*components_of(r.branches[0].input), r.index), self.table) for r in self.routings
+            id(r): Callee(r.merge, (*components_of(r.branches[0].input), r.index), self.table, routed=True)
+            for r in self.routings
         }
         self._agreements: dict[tuple[int, int, int], bool] = {}
         self._plain: dict[TypeId, tuple[Dim, ...]] = {}

@@ -10,7 +10,8 @@ from pipeline.lms.embedded.operands import Callee, Operands, find_operands
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.retrieval.applications import How, Provenance
 from pipeline.lms.embedded.retrieval.precedents import Precedents
-from pipeline.lms.embedded.types.type_table import TypeId, TypeTable
+from pipeline.lms.embedded.step_limit import StepLimit
+from pipeline.lms.embedded.types.type_table import TypeId
 from step_runtime.base.functions import Fn
 
 _KEEN = 5.0
@@ -41,12 +42,12 @@ class Recommender:
 
     def __init__(
         self,
-        table: TypeTable,
         precedents: Precedents,
         streams: Sequence[TypeId],
         callees: Iterable[tuple[Callee, Routing | None]],
+        steps: StepLimit,
     ) -> None:
-        self._table = table
+        self._steps = steps
         self._precedents = precedents
         self._streams = streams
         self._callees = [(one, routing) for one, routing in callees if precedents.cover(routing or one.fn)]
@@ -117,7 +118,7 @@ class Recommender:
     def _look_at(self, newest: int) -> None:
         among = self._heads[: self._heads.index(newest) + 1]
         for callee, routing in self._callees:
-            for operands in find_operands(self._table, self._streams, among, callee, newest):
+            for operands in find_operands(self._streams, among, callee, newest, self._steps):
                 held = self._held(operands)
                 if self._support(callee, routing, held):
                     self._known.append((callee, routing, operands, held))

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 from pipeline.lms.embedded.draft import Routing
 from pipeline.lms.embedded.kinds import ROUTE, Context, Kind, map_kind, structure_kind
 from pipeline.lms.embedded.operands import Callee, find_operands
+from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.coercions import ONE
 from pipeline.lms.embedded.types.type_table import Join, TypeId, TypeTable
@@ -32,6 +33,8 @@ from step_runtime.primitives import (
 
 _MOST_JOINS = 2
 """For streams that can come to one shape in more ways than these, the cheapest are callees_given."""
+_JOINED = 50
+"""Steps that it counts for to find how operands of some types join."""
 _MOST_STREAMS = 4
 """Of more streams only the newest are combined with others, and those that nothing takes yet."""
 
@@ -86,24 +89,28 @@ class ActionTable:
         self._known: dict[tuple[int, tuple[TypeId, ...], tuple[int, ...]], tuple[ActionTemplate, ...]] = {}
         self._endings: dict[TypeId, tuple[ActionTemplate, ...]] = {}
 
-    def with_newest(self, streams: Sequence[TypeId], uses: Sequence[int]) -> Iterator[Action]:
+    def with_newest(self, streams: Sequence[TypeId], uses: Sequence[int], limit: StepLimit) -> Iterator[Action]:
         """The actions that take the last of these streams, alone or with others."""
         newest = len(streams) - 1
         company = [stream for stream in range(newest + 1) if not uses[stream] or stream > newest - _MOST_STREAMS]
         found: dict[tuple[object, ...], Action] = {}
-        for action in self._all(streams, company, newest):
+        for action in self._all(streams, company, newest, limit):
             found.setdefault((action.op, action.sources, action.routing and id(action.routing)), action)
         return iter(found.values())
 
-    def _all(self, streams: Sequence[TypeId], company: Sequence[int], newest: int) -> Iterator[Action]:
+    def _all(
+        self, streams: Sequence[TypeId], company: Sequence[int], newest: int, limit: StepLimit
+    ) -> Iterator[Action]:
         yield from self._references(streams, company, newest)
-        for goal in self.goals(streams, company, newest):
+        for goal in self.goals(streams, company, newest, limit):
+            types = tuple(streams[source] for source in goal.sources)
+            limit.spend_once((id(goal.callee), types, goal.counts), _JOINED)
             yield from self.towards(goal, streams)
 
-    def goals(self, streams: Sequence[TypeId], company: Sequence[int], newest: int) -> Iterator[Goal]:
+    def goals(self, streams: Sequence[TypeId], company: Sequence[int], newest: int, limit: StepLimit) -> Iterator[Goal]:
         """What could be applied to streams in company of the newest, now or after structural primitives."""
         for callee, routing in self.callees_given:
-            for operands in find_operands(self.table, streams, company, callee, newest):
+            for operands in find_operands(streams, company, callee, newest, limit):
                 yield Goal(callee, routing, *operands)
 
     def towards(self, goal: Goal, streams: Sequence[TypeId]) -> Iterator[Action]:
@@ -151,7 +158,7 @@ class ActionTable:
         key = (id(callee), types, counts)
         known = self._known.get(key)
         if known is None:
-            number = callee.suffixes[0][1]
+            number = callee.number
             joins = self.table.joins(types, callee.operand_types(counts), number)[:_MOST_JOINS]
             if joins and not callee.fn.stateful and not any(coercion.ops for coercion in joins[0].coercions):
                 joins = joins[:1]

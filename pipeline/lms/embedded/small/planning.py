@@ -20,9 +20,9 @@ _THERE = 2.5
 class PathPlanner:
     """Finds paths for one sample, each action weighted by what was read."""
 
-    def __init__(self, actions: ActionTable, actions_model: ActionModel, choice: SeededChoice) -> None:
+    def __init__(self, actions: ActionTable, action_model: ActionModel, choice: SeededChoice) -> None:
         self._actions = actions
-        self._grams = actions_model
+        self._action_model = action_model
         self._choice = choice
 
     def application(
@@ -51,7 +51,7 @@ class PathPlanner:
             taken = [
                 CountedAction(action.kind, tuple(histories[source] for source in action.sources)) for action in actions
             ]
-            likely = [math.log(self._grams.weight(one)) for one in taken]
+            likely = [math.log(self._action_model.weight(one)) for one in taken]
             scores = [score + _THERE * bool(action.fns) for score, action in zip(likely, actions, strict=True)]
             place = self._choice.pick(range(len(actions)), scores)
             path.append(actions[place])

@@ -24,8 +24,10 @@ from pipeline.lms.embedded.retrieval.recommender import Recommendation, Recommen
 from pipeline.lms.embedded.small.action_model import INPUT, ActionModel, CountedAction, History
 from pipeline.lms.embedded.small.actions import Action, ActionTable
 from pipeline.lms.embedded.small.planning import PathPlanner
+from pipeline.lms.embedded.step_limit import StepLimit, StepsExhausted
 from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.type_table import TypeId
+from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.primitives import Merge, RepeatRef
 from step_runtime.program.graph import Program
@@ -33,6 +35,10 @@ from step_runtime.program.printer import print_program
 from step_runtime.tasks.scope import Scope
 
 _TRIES = 5
+_OFFERED = 5
+"""Steps that it counts for to weigh an action."""
+_STEPS = 400_000
+"""Steps that a sample may take, see `StepLimit`."""
 _SPARE = 8
 """How many actions a walk may take beside two for every function."""
 _GIVES_UP = 0.3
@@ -63,22 +69,31 @@ class SmallProposer:
         " and do as they do where functions and streams are like theirs; nothing is run."
     )
 
+    def __init__(self, steps: int = _STEPS) -> None:
+        self._steps = steps
+
     def propose(self, view: TaskView, read: Examples, seed: int, temperature: float) -> str | None:
         """A program's text; None if no walk came to an end."""
         choice = SeededChoice(seed, 1.0 / (0.3 + temperature))
         actions, learned = _actions_of(view), learned_for(view, read)
+        limit = StepLimit(self._steps)
         for _ in range(_TRIES):
-            walk = Walk(actions, learned, choice)
-            results = walk.run()
-            if results is not None:
-                return print_program(tidy(walk.program(results)))
+            walk = Walk(actions, learned, choice, limit)
+            try:
+                results = walk.run()
+                if results is not None:
+                    return print_program(tidy(walk.program(results)))
+            except StepsExhausted:
+                return None
+            except RuleError:
+                continue  # Types that a primitive refuses after all: that walk is dropped.
         return None
 
 
 class Learned(NamedTuple):
     """What was read, as it bears on one task."""
 
-    actions_model: ActionModel
+    action_model: ActionModel
     precedents: Precedents
 
 
@@ -96,14 +111,14 @@ def learned_for(view: TaskView, read: Examples) -> Learned:
 
 def action_model_of(weights: Mapping[SolvedExample, float]) -> ActionModel:
     """What solved tasks make likely, each counted so many times."""
-    actions_model = ActionModel()
+    action_model = ActionModel()
     for solved, weight in weights.items():
         if (found := as_graph(solved)) is not None:
             program, types, scope = found
-            actions_model.learn(program, types, Context.of(scope.outputs, frozenset()), weight)
+            action_model.learn(program, types, Context.of(scope.outputs, frozenset()), weight)
             for listed in _routings_as_listed(program, scope):
-                actions_model.note_order(listed, weight)
-    return actions_model
+                action_model.note_order(listed, weight)
+    return action_model
 
 
 def _routings_as_listed(program: Program, scope: Scope) -> list[bool]:
@@ -118,9 +133,10 @@ def _routings_as_listed(program: Program, scope: Scope) -> list[bool]:
 class Walk:
     """One attempt at a program."""
 
-    def __init__(self, actions: ActionTable, learned: Learned, choice: SeededChoice) -> None:
+    def __init__(self, actions: ActionTable, learned: Learned, choice: SeededChoice, limit: StepLimit) -> None:
+        self._limit = limit
         self._actions = actions
-        self._grams = actions_model = learned.actions_model
+        self._action_model = action_model = learned.action_model
         self._precedents = learned.precedents
         self._choice = choice
         self._taken: list[Action] = []
@@ -139,9 +155,9 @@ class Walk:
         self._left = set(actions.view.fns)
         self._done: dict[tuple[object, ...], int] = {}
         """The actions that were taken, and what they made."""
-        self._logs = {name: math.log(actions_model.share(name)) for name in ("applied", "used", "older")}
-        self._paths = PathPlanner(actions, actions_model, choice)
-        self._recommender = Recommender(actions.table, learned.precedents, self._streams, actions.callees_given)
+        self._logs = {name: math.log(action_model.share(name)) for name in ("applied", "used", "older")}
+        self._paths = PathPlanner(actions, action_model, choice)
+        self._recommender = Recommender(learned.precedents, self._streams, actions.callees_given, limit)
         for type_ in actions.table.inputs:
             self._add(type_, INPUT, frozenset())
 
@@ -238,7 +254,7 @@ class Walk:
 
     def _order(self, routing: Routing) -> tuple[Fn | None, ...]:
         """An order of branches: like that of precedents, or as listed, as often as that was so."""
-        share = self._grams.share("listed")
+        share = self._action_model.share("listed")
         others = max(math.factorial(routing.bits) - 1, 1)
         return choose_order(routing, self._precedents, self._choice, math.log(others * share / (1 - share)))
 
@@ -255,16 +271,16 @@ class Walk:
         waiting, self._waiting = self._waiting, []
         for stream in waiting:
             if not self._uses[stream] or stream in self._heads:
-                self._offer(stream, self._actions.with_newest(self._streams[: stream + 1], self._uses))
+                self._offer(stream, self._actions.with_newest(self._streams[: stream + 1], self._uses, self._limit))
                 if not self._left:
                     self._offer(stream, self._actions.towards_outputs(stream, self._streams[stream]))
 
     def _offer(self, stream: int, actions: Iterable[Action]) -> None:
-        self._open[stream] += [
-            (action, math.log(self._grams.weight(self._as_taken(action))))
-            for action in actions
-            if action.fns or action.result not in self._passed[action.sources[0]]
-        ]
+        for action in actions:
+            self._limit.spend(_OFFERED)
+            if action.fns or action.result not in self._passed[action.sources[0]]:
+                weight = self._action_model.weight(self._as_taken(action))
+                self._open[stream].append((action, math.log(weight)))
 
     def _as_taken(self, action: Action) -> CountedAction:
         return CountedAction(action.kind, tuple(self._histories[source] for source in action.sources))
@@ -276,7 +292,11 @@ class Walk:
         if len(strays) > len(outputs):
             return None
         fitting = [[s for s, type_ in enumerate(self._streams) if type_ == output] for output in outputs]
-        ways = [way for way in itertools.product(*fitting) if set(strays) <= set(way)]
+        ways = []
+        for way in itertools.product(*fitting):
+            self._limit.spend()
+            if set(strays) <= set(way):
+                ways.append(way)
         return self._choice.any_of(ways) if ways else None
 
     def program(self, results: tuple[int, ...]) -> Program:

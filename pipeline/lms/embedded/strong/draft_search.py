@@ -17,6 +17,7 @@ from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.retrieval.applications import How, how_folded
 from pipeline.lms.embedded.retrieval.precedents import Precedents
 from pipeline.lms.embedded.retrieval.recommender import Recommender, choose_order
+from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
 from pipeline.lms.embedded.strong.move_builder import MoveBuilder
 from pipeline.lms.embedded.strong.operand_ranking import OperandRanking
@@ -44,6 +45,8 @@ _GIVES_UP = 0.5
 """How often a draw ends that has used every function and yet has something left over."""
 
 _MOST_USES = 3
+_SCANNED = 10
+"""Pairs of a stream and a component that count for one step when streams are ranked."""
 _ALONG = 0.5
 """What a step along the interpretation takes of a draw's moves: such steps come to an end of their own."""
 
@@ -52,7 +55,7 @@ _ALONG = 0.5
 class Learned:
     """What was read, as it bears on one task."""
 
-    edges: EdgeModel
+    edge_model: EdgeModel
     precedents: Precedents
 
 
@@ -66,26 +69,38 @@ class DraftSearch:
     """Proposals for one task, for one sample; with a `interpretation`, they follow it where they can."""
 
     def __init__(
-        self, view: TaskView, learned: Learned, choice: SeededChoice, interpretation: Interpretation | None = None
+        self,
+        view: TaskView,
+        learned: Learned,
+        choice: SeededChoice,
+        steps: StepLimit,
+        interpretation: Interpretation | None = None,
     ) -> None:
+        self._steps = steps
         self._view = view
         self._table: TypeTable = view.table
         self._choice = choice
         self._interpretation = interpretation
         self._precedents = learned.precedents
-        self._operands = MoveBuilder(view, learned.edges, choice, read=interpretation is not None)
+        self._operands = MoveBuilder(view, learned.edge_model, choice, read=interpretation is not None)
 
-    def draw(self) -> Draft | None:
-        """One finished proposal, or None for a dead end."""
+    def sample(self) -> Draft | None:
+        """Samples one draft; None for a dead end.
+
+        Raises:
+            StepsExhausted: The sample has used all its steps.
+        """
         draft = Draft.start(self._table.inputs)
         routings = self._choose_routings()
         callees_given = self._view.callees_given(routings)
         callees = [callee for callee, routing in callees_given if routing is None]
         guide = self._guide(draft, callees, routings)
         ranking = OperandRanking(self._view, draft, read=self._interpretation is not None)
-        recommender = Recommender(self._table, self._precedents, draft.streams, callees_given)
+        recommender = Recommender(self._precedents, draft.streams, callees_given, self._steps)
         left = 2.0 * len(self._view.callees) + 3
+        components = sum(len(callee.need) for callee in callees)
         while left > 0:
+            self._steps.spend(1 + len(draft.streams) * components // _SCANNED)
             hints = () if guide is None else guide.hints()
             if self._all_applied(draft):
                 lean = guide and backward_slice(self._table, draft, guide, set(self._view.fns))
@@ -113,7 +128,7 @@ class DraftSearch:
         if self._interpretation is None:
             return None
         detours = self._choice.happens(_DETOURS)
-        return ReferenceGuide(self._view, self._interpretation, draft, callees, routings, detours=detours)
+        return ReferenceGuide(self._view, self._interpretation, draft, callees, routings, self._steps, detours=detours)
 
     def _how(self, move: Move) -> How:
         if move.fold is None:

@@ -38,10 +38,10 @@ class MoveBuilder:
     `read` says whether the sample may use what was read of the functions' code.
     """
 
-    def __init__(self, view: TaskView, edges: EdgeModel, choice: SeededChoice, *, read: bool) -> None:
+    def __init__(self, view: TaskView, edge_model: EdgeModel, choice: SeededChoice, *, read: bool) -> None:
         self._view = view
         self._table: TypeTable = view.table
-        self._edge_model = edges
+        self._edge_model = edge_model
         self._choice = choice
         self._read = read
         self._fold_scores: dict[tuple[str, FoldSpec], float] = {}
@@ -49,7 +49,7 @@ class MoveBuilder:
     def apply(self, draft: Draft, callee: Callee, operands: Operands, scan: bool | None = None) -> Move | None:
         """A function on its sources; `scan` says how it folds, if that is decided. None where they cannot meet."""
         types = [draft.streams[source] for source in operands.sources]
-        joins = self._table.joins(types, callee.operand_types(operands.counts), callee.suffixes[0][1])
+        joins = self._table.joins(types, callee.operand_types(operands.counts), callee.number)
         if not callee.fn.stateful:
             if not joins:
                 return None
@@ -86,14 +86,14 @@ class MoveBuilder:
     def _grown(self, draft: Draft, callee: Callee, operands: Operands, joins: Sequence[Join]) -> Iterator[Join]:
         """Joins at the shape of some other stream, larger than need be: a fold may count what was repeated."""
         types = [draft.streams[source] for source in operands.sources]
-        operand_types, number = callee.operand_types(operands.counts), callee.suffixes[0][1]
+        operand_types, number = callee.operand_types(operands.counts), callee.number
         for dims in dict.fromkeys(self._view.plain_shape(type_) for type_ in draft.streams):
             for join in self._table.joins(types, operand_types, number, dims):
                 if joins and len(join.shape) > len(joins[0].shape):
                     yield join
 
     def _index_joins(self, callee: Callee, operands: Operands, types: Sequence[TypeId]) -> Iterator[Join]:
-        operand_types, number = callee.operand_types(operands.counts), callee.suffixes[0][1]
+        operand_types, number = callee.operand_types(operands.counts), callee.number
         yield from self._table.joins(types, operand_types, number)
         for join in self._table.joins(types[:-1], operand_types[:-1], number):
             # An index may route whole slices: then it has the outer dims only.

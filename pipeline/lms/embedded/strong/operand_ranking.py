@@ -78,7 +78,7 @@ class OperandRanking:
         found, looked_at = self._known.get((callee, place), ([], 0))
         if looked_at < len(streams):
             for stream in range(looked_at, len(streams)):
-                count, distance = self._view.table.fit(streams[stream], *callee.suffixes[place])
+                count, distance = callee.fit(streams[stream], place)
                 if count:
                     other = self._read and not self._view.agrees(callee.fn, place, stream)
                     found.append(OperandCandidate(stream, count, distance, _WIDE * (count - 1) + _OTHER_ROLE * other))

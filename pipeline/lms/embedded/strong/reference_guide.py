@@ -8,10 +8,14 @@ from typing import NamedTuple
 
 from pipeline.lms.embedded.draft import Draft, Routing
 from pipeline.lms.embedded.operands import Callee, Operands, find_operands
+from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation, Terms
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import DType
+
+_INTERPRETED = 400
+"""Steps that it counts for to interpret the application of a function."""
 
 
 class Hint(NamedTuple):
@@ -39,9 +43,11 @@ class ReferenceGuide:
         draft: Draft,
         callees: Sequence[Callee],
         routings: Sequence[Routing],
+        steps: StepLimit,
         *,
         detours: bool = False,
     ) -> None:
+        self._steps_left = steps
         self._view = view
         self._interpretation = interpretation
         self._draft = draft
@@ -104,7 +110,7 @@ class ReferenceGuide:
         """How far the sources are from what they are to serve."""
         places = itertools.accumulate(operands.counts[:-1], initial=0)
         fits = (
-            self._view.table.fit(self._draft.streams[source], *callee.suffixes[place])
+            callee.fit(self._draft.streams[source], place)
             for source, place in zip(operands.sources, places, strict=True)
         )
         return sum(distance for _, distance in fits)
@@ -114,12 +120,13 @@ class ReferenceGuide:
 
         Terms know no shapes, so that much seems to fit: a stream must serve without a dim that nothing told of.
         """
-        return find_operands(self._view.table, self._draft.streams, self._known, callee, newest)
+        return find_operands(self._draft.streams, self._known, callee, newest, self._steps_left)
 
     def _steps(self, callee: Callee, operands: Operands) -> Iterator[Hint]:
         arguments = self._held(operands)
         for scan in (False, True) if callee.fn.stateful else (None,):
             how = "Map" if scan is None else "Scan" if scan else "Accum"
+            self._steps_left.spend_once((callee.fn.label, how, *arguments), _INTERPRETED)
             terms = self._interpretation.value(callee.fn, arguments, how)
             only_picked = len(arguments) > 1 and all(term in arguments for term in terms)
             if only_picked:
@@ -131,6 +138,7 @@ class ReferenceGuide:
     def _routes(self, callee: Callee, routing: Routing, operands: Operands) -> Iterator[Hint]:
         *data, index = self._held(operands)
         for order in routing.orders():
+            self._steps_left.spend_once((id(routing), order, *data, index), _INTERPRETED * routing.bits)
             terms = self._interpretation.routed(routing, order, tuple(data), index)
             if self._interpretation.wanted(terms):
                 yield Hint(callee, operands, None, routing, order, terms, self._distance(callee, operands))

@@ -11,10 +11,12 @@ from pipeline.lms.embedded.lowering import lower, tidy
 from pipeline.lms.embedded.prompt.parsing import Examples, SolvedExample, as_graph
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.retrieval.precedents import precedents_for
+from pipeline.lms.embedded.step_limit import StepLimit, StepsExhausted
 from pipeline.lms.embedded.strong.draft_search import DraftSearch, Learned
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation
 from pipeline.lms.embedded.task_view import TaskView
+from step_runtime.base.errors import RuleError
 from step_runtime.program.graph import Program
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.scope import static_scope
@@ -38,6 +40,7 @@ class Effort:
     enough: int = 3
     tries: int = 40
     following: float = 0.9
+    steps: int = 2_000_000
 
 
 @lru_cache(maxsize=128)
@@ -49,12 +52,12 @@ def learned_for(view: TaskView, read: Examples) -> Learned:
 
 def edge_model_of(weights: Mapping[SolvedExample, float]) -> EdgeModel:
     """What solved tasks make likely, each counted so many times."""
-    edges = EdgeModel()
+    edge_model = EdgeModel()
     for solved, weight in weights.items():
         if (found := as_graph(solved)) is not None:
             program, types, _ = found
-            edges.learn(program, types, _context_of(solved), weight)
-    return edges
+            edge_model.learn(program, types, _context_of(solved), weight)
+    return edge_model
 
 
 @lru_cache(maxsize=1024)
@@ -88,16 +91,22 @@ def propose(view: TaskView, learned: Learned, seed: int, temperature: float, eff
     interpretations: Sequence[Interpretation | None] = (
         view.interpretations if choice.happens(effort.following) else (None,)
     )
-    searches = [DraftSearch(view, learned, choice, interpretation) for interpretation in interpretations]
-    edges, sure = learned.edges, 0
+    edge_model, sure, steps = learned.edge_model, 0, StepLimit(effort.steps)
+    searches = [DraftSearch(view, learned, choice, steps, interpretation) for interpretation in interpretations]
     found: list[tuple[float, Program]] = []
     for _ in range(effort.tries):
-        draft = choice.any_of(searches).draw()
+        try:
+            draft = choice.any_of(searches).sample()
+        except StepsExhausted:
+            break
         if draft is None:
             continue
-        program, types = lower(view.table, draft, lambda: choice.happens(edges.reference_share()))
-        score = edges.score(program, types, view.context) - _PER_NODE * len(program.nodes)
-        score += _READ * draft.read + _SUPPORTED * sum(draft.support) / len(draft.support)
+        try:
+            program, types = lower(view.table, draft, lambda: choice.happens(edge_model.reference_share()))
+        except RuleError:
+            continue  # Types that a primitive refuses after all: that draft is dropped.
+        score = edge_model.score(program, types, view.context) - _PER_NODE * len(program.nodes)
+        score += _READ * draft.read + _SUPPORTED * sum(draft.support) / max(len(draft.support), 1)
         found.append((score, program))
         sure += draft.read
         if len(found) == effort.draws or sure == effort.enough:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipeline.lms.embedded.lowering import lower
 from pipeline.lms.embedded.prompt.parsing import SolvedExample, solved_examples
 from pipeline.lms.embedded.randomness import SeededChoice
+from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.draft_search import DraftSearch, Learned
 from pipeline.lms.embedded.strong.strong_proposer import learned_for
 from pipeline.lms.embedded.task_view import TaskView
@@ -48,7 +49,7 @@ def drafts(learned: Learned, count: int = 60) -> list[tuple[Program, list[Stream
     """Drafts for that task."""
     view, found = VIEW, []
     for seed in range(count):
-        draft = DraftSearch(view, learned, SeededChoice(seed, 1.0)).draw()
+        draft = DraftSearch(view, learned, SeededChoice(seed, 1.0), StepLimit(10**6)).sample()
         if draft is not None:
             found.append((*lower(view.table, draft, lambda: False), view))
     return found
@@ -74,7 +75,7 @@ def test_demonstrations_raise_the_score_of_what_they_show() -> None:
     by_kind = {
         any(node.op.name == "Scan" for node in p.nodes): (p, types, view.context) for p, types, view in drafts(plain)
     }
-    gains = {kind: shown.edges.score(*found) - plain.edges.score(*found) for kind, found in by_kind.items()}
+    gains = {kind: shown.edge_model.score(*found) - plain.edge_model.score(*found) for kind, found in by_kind.items()}
     assert gains[True] > gains[False]
 
 
@@ -82,7 +83,7 @@ def test_a_demonstration_counts_more_than_an_example() -> None:
     """The same program weighs more as a demonstration than as a reference example."""
     program, types, view = next(d for d in drafts(taught((), ())) if names(d[0]) == ["Map", "Scan"])
     as_example, as_demonstration = taught(demo(SCANNED), ()), taught((), demo(SCANNED))
-    assert as_demonstration.edges.score(program, types, view.context) > as_example.edges.score(
+    assert as_demonstration.edge_model.score(program, types, view.context) > as_example.edge_model.score(
         program, types, view.context
     )
 
@@ -91,7 +92,9 @@ def test_demonstrations_that_do_not_parse_teach_nothing() -> None:
     """A broken program leaves the counts as they were."""
     broken = taught((), demo("return step.Nothing().apply(E0)"))
     program, types, view = drafts(broken)[0]
-    assert broken.edges.score(program, types, view.context) == taught((), ()).edges.score(program, types, view.context)
+    assert broken.edge_model.score(program, types, view.context) == taught((), ()).edge_model.score(
+        program, types, view.context
+    )
 
 
 def test_the_instructions_examples_are_learnt_from() -> None:
@@ -99,4 +102,6 @@ def test_the_instructions_examples_are_learnt_from() -> None:
     examples = solved_examples((ROOT / "data/prompts/proposer.yaml").read_text())
     program, types, view = drafts(taught((), ()))[0]
     shown, untaught = taught(examples, ()), taught((), ())
-    assert shown.edges.score(program, types, view.context) != untaught.edges.score(program, types, view.context)
+    assert shown.edge_model.score(program, types, view.context) != untaught.edge_model.score(
+        program, types, view.context
+    )

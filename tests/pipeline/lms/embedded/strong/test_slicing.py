@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipeline.lms.embedded.draft import Draft
 from pipeline.lms.embedded.lowering import lower
 from pipeline.lms.embedded.randomness import SeededChoice
+from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
 from pipeline.lms.embedded.strong.move_builder import MoveBuilder
 from pipeline.lms.embedded.strong.reference_guide import ReferenceGuide
@@ -27,7 +28,7 @@ def drawn(names: list[str], sources: list[int]) -> tuple[TaskView, Draft, Refere
     """The draft that maps these functions on these streams, with its guide."""
     view = TaskView(loads_task(_TASK))
     draft = Draft.start(view.table.inputs)
-    guide = ReferenceGuide(view, view.interpretation, draft, view.callees, ())
+    guide = ReferenceGuide(view, view.interpretation, draft, view.callees, (), StepLimit(10**6))
     find_operands = MoveBuilder(view, EdgeModel(), SeededChoice(0, 1.0), read=True)
     for name, source in zip(names, sources, strict=True):
         callee = next(callee for callee in view.callees if callee.fn.label == name)
