@@ -1,10 +1,16 @@
-"""Classical program synthesis: a baseline that runs what it tries, and thus no proposer of the agent's.
+"""Classical program synthesis: a baseline that runs its candidates, and so is not a proposer of the agent.
 
     outcome = synthesize(load_task("task.yaml"), SearchBudget(seconds=60))
 
-`space` has the types that streams may have, `rules` which functions apply to which types; `forward` makes streams
-bottom-up, `backward` finds the values that would do top-down, `search` lets them meet, `build` writes the program;
-`session` does it for many tasks in processes that may be killed. Nothing is imported before it is used.
+    type_space            the types that streams may have, and coercion paths between them
+    rules                 which functions apply to which types
+    batch_execution       runs rules on blocks of streams (value_blocks), within the budget (search_budget)
+    bottom_up             makes streams from the inputs
+    top_down, inversion   find the values that would do, from the outputs
+    bidirectional_search  lets the two meet; assembly writes the program
+    parallel_search       searches for many tasks in processes that may be killed; results reports them
+
+Nothing is imported before it is used.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class BatchExecutor:
         """Accounts for so many numbers kept.
 
         Raises:
-            OutOfBudget: they are too many.
+            OutOfBudget: They are too many.
         """
         self.kept += numbers
         if self.kept > self.budget.numbers:
@@ -68,7 +68,7 @@ class BatchExecutor:
         """Accounts for candidates about to be tried.
 
         Raises:
-            OutOfBudget: they, or the time, are used up.
+            OutOfBudget: They, or the time, are used up.
         """
         if self.candidates + candidates > self.budget.candidates:
             raise OutOfBudget("candidates")
@@ -96,7 +96,7 @@ class BatchExecutor:
         """A rule on the rows on which it does not fail, and which they are.
 
         Raises:
-            OutOfBudget: the time is up.
+            OutOfBudget: The time is up.
         """
         rows = len(parts[0])
         values = self.apply(rule, parts)
@@ -113,7 +113,7 @@ class BatchExecutor:
         """A rule on operands that are in form, row by row; None where a function fails on them.
 
         Raises:
-            OutOfBudget: the time is up.
+            OutOfBudget: The time is up.
         """
         blocks = [
             operand(path.target, self.layout(path.target), part)

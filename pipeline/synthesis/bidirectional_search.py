@@ -104,7 +104,7 @@ class BidirectionalSearch:
             yield from islice(product(*others), _MOST_TOGETHER)
 
     def _found(self) -> Iterator[Meeting]:
-        """Where streams and subgoals meet, in turns: whoever has tried less goes on."""
+        """Where streams and subgoals meet, in turns: the side that has tried fewer candidates continues."""
         for output, value in enumerate(self._wanted):
             before = len(self._top_down.sets)
             self._top_down.add_output(output, value)
@@ -154,7 +154,7 @@ def synthesize(task: Task, budget: SearchBudget | None = None) -> SearchOutcome:
     """Searches for a program of a task, whose code runs in this process; see `session` for where it may hang.
 
     Raises:
-        TaskError: the task's own code failed.
+        TaskError: The task's own code failed.
     """
     start = time.monotonic()
     with default_dtype(torch.float64):

@@ -1,8 +1,8 @@
 """Bottom-up: every stream that the rules can make, by cost, one of each value.
 
 A bucket holds the streams of one type whose programs cost the same, as trees (a part used twice counts twice). Buckets
-are filled in the order of cost plus what it takes at least, by types alone, to come from there to an output: A* over
-types. A stream whose type and value an earlier one has is dropped: observational equivalence.
+are filled in the order of cost plus the least cost, by types alone, from there to an output: A* over types. A stream
+whose type and value equal an earlier one's is dropped: observational equivalence.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class BottomUp:
         """Fills buckets without end, but for that of the costs: every block made, and every bucket when it is full.
 
         Raises:
-            OutOfBudget: the budget is used up.
+            OutOfBudget: The budget is used up.
         """
         for level in range(1, MOST + 1):
             for cost in range(1, level + 1):
@@ -135,7 +135,7 @@ class BottomUp:
                 yield (*costs, rest)
 
     def _applied(self, rule: Rule, costs: tuple[int, ...]) -> Iterator[tuple[Derivation, Tensor]]:
-        """A rule on all rows of the buckets, block by block, without the rows that are no sane values."""
+        """A rule on all rows of the buckets, block by block, without the rows whose values are not sane."""
         buckets = [self.buckets[path.source][cost] for path, cost in zip(rule.operands, costs, strict=True)]
         counts = [len(bucket.values) for bucket in buckets]
         total, most = prod(counts), self._executor.rows_at_once(rule)

@@ -1,4 +1,4 @@
-"""What an operand must have been, from what a rule made of it."""
+"""Inverse execution: what an operand must have been, given a rule's result."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def search_all(tasks: Sequence[Task], budget: SearchBudget, workers: int) -> Ite
     """What each search comes to, in the order of tasks; so many run at a time, and all end where this is left early.
 
     Raises:
-        TaskError: a task's own code failed.
+        TaskError: A task's own code failed.
     """
     limit, start = budget.seconds + _GRACE, time.monotonic()
     with WorkerPool(workers, seconds=limit, memory=MEMORY, initializer=_settle, preload=[__name__]) as pool:

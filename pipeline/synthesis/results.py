@@ -1,4 +1,4 @@
-"""What searches came to, for people and for machines."""
+"""Outcomes of searches, for people and for machines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REASONS = {
 def as_json(
     tasks: Sequence[Task], outcomes: Mapping[str, SearchOutcome], written: Mapping[str, Sequence[Path]]
 ) -> dict[str, Any]:
-    """Solved and unsolved names, then task by task what `SearchOutcome` tells; tasks not come to have null."""
+    """Solved and unsolved names, then the fields of `SearchOutcome` by task; null for tasks not reached."""
     solved = [task.name for task in tasks if task.name in outcomes and outcomes[task.name].impl]
     return {
         "proposer": "search",

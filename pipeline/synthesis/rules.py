@@ -1,9 +1,9 @@
-"""Which function may be applied to which types of streams, by way of which structural primitives.
+"""Which function may be applied to which types of streams, by which structural primitives.
 
 A `Rule` is one function (Map, Accum, Scan) or one routing (Partition, a Map on each branch, Merge) on streams that
-inputs or other rules give; each operand is brought into form by its path. Rules say nothing of values: what to apply
-them to is the search's affair. Left out are rules that another makes superfluous, as a function on each element does
-not mind whether its elements are repeated, or a placeholder put context them, before or after it.
+inputs or other rules give; each operand is coerced by its path. Rules do not depend on values; the search decides what
+to apply them to. Redundant rules are left out: a function on each element gives the same whether its elements are
+repeated, or a placeholder is put around them, before or after it.
 """
 
 from __future__ import annotations

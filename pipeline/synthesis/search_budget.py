@@ -1,4 +1,4 @@
-"""What a search may spend, and what it came to."""
+"""What a search may spend, and how it ended."""
 
 from __future__ import annotations
 

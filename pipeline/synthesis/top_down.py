@@ -1,10 +1,10 @@
-"""Top-down: values that, put into what is left of a program, give an output.
+"""Top-down: values that, put into the remainder of a program, give an output.
 
-A subgoal is a type and a value with the part of a program context it. Where a function works number by number, and all
-its operands but one are streams that are there, the value that the missing one must have follows from the function's
-own: it is solved for, with the function as a black box, and held to it. A path is invert_path by asking where it puts each
-number; values that differ where it repeats one are no result of it, which ends most wrong ways at once. Bottom-up and
-top-down meet where a stream has a subgoal's type and value.
+A subgoal is a type and a value with its context: the part of a program around it. Where a function works element by
+element, and all its operands but one are existing streams, the value of the missing one follows from the function's
+result: it is solved for, with the function as a black box, and checked. A coercion path is inverted by tracking where
+it puts each number; values that differ where it repeats one cannot be its result, which rules out most contexts at
+once. Bottom-up and top-down meet where a stream has a subgoal's type and value.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class TopDown:
         return [(row, Subgoal(sets[block], other)) for row, block, other in index.find(values)]
 
     def offer(self, type_: TypeId, cost: int) -> None:
-        """Takes note of a bucket that may serve as operand from now on."""
+        """Records a bucket that may serve as operand from now on."""
         for rule, hole in self._holes:
             paths = [path for place, path in enumerate(rule.operands) if place != hole]
             if any(path.source == type_ for path in paths):
@@ -193,7 +193,7 @@ class TopDown:
         """Does what is most promising; the number of the set of subgoals that is new, if one is.
 
         Raises:
-            OutOfBudget: the budget is used up.
+            OutOfBudget: The budget is used up.
         """
         first = min(self._pending, default=None)
         if first is not None and (not self._jobs or first[:2] < self._jobs[0][:2]):

@@ -1,11 +1,11 @@
-"""The types that streams of a task's programs may have, and the structural primitives that lead from one to another.
+"""The types that streams of a task's programs may have, and the structural primitives between them.
 
-Streams are known by type. A `CoercionPath` is a shortest chain of structural primitives between two types; as dims are as_text
-apart by name, what a path does to the data follows from its two ends. RepeatRef has no place in paths: wherever its
-reference's innermost dim has a name, Repeat gives the same stream and consumes less.
+A `CoercionPath` is a shortest chain of structural primitives between two types; as dims are distinguished by name, what
+a path does to the data follows from its two ends. RepeatRef has no place in paths: where its reference's innermost dim
+has a name, Repeat gives the same stream and consumes less.
 
 What keeps this finite: dims are those that the task declares and what they divide into; a type holds a dim no more
-often, and no more dims by more than one, than some declared type does.
+often, and exceeds the number of dims of declared types by no more than one.
 """
 
 from __future__ import annotations

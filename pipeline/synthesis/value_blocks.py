@@ -1,7 +1,7 @@
-"""Values of many streams of one type at once, and what tells them apart.
+"""Values of many streams of one type at once, and how to distinguish them.
 
-A `Block` holds one stream a row: all its numbers, flat, in float64. Primitives run on whole blocks, as the rows ride
-along in one more dim outside the outermost.
+A `Block` holds one stream per row: all its numbers, flat, in float64. Primitives run on whole blocks, as the rows form
+one more dim outside the outermost.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Moves: what a proposal is made of, and how moves become a program.
+"""Drafts: programs as they grow, move by move.
 
 A move applies one function (Map, Accum, Scan) or routes through several (Partition, Map on each, Merge) to streams
-that earlier moves left; the structural primitives in between are its coercions. `lower` writes the moves out as a
-builder, where equal nodes are one node, nothing dead is left and every further use has its Copy.
+that earlier moves left; the structural primitives in between are its coercions.
 """
 
 from __future__ import annotations

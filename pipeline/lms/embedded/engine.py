@@ -29,7 +29,7 @@ from step_runtime.verification.check import check_affine, insert_copies
 DEFAULT_TEMPERATURE = 0.7
 CHARACTERS_PER_TOKEN = 4
 OTHERWISE = 4
-"""How often a program is drawn again that was refused already."""
+"""How often a program is sampled again that was rejected already."""
 
 
 class OfflineProposer(Protocol):
@@ -37,7 +37,7 @@ class OfflineProposer(Protocol):
 
     name: str
     how: str
-    """One sentence on how it comes by a program, for requests that ask for reasoning."""
+    """One sentence on how it finds a program, for requests that ask for reasoning."""
 
     def propose(self, view: TaskView, read: Examples, seed: int, temperature: float) -> str | None:
         """A program for the task, by what was read; None if none was found. Safe to call from several threads."""
@@ -46,7 +46,7 @@ class OfflineProposer(Protocol):
 class EmbeddedEngine:
     """The offline proposer and guardian as an engine for `dspy.LM(engine.model, engine=engine)`.
 
-    A request with a seed always gets the same answer. One without gets the next of a fixed row of answers, so
+    A request with a seed always gets the same answer. One without gets the next of a fixed sequence of answers, so
     that several completions of one request differ. Safe to call from several threads.
     """
 
@@ -126,7 +126,7 @@ def repair(task: Task, text: str, whatever: bool = True) -> str | None:
 
 
 def estimate_tokens(characters: int) -> int:
-    """The estimate that stands for a token count: no tokenizer is at work here."""
+    """The estimate that stands for a token count: there is no tokenizer."""
     return -(-characters // CHARACTERS_PER_TOKEN)
 
 

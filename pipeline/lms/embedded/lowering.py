@@ -117,7 +117,7 @@ def route(builder: ProgramBuilder, fns: Sequence[Fn | None], routing: Routing, p
 
 
 def tidy(program: Program) -> Program:
-    """The program without dead nodes, streams numbered anew, and with the Copies that the affine rule asks for."""
+    """The program without dead nodes, with renumbered streams and the Copies that the affine rule requires."""
     live = set(map(id, program.live_nodes()))
     number = {i: i for i in range(len(program.inputs))}
     nodes = []

@@ -29,7 +29,7 @@ class SeededChoice:
         return self._random.choices(items, weights)[0]
 
     def any_of(self, items: Sequence[T]) -> T:
-        """One item, all alike."""
+        """One item, uniformly."""
         return self._random.choice(items)
 
     def shuffled(self, items: Sequence[T]) -> tuple[T, ...]:

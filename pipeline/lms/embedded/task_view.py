@@ -95,7 +95,7 @@ class TaskView:
         return self._projects[id(fn)]
 
     def agrees(self, fn: Fn, place: int, stream: int) -> bool:
-        """As `Interpretation.agrees`; streams that are no inputs agree with everything."""
+        """As `Interpretation.agrees`; streams that are not inputs agree with everything."""
         if stream >= len(self.table.inputs):
             return True
         key = (id(fn), place, stream)

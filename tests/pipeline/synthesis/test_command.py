@@ -28,7 +28,7 @@ def run(*argv: str) -> int:
 
 
 def test_a_task_is_solved_without_an_lm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Written as a task that verifies; the result tells what the search did."""
+    """Written as a task that verifies; the result reports what the search did."""
     assert run("gemm/1", "-o", str(tmp_path), "--json") == 0
     as_text = json.loads(capsys.readouterr().out)
     assert as_text["solved"] == ["gemm/1"] and as_text["tasks"]["gemm/1"]["candidates"] > 0

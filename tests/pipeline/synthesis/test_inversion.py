@@ -105,7 +105,7 @@ def test_a_repeat_is_undone_only_where_its_values_repeat() -> None:
 
 
 def test_a_function_that_mixes_numbers_is_not_solved_for() -> None:
-    """The mean of a buffer tells nothing of its first number; a square does."""
+    """The mean of a buffer determines nothing about its first number; a square does."""
     text = """
     inputs:
     - {name: E0, dtype: "Buffer(fp32, [D])", dims: [N], data_gen: torch.randn}

@@ -1,7 +1,7 @@
 """From a request's text to what it asks: instructions, demonstrations, the task, the fields to answer.
 
 Messages are sections under `[[ ## name ## ]]` markers where there are any. Tasks are found by their structure: a YAML
-block at one indentation with the keys `inputs` and `outputs`, whatever stands around it; or a script (`script`).
+block at one indentation with the keys `inputs` and `outputs`, whatever surrounds it; or a script (`python_tasks`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _END = "completed"
 
 @dataclass(frozen=True, eq=False)
 class SolvedExample:
-    """A task and a program that is said to implement it. Equal texts are read once, so identity compares them."""
+    """A task and the program given as its implementation. Equal texts are parsed once, so identity compares them."""
 
     task: Task
     program: str
@@ -50,10 +50,10 @@ class Question:
     """What the last message asks.
 
     Attributes:
-        task: as text.
-        program: to be repaired, if there is one.
-        fields: of the answer.
-        diagnostics: what a checker found in the program, if it was asked.
+        task: Its text, if there is one.
+        program: The program to repair, if there is one.
+        fields: The fields of the answer.
+        diagnostics: What a checker found in the program, if it was shown.
     """
 
     task: str | None
@@ -123,7 +123,7 @@ def question(text: str) -> Question:
 
 
 def _contents(text: str) -> Iterator[Mapping[str, object]]:
-    """What a text says of tasks: in YAML, or in Python where there is no structural IR."""
+    """The contents of tasks in a text: in YAML, or in Python where there is no structural IR."""
     yield from map(_load, _task_blocks(text))
     yield from scripts(text)
 

@@ -1,7 +1,7 @@
-"""A task out of the Python script that stands for it where prompts have no structural IR.
+"""Tasks written as Python scripts, for prompts without the structural IR.
 
-The script is read, never run: its syntax tree holds the same facts as the YAML, at known places. What is made of them
-is the content of a task file, so that all that follows is the same.
+The script is read, never run: its syntax tree holds the same facts as the YAML, at known places. The result is the
+content of a task file, so everything downstream is the same.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class _Script:
         self._functions = _functions(self._case)
 
     def content(self) -> dict[str, Any]:
-        drawn = {ast.literal_eval(key): value for key, value in _items(self._named["input_data"])}
+        generated = {ast.literal_eval(key): value for key, value in _items(self._named["input_data"])}
         streams = [call.args for call in map(_value, self._functions["prepare"].body) if _called(call) == "step.Stream"]
         inputs = [
-            _spec(ast.literal_eval(name), dtype, _elements(dims)) | _drawn(drawn.pop(ast.literal_eval(name)))
+            _spec(ast.literal_eval(name), dtype, _elements(dims)) | _generator(generated.pop(ast.literal_eval(name)))
             for name, dtype, _, dims in streams
         ]
         content = {
             "global": self._global(),
             "inputs": inputs,
-            "parameters": [_parameter(name, value) for name, value in drawn.items()],
+            "parameters": [_parameter(name, value) for name, value in generated.items()],
             "fns": list(self._fns()),
             "outputs": list(self._outputs()),
             "impl": self._body(),
@@ -99,8 +99,8 @@ class _Script:
                 start = statement.end_lineno or statement.lineno
         for output in _elements(self._named["outputs"]):
             name, dtype, dims = _elements(output)
-            told = ast.literal_eval(name)
-            yield _spec(told, dtype, _elements(dims)) | {"data_transform": snippets[told]}
+            text = ast.literal_eval(name)
+            yield _spec(text, dtype, _elements(dims)) | {"data_transform": snippets[text]}
 
     def _body(self) -> str | None:
         body = self._functions["body"]
@@ -141,7 +141,7 @@ def _items(node: Any) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 
 def _called(node: ast.expr | None) -> str:
-    """What a call calls, `torch.rand`; nothing for what is no call."""
+    """What a call calls, `torch.rand`; empty for anything but a call."""
     return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
 
 
@@ -169,8 +169,8 @@ def _dtype(node: ast.expr) -> Any:
     raise ValueError(ast.unparse(node))
 
 
-def _drawn(value: ast.expr) -> dict[str, Any]:
-    """How an input is drawn: by a generator, as ones and zeros, or as so many ones at least and at most."""
+def _generator(value: ast.expr) -> dict[str, Any]:
+    """How an input is generated: by a generator, as ones and zeros, or as so many ones at least and at most."""
     known = _called(value)
     if known in ("torch.rand", "torch.randn", "torch.ones"):
         return {"data_gen": known}
@@ -194,7 +194,7 @@ def _parameter(name: str, value: ast.expr) -> dict[str, Any]:
         call for call in ast.walk(value) if isinstance(call, ast.Call) and _called(call) == "torch.rand"
     )
     dims = [re.sub(r"_value\b", "", ast.unparse(size)) for size in reversed(made.args)]
-    return {"name": name, "dtype": "fp32", "dims": [int(d) if d.isdigit() else d for d in dims], **_drawn(value)}
+    return {"name": name, "dtype": "fp32", "dims": [int(d) if d.isdigit() else d for d in dims], **_generator(value)}
 
 
 def _number(part: ast.expr) -> Any:

@@ -1,7 +1,7 @@
-"""A solved task in outline, so that others can be held against it: what was applied to what, and what for.
+"""Solved examples without structural primitives: what was applied to what.
 
-Structural primitives are left out, as another task's types ask for others. `adapted` makes of an outline what it would
-be in a task that lacks some of its functions, and `relevance` says how much it has to do with a task at all.
+Structural primitives are left out because another task's types need different ones. `adapted` turns an outline into
+what it would be in a task that lacks some of its functions; `relevance` measures how related two tasks are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ How: TypeAlias = Literal["Map", "Accum", "Scan", "Accum all", "Scan all", "Route
 """How a function is applied; a fold of `all` leaves a stream with nothing but ones."""
 
 _UNLIKE = 0.25
-"""Functions less alike than this have nothing to do with each other."""
+"""Functions less similar than this are unrelated."""
 
 
 @dataclass(frozen=True, eq=False)

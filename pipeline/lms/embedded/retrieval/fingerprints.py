@@ -1,8 +1,8 @@
-"""What a function does, read off its code with all names made equal, so that one task's functions are known in another.
+"""Fingerprints: what a function does, independent of names, so that it is recognized in another task.
 
 A fingerprint is a set of features: every operation, and every operation with what its arguments are made by. Locals are
-replaced by what they stand for, weights and sizes by what they are, so that renaming changes nothing. Roles compare
-by how many features they share, and by their types without dims; nothing is run, and nothing is worked out.
+replaced by what they stand for, weights and sizes by their kind, so that renaming changes nothing. Fingerprints are
+compared by the features that they share and by their types without dims; nothing is run or evaluated.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from step_runtime.base.syntax import parse_python
 from step_runtime.tasks.task import Task
 
 _OTHER_TYPES = 0.8
-"""How alike functions of one number of arguments are whose code is the same and whose types are not,"""
+"""Similarity of functions with the same code and number of arguments but other types,"""
 _OTHER_ARITY = 0.4
-"""and those of other numbers of arguments."""
+"""and of those with other numbers of arguments."""
 _COMMUTES = frozenset(("Add", "Mult", "maximum", "minimum"))
 _MODULES = frozenset(("torch", "F", "nn", "functional", "math"))
 
@@ -38,7 +38,7 @@ class Fingerprint:
 
 @lru_cache(maxsize=1 << 16)
 def similarity(one: Fingerprint, other: Fingerprint) -> float:
-    """How alike two functions are, in [0, 1]; 1 for one that only has other names."""
+    """The similarity of two functions, in [0, 1]; 1 where only names differ."""
     if one.stateful != other.stateful:
         return 0.0
     code = jaccard(one.features, other.features)
@@ -67,7 +67,7 @@ def fingerprints_of(task: Task, fns: Mapping[str, Fn]) -> dict[str, Fingerprint]
 
 @lru_cache(maxsize=4096)
 def features_of(code: str) -> frozenset[str]:
-    """The features of a snippet; its text is the only one where it is no Python."""
+    """The features of a snippet; just its text where it is not Python."""
     try:
         statements = parse_python(textwrap.dedent(code)).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,10 +1,10 @@
-"""How solved tasks bear on a new one: where they did with like functions what could be done now.
+"""How solved examples bear on a new task: where a similar function was applied to similar streams.
 
-A solved program is a row of uses: a function (or a routing) on sources, each known by its provenance, that is, by
-what made it out of what. What the new task has no function for is left out of it first (`outlines.adapted`). A use is
-a precedent for applying a function of the new task to streams of the new task as far as the functions are alike, the
-provenances are alike, and the solved task bears on the new one at all. The best precedent counts, not their number: solved
-tasks that are unlike say nothing, however many they are.
+A solved program is a list of uses: a function (or a routing) on sources, each known by its provenance, that is, by
+what made it from what. Uses that the new task has no function for are left out first (`applications.adapted`). A use is
+a precedent for applying a function of the new task to its streams to the degree that the functions are similar, the
+provenances are similar, and the example is relevant to the task. The best precedent counts, not their number, so
+unrelated examples have no effect, however many there are.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _FAINT = 0.02
 _ORIGINS = 0.7
 """How much the provenances of an operand's own sources count in its similarity."""
 _MADE = 0.15
-"""How alike an input and a stream that was made are,"""
+"""Similarity of an input and a stream that was made,"""
 _OTHERWISE = 0.3
-"""and what was folded by Accum and by Scan."""
+"""and of what was folded by Accum and by Scan."""
 _INSERTED = 0.4
-"""How alike a stream still is after a function that nothing like was applied to it there."""
+"""Similarity that a stream keeps after a function without a counterpart in the example."""
 _COINCIDE = 0.2
 """What a precedent counts where an operand is taken twice that was not, or the other way round."""
 _AGAIN = 0.2
@@ -56,7 +56,7 @@ def precedents_for(view: TaskView, read: Examples) -> Precedents:
 
 
 class Precedents:
-    """What solved tasks say about one new task. Threads may share it; answers are kept."""
+    """What solved tasks say about one new task. Threads may share it; answers are cached."""
 
     def __init__(self, task: Task, scope: Scope, shown: Sequence[SolvedExample]) -> None:
         fingerprints = fingerprints_of(task, scope.fns)
@@ -77,7 +77,7 @@ class Precedents:
         self._support: dict[tuple[object, ...], dict[How, float]] = {}
 
     def weights(self, read: Examples) -> Mapping[SolvedExample, float]:
-        """What each solved task counts in statistics: examples alike, demonstrations by how much they bear on it."""
+        """What each solved task counts in statistics: all examples equally, demonstrations by relevance."""
         weights = {solved: DEMONSTRATION * self.relevance.get(solved, 0.0) ** 2 for solved in read[1]}
         return dict.fromkeys(read[0], 1.0) | weights
 
@@ -90,7 +90,7 @@ class Precedents:
         return self._provenances.setdefault(key, made)
 
     def cover(self, maker: Fn | Routing) -> bool:
-        """Whether there is any precedent for applying this to whatever it be."""
+        """Whether there is any precedent for applying this."""
         return bool(self._alike_uses(self._fingerprints_of(maker)))
 
     def ending(self, provenance: Provenance) -> float:
@@ -137,13 +137,13 @@ class Precedents:
         return best
 
     def _all_alike(self, sources: tuple[Provenance, ...], others: tuple[Provenance, ...]) -> float:
-        """How alike operands are: the geometric mean, less where streams coincide here and not there."""
+        """The similarity of operands: the geometric mean, less where streams coincide in one program only."""
         product = math.prod(self._likeness(*pair) for pair in zip(sources, others, strict=True))
         same = len(set(sources)) == len(set(others))
         return float(product ** (1 / len(sources))) * (1.0 if same else _COINCIDE)
 
     def _alike_uses(self, fingerprints: tuple[Fingerprint, ...]) -> list[tuple[Use, float]]:
-        """The uses of like functions, each with its similarity times the relevance of its task."""
+        """The uses of similar functions, each with its similarity times the relevance of its task."""
         known = self._candidates.get(fingerprints)
         if known is None:
             scored = [(use, weight * _makers_alike(fingerprints, use.fingerprints)) for use, weight in self._uses]
@@ -151,7 +151,7 @@ class Precedents:
         return known
 
     def _likeness(self, own: Provenance, there: Provenance) -> float:
-        """How alike two provenances are, from the maker back to the inputs."""
+        """The similarity of two provenances, from the maker back to the inputs."""
         key = (own, there)
         known = self._alike.get(key)
         if known is None:
@@ -181,7 +181,7 @@ class Precedents:
 
 
 def _makers_alike(fingerprints: tuple[Fingerprint, ...], others: tuple[Fingerprint, ...]) -> float:
-    """How alike two functions are, or two routings: the merging functions, and of the branches the first."""
+    """The similarity of two functions, or two routings: the merging functions, and of the branches the first."""
     if (len(fingerprints) > 1) != (len(others) > 1):
         return 0.0
     return min(

@@ -1,4 +1,4 @@
-"""What precedents advise next, while one program grows: for either proposer."""
+"""What precedents recommend next, while one program grows; for both proposers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Recommender:
             self._arrive(stream, provenance)
 
     def applied(self, maker: Fn | Routing, how: How, sources: Sequence[int], result: int) -> float:
-        """Takes note that something was applied; how well precedents support it."""
+        """Records that something was applied; how well precedents support it."""
         provenances = tuple(self._provenances[source] for source in sources)
         fns = (maker.merge, *maker.branches) if isinstance(maker, Routing) else (maker,)
         support = self._precedents.support(maker, provenances, again=fns[0] in self._applied).get(how, 0.0)
@@ -71,7 +71,7 @@ class Recommender:
         return support
 
     def reshaped(self, source: int, result: int) -> None:
-        """Takes note of a stream that holds what another one holds."""
+        """Records a stream that holds what another one holds."""
         self._provenances[result] = self._provenances[source]
 
     def recommendations(self) -> list[Recommendation]:
@@ -87,7 +87,7 @@ class Recommender:
         ]
 
     def rejected(self, recommendations: Recommendation) -> None:
-        """Takes note of recommendations that cannot be followed."""
+        """Records recommendations that cannot be followed."""
         self._made.add(
             self._precedents.made(
                 recommendations.routing or recommendations.callee.fn,

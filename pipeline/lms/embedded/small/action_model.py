@@ -1,8 +1,8 @@
-"""What the small proposer learns: which action follows which, counted in the programs that it reads.
+"""The small proposer's statistical model: which action follows which, counted in the programs that it reads.
 
-Every stream of a program has a history: what produced it, and what produced what that took. Counts tell which action
-comes after which history, at which of its operands, backed off from longer histories to shorter ones and at last to a
-uniform prior over primitives. ActionTable are told apart by kind, as in `scoring`, which knows nothing of names.
+Every stream of a program has a history: what produced it, and what produced the operands of that. Counts give the
+action that follows a history, at each of its operands, backed off from longer histories to shorter ones and finally to
+a uniform prior over primitives. Actions are distinguished by kind (`kinds`), which ignores names.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ INPUT = History(("input",), ())
 
 
 class CountedAction(NamedTuple):
-    """A action as it is counted: its kind, and the histories of its operands."""
+    """An action as it is counted: its kind, and the histories of its operands."""
 
     kind: Kind
     sources: tuple[History, ...]
@@ -89,14 +89,14 @@ class ActionModel:
     def share(self, name: str) -> float:
         """How often something is so.
 
-        `applied`: a function once more; `used`: a stream once more; `older`: a action takes no result of the one before;
-        `listed`: branches stand in the order of the listing.
+        `applied`: a function once more; `used`: a stream once more; `older`: an action takes no result of the one
+        before; `listed`: branches stand in the order of the listing.
         """
         part, whole = self._shares[name]
         return part / whole
 
     def weight(self, taken: CountedAction) -> float:
-        """How likely a action is after its first operand, times how much likelier each of the others makes it."""
+        """How likely an action is after its first operand, times how much likelier each of the others makes it."""
         known = self._cache.get(taken)
         if known is None:
             known = 1.0

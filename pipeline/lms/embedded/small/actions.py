@@ -1,10 +1,10 @@
 """What can be done next, one primitive at a time: for the small proposer.
 
-A `Action` applies one primitive to streams that are there; only a Partition, the functions of its branches and the Merge
-are one action together. Types alone decide which actions there are: nothing of a function but its declared types is
-looked at here, and nothing of the reference. Structural primitives are callees_given where they are the first on some way
-to streams that a function could take, or to an output; nothing holds a program to the rest of that way.
-All answers depend on types, so they are kept per task.
+An `Action` applies one primitive to existing streams; only a Partition, the functions of its branches and the Merge
+form one action together. Types alone decide which actions there are: of a function only its declared types are
+considered, and nothing of the reference. A structural primitive is available where it is the first on some path to
+streams that a function could take, or to an output; a program need not follow the rest of that path.
+All answers depend on types only, so they are cached per task.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Goal(NamedTuple):
 
 
 ActionTemplate: TypeAlias = tuple[Primitive | None, int | None, TypeId, Kind]
-"""As a action, but its operand is the place of one source among several, or None for all of them."""
+"""As an action, but its operand is the place of one source among several, or None for all of them."""
 
 
 class ActionTable:

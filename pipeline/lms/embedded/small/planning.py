@@ -1,4 +1,4 @@
-"""How the small proposer gets to where it wants to be: paths are thought out first, and walked if they lead there."""
+"""How the small proposer reaches a goal: a path of actions is planned first and followed if it gets there."""
 
 from __future__ import annotations
 
@@ -77,5 +77,5 @@ class PathPlanner:
         return path
 
     def how(self, action: Action, streams: Sequence[TypeId]) -> How:
-        """How a action applies its function."""
+        """How an action applies its function."""
         return how_applied(action.op, self._actions.table.types[streams[action.sources[0]]].shape)

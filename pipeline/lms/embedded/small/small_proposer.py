@@ -1,9 +1,9 @@
-"""The small proposer: one primitive at a time, by types and by what it has read, and the first program that ends.
+"""The small proposer: a random walk over typed actions, weighted by what it has read.
 
-It has no coercion of its own: every action that types allow may be next, weighted by `ngrams`. Only where what it has read
-shows a like function applied to like streams (`recommender`), it goes there, as surely as they are alike. A walk ends when
-every function is applied and the streams that nothing takes are the outputs; one that has gone on for too long starts
-anew.
+Any action that types allow may be next, weighted by the `ActionModel`. Only where a solved example shows a similar
+function applied to similar streams (`Recommender`) does the walk head there, with a probability that grows with the
+similarity. A walk ends when every function is applied and the unused streams are the outputs; one that takes too long
+is abandoned, and another starts.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LEAST = 1e-3
 _EAGER = 2.5
 """For a function that waits to be applied."""
 _HOPELESS = -4.0
-"""For a action after which the functions that wait could not bring all streams together."""
+"""For an action after which the functions that wait could not bring all streams together."""
 _WAITS = 1.5
 """For a stream that such a function could take."""
 
@@ -223,7 +223,7 @@ class Walk:
         return score + (_EAGER if action.fns[0] in self._left else self._logs["applied"]) if action.fns else score
 
     def _scatters(self, action: Action) -> bool:
-        """Whether after a action more streams are left over than the functions that wait could bring together."""
+        """Whether after an action more streams are left over than the functions that wait could bring together."""
         fresh = sum(not self._uses[source] for source in set(action.sources))
         strays = self._uses.count(0) - fresh + 1
         joining = sum(self._actions.arity[fn] - 1 for fn in self._left if fn not in action.fns)

@@ -1,7 +1,7 @@
-"""Draws one proposal after the other: function first, then its sources, until every function is used.
+"""Samples drafts: function first, then its operands, until every function is used.
 
-A draw that comes to an end has applied every function, and its outputs are all that is left over. A draw that cannot
-go on, or has gone on for too long, is a dead end.
+A finished draft applies every function, and only its outputs are left over. A draft that has no next move, or has too
+many moves, is a dead end.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _DETOURS = 0.4
 _UNROUTED = 0.04
 """How often functions that could be routed are applied on their own."""
 _GIVES_UP = 0.5
-"""How often a draw ends that has used every function and yet has something left over."""
+"""How often a draft is abandoned that has used every function and yet has something left over."""
 
 _MOST_USES = 3
 _SCANNED = 10
 """Pairs of a stream and a component that count for one step when streams are ranked."""
 _ALONG = 0.5
-"""What a step along the interpretation takes of a draw's moves: such steps come to an end of their own."""
+"""What a step along the interpretation takes of a draft's moves, as such steps run out by themselves."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def _supported(hint: Hint, recommender: Recommender) -> float:
 
 
 class DraftSearch:
-    """Proposals for one task, for one sample; with a `interpretation`, they follow it where they can."""
+    """The drafts of one sample; with an `interpretation`, they follow it where they can."""
 
     def __init__(
         self,

@@ -1,10 +1,9 @@
-"""What interpretation changes: n-actions_model of moves over kinds of type and shape.
+"""The strong proposer's statistical model: n-grams over the edges of programs.
 
-Every edge of a program's builder runs from what produced a stream, over the structural primitives on the way, to the
-function or result that takes it. A `EdgeModel` counts such edges in the solved examples of the instructions and,
-weighted more, in the demonstrations; a proposal scores by how likely its edges are under these counts. Kinds know
-nothing of names: a function is known by the primitive that applies it and the kinds of its types, a dim by whether
-the outputs have it too, so that what one task shows says something about others.
+Every edge of a program's graph runs from what produced a stream, over the structural primitives on the way, to the
+function or result that takes it. An `EdgeModel` counts such edges in the solved examples of the instructions and,
+weighted more, in the demonstrations; a draft scores by how likely its edges are under these counts. Edges are made of
+kinds (`kinds`), which ignore names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the sources of a function meet: the coercions that bring them to one shape, and how a function folds them."""
+"""From a function and its operands to a move: coercions to one shape, and how the function folds them."""
 
 from __future__ import annotations
 

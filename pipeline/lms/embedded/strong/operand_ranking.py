@@ -1,4 +1,4 @@
-"""Which streams of a growing draft can serve a function, and how well."""
+"""Which streams of a growing draft can be the operands of a function, and how well they fit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OperandRanking:
         self._known: dict[tuple[Callee, int], tuple[list[OperandCandidate], int]] = {}
 
     def readiness(self, callee: Callee) -> float:
-        """How well the streams there are serve an callee, each component on its own."""
+        """How well the streams there are serve a callee, each component on its own."""
         total, place = 0.0, 0
         while place < len(callee.need):
             ways = [(self._score(each) - 0.5 * each.distance, each.serves) for each in self._at(callee, place)]
@@ -50,7 +50,7 @@ class OperandRanking:
         return total
 
     def choose(self, callee: Callee, choice: SeededChoice) -> Operands | None:
-        """Streams that serve an callee's components, first component first; None where there are none."""
+        """Streams that serve a callee's components, first component first; None where there are none."""
         operands, place = Operands((), ()), 0
         while place < len(callee.need):
             found = self._at(callee, place)
@@ -73,7 +73,7 @@ class OperandRanking:
         return serving.score + _TAKEN_ALREADY * bool(self._draft.uses[serving.stream])
 
     def _at(self, callee: Callee, place: int) -> list[OperandCandidate]:
-        """The streams that serve an callee's components from a place on."""
+        """The streams that serve a callee's components from a place on."""
         streams = self._draft.streams
         found, looked_at = self._known.get((callee, place), ([], 0))
         if looked_at < len(streams):

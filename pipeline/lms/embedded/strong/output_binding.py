@@ -1,4 +1,4 @@
-"""When a proposal is done: which streams are the outputs."""
+"""Which streams of a finished draft are the outputs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class OutputBinder:
         self._bound: dict[int, int] = {}
 
     def bind(self) -> bool:
-        """Writes results and output_coercions into the draft; False if an output stays open or a stream is left over."""
+        """Writes results and coercions into the draft; False if an output stays open or a stream is left over."""
         outputs = range(len(self._table.outputs))
         strays = [stream for stream, used in enumerate(self._draft.uses) if not used]
         if len(strays) > len(outputs):

@@ -1,4 +1,4 @@
-"""A draft's progress along the interpretation: the terms its streams hold, and the steps that are open from there."""
+"""A draft's progress along the interpretation: the terms that its streams hold, and the steps that are open."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Hint(NamedTuple):
 
 
 class ReferenceGuide:
-    """Follows one draft. `hints` are open steps; a step whose result is there already is not callees_given again."""
+    """Follows one draft. `hints` are open steps; a step whose result is there already is not offered again."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class ReferenceGuide:
             self._arrive(stream, terms)
 
     def advance(self) -> None:
-        """Takes note of the draft's last move."""
+        """Records the draft's last move."""
         move = self._draft.moves[-1]
         arguments = tuple(itertools.chain.from_iterable(self._terms[source] for source in move.sources))
         if move.routing is not None:
@@ -116,9 +116,9 @@ class ReferenceGuide:
         return sum(distance for _, distance in fits)
 
     def _operands(self, callee: Callee, newest: int) -> Iterator[Operands]:
-        """Sources for an callee among the streams on the guide, the newest one among them.
+        """Operands for a callee among the streams that the guide follows, the newest one among them.
 
-        Terms know no shapes, so that much seems to fit: a stream must serve without a dim that nothing told of.
+        Terms have no shapes, so much seems to fit: a stream must serve without an invented dim.
         """
         return find_operands(self._draft.streams, self._known, callee, newest, self._steps_left)
 

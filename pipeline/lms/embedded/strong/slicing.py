@@ -1,4 +1,4 @@
-"""Leaves out of a draft what its outputs do not need: steps that looked like a way and were none."""
+"""Backward slicing: drops the moves of a draft that its outputs do not need."""
 
 from __future__ import annotations
 

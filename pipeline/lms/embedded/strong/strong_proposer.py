@@ -1,4 +1,4 @@
-"""One sample: draws several programs, scores them by what was read, and picks one."""
+"""One sample: several drafts, scored by the interpretation and by what was read, of which one is chosen."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _SUPPORTED = 8.0
 class Effort:
     """How much goes into one sample; bounds are numbers, not seconds, so that a seed decides everything.
 
-    `draws` finished drafts are there to choose from, or `enough` that compute what was read, out of at most `tries`;
+    `drafts` finished drafts are there to choose from, or `enough` that compute what was read, out of at most `tries`;
     `following` is the share of samples that follow the interpretation of the reference, which may be wrong.
     """
 
-    draws: int = 8
+    drafts: int = 8
     enough: int = 3
     tries: int = 40
     following: float = 0.9
@@ -109,7 +109,7 @@ def propose(view: TaskView, learned: Learned, seed: int, temperature: float, eff
         score += _READ * draft.read + _SUPPORTED * sum(draft.support) / max(len(draft.support), 1)
         found.append((score, program))
         sure += draft.read
-        if len(found) == effort.draws or sure == effort.enough:
+        if len(found) == effort.drafts or sure == effort.enough:
             break
     if not found:
         return None

@@ -1,9 +1,9 @@
 """What a piece of PyTorch code computes, as sums of products, so that differently written code can be compared.
 
-A term is a polynomial with numeric coefficients and exponents over atoms: inputs, weights, and operations that are
-no arithmetic (exp, a sum along a dim, a selection), whose arguments are terms again. Shapes are not part of it:
-`unsqueeze`, `transpose` and the like leave a term as it is. Equal terms are one object, so that `is` and hashing
-by identity compare them. Terms are a way to read, no proof: what they say is a hint for the search.
+A term is a polynomial with numeric coefficients and exponents over atoms: inputs, weights, and operations other than
+arithmetic (exp, a sum along a dim, a selection), whose arguments are terms again. Shapes are not part of it:
+`unsqueeze`, `transpose` and the like leave a term unchanged. Equal terms are one object, so that `is` and hashing
+by identity compare them. Terms are heuristics, not proofs: they guide the search.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Equalities of exponentials, logarithms and absolute values, so that code that uses them differently reads alike.
+"""Equalities of exponentials, logarithms and absolute values, so that equivalent code has equal terms.
 
 An exponential of a sum is written as a product, a logarithm of a product as a sum: then a softmax is the same with and
 without the largest element taken off, and a geometric mean is the same as a root and as a mean of logarithms. Numbers

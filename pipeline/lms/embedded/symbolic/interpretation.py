@@ -1,8 +1,8 @@
-"""The interpretation of a task: what its reference and its functions compute, and so which steps lead towards it.
+"""The interpretation of a task: what its reference and functions compute, and so which steps lead towards it.
 
-Reference and function bodies are read as text into terms (`torch_text`). A function applied to streams whose terms
-are known gives a stream of a known term; if that term occurs in the reference, or is part of a sum or product there,
-the application is a step on the way. What cannot be read has a term that occurs nowhere, and so suggests nothing.
+The bodies of the reference and the functions are interpreted as terms (`interpreter`). A function applied to streams
+whose terms are known gives a stream of a known term; if that term occurs in the reference, or is part of a sum or
+product there, the application is a step on the way. Unknown code has a term that occurs nowhere, and suggests nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Reads PyTorch code as text into terms: the syntax tree is walked, nothing is run.
+"""Symbolic interpreter of PyTorch code: its text becomes terms; the syntax tree is walked, nothing is run.
 
-What the walk does not know becomes an opaque atom made of its text.
+Code that the walk does not know becomes an opaque atom made of its text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The vocabulary of PyTorch: what its simplest calls mean in arithmetic and a few reductions.
+"""Operations: what PyTorch's simplest calls mean in arithmetic and a few reductions.
 
-So `x @ y` and a sum of products, or a smallest element and a largest of opposites, are seen to be the same. A call
-that is neither known here nor made of such calls (`definitions`) is an atom of its name and its arguments.
+So `x @ y` and a sum of products, or a minimum and the opposite of a maximum of opposites, are recognized as equal. A
+call that is neither known here nor made of such calls (`definitions`) is an atom of its name and its arguments.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KEEPS_NUMBERS = frozenset(("topk", "kthvalue"))
 
 
 class Operations:
-    """Gives terms to calls. `keep` is told every term on the way, as soon as it is known.
+    """Gives terms to calls. `keep` is called with every term on the way, as soon as it is known.
 
     `shifted` reads a softmax, or the log of a sum of exponentials, as taken of differences to the largest element,
     which is the same. `ones` is an input that holds nothing else, if there is one: its running sum counts.

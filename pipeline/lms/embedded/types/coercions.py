@@ -1,10 +1,10 @@
 """How one stream type becomes another by structural primitives.
 
 A stream of Buffers and the stream of their elements hold the same numbers in the same order; they differ only in
-where the list of dims is cut into buffer dims and stream dims. So a type is looked at as an element, one list of
+where the list of dims is cut into buffer dims and stream dims. So a type is treated as an element, one list of
 dims (innermost first) and a cut, and a coercion is an alignment of two such lists: keep a dim, insert one
 (Repeat, Promote), drop a 1, merge neighbours (Flatten) or split a dim (Reshape), followed by moving the cut
-(Bufferize, Streamify). Every step is put through the primitive's own rule, so that a coercion is right by construction.
+(Bufferize, Streamify). Every primitive's own type rule is applied, so a coercion is correct by construction.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def dims_of(stream: StreamType) -> tuple[Dim, ...]:
 
 
 def without_ones(dims: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The dims that are no literal 1."""
+    """The dims other than a literal 1."""
     return tuple(dim for dim in dims if dim != ONE)
 
 
@@ -135,7 +135,7 @@ class _Walk:
         """The primitives.
 
         Raises:
-            RuleError: this alignment cannot be walked.
+            RuleError: This alignment cannot be walked.
         """
         self._narrow(edits)
         self._widen([edit for edit in edits if edit.kind != "drop"])

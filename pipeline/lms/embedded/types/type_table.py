@@ -1,9 +1,8 @@
-"""The types of one task, interned and numbered, with everything that is asked about them more than once.
+"""The types of one task, interned and numbered, with cached answers to questions about them.
 
 A sample asks the same few questions hundreds of times: can this stream serve that component, how do two streams
-come to one shape, what does folding leave. All answers depend on types alone, so they are kept per task, and
-all samples of the task share them. Entries are only ever added, and adding one twice does no harm, so threads
-may share a table.
+come to one shape, what does folding leave. All answers depend on types alone, so they are cached per task and shared by
+its samples. Entries are only ever added, and adding one twice is harmless, so threads may share a table.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Join:
 
 @dataclass(frozen=True)
 class FoldSpec:
-    """A way to fold: Accum or Scan over `b` inner dims; `inner` are those that are no 1.
+    """A way to fold: Accum or Scan over `b` inner dims; `inner` are those other than 1.
 
     With a `placeholder` the outermost dim is folded too, so that a 1 has to be promoted outside it.
     """

@@ -1,4 +1,4 @@
-"""Interpretation requests: tasks are found by structure, demonstrations as pairs, and nothing else is taken for either."""
+"""Parsing requests: tasks are found by structure, demonstrations as pairs, and nothing else is taken for either."""
 
 from __future__ import annotations
 

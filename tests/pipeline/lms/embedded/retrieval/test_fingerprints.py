@@ -1,4 +1,4 @@
-"""Roles: what functions do is known again under other names, and told apart where it differs."""
+"""Fingerprints: what a function does is recognized under other names, and distinguished where it differs."""
 
 from __future__ import annotations
 

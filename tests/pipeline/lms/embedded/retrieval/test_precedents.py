@@ -1,4 +1,4 @@
-"""Precedents: solved tasks support what was done in them with like functions, and nothing else."""
+"""Precedents: solved tasks support what was done in them with similar functions, and nothing else."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_relevance_is_that_of_the_same_group() -> None:
 
 
 def test_an_unlike_task_supports_nothing() -> None:
-    """What was done with other functions does not speak of these."""
+    """What was done with other functions does not bear on these."""
     known, fns = precedents("rope/0", "etoe/0", "index/1")
     assert not any(known.cover(fn) for fn in fns.values())
 

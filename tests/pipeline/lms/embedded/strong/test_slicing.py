@@ -42,7 +42,7 @@ def drawn(names: list[str], sources: list[int]) -> tuple[TaskView, Draft, Refere
 
 
 def test_what_leads_nowhere_is_left_out() -> None:
-    """A step beside the way goes, streams are numbered anew, and the program is the way alone."""
+    """A step beside the way goes, streams are renumbered, and the program is the way alone."""
     view, draft, guide = drawn(["fn_exp", "fn_exp", "fn_log", "fn_exp"], [0, 1, 2, 2])
     trail_reads = [stream for stream in range(len(draft.streams)) if guide.reads(stream, 0)]
     lean = backward_slice(view.table, draft, guide, {view.fns[0]})
