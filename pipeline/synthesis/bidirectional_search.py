@@ -20,7 +20,7 @@ from pipeline.synthesis.search_budget import OutOfBudget, Reason, SearchBudget, 
 from pipeline.synthesis.top_down import Subgoal, TopDown
 from pipeline.synthesis.type_space import TypeId, TypeSpace
 from pipeline.synthesis.value_blocks import ValueIndex, sane
-from step_runtime.execution.invocation import computing_in
+from step_runtime.execution.invocation import default_dtype
 from step_runtime.primitives import Copy
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.task import Task

@@ -45,7 +45,7 @@ def _outcome(future: Future[SearchOutcome], start: float) -> SearchOutcome:
 def _search(name: str, content: str, budget: SearchBudget) -> SearchOutcome:
     """Runs in a worker."""
     from pipeline.synthesis.bidirectional_search import synthesize
-    from step_runtime.tasks.task import loads_task
+    from step_runtime.tasks.reader import loads_task
 
     return synthesize(loads_task(content, name), budget)
 

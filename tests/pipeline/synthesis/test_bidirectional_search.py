@@ -92,7 +92,7 @@ def test_of_equal_streams_one_is_kept() -> None:
         "add": ("state[0] + input[0]", 0),
     }
     unsolvable = of_scalars(fns, "torch.sin(input_data['E0'])")
-    with computing_in(torch.float64):
+    with default_dtype(torch.float64):
         search = BidirectionalSearch(unsolvable, SearchBudget(seconds=600, candidates=1_000))
         assert search.run().reason == "candidates"
     for buckets in search._bottom_up.buckets.values():

@@ -13,7 +13,8 @@ from pipeline.lms.embedded.strong import strong_proposer
 from pipeline.lms.embedded.strong.strong_proposer import Effort, StrongProposer
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.language.parser import parse
-from step_runtime.tasks.task import Task, loads_task
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import Task
 
 HERE = Path(__file__).parent / "data"
 LARGEST_CHARGE = 10_000

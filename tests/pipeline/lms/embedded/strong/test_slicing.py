@@ -11,7 +11,7 @@ from pipeline.lms.embedded.strong.move_builder import MoveBuilder
 from pipeline.lms.embedded.strong.reference_guide import ReferenceGuide
 from pipeline.lms.embedded.strong.slicing import backward_slice
 from pipeline.lms.embedded.task_view import TaskView
-from step_runtime.tasks.task import loads_task
+from step_runtime.tasks.reader import loads_task
 
 _TASK = """
 inputs:

@@ -8,7 +8,7 @@ from pipeline.lms.embedded.symbolic.algebra import Algebra, Term
 from pipeline.lms.embedded.symbolic.interpreter import SymbolicInterpreter
 from pipeline.lms.embedded.symbolic.operations import Operations
 from pipeline.lms.embedded.task_view import TaskView
-from step_runtime.tasks.task import loads_task
+from step_runtime.tasks.reader import loads_task
 
 
 def read(*codes: str) -> list[Term]:
