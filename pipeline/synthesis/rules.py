@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, permutations, product
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
+from pipeline.lms.embedded.lowering import Backend, route, zipped
 from pipeline.synthesis.type_space import ONE, CoercionPath, TypeId, TypeSpace, joined
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim, try_evaluate
 from step_runtime.base.types import DType, Multihot, StreamType, components_of
-from step_runtime.primitives import Accum, Flatten, Map, Merge, Partition, Primitive, Rules, Scan, Zip
+from step_runtime.primitives import Accum, Flatten, Map, Primitive, Rules, Scan
 
 _MOST_TYPES = 120
 _MOST_BITS = 4
@@ -31,13 +32,6 @@ _COST = 2
 """Of a function or a routing, in units of a choice of path."""
 
 S = TypeVar("S")
-
-
-class Backend(Protocol[S]):
-    """What a rule is written out with: nodes of a builder, or a run on data."""
-
-    def add(self, op: Primitive, *inputs: S) -> tuple[S, ...]:
-        """The results of a primitive on streams."""
 
 
 @dataclass(frozen=True)
@@ -76,25 +70,14 @@ class Rule:
         if isinstance(self.apply, Map):
             return backend.add(self.apply, *parts)[0]
         if not isinstance(self.apply, OrderedRouting):
-            return backend.add(self.apply, _zipped(backend, parts))[0]
-        *data, index = parts
-        pieces = backend.add(Partition(len(self.apply.branches)), _zipped(backend, data), index)
-        pairs = zip(pieces, self.apply.branches, strict=True)
-        branches = [piece if fn is None else backend.add(Map(fn), piece)[0] for piece, fn in pairs]
-        return backend.add(Merge(self.apply.merge), *branches, index)[0]
+            return backend.add(self.apply, zipped(backend, parts))[0]
+        return route(backend, self.apply.branches, self.apply.merge, parts)
 
 
 def follow(backend: Backend[S], path: CoercionPath, stream: S) -> S:
     """The stream at the end of a path."""
     for op in path.ops:
         stream = backend.add(op, stream)[0]
-    return stream
-
-
-def _zipped(backend: Backend[S], parts: Sequence[S]) -> S:
-    stream = parts[0]
-    for other in parts[1:]:
-        stream = backend.add(Zip(), stream, other)[0]
     return stream
 
 

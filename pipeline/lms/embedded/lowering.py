@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol, TypeVar
 
-from pipeline.lms.embedded.draft import Draft, Routing
+from pipeline.lms.embedded.draft import Draft
 from pipeline.lms.embedded.types.coercions import Coercion
 from pipeline.lms.embedded.types.type_table import TypeTable
 from step_runtime.base.functions import Fn
@@ -26,6 +27,15 @@ from step_runtime.primitives import (
 from step_runtime.program.graph import Node, Program, StreamId
 from step_runtime.tasks.scope import Scope
 from step_runtime.verification.check import insert_copies
+
+S = TypeVar("S")
+
+
+class Backend(Protocol[S]):
+    """What applications are written out with: nodes of a program, types, or a run on data."""
+
+    def add(self, op: Primitive, *inputs: S) -> tuple[S, ...]:
+        """The results of a primitive on streams."""
 
 
 class ProgramBuilder:
@@ -64,7 +74,7 @@ def lower(table: TypeTable, draft: Draft, by_reference: Callable[[], bool]) -> t
         planned = zip(move.coercions, move.sources, strict=True)
         parts = [_follow(builder, coercion, number[source], by_reference) for coercion, source in planned]
         if move.routing is not None:
-            number.append(route(builder, move.fns, move.routing, parts))
+            number.append(route(builder, move.fns, move.routing.merge, parts))
             continue
         stream = zipped(builder, parts)
         fn = move.fns[0]
@@ -100,20 +110,22 @@ def _reference(
     return fitting[0] if fitting and by_reference() else None
 
 
-def zipped(builder: ProgramBuilder, parts: Sequence[StreamId]) -> StreamId:
+def zipped(backend: Backend[S], parts: Sequence[S]) -> S:
     """The streams as one, zipped from left to right."""
     stream = parts[0]
     for other in parts[1:]:
-        stream = builder.add(Zip(), stream, other)[0]
+        stream = backend.add(Zip(), stream, other)[0]
     return stream
 
 
-def route(builder: ProgramBuilder, fns: Sequence[Fn | None], routing: Routing, parts: Sequence[StreamId]) -> StreamId:
-    """What a routing gives; `fns` are its branches in the order of the bits, the last of `parts` its index."""
+def route(backend: Backend[S], branches: Sequence[Fn | None], merge: Fn, parts: Sequence[S]) -> S:
+    """What a routing gives; `branches` are in the order of the bits, the last of `parts` is its index."""
     *data, index = parts
-    pieces = builder.add(Partition(routing.bits), zipped(builder, data), index)
-    branches = [piece if fn is None else builder.add(Map(fn), piece)[0] for piece, fn in zip(pieces, fns, strict=True)]
-    return builder.add(Merge(routing.merge), *branches, index)[0]
+    pieces = backend.add(Partition(len(branches)), zipped(backend, data), index)
+    results = [
+        piece if fn is None else backend.add(Map(fn), piece)[0] for piece, fn in zip(pieces, branches, strict=True)
+    ]
+    return backend.add(Merge(merge), *results, index)[0]
 
 
 def tidy(program: Program) -> Program:

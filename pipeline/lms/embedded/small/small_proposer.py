@@ -90,7 +90,7 @@ class SmallProposer:
         return None
 
 
-class Learned(NamedTuple):
+class LearnedActions(NamedTuple):
     """What was read, as it bears on one task."""
 
     action_model: ActionModel
@@ -103,10 +103,10 @@ def _actions_of(view: TaskView) -> ActionTable:
 
 
 @lru_cache(maxsize=128)
-def learned_for(view: TaskView, read: Examples) -> Learned:
+def learned_for(view: TaskView, read: Examples) -> LearnedActions:
     """What instructions and demonstrations teach about a task; of the demonstrations, those that bear on it."""
     precedents = precedents_for(view, read)
-    return Learned(action_model_of(precedents.weights(read)), precedents)
+    return LearnedActions(action_model_of(precedents.weights(read)), precedents)
 
 
 def action_model_of(weights: Mapping[SolvedExample, float]) -> ActionModel:
@@ -133,7 +133,7 @@ def _routings_as_listed(program: Program, scope: Scope) -> list[bool]:
 class Walk:
     """One attempt at a program."""
 
-    def __init__(self, actions: ActionTable, learned: Learned, choice: SeededChoice, limit: StepLimit) -> None:
+    def __init__(self, actions: ActionTable, learned: LearnedActions, choice: SeededChoice, limit: StepLimit) -> None:
         self._limit = limit
         self._actions = actions
         self._action_model = action_model = learned.action_model
@@ -306,7 +306,7 @@ class Walk:
         for action, order in zip(self._taken, self._orders, strict=True):
             sources = [number[source] for source in action.sources]
             if action.routing is not None:
-                number.append(route(builder, order, action.routing, sources))
+                number.append(route(builder, order, action.routing.merge, sources))
             elif isinstance(action.op, RepeatRef):
                 number.append(builder.add(action.op, *sources)[0])
             elif action.op is not None:

@@ -52,7 +52,7 @@ _ALONG = 0.5
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedEdges:
     """What was read, as it bears on one task."""
 
     edge_model: EdgeModel
@@ -71,7 +71,7 @@ class DraftSearch:
     def __init__(
         self,
         view: TaskView,
-        learned: Learned,
+        learned: LearnedEdges,
         choice: SeededChoice,
         steps: StepLimit,
         interpretation: Interpretation | None = None,

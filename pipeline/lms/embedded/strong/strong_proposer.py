@@ -12,7 +12,7 @@ from pipeline.lms.embedded.prompt.parsing import Examples, SolvedExample, as_gra
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.retrieval.precedents import precedents_for
 from pipeline.lms.embedded.step_limit import StepLimit, StepsExhausted
-from pipeline.lms.embedded.strong.draft_search import DraftSearch, Learned
+from pipeline.lms.embedded.strong.draft_search import DraftSearch, LearnedEdges
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation
 from pipeline.lms.embedded.task_view import TaskView
@@ -44,10 +44,10 @@ class Effort:
 
 
 @lru_cache(maxsize=128)
-def learned_for(view: TaskView, read: Examples) -> Learned:
+def learned_for(view: TaskView, read: Examples) -> LearnedEdges:
     """What instructions and demonstrations teach about a task; of the demonstrations, those that bear on it."""
     precedents = precedents_for(view, read)
-    return Learned(edge_model_of(precedents.weights(read)), precedents)
+    return LearnedEdges(edge_model_of(precedents.weights(read)), precedents)
 
 
 def edge_model_of(weights: Mapping[SolvedExample, float]) -> EdgeModel:
@@ -85,7 +85,7 @@ class StrongProposer:
         return propose(view, learned_for(view, read), seed, temperature, self._effort)
 
 
-def propose(view: TaskView, learned: Learned, seed: int, temperature: float, effort: Effort) -> str | None:
+def propose(view: TaskView, learned: LearnedEdges, seed: int, temperature: float, effort: Effort) -> str | None:
     """As `StrongProposer.propose`, by what was learned."""
     choice = SeededChoice(seed, 1.0 / (0.3 + temperature))
     interpretations: Sequence[Interpretation | None] = (

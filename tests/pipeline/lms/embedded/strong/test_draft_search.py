@@ -6,7 +6,7 @@ from pipeline.lms.embedded.lowering import lower
 from pipeline.lms.embedded.prompt.parsing import SolvedExample, solved_examples
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.step_limit import StepLimit
-from pipeline.lms.embedded.strong.draft_search import DraftSearch, Learned
+from pipeline.lms.embedded.strong.draft_search import DraftSearch, LearnedEdges
 from pipeline.lms.embedded.strong.strong_proposer import learned_for
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.base.types import StreamType
@@ -40,12 +40,12 @@ def demo(program: str, times: int = 1) -> tuple[SolvedExample, ...]:
     return tuple(SolvedExample(loads_task(RUNNING.format(input="E0", fn="fn_add")), program) for _ in range(times))
 
 
-def taught(examples: tuple[SolvedExample, ...], demonstrations: tuple[SolvedExample, ...]) -> Learned:
+def taught(examples: tuple[SolvedExample, ...], demonstrations: tuple[SolvedExample, ...]) -> LearnedEdges:
     """What is learned for the same kind of task under other names."""
     return learned_for(VIEW, (examples, demonstrations))
 
 
-def drafts(learned: Learned, count: int = 60) -> list[tuple[Program, list[StreamType], TaskView]]:
+def drafts(learned: LearnedEdges, count: int = 60) -> list[tuple[Program, list[StreamType], TaskView]]:
     """Drafts for that task."""
     view, found = VIEW, []
     for seed in range(count):
@@ -59,7 +59,7 @@ def names(program: Program) -> list[str]:
     return [node.op.name for node in program.nodes]
 
 
-def scans(learned: Learned) -> float:
+def scans(learned: LearnedEdges) -> float:
     programs = [program for program, _, _ in drafts(learned)]
     return sum("Scan" in names(program) for program in programs) / len(programs)
 
