@@ -30,8 +30,8 @@ def run(*argv: str) -> int:
 def test_a_task_is_solved_without_an_lm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Written as a task that verifies; the result reports what the search did."""
     assert run("gemm/1", "-o", str(tmp_path), "--json") == 0
-    as_text = json.loads(capsys.readouterr().out)
-    assert as_text["solved"] == ["gemm/1"] and as_text["tasks"]["gemm/1"]["candidates"] > 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["solved"] == ["gemm/1"] and printed["tasks"]["gemm/1"]["candidates"] > 0
     assert verify(load_task(tmp_path / "gemm" / "1.yaml")).passed
 
 
@@ -70,7 +70,7 @@ def test_commands_that_measure_pass_at_k_refuse_it(capsys: pytest.CaptureFixture
 
 def test_a_function_that_hangs_costs_its_task_alone(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     """Its worker is killed when the time is up, and the next task is solved."""
-    monkeypatch.setattr(parallel_search, "_GRACE", -590.0)  # ten seconds are left, of which one needs a tenth of one
+    monkeypatch.setattr(parallel_search, "_GRACE", 2 * limit - 600.0)  # so that twice the limit is left
     loop = "[input[0] for _ in iter(int, 1)]"
     hanging = of_scalars({"hang": (loop, 1)}, "input_data['E0'] * 2").named("hanging")
     easy = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] * 2").named("easy")
