@@ -49,8 +49,8 @@ from optimizers.strategies.everything import Everything
 from optimizers.strategies.hard_first import HardFirst
 from optimizers.strategies.random_choice import RandomChoice
 from pipeline.agent.domain import code_length
-from pipeline.lms.embedded import EmbeddedEngine, Strong, engine_named
-from pipeline.lms.embedded.proposer import Effort
+from pipeline.lms.embedded import EmbeddedEngine, StrongProposer, engine_named
+from pipeline.lms.embedded.strong.strong_proposer import Effort
 from step_runtime.language.equivalence import canonical_key
 from step_runtime.tasks.task import Task
 
@@ -71,7 +71,7 @@ class Setting:
 
     def engine(self) -> EmbeddedEngine:
         """The LM."""
-        return engine_named(self.lm) if self.reads else EmbeddedEngine(Strong(Effort(following=0.0)))
+        return engine_named(self.lm) if self.reads else EmbeddedEngine(StrongProposer(Effort(following=0.0)))
 
     def words(self, seeds: int) -> str:
         """The setting in words."""

@@ -21,8 +21,8 @@ import torch
 
 from benchmarks.proposing import Desk, Judge, tasks_in
 from pipeline.lms.embedded import engine_named
-from pipeline.synthesis import Budget, Outcome
-from pipeline.synthesis.session import search_all
+from pipeline.synthesis import SearchBudget, SearchOutcome
+from pipeline.synthesis.parallel_search import search_all
 from step_runtime.tasks.task import Task
 
 SAMPLES = 64
@@ -46,7 +46,7 @@ def first_right(desk: Desk, task: Task, run: int) -> tuple[int | None, float]:
     return None, time.process_time() - start
 
 
-def row(task: Task, outcome: Outcome, answers: Sequence[tuple[int | None, float]]) -> str:
+def row(task: Task, outcome: SearchOutcome, answers: Sequence[tuple[int | None, float]]) -> str:
     """A task's line of the table."""
     numbers = [SAMPLES + 1 if number is None else number for number, _ in answers]
     median = statistics.median_low(numbers)
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         tasks = [task for task in tasks_in(folder) if task.name.startswith(args.tasks)]
         print(f"\ndata/{folder}\n\n{_HEAD}", flush=True)
         # All searches first, so that none has to share its core with the proposer.
-        outcomes = [outcome for _, outcome in search_all(tasks, Budget(seconds=args.seconds), 1)]
+        outcomes = [outcome for _, outcome in search_all(tasks, SearchBudget(seconds=args.seconds), 1)]
         solved = 0
         for task, outcome in zip(tasks, outcomes, strict=True):
             answers = [first_right(desk, task, run) for run in range(args.runs)]

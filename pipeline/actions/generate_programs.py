@@ -20,8 +20,8 @@ from pipeline.base.paths import shown
 from pipeline.record.metrics import counted
 from pipeline.reporting.failures import summarize
 from pipeline.running.session import RERUN, budget, lm_session, open_program
-from pipeline.synthesis import Budget, Outcome, results
-from pipeline.synthesis.session import search_all
+from pipeline.synthesis import SearchBudget, SearchOutcome, results
+from pipeline.synthesis.parallel_search import search_all
 from pipeline.verification.task_files import load_tasks
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.task import Task, dump_task
@@ -168,11 +168,13 @@ def synthesize(
     Raises:
         UsageError: A task's own code failed, or a file can't be written.
     """
-    default = Budget()
-    limits = Budget(minutes * 60 if minutes else default.seconds, candidates or default.candidates, default.numbers)
+    default = SearchBudget()
+    limits = SearchBudget(
+        minutes * 60 if minutes else default.seconds, candidates or default.candidates, default.numbers
+    )
     bounds = f"up to {limits.seconds:g} s and {limits.candidates:,} candidates per task"
     print_message(name, f"classical synthesis, {counted(len(tasks), 'task')}, {bounds}")
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, SearchOutcome] = {}
     interrupted = False
     try:
         for task, outcome in search_all(tasks, limits, min(cores(), len(tasks))):
@@ -185,7 +187,9 @@ def synthesize(
     written = {
         task.name: _write(task, outcomes[task.name].impl, files[task.name]) for task in tasks if task.name in outcomes
     }
-    text = "\n\n".join(results.told(task.name, outcomes.get(task.name), written.get(task.name, ())) for task in tasks)
+    text = "\n\n".join(
+        results.as_text(task.name, outcomes.get(task.name), written.get(task.name, ())) for task in tasks
+    )
     result = results.as_json(tasks, outcomes, written)
     if interrupted:
         return Generated(result, text, Exit.INTERRUPTED, "interrupted; what was verified is kept, see above")

@@ -19,7 +19,7 @@ _KNOWN_EMBEDDED = re.compile(rf"{EMBEDDED}(?:/(?:small(?:-\d+)?|\d+))?")
 """With or without the version that records and compiled programs name."""
 
 TIMEOUT = 600.0
-"""Seconds without a byte of an answer: as long as the providers' own clients wait, as models may think for minutes."""
+"""Seconds without data before a request has failed: the providers' own default, as models may think for minutes."""
 
 MAX_TOKENS = 4096
 """Of an answer: programs need a tenth of it, and models that think before they answer the rest."""
@@ -44,18 +44,19 @@ def make_lm(
 
     Args:
         model: `embedded`, `embedded/small`, or any DSPy/LiteLLM model string, whose key is read from the environment.
-        api_base: the address of an OpenAI-compatible server.
+        api_base: The address of an OpenAI-compatible server.
         temperature: None for the provider's default; optimizers set their own for each sample.
-        max_tokens: of an answer.
-        num_retries: how often a request is repeated that fails for a passing reason.
-        cache: whether answers are kept on disk; None: only those that cost something, so not the embedded LM's.
-        probed: whether to ask once, so that a wrong key, model or address shows at once; never for the embedded LM.
-        timeout: seconds without a byte of an answer after which a request has failed.
-        n: completions that one request asks for, where samples are alike.
+        max_tokens: Limit of an answer.
+        num_retries: How often a request is repeated that fails for a transient reason.
+        cache: Whether answers are cached on disk; None for all but the embedded LM's, which cost nothing.
+        probed: Whether to send one request first, so that a wrong key, model or address shows at once; never for the
+            embedded LM.
+        timeout: Seconds without data after which a request has failed.
+        n: Completions that one request asks for.
 
     Raises:
-        LMUnavailable: the LM can't be used.
-        UsageError: an address or a batch for the embedded LM, which has none.
+        LMUnavailable: The LM can't be used.
+        UsageError: An address or a batch for the embedded LM, which has neither.
     """
     # LiteLLM, which some providers are reached by, else looks prices up on the network when it is imported.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -89,10 +90,10 @@ def make_lm(
 
 
 def probe(lm: dspy.LM) -> None:
-    """Asks for a word, with the settings that samples are drawn with.
+    """Asks for one word, with the settings that samples use.
 
     Raises:
-        LMError: the LM can't be used.
+        LMError: The LM can't be used.
     """
     from dspy.utils.exceptions import LMRateLimitError, is_retryable_lm_error
 
@@ -143,7 +144,7 @@ def reason(error: Exception, model: str, api_base: str | None) -> str:
     from dspy.utils import exceptions as e
 
     text = re.sub(r"^\[[^\]]*\]\s*", "", str(error))
-    told = text.partition("\n")[0].strip() or type(error).__name__
+    message = text.partition("\n")[0].strip() or type(error).__name__
     keys = list(dict.fromkeys(re.findall(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b", text)))
     where = api_base or "the provider"
     if isinstance(error, e.LMNotConfiguredError) and keys:
@@ -152,7 +153,7 @@ def reason(error: Exception, model: str, api_base: str | None) -> str:
     if "LLM Provider NOT provided" in text:
         return "no such provider; expected PROVIDER/MODEL, such as openai/gpt-4o, or embedded"
     if _is_no_lm(error):
-        return f"no OpenAI-compatible server at {where}; such an address usually ends in /v1: {told:.200}"
+        return f"no OpenAI-compatible server at {where}; such an address usually ends in /v1: {message:.200}"
     kinds = {
         e.LMNotConfiguredError: "it is not configured",
         e.LMAuthError: f"{where} refuses the key",
@@ -164,7 +165,7 @@ def reason(error: Exception, model: str, api_base: str | None) -> str:
     kind = next((kind for cls, kind in kinds.items() if isinstance(error, cls)), "it can't be used")
     missing = _missing_keys(model) if isinstance(error, e.LMProviderError) else []
     hint = f" ({' and '.join(missing)} not set)" if missing else ""
-    return f"{kind}: {told}{hint}"
+    return f"{kind}: {message}{hint}"
 
 
 def _is_no_lm(error: Exception) -> bool:

@@ -1,4 +1,4 @@
-"""Marks for providers that cache what they are told to: what all requests of an iteration begin with alike."""
+"""Cache marks for providers that cache only what a request marks: the part that all requests of an iteration share."""
 
 from __future__ import annotations
 

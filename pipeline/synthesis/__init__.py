@@ -1,10 +1,16 @@
-"""Classical program synthesis: a baseline that runs what it tries, and thus no proposer of the agent's.
+"""Classical program synthesis: a baseline that runs its candidates, and so is not a proposer of the agent.
 
-    outcome = synthesize(load_task("task.yaml"), Budget(seconds=60))
+    outcome = synthesize(load_task("task.yaml"), SearchBudget(seconds=60))
 
-`space` has the types that streams may have, `rules` which functions apply to which types; `forward` makes streams
-bottom-up, `backward` finds the values that would do top-down, `search` lets them meet, `build` writes the program;
-`session` does it for many tasks in processes that may be killed. Nothing is imported before it is used.
+    type_space            the types that streams may have, and coercion paths between them
+    rules                 which functions apply to which types
+    batch_execution       runs rules on blocks of streams (value_blocks), within the budget (search_budget)
+    bottom_up             makes streams from the inputs
+    top_down, inversion   find the values that would do, from the outputs
+    bidirectional_search  lets the two meet; assembly writes the program
+    parallel_search       searches for many tasks in processes that may be killed; results reports them
+
+Nothing is imported before it is used.
 """
 
 from __future__ import annotations
@@ -12,20 +18,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipeline.synthesis.budget import Budget, Outcome
-    from pipeline.synthesis.search import synthesize
+    from pipeline.synthesis.bidirectional_search import synthesize
+    from pipeline.synthesis.search_budget import SearchBudget, SearchOutcome
 
-__all__ = ["Budget", "Outcome", "synthesize"]
+__all__ = ["SearchBudget", "SearchOutcome", "synthesize"]
 
 
 def __getattr__(name: str) -> Any:
     """What `__all__` names, imported when first used: the search needs torch, its budget does not."""
     if name == "synthesize":
-        from pipeline.synthesis.search import synthesize
+        from pipeline.synthesis.bidirectional_search import synthesize
 
         return synthesize
     if name in __all__:
-        from pipeline.synthesis import budget
+        from pipeline.synthesis import search_budget
 
-        return getattr(budget, name)
+        return getattr(search_budget, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What searches came to, for people and for machines."""
+"""Outcomes of searches, for people and for machines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.base.paths import shown
-from pipeline.synthesis.budget import Outcome
+from pipeline.synthesis.search_budget import SearchOutcome
 
 if TYPE_CHECKING:
     from step_runtime.tasks.task import Task
@@ -23,9 +23,9 @@ _REASONS = {
 
 
 def as_json(
-    tasks: Sequence[Task], outcomes: Mapping[str, Outcome], written: Mapping[str, Sequence[Path]]
+    tasks: Sequence[Task], outcomes: Mapping[str, SearchOutcome], written: Mapping[str, Sequence[Path]]
 ) -> dict[str, Any]:
-    """Solved and unsolved names, then task by task what `Outcome` tells; tasks not come to have null."""
+    """Solved and unsolved names, then the fields of `SearchOutcome` by task; null for tasks not reached."""
     solved = [task.name for task in tasks if task.name in outcomes and outcomes[task.name].impl]
     return {
         "proposer": "search",
@@ -35,7 +35,7 @@ def as_json(
     }
 
 
-def told(name: str, outcome: Outcome | None, files: Sequence[Path]) -> str:
+def as_text(name: str, outcome: SearchOutcome | None, files: Sequence[Path]) -> str:
     """The result of one task: its program and where it was written, or why there is none."""
     if outcome is None:
         return f"{name}: not come to"
@@ -46,7 +46,7 @@ def told(name: str, outcome: Outcome | None, files: Sequence[Path]) -> str:
     return "\n".join([f"{name}: verified, {effort}", *(f"  {line}" for line in lines)])
 
 
-def _task_json(outcome: Outcome | None, files: Sequence[Path]) -> dict[str, Any] | None:
+def _task_json(outcome: SearchOutcome | None, files: Sequence[Path]) -> dict[str, Any] | None:
     if outcome is None:
         return None
     return {"passed": outcome.impl is not None, "files": [str(file) for file in files], **asdict(outcome)}

@@ -1,9 +1,9 @@
-"""Which function may be applied to which types of streams, by way of which structural primitives.
+"""Which function may be applied to which types of streams, by which structural primitives.
 
 A `Rule` is one function (Map, Accum, Scan) or one routing (Partition, a Map on each branch, Merge) on streams that
-inputs or other rules give; each operand is brought into form by its plan. Rules say nothing of values: what to apply
-them to is the search's affair. Left out are rules that another makes superfluous, as a function on each element does
-not mind whether its elements are repeated, or a placeholder put around them, before or after it.
+inputs or other rules give; each operand is coerced by its path. Rules do not depend on values; the search decides what
+to apply them to. Redundant rules are left out: a function on each element gives the same whether its elements are
+repeated, or a placeholder is put around them, before or after it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, permutations, product
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from pipeline.synthesis.space import ONE, Plan, Space, TypeId, joined
+from pipeline.lms.embedded.lowering import Backend, route, zipped
+from pipeline.synthesis.type_space import ONE, CoercionPath, TypeId, TypeSpace, joined
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim, try_evaluate
 from step_runtime.base.types import DType, Multihot, StreamType, components_of
-from step_runtime.primitives import Accum, Flatten, Map, Merge, Partition, Primitive, Rules, Scan, Zip
+from step_runtime.primitives import Accum, Flatten, Map, Primitive, Rules, Scan
 
 _MOST_TYPES = 120
 _MOST_BITS = 4
@@ -28,20 +29,13 @@ _MOST_STRUCTURE = 8
 """Structural primitives in front of one function."""
 
 _COST = 2
-"""Of a function or a routing, in units of a choice of plan."""
+"""Of a function or a routing, in units of a choice of path."""
 
 S = TypeVar("S")
 
 
-class Maker(Protocol[S]):
-    """What a rule is written out with: nodes of a graph, or a run on data."""
-
-    def add(self, op: Primitive, *inputs: S) -> tuple[S, ...]:
-        """The results of a primitive on streams."""
-
-
 @dataclass(frozen=True)
-class Routing:
+class OrderedRouting:
     """The functions of the branches in the order of the index's bits (None: unchanged), and the one that merges."""
 
     branches: tuple[Fn | None, ...]
@@ -55,50 +49,39 @@ class Rule:
     A placeholder that is left beside other dims is flattened at once, so that streams differ by it nowhere.
     """
 
-    apply: Map | Accum | Scan | Routing
-    operands: tuple[Plan, ...]
+    apply: Map | Accum | Scan | OrderedRouting
+    operands: tuple[CoercionPath, ...]
     flatten: tuple[Flatten, ...]
     result: TypeId
     cost: int = field(compare=False)
 
-    def write(self, maker: Maker[S], streams: Sequence[S]) -> S:
+    def write(self, backend: Backend[S], streams: Sequence[S]) -> S:
         """The result on streams of the operands' source types."""
-        return self.write_last(maker, [follow(maker, *pair) for pair in zip(self.operands, streams, strict=True)])
+        return self.write_last(backend, [follow(backend, *pair) for pair in zip(self.operands, streams, strict=True)])
 
-    def write_last(self, maker: Maker[S], parts: Sequence[S]) -> S:
+    def write_last(self, backend: Backend[S], parts: Sequence[S]) -> S:
         """The result on operands that are in form."""
-        stream = self._applied(maker, parts)
+        stream = self._applied(backend, parts)
         for op in self.flatten:
-            stream = maker.add(op, stream)[0]
+            stream = backend.add(op, stream)[0]
         return stream
 
-    def _applied(self, maker: Maker[S], parts: Sequence[S]) -> S:
+    def _applied(self, backend: Backend[S], parts: Sequence[S]) -> S:
         if isinstance(self.apply, Map):
-            return maker.add(self.apply, *parts)[0]
-        if not isinstance(self.apply, Routing):
-            return maker.add(self.apply, _zipped(maker, parts))[0]
-        *data, index = parts
-        pieces = maker.add(Partition(len(self.apply.branches)), _zipped(maker, data), index)
-        pairs = zip(pieces, self.apply.branches, strict=True)
-        branches = [piece if fn is None else maker.add(Map(fn), piece)[0] for piece, fn in pairs]
-        return maker.add(Merge(self.apply.merge), *branches, index)[0]
+            return backend.add(self.apply, *parts)[0]
+        if not isinstance(self.apply, OrderedRouting):
+            return backend.add(self.apply, zipped(backend, parts))[0]
+        return route(backend, self.apply.branches, self.apply.merge, parts)
 
 
-def follow(maker: Maker[S], plan: Plan, stream: S) -> S:
-    """The stream at the end of a plan."""
-    for op in plan.ops:
-        stream = maker.add(op, stream)[0]
+def follow(backend: Backend[S], path: CoercionPath, stream: S) -> S:
+    """The stream at the end of a path."""
+    for op in path.ops:
+        stream = backend.add(op, stream)[0]
     return stream
 
 
-def _zipped(maker: Maker[S], parts: Sequence[S]) -> S:
-    stream = parts[0]
-    for other in parts[1:]:
-        stream = maker.add(Zip(), stream, other)[0]
-    return stream
-
-
-class _TypeMaker:
+class _TypeBackend:
     """Writes rules out on types alone."""
 
     def __init__(self, rules: Rules) -> None:
@@ -116,9 +99,9 @@ class Rulebook:
     for each type the least cost at which a stream of it can be had.
     """
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: TypeSpace) -> None:
         self.space = space
-        self._maker = _TypeMaker(Rules(space.scope.sizes))
+        self._backend = _TypeBackend(Rules(space.scope.sizes))
         self.types: list[TypeId] = list(dict.fromkeys(space.inputs))
         self.rules: dict[Rule, None] = {}
         known = 0
@@ -139,20 +122,20 @@ class Rulebook:
         wanted = [self.space.types[goal] for goal in goals]
         left: dict[TypeId, int] = {}
         for type_ in self.types:
-            plans = [plan for plan in self.space.plans(type_) if plan.target in wanted]
-            if plans:
-                left[type_] = min(plan.cost for plan in plans)
+            paths = [path for path in self.space.paths(type_) if path.target in wanted]
+            if paths:
+                left[type_] = min(path.cost for path in paths)
         changed = True
         while changed:
             changed = False
             for rule in self.rules:
-                if rule.result not in left or any(plan.source not in self.cheapest for plan in rule.operands):
+                if rule.result not in left or any(path.source not in self.cheapest for path in rule.operands):
                     continue
-                total = left[rule.result] + rule.cost + sum(self.cheapest[plan.source] for plan in rule.operands)
-                for plan in rule.operands:
-                    cost = total - self.cheapest[plan.source]
-                    if cost < left.get(plan.source, cost + 1):
-                        left[plan.source] = cost
+                total = left[rule.result] + rule.cost + sum(self.cheapest[path.source] for path in rule.operands)
+                for path in rule.operands:
+                    cost = total - self.cheapest[path.source]
+                    if cost < left.get(path.source, cost + 1):
+                        left[path.source] = cost
                         changed = True
         return left
 
@@ -162,8 +145,8 @@ class Rulebook:
         while changed:
             changed = False
             for rule in self.rules:
-                if all(plan.source in found for plan in rule.operands):
-                    cost = rule.cost + sum(found[plan.source] for plan in rule.operands)
+                if all(path.source in found for path in rule.operands):
+                    cost = rule.cost + sum(found[path.source] for path in rule.operands)
                     if cost < found.get(rule.result, cost + 1):
                         found[rule.result] = cost
                         changed = True
@@ -171,35 +154,37 @@ class Rulebook:
 
     def _found(self, new: frozenset[TypeId]) -> Iterator[Rule]:
         """Every rule on the types known so far that takes one of those that are new."""
-        by_target: dict[DType, dict[tuple[Dim, ...], list[Plan]]] = {}
+        by_target: dict[DType, dict[tuple[Dim, ...], list[CoercionPath]]] = {}
         for type_ in list(self.types):
-            for plan in self.space.plans(type_):
-                by_target.setdefault(plan.target.dtype, {}).setdefault(plan.target.shape, []).append(plan)
+            for path in self.space.paths(type_):
+                by_target.setdefault(path.target.dtype, {}).setdefault(path.target.shape, []).append(path)
         fns = list(self.space.scope.fns.values())
         for fn in fns:
-            for plans in _meetings(fn.input, by_target):
-                if any(plan.source in new for plan in plans):
-                    yield from self._made(_folds(fn, plans) if fn.stateful else _maps(fn, plans), plans)
+            for paths in _meetings(fn.input, by_target):
+                if any(path.source in new for path in paths):
+                    yield from self._made(_folds(fn, paths) if fn.stateful else _maps(fn, paths), paths)
         for merge in fns:
             if merge.stateful:
                 yield from self._routings(merge, fns, by_target)
 
-    def _made(self, applications: Iterable[Map | Accum | Scan | Routing], plans: tuple[Plan, ...]) -> Iterator[Rule]:
-        if sum(len(plan.ops) for plan in plans) > _MOST_STRUCTURE:
+    def _made(
+        self, applications: Iterable[Map | Accum | Scan | OrderedRouting], paths: tuple[CoercionPath, ...]
+    ) -> Iterator[Rule]:
+        if sum(len(path.ops) for path in paths) > _MOST_STRUCTURE:
             return
         for apply in applications:
             try:
-                made = Rule(apply, plans, (), -1, 0).write_last(self._maker, [plan.target for plan in plans])
+                made = Rule(apply, paths, (), -1, 0).write_last(self._backend, [path.target for path in paths])
             except RuleError:
                 continue
             flatten = tuple(_without_placeholder(made.shape))
             for op in flatten:
-                made = self._maker.add(op, made)[0]
+                made = self._backend.add(op, made)[0]
             if self.space.allowed(made):
-                yield Rule(apply, plans, flatten, self.space.intern(made), _COST + sum(plan.cost for plan in plans))
+                yield Rule(apply, paths, flatten, self.space.intern(made), _COST + sum(path.cost for path in paths))
 
     def _routings(
-        self, merge: Fn, fns: Sequence[Fn], by_target: dict[DType, dict[tuple[Dim, ...], list[Plan]]]
+        self, merge: Fn, fns: Sequence[Fn], by_target: dict[DType, dict[tuple[Dim, ...], list[CoercionPath]]]
     ) -> Iterator[Rule]:
         maps = [fn for fn in fns if not fn.stateful and fn.output == merge.input]
         for dtype in dict.fromkeys([*(fn.input for fn in maps), merge.input]):
@@ -211,52 +196,54 @@ class Rulebook:
                     continue
                 for bits, index in _indices(data[0].target, by_target, self.space.scope.sizes):
                     orders = permutations(branches, bits) if len(branches) >= bits else product(branches, repeat=bits)
-                    routings = [Routing(order, merge) for order in islice(orders, _MOST_ORDERS) if any(order)]
+                    routings = [OrderedRouting(order, merge) for order in islice(orders, _MOST_ORDERS) if any(order)]
                     yield from self._made(routings, (*data, index))
 
 
-def _meetings(dtype: DType, by_target: dict[DType, dict[tuple[Dim, ...], list[Plan]]]) -> Iterator[tuple[Plan, ...]]:
+def _meetings(
+    dtype: DType, by_target: dict[DType, dict[tuple[Dim, ...], list[CoercionPath]]]
+) -> Iterator[tuple[CoercionPath, ...]]:
     """Plans to streams of one shape that together hold the type, from left to right."""
     parts = components_of(dtype)
 
-    def rest(start: int, shape: tuple[Dim, ...] | None) -> Iterator[tuple[Plan, ...]]:
+    def rest(start: int, shape: tuple[Dim, ...] | None) -> Iterator[tuple[CoercionPath, ...]]:
         if start == len(parts):
             yield ()
             return
         for end in range(start + 1, len(parts) + 1):
             shapes = by_target.get(joined(parts[start:end]), {})
-            for own, plans in shapes.items() if shape is None else [(shape, shapes.get(shape, []))]:
-                for others in list(rest(end, own)) if plans else ():
-                    for plan in plans:
-                        yield (plan, *others)
+            for own, paths in shapes.items() if shape is None else [(shape, shapes.get(shape, []))]:
+                for others in list(rest(end, own)) if paths else ():
+                    for path in paths:
+                        yield (path, *others)
 
     return rest(0, None)
 
 
 def _indices(
-    data: StreamType, by_target: dict[DType, dict[tuple[Dim, ...], list[Plan]]], sizes: Mapping[str, int]
-) -> Iterator[tuple[int, Plan]]:
+    data: StreamType, by_target: dict[DType, dict[tuple[Dim, ...], list[CoercionPath]]], sizes: Mapping[str, int]
+) -> Iterator[tuple[int, CoercionPath]]:
     """Plans to streams that can route the data, and the number of their bits."""
     for dtype, shapes in by_target.items():
         bits = try_evaluate(dtype.length, sizes) if isinstance(dtype, Multihot) else None
         if bits is None or bits > _MOST_BITS:
             continue
         for inner in range(len(data.shape)):
-            for plan in shapes.get(data.shape[inner:], ()):
-                if not plan.repeated:
-                    yield bits, plan
+            for path in shapes.get(data.shape[inner:], ()):
+                if not path.repeated:
+                    yield bits, path
 
 
-def _maps(fn: Fn, plans: tuple[Plan, ...]) -> Iterator[Map]:
-    if len(plans) == 1 and plans[0].ops and plans[0].steps[0].dtype == plans[0].target.dtype:
+def _maps(fn: Fn, paths: tuple[CoercionPath, ...]) -> Iterator[Map]:
+    if len(paths) == 1 and paths[0].ops and paths[0].steps[0].dtype == paths[0].target.dtype:
         return
-    if not _common_repeats(plans) and not _has_placeholder(plans[0].target.shape):
+    if not _common_repeats(paths) and not _has_placeholder(paths[0].target.shape):
         yield Map(fn)
 
 
-def _folds(fn: Fn, plans: tuple[Plan, ...]) -> Iterator[Accum | Scan]:
-    shape = plans[0].target.shape
-    repeated = _common_repeats(plans)
+def _folds(fn: Fn, paths: tuple[CoercionPath, ...]) -> Iterator[Accum | Scan]:
+    shape = paths[0].target.shape
+    repeated = _common_repeats(paths)
     for b in range(1, len(shape)):
         if _has_placeholder(shape) and (ONE in shape[:-1] or b < len(shape) - 1):
             continue
@@ -266,8 +253,8 @@ def _folds(fn: Fn, plans: tuple[Plan, ...]) -> Iterator[Accum | Scan]:
             yield Scan(fn, b)
 
 
-def _common_repeats(plans: Sequence[Plan]) -> frozenset[Dim]:
-    return frozenset.intersection(*(plan.repeated for plan in plans))
+def _common_repeats(paths: Sequence[CoercionPath]) -> frozenset[Dim]:
+    return frozenset.intersection(*(path.repeated for path in paths))
 
 
 def _has_placeholder(shape: Sequence[Dim]) -> bool:

@@ -28,7 +28,8 @@ def workers_start_fast() -> None:
 
     Else a worker would, within the seconds of its first call.
     """
-    forkserver.set_forkserver_preload(["step_runtime", "pipeline.verification.worker", "pipeline.synthesis.session"])
+    preloaded = ["step_runtime", "pipeline.verification.worker", "pipeline.synthesis.parallel_search"]
+    forkserver.set_forkserver_preload(preloaded)
     forkserver.ensure_running()
 
 

@@ -1,4 +1,4 @@
-"""The embedded proposers: offline stand-ins for an LM, that write STeP programs by search.
+"""The embedded proposers: offline stand-ins for an LM that write STeP programs by search.
 
 They stand behind an engine for `dspy.LM`, so they go through the same adapter, parsing, accounting and tracking as
 any LM:
@@ -6,55 +6,56 @@ any LM:
     engine = engine_named("embedded")  # or "embedded/small"
     dspy.LM(engine.model, engine=engine)
 
-What they see is the text of a request: the instructions with their solved examples, the demonstrations, the task (its
-functions' code and its PyTorch reference as text, never a solution), the temperature and the seed. What they
-never do: run a candidate, the reference, a function or `global`; verify; look at names to guess what they mean; keep
-anything from one request to the next but what it works out from the same texts again.
+They see the text of a request: the instructions with their solved examples, the demonstrations, the task (its
+functions' code and its PyTorch reference as text, never a solution), the temperature and the seed. They never run a
+candidate, the reference, a function or `global`; never verify; never interpret names; and keep nothing between
+requests except what can be computed again from the same texts.
 
-How the strong one answers, a module each:
+What both proposers share:
 
-    reading       request → instructions, demonstrations, task, fields to answer
-    task_view     a task → what it offers: functions, and routings (functions among which an index chooses)
-    layout        one stream type → another by structural primitives: keep, insert, drop, merge and split dims
-    space         questions about types, answered once per task: who can serve whom, and at which shape they meet
-    terms         what code computes, as sums of products over operations
-    vocabulary,   PyTorch code as text → terms
-      definitions,
-      torch_text
-    reference     a task's reference and functions → which applications are steps towards the outputs
-    trail         one draft's progress along that reading
-    choice        a sample's randomness: one seed, and how sharply scores decide
-    meeting       a function and its sources → a move, with coercions and folds
-    ending        which streams are the outputs
-    search        draws drafts, function first, until all functions are used and only the outputs are left over
-    moves         a draft → a program's graph: equal nodes once, nothing dead, Copies put in
-    scoring       n-grams of moves over kinds of type and shape, counted in examples and demonstrations
-    roles         what a function does, read off its code with all names made equal
-    outlines      a solved task: what was applied to what, and how much that has to do with another task
-    precedents    how well solved tasks support applying a function to streams that were made like this
-    counsel       what precedents advise next, while a program grows
-    proposer      one sample: several drafts, one chosen by score; and the guardian's repair
-    engine        requests in, responses out
+    engine        requests in, responses out; the guardian's repair
+    prompt/       parsing (request → question, examples, task), python_tasks (a task written as a Python script)
+    task_view     a task → what can be applied in it: functions, and routings (functions among which an index chooses)
+    types/        coercions (one stream type → another by structural primitives: keep, insert, drop, merge and split
+                  dims), type_table (the types of one task; at which shape they join, how they fold)
+    operands      which streams can be the operands of a function
+    draft         a program as a list of moves: applications of a function, or of a routing, to earlier streams
+    lowering      a draft → a program: equal nodes once, nothing dead, Copies inserted
+    kinds         types, dims and nodes as statistical models know them, without names
+    randomness    a sample's seeded choices, and how sharply scores decide them
+    retrieval/    fingerprints (what a function does, independent of names), applications (a solved example without
+                  structural primitives), precedents (which of its applications resemble one that is possible now),
+                  recommender (what precedents suggest next, while a program grows)
 
-Most samples follow the reading of the reference, some ignore it, as it may be wrong. Temperature flattens or sharpens
-every choice. Budgets are numbers of tries, so the same seed gives the same answer on any machine.
+The strong proposer interprets the reference and follows it:
 
-The small one has no reading and no plan, and sees of a function its types and how like it is to others:
+    symbolic/     algebra (sums of products over operations), operations, definitions and identities (what calls of
+                  PyTorch mean in it), interpreter (code → terms), interpretation (a task's reference and functions →
+                  which applications are steps towards the outputs)
+    strong/       draft_search (samples drafts, function first, until all functions are used and only the outputs are
+                  left over), reference_guide (a draft's progress along the interpretation), operand_ranking,
+                  move_builder (a function and its operands → a move, with coercions and folds), output_binding (which
+                  streams are the outputs), slicing (drops moves that the outputs do not need), edge_model (n-grams over
+                  the edges of programs), strong_proposer (one sample: several drafts, one chosen by score)
 
-    steps         types → what one primitive can do next
-    ngrams        which step follows which, counted in examples and demonstrations
-    paths         which steps lead to what a precedent shows
-    small         one walk after the other, until one ends
+Most samples follow the interpretation of the reference; some ignore it, as it may be wrong. Temperature flattens or
+sharpens every choice. Budgets are counts of steps, so the same seed gives the same answer on any machine.
+
+The small proposer interprets nothing. It sees a function's types and how similar it is to others:
+
+    small/        actions (types → what one primitive can do next), action_model (which action follows which, counted in
+                  examples and demonstrations), planning (actions that lead to what a precedent shows), small_proposer
+                  (random walks over actions, until one ends in a program)
 """
 
 from pipeline.lms.embedded.engine import EmbeddedEngine
-from pipeline.lms.embedded.proposer import Strong
-from pipeline.lms.embedded.small import Small
+from pipeline.lms.embedded.small.small_proposer import SmallProposer
+from pipeline.lms.embedded.strong.strong_proposer import StrongProposer
 
-__all__ = ["EmbeddedEngine", "Small", "Strong", "engine_named"]
+__all__ = ["EmbeddedEngine", "SmallProposer", "StrongProposer", "engine_named"]
 
 
 def engine_named(model: str) -> EmbeddedEngine:
-    """The engine for `embedded` or `embedded/small`, with or without a version behind it."""
+    """Returns the engine for `embedded` or `embedded/small`, with or without a version suffix."""
     size = model.partition("/")[2].partition("-")[0]
-    return EmbeddedEngine(Small() if size == "small" else Strong())
+    return EmbeddedEngine(SmallProposer() if size == "small" else StrongProposer())

@@ -9,32 +9,44 @@ from typing import Any, Protocol
 
 from dspy.lm15 import Message, Request, Response, Usage, response_to_events
 
-from pipeline.lms.embedded.proposer import Strong, repair, view_of
-from pipeline.lms.embedded.reading import Question, Read, Solved, demonstration, question, solved_examples
-from pipeline.lms.embedded.task_view import TaskView
+from pipeline.lms.embedded.prompt.parsing import (
+    Examples,
+    Question,
+    SolvedExample,
+    demonstration,
+    question,
+    solved_examples,
+)
+from pipeline.lms.embedded.strong.strong_proposer import StrongProposer
+from pipeline.lms.embedded.task_view import TaskView, view_of
 from step_runtime.language.equivalence import canonical_key
+from step_runtime.language.parser import parse
+from step_runtime.program.printer import print_program
+from step_runtime.tasks.scope import static_scope
+from step_runtime.tasks.task import Task
+from step_runtime.verification.check import check_affine, insert_copies
 
 DEFAULT_TEMPERATURE = 0.7
 CHARACTERS_PER_TOKEN = 4
 OTHERWISE = 4
-"""How often a program is drawn again that was refused already."""
+"""How often a program is sampled again that was rejected already."""
 
 
-class Proposer(Protocol):
+class OfflineProposer(Protocol):
     """What answers. `name` changes whenever a request may get another answer under the same seed."""
 
     name: str
     how: str
-    """One sentence on how it comes by a program, for requests that ask for reasoning."""
+    """One sentence on how it finds a program, for requests that ask for reasoning."""
 
-    def propose(self, view: TaskView, read: Read, seed: int, temperature: float) -> str | None:
+    def propose(self, view: TaskView, read: Examples, seed: int, temperature: float) -> str | None:
         """A program for the task, by what was read; None if none was found. Safe to call from several threads."""
 
 
 class EmbeddedEngine:
     """The offline proposer and guardian as an engine for `dspy.LM(engine.model, engine=engine)`.
 
-    A request with a seed always gets the same answer. One without gets the next of a fixed row of answers, so
+    A request with a seed always gets the same answer. One without gets the next of a fixed sequence of answers, so
     that several completions of one request differ. Safe to call from several threads.
     """
 
@@ -42,8 +54,8 @@ class EmbeddedEngine:
     supports_reasoning = False
     supports_response_schema = False
 
-    def __init__(self, proposer: Proposer | None = None) -> None:
-        self._proposer = proposer or Strong()
+    def __init__(self, proposer: OfflineProposer | None = None) -> None:
+        self._proposer = proposer or StrongProposer()
         self._row = itertools.count()
 
     @property
@@ -97,7 +109,7 @@ class EmbeddedEngine:
             return "I found no well-typed program that applies every function of this task and gives its outputs."
         return _formatted(asked, program, self._proposer.how)
 
-    def _proposed(self, view: TaskView, read: Read, seed: int, heat: float, refused: str | None) -> str | None:
+    def _proposed(self, view: TaskView, read: Examples, seed: int, heat: float, refused: str | None) -> str | None:
         """A program, and if it can be had another than the one that was refused."""
         program = self._proposer.propose(view, read, seed, heat)
         for turn in range(OTHERWISE if refused else 0):
@@ -107,8 +119,14 @@ class EmbeddedEngine:
         return program
 
 
+def repair(task: Task, text: str, whatever: bool = True) -> str | None:
+    """The program with the Copies it lacks; None where it cannot be read, or lacks none, unless `whatever` is set."""
+    program, wrong = parse(text, static_scope(task))
+    return None if wrong or not (whatever or check_affine(program)) else print_program(insert_copies(program))
+
+
 def estimate_tokens(characters: int) -> int:
-    """The estimate that stands for a token count: no tokenizer is at work here."""
+    """The estimate that stands for a token count: there is no tokenizer."""
     return -(-characters // CHARACTERS_PER_TOKEN)
 
 
@@ -118,7 +136,7 @@ def _text(system: Any) -> str:
     return "\n".join(getattr(part, "text", "") for part in system)
 
 
-def _demonstrations(messages: Sequence[tuple[str, str]]) -> tuple[Solved, ...]:
+def _demonstrations(messages: Sequence[tuple[str, str]]) -> tuple[SolvedExample, ...]:
     pairs = [
         (user, assistant)
         for (role, user), (answerer, assistant) in itertools.pairwise(messages)

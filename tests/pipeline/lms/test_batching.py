@@ -3,7 +3,7 @@
 - samples of one task and temperature come from one request, whose prompt is paid and booked once;
 - each sample is one completion of its own, the same one whatever the number of threads;
 - requests that differ go alone, and so do those that the provider leaves out of a batch, or all if it takes no `n`;
-- a run that breaks off is gone on with, and nothing that was answered is paid for again.
+- an interrupted run is resumed, and nothing that was answered is paid for again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_what_is_left_over_is_a_smaller_batch(job: Job) -> None:
 
 
 def test_each_sample_takes_the_completion_of_its_place_whatever_the_threads_do(job: Job) -> None:
-    """The server's answers differ by place; two runs with other threads draw the same."""
+    """The server's answers differ by place; two runs with other numbers of threads sample the same."""
     job.run("--batch-n", "8", "--threads", "1")
     one = drawn(job)
     job.run("--batch-n", "8", "--threads", "5")
@@ -101,7 +101,7 @@ def test_what_passes_is_asked_for_again_as_a_batch(job: Job, waits: list[float])
 
 
 def test_a_batch_that_fails_for_good_leaves_its_samples_without_a_score(job: Job) -> None:
-    """One of six, so that the run goes on."""
+    """One of six, so that the run continues."""
     job.server.set(faults=[fault("status", 400, code="context_length_exceeded", at=[4])])
     assert job.run("--batch-n", "4", "--threads", "1") == 0
     assert sizes(job.server) == {4: TASKS * 2}

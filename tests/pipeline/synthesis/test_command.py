@@ -16,7 +16,7 @@ import pytest
 from pipeline import compile as compile_command
 from pipeline import evaluate, generate
 from pipeline.base.errors import run_command
-from pipeline.synthesis import Budget, session
+from pipeline.synthesis import SearchBudget, parallel_search
 from step_runtime import verify
 from step_runtime.tasks.task import dump_task
 from step_runtime.verification.loading import load_task
@@ -28,10 +28,10 @@ def run(*argv: str) -> int:
 
 
 def test_a_task_is_solved_without_an_lm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Written as a task that verifies; the result tells what the search did."""
+    """Written as a task that verifies; the result reports what the search did."""
     assert run("gemm/1", "-o", str(tmp_path), "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["solved"] == ["gemm/1"] and told["tasks"]["gemm/1"]["candidates"] > 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["solved"] == ["gemm/1"] and printed["tasks"]["gemm/1"]["candidates"] > 0
     assert verify(load_task(tmp_path / "gemm" / "1.yaml")).passed
 
 
@@ -70,11 +70,11 @@ def test_commands_that_measure_pass_at_k_refuse_it(capsys: pytest.CaptureFixture
 
 def test_a_function_that_hangs_costs_its_task_alone(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     """Its worker is killed when the time is up, and the next task is solved."""
-    monkeypatch.setattr(session, "_GRACE", 2 * limit - 600.0)  # so that twice the limit is left
+    monkeypatch.setattr(parallel_search, "_GRACE", 2 * limit - 600.0)  # so that twice the limit is left
     loop = "[input[0] for _ in iter(int, 1)]"
     hanging = of_scalars({"hang": (loop, 1)}, "input_data['E0'] * 2").named("hanging")
     easy = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] * 2").named("easy")
-    found = [outcome for _, outcome in session.search_all([hanging, easy], Budget(seconds=600), 1)]
+    found = [outcome for _, outcome in parallel_search.search_all([hanging, easy], SearchBudget(seconds=600), 1)]
     assert (found[0].impl, found[0].reason) == (None, "time")
     assert found[1].impl is not None
 
@@ -82,7 +82,7 @@ def test_a_function_that_hangs_costs_its_task_alone(monkeypatch: pytest.MonkeyPa
 def test_a_search_that_crashed_tells_how_long_it_took() -> None:
     """Not the limit that it never came to."""
     crashing = of_scalars({"leave": ('__import__("os")._exit(7)', 1)}, "input_data['E0'] * 2").named("crashing")
-    ((_, outcome),) = session.search_all([crashing], Budget(seconds=600), 1)
+    ((_, outcome),) = parallel_search.search_all([crashing], SearchBudget(seconds=600), 1)
     assert outcome.reason == "crashed"
     assert 0 < outcome.seconds < 600
 
@@ -91,5 +91,5 @@ def test_the_task_s_own_program_is_not_seen() -> None:
     """An `impl` that is there does not reach the worker: a wrong one is not given back, and a right one not needed."""
     given = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] * 2").model_copy(update={"impl": "return E0"})
     assert "impl" in dump_task(given)
-    ((_, outcome),) = session.search_all([given], Budget(seconds=300), 1)
+    ((_, outcome),) = parallel_search.search_all([given], SearchBudget(seconds=300), 1)
     assert outcome.impl == "E1 = step.Map(fn=fn_double).apply(E0)\nreturn E1\n"

@@ -13,8 +13,8 @@ from dspy.lm15 import Config, Message, Request, Response
 
 from pipeline.lms.embedded import EmbeddedEngine
 from pipeline.lms.embedded.engine import estimate_tokens
-from pipeline.lms.embedded.proposer import view_of
-from pipeline.lms.embedded.reading import question, sections
+from pipeline.lms.embedded.prompt.parsing import question, sections
+from pipeline.lms.embedded.task_view import view_of
 from step_runtime.language.parser import parse
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
@@ -110,7 +110,7 @@ def test_nothing_of_a_task_is_run(tmp_path: Path) -> None:
 
 
 def test_a_solution_in_the_question_is_not_read() -> None:
-    """A task that comes with its `impl` is seen without it, and is no request for a repair."""
+    """A task that comes with its `impl` is seen without it, and is not a request for a repair."""
     task = task_named("attn/2")
     solved = task.model_copy(update={"impl": (ROOT / "data/oracles/attn/2.step").read_text()})
     asked = question(f"[[ ## task ## ]]\n{dump_task(solved).strip()}{ASK.format('impl')}")
@@ -136,7 +136,7 @@ def test_the_guardian_inserts_copies_and_changes_nothing_else() -> None:
 
 
 def test_the_guardian_hands_back_what_it_cannot_parse() -> None:
-    """A text that is no program comes back as it was, for the checker to speak about."""
+    """A text that does not parse is returned unchanged, for the checker to report."""
     asked = (
         f"{user_message(task_named('norm/0'))}\n\n[[ ## input_impl ## ]]\nreturn nonsense({ASK.format('output_impl')}"
     )
@@ -168,7 +168,7 @@ def test_it_serves_as_the_engine_of_a_dspy_lm() -> None:
 
 
 def test_threads_get_the_answers_that_one_thread_gets() -> None:
-    """Samples of one task may be drawn in parallel, from the first one on."""
+    """Samples of one task may be taken in parallel, from the first one on."""
     task = task_named("etoe/1").model_copy(update={"test_name": "not seen by any other test"})
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(lambda seed: proposal(task, seed), range(24)))

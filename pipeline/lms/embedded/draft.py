@@ -1,0 +1,98 @@
+"""Drafts: programs as they grow, move by move.
+
+A move applies one function (Map, Accum, Scan) or routes through several (Partition, Map on each, Merge) to streams
+that earlier moves left; the structural primitives in between are its coercions.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pipeline.lms.embedded.types.coercions import Coercion
+from pipeline.lms.embedded.types.type_table import FoldSpec, TypeId
+from step_runtime.base.functions import Fn
+from step_runtime.base.types import Multihot
+
+_MOST_BRANCHES = 4
+"""With more branches than these their orders are too many to look at each."""
+
+
+@dataclass(frozen=True)
+class Routing:
+    """Functions that an index of so many bits chooses among, and the function that folds what they return.
+
+    Where the index has a bit more than there are branches, that bit lets its element pass unchanged.
+    """
+
+    branches: tuple[Fn, ...]
+    merge: Fn
+    index: Multihot
+    bits: int
+
+    def passing(self) -> tuple[Fn | None, ...]:
+        """The branches, in the order in which functions are listed, and None for a bit without one."""
+        return (*self.branches, *(None,) * (self.bits - len(self.branches)))
+
+    def orders(self) -> tuple[tuple[Fn | None, ...], ...]:
+        """The orders in which branches may stand for bits, that of the listing first; none if they are too many."""
+        return tuple(itertools.permutations(self.passing())) if self.bits <= _MOST_BRANCHES else ()
+
+
+@dataclass(frozen=True)
+class Move:
+    """One function, or one routing, on sources; the last source of a routing is its index."""
+
+    fns: tuple[Fn | None, ...]
+    sources: tuple[int, ...]
+    coercions: tuple[Coercion, ...]
+    result: TypeId
+    fold: FoldSpec | None = None
+    routing: Routing | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Moves of one key compute the same from the same streams."""
+        return (tuple(map(id, self.fns)), self.sources, self.result, self.fold)
+
+    @property
+    def maker(self) -> Fn | Routing:
+        """What it applies."""
+        return self.routing or next(self.functions())
+
+    def functions(self) -> Iterator[Fn]:
+        """The functions it applies."""
+        yield from (fn for fn in self.fns if fn is not None)
+        if self.routing is not None:
+            yield self.routing.merge
+
+
+@dataclass
+class Draft:
+    """A proposal as it grows: its live streams by type, how often each is used, and the moves so far."""
+
+    streams: list[TypeId]
+    uses: list[int]
+    moves: list[Move] = field(default_factory=list)
+    keys: set[tuple[object, ...]] = field(default_factory=set)
+    results: tuple[int, ...] = ()
+    output_coercions: tuple[Coercion, ...] = ()
+    read: bool = False
+    """Whether, as far as could be read, the results are what the reference computes."""
+    support: list[float] = field(default_factory=list)
+    """How well precedents support each move."""
+
+    @classmethod
+    def start(cls, inputs: Sequence[TypeId]) -> Draft:
+        """Nothing but the inputs."""
+        return cls(list(inputs), [0] * len(inputs))
+
+    def add(self, move: Move) -> None:
+        """Makes the move."""
+        for source in move.sources:
+            self.uses[source] += 1
+        self.moves.append(move)
+        self.keys.add(move.key)
+        self.streams.append(move.result)
+        self.uses.append(0)

@@ -1,0 +1,82 @@
+"""What a function takes, and which streams can be its operands."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pipeline.lms.embedded.step_limit import StepLimit
+from pipeline.lms.embedded.types.type_table import INVENTED, Need, TypeId, TypeTable
+from step_runtime.base.functions import Fn
+from step_runtime.base.types import DType, STuple
+
+
+class Callee:
+    """Something that takes components: a function, or a routing with its index last.
+
+    Attributes:
+        fn: The function; of a routing, the one that merges.
+        need: The types of the components, in order.
+        routed: Whether it is a routing, whose index must be a stream of its own.
+    """
+
+    def __init__(self, fn: Fn, need: Need, table: TypeTable, *, routed: bool = False) -> None:
+        self.fn = fn
+        self.need = need
+        self.routed = routed
+        self._table = table
+        self._suffixes = [(need[i:], table.number(need[i:])) for i in range(len(need))]
+        self._served: dict[tuple[int, ...], list[DType]] = {}
+
+    def fit(self, stream: TypeId, place: int) -> tuple[int, float]:
+        """How many components from `place` on a stream of this type serves (0: none), and its distance from them."""
+        count, distance = self._table.fit(stream, *self._suffixes[place])
+        if self.routed and count > 1 and place + count == len(self.need):
+            return 0, 0.0
+        return count, distance
+
+    @property
+    def number(self) -> int:
+        """The number of the whole need in the type table."""
+        return self._suffixes[0][1]
+
+    def operand_types(self, counts: tuple[int, ...]) -> list[DType]:
+        """What each source serves when each serves so many components."""
+        known = self._served.get(counts)
+        if known is None:
+            ends = list(itertools.accumulate(counts))
+            parts = [self.need[end - count : end] for end, count in zip(ends, counts, strict=True)]
+            known = self._served[counts] = [part[0] if len(part) == 1 else STuple(part) for part in parts]
+        return known
+
+
+class Operands(NamedTuple):
+    """Streams that together serve a need, and how many components of it each serves."""
+
+    sources: tuple[int, ...]
+    counts: tuple[int, ...]
+
+
+def find_operands(
+    streams: Sequence[TypeId], among: Sequence[int], callee: Callee, newest: int, steps: StepLimit
+) -> Iterator[Operands]:
+    """Finds operands among some streams, the newest one included, that serve without an invented dim.
+
+    Raises:
+        StepsExhausted: The sample has used all its steps.
+    """
+    need = len(callee.need)
+    fits = [[(stream, *callee.fit(streams[stream], place)) for stream in among] for place in range(need)]
+    serving = [[(stream, count) for stream, count, far in row if count and far < INVENTED] for row in fits]
+
+    def extend(sources: tuple[int, ...], counts: tuple[int, ...], place: int) -> Iterator[Operands]:
+        for stream, count in serving[place]:
+            steps.spend()
+            met = Operands((*sources, stream), (*counts, count))
+            if place + count < need:
+                yield from extend(*met, place + count)
+            elif newest in met.sources:
+                yield met
+
+    return extend((), (), 0)

@@ -1,0 +1,1 @@
+"""Solved examples that resemble a task: which of their applications serve as precedents."""

@@ -1,0 +1,119 @@
+"""From a function and its operands to a move: coercions to one shape, and how the function folds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pipeline.lms.embedded.draft import Draft, Move, Routing
+from pipeline.lms.embedded.operands import Callee, Operands
+from pipeline.lms.embedded.randomness import SeededChoice
+from pipeline.lms.embedded.strong.edge_model import EdgeModel
+from pipeline.lms.embedded.task_view import TaskView
+from pipeline.lms.embedded.types.coercions import ONE
+from pipeline.lms.embedded.types.type_table import FoldSpec, Join, TypeId, TypeTable
+from step_runtime.base.functions import Fn
+from step_runtime.base.shapes import Dim
+from step_runtime.base.types import StreamType
+
+# Scores, in the units of the softmax at sharpness 1.
+_COST = -0.8
+"""For each unit of a coercion's cost."""
+_SCAN = -0.7
+"""Scan against Accum, before anything is known."""
+_GONE = 0.6
+"""For each dim that Accum folds and the outputs lack; as much against it for one that they have."""
+_PLACEHOLDER = -0.8
+_DEEPER = -0.8
+"""For each dim after the first that is folded at once."""
+_REPEATED = -2.0
+"""For folding with Accum what was only just repeated."""
+_EMITS = 2.0
+"""For scanning with a function that emits, and against reducing with it."""
+_HABIT = 0.7
+
+
+class MoveBuilder:
+    """Turns a function and its sources into a move, for one sample.
+
+    `read` says whether the sample may use what was read of the functions' code.
+    """
+
+    def __init__(self, view: TaskView, edge_model: EdgeModel, choice: SeededChoice, *, read: bool) -> None:
+        self._view = view
+        self._table: TypeTable = view.table
+        self._edge_model = edge_model
+        self._choice = choice
+        self._read = read
+        self._fold_scores: dict[tuple[str, FoldSpec], float] = {}
+
+    def apply(self, draft: Draft, callee: Callee, operands: Operands, scan: bool | None = None) -> Move | None:
+        """A function on its sources; `scan` says how it folds, if that is decided. None where they cannot meet."""
+        types = [draft.streams[source] for source in operands.sources]
+        joins = self._table.joins(types, callee.operand_types(operands.counts), callee.number)
+        if not callee.fn.stateful:
+            if not joins:
+                return None
+            join = self._choice.pick(joins, [_COST * join.cost for join in joins])
+            return Move((callee.fn,), operands.sources, join.coercions, self._type(callee.fn, join.shape))
+        grown = tuple(self._grown(draft, callee, operands, joins))
+        find_operands = [*((join, False) for join in joins), *((join, True) for join in grown)]
+        ways = [
+            (join, fold, larger)
+            for join, larger in find_operands
+            for fold in self._table.folds(join.shape)
+            if scan in (None, fold.scan)
+        ]
+        if not ways:
+            return None
+        scores = [self._fold_score(callee.fn, join, fold, grown=larger) for join, fold, larger in ways]
+        join, fold, _ = self._choice.pick(ways, scores)
+        # The placeholder outside a dim that is folded stays: alone after Accum, outermost after Scan.
+        shape = (*join.shape, *(ONE,) * fold.placeholder)[0 if fold.scan else fold.b :]
+        return Move((callee.fn,), operands.sources, join.coercions, self._type(callee.fn, shape), fold)
+
+    def route(self, draft: Draft, routing: Routing, operands: Operands, branches: tuple[Fn | None, ...]) -> Move | None:
+        """A routing on its data's sources and, last, its index; `branches` in the order of the bits."""
+        types = [draft.streams[source] for source in operands.sources]
+        joins = [*self._index_joins(self._view.routing_callees[id(routing)], operands, types)]
+        if not joins:
+            return None
+        join = self._choice.pick(joins, [_COST * join.cost for join in joins])
+        return Move(branches, operands.sources, join.coercions, self._type(routing.merge, join.shape), routing=routing)
+
+    def _type(self, fn: Fn, shape: tuple[Dim, ...]) -> TypeId:
+        return self._table.intern(StreamType(fn.output, shape))
+
+    def _grown(self, draft: Draft, callee: Callee, operands: Operands, joins: Sequence[Join]) -> Iterator[Join]:
+        """Joins at the shape of some other stream, larger than need be: a fold may count what was repeated."""
+        types = [draft.streams[source] for source in operands.sources]
+        operand_types, number = callee.operand_types(operands.counts), callee.number
+        for dims in dict.fromkeys(self._view.plain_shape(type_) for type_ in draft.streams):
+            for join in self._table.joins(types, operand_types, number, dims):
+                if joins and len(join.shape) > len(joins[0].shape):
+                    yield join
+
+    def _index_joins(self, callee: Callee, operands: Operands, types: Sequence[TypeId]) -> Iterator[Join]:
+        operand_types, number = callee.operand_types(operands.counts), callee.number
+        yield from self._table.joins(types, operand_types, number)
+        for join in self._table.joins(types[:-1], operand_types[:-1], number):
+            # An index may route whole slices: then it has the outer dims only.
+            for inner in range(1, len(join.shape)):
+                target = self._table.intern(StreamType(operand_types[-1], join.shape[inner:]))
+                for coercion in self._table.coercions(types[-1], target)[:1]:
+                    yield Join(join.shape, (*join.coercions, coercion), join.cost + coercion.cost)
+
+    def _fold_score(self, fn: Fn, join: Join, fold: FoldSpec, *, grown: bool) -> float:
+        key = (fn.label, fold)
+        known = self._fold_scores.get(key)
+        if known is None:
+            known = self._fold_scores[key] = self._score_fold(fn, fold)
+        return known + _COST * join.cost + _REPEATED * (grown and not fold.scan)
+
+    def _score_fold(self, fn: Fn, fold: FoldSpec) -> float:
+        kept = self._table.kept_dims
+        gone = sum(1 if dim not in kept else -1 for dim in fold.inner)
+        score = _DEEPER * (fold.b - 1) + _PLACEHOLDER * fold.placeholder
+        if self._read and self._view.emits(fn):
+            score += _EMITS if fold.scan else -_EMITS
+        score += _SCAN - 0.5 * _GONE * gone if fold.scan else _GONE * gone
+        return score + _HABIT * self._edge_model.fold_bias(fold.scan, fn, fold.inner, self._view.context)

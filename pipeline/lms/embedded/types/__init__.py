@@ -1,0 +1,1 @@
+"""Stream types: coercions by structural primitives, and what is asked about the types of one task."""

@@ -1,0 +1,239 @@
+"""How one stream type becomes another by structural primitives.
+
+A stream of Buffers and the stream of their elements hold the same numbers in the same order; they differ only in
+where the list of dims is cut into buffer dims and stream dims. So a type is treated as an element, one list of
+dims (innermost first) and a cut, and a coercion is an alignment of two such lists: keep a dim, insert one
+(Repeat, Promote), drop a 1, merge neighbours (Flatten) or split a dim (Reshape), followed by moving the cut
+(Bufferize, Streamify). Every primitive's own type rule is applied, so a coercion is correct by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import sympy
+
+from step_runtime.base.errors import RuleError
+from step_runtime.base.shapes import Dim, as_dim
+from step_runtime.base.types import Buffer, DType, StreamType
+from step_runtime.primitives import Bufferize, Flatten, Primitive, Promote, Repeat, Reshape, Rules, Streamify
+
+ONE: Dim = sympy.Integer(1)
+_WIDEST = 7
+"""Longer lists of dims are left alone: aligning them would be slow, and nobody writes them."""
+
+
+class Edit(NamedTuple):
+    """One step of an alignment: what happens to the next `taken` dims of the source to give `given`."""
+
+    kind: Literal["keep", "insert", "drop", "merge", "split"]
+    taken: tuple[Dim, ...]
+    given: tuple[Dim, ...]
+
+
+_COST = {"keep": 0.0, "insert": 1.0, "drop": 0.3, "merge": 1.0, "split": 1.0}
+
+
+@dataclass(frozen=True)
+class Coercion:
+    """Structural primitives, one after the other, from one stream type to another.
+
+    `cost` grows with the number of primitives and with every dim that is invented rather than kept.
+    """
+
+    ops: tuple[Primitive, ...]
+    cost: float
+
+
+def cut(dtype: DType) -> tuple[DType, tuple[Dim, ...]]:
+    """The element below a Buffer, and the Buffer's dims; another type is its own element."""
+    return (dtype.elem, dtype.dims) if isinstance(dtype, Buffer) else (dtype, ())
+
+
+def dims_of(stream: StreamType) -> tuple[Dim, ...]:
+    """Buffer dims, then stream dims, innermost first."""
+    return cut(stream.dtype)[1] + stream.shape
+
+
+def without_ones(dims: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The dims other than a literal 1."""
+    return tuple(dim for dim in dims if dim != ONE)
+
+
+def find_coercions(source: StreamType, target: StreamType) -> tuple[Coercion, ...]:
+    """Up to two coercions from `source` to `target`, cheapest first; none where the structural primitives have none."""
+    if source == target:
+        return (Coercion((), 0.0),)
+    if cut(source.dtype)[0] != cut(target.dtype)[0]:
+        return ()
+    a, b = dims_of(source), dims_of(target)
+    if max(len(a), len(b)) > _WIDEST:
+        return ()
+    coercions = []
+    for cost, edits in _alignments(a, b):
+        try:
+            ops = _Walk(source, target).run(edits)
+        except RuleError:
+            continue
+        coercions.append(Coercion(ops, cost + len(ops)))
+    return tuple(sorted(coercions, key=lambda coercion: coercion.cost))
+
+
+@lru_cache(maxsize=8192)
+def _alignments(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[tuple[float, tuple[Edit, ...]], ...]:
+    """The two cheapest ways to turn the dims `a` into `b`."""
+    if not a and not b:
+        return ((0.0, ()),)
+    found = [
+        (cost + _cost(edit), (edit, *rest))
+        for edit in _first_edits(a, b)
+        for cost, rest in _alignments(a[len(edit.taken) :], b[len(edit.given) :])
+    ]
+    return tuple(sorted(found, key=lambda item: item[0])[:2])
+
+
+def _first_edits(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Iterator[Edit]:
+    """What may happen at the innermost dims."""
+    if a and b and a[0] == b[0]:
+        yield Edit("keep", a[:1], b[:1])
+    if a and a[0] == ONE:
+        yield Edit("drop", a[:1], ())
+    if not b:
+        return
+    yield Edit("insert", (), b[:1])
+    if isinstance(b[0], sympy.Mul):
+        widths = (width for width in range(2, len(a) + 1) if _product(a[:width]) == b[0])
+        yield from (Edit("merge", a[:width], b[:1]) for width in widths)
+    if a and len(b) > 1 and not a[0].is_Integer and ONE not in b[:2] and _product(b[:2]) == a[0]:
+        yield Edit("split", a[:1], b[:2])
+
+
+def _cost(edit: Edit) -> float:
+    return _COST["drop"] if edit == Edit("insert", (), (ONE,)) else _COST[edit.kind]
+
+
+@lru_cache(maxsize=8192)
+def _product(dims: tuple[Dim, ...]) -> Dim:
+    result: Dim = ONE
+    for dim in dims:
+        result = as_dim(result * dim)
+    return result
+
+
+class _Walk:
+    """Turns an alignment into primitives, keeping track of the type on the way."""
+
+    def __init__(self, source: StreamType, target: StreamType) -> None:
+        self.now = source
+        self.target = target
+        self.ops: list[Primitive] = []
+
+    def run(self, edits: Sequence[Edit]) -> tuple[Primitive, ...]:
+        """The primitives.
+
+        Raises:
+            RuleError: This alignment cannot be walked.
+        """
+        self._narrow(edits)
+        self._widen([edit for edit in edits if edit.kind != "drop"])
+        self._settle()
+        return tuple(self.ops)
+
+    def _do(self, op: Primitive) -> None:
+        self.now = op.infer((self.now,), Rules())[0]
+        self.ops.append(op)
+
+    @property
+    def _cut(self) -> int:
+        return len(cut(self.now.dtype)[1])
+
+    def _move_cut(self, position: int) -> None:
+        """Brings the cut to a position; where all dims would be buffered, a placeholder is promoted outside them."""
+        if self._cut > position:
+            self._do(Streamify())
+        missing = position - self._cut
+        if missing == len(self.now.shape):
+            self._do(Promote(len(self.now.shape)))
+        if missing:
+            self._do(Bufferize(missing))
+
+    def _narrow(self, edits: Sequence[Edit]) -> None:
+        """Drops, merges and splits, outermost first so that inner indices stay true."""
+        index = sum(len(edit.taken) for edit in edits)
+        for edit in reversed(edits):
+            index -= len(edit.taken)
+            if edit.kind in ("keep", "insert"):
+                continue
+            if index < self._cut or (index == self._cut > 0 and len(self.now.shape) == 1):
+                self._do(Streamify())
+            place = index - self._cut
+            if edit.kind == "drop":
+                self._do(Flatten((max(place, 1),)))
+            elif edit.kind == "merge":
+                self._do(Flatten(tuple(range(place + 1, place + len(edit.taken)))))
+            else:
+                self._do(Reshape((place,), edit.given[0]))
+
+    def _widen(self, edits: Sequence[Edit]) -> None:
+        """Inserts dims, innermost first, so that the cut mostly moves outwards."""
+        place = 0
+        for edit in edits:
+            if edit.kind == "insert":
+                self._insert(place, edit.given[0])
+            place += len(edit.given)
+
+    def _insert(self, place: int, dim: Dim) -> None:
+        if dim == ONE:
+            if place < self._cut:
+                self._do(Streamify())
+            self._do(Promote(place - self._cut))
+            return
+        self._move_cut(place)
+        self._do(Repeat(dim))
+
+    def _settle(self) -> None:
+        """Drops a placeholder that `_widen` needed, and brings the cut where the target has it."""
+        final = dims_of(self.target)
+        if len(dims_of(self.now)) > len(final):
+            if len(self.now.shape) < 2:
+                self._do(Streamify())
+            self._do(Flatten((len(self.now.shape) - 1,)))
+        if dims_of(self.now) != final:
+            raise RuleError("coercion", "the alignment did not lead to the target")
+        wanted = len(cut(self.target.dtype)[1])
+        if self._cut > wanted:
+            self._do(Streamify())
+        if wanted > self._cut:
+            self._do(Bufferize(wanted - self._cut))
+
+
+def interleavings(a: tuple[Dim, ...], b: tuple[Dim, ...], limit: int = 6) -> tuple[tuple[Dim, ...], ...]:
+    """The shortest lists of dims that hold both `a` and `b` in order; equal dims coincide."""
+    if not a or not b:
+        return (a or b,)
+    found: list[tuple[Dim, ...]] = []
+    if a[0] == b[0]:
+        found += [(a[0], *rest) for rest in interleavings(a[1:], b[1:], limit)]
+    else:
+        if a[0] not in b:
+            found += [(a[0], *rest) for rest in interleavings(a[1:], b, limit)]
+        if b[0] not in a:
+            found += [(b[0], *rest) for rest in interleavings(a, b[1:], limit)]
+    return tuple(found[:limit])
+
+
+def remainder(dims: tuple[Dim, ...], wanted: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
+    """What of `dims` is left as stream dims when elements have the dims `wanted`, which are taken from inside.
+
+    Dims of `wanted` that `dims` lacks are to be inserted; None where one of them would come in the wrong order.
+    """
+    rest = list(without_ones(dims))
+    for dim in without_ones(wanted):
+        if rest and rest[0] == dim:
+            rest.pop(0)
+        elif dim in rest:
+            return None
+    return tuple(rest)

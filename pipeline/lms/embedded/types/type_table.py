@@ -1,0 +1,204 @@
+"""The types of one task, interned and numbered, with cached answers to questions about them.
+
+A sample asks the same few questions hundreds of times: can this stream serve that component, how do two streams
+come to one shape, what does folding leave. All answers depend on types alone, so they are cached per task and shared by
+its samples. Entries are only ever added, and adding one twice is harmless, so threads may share a table.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import sympy
+
+from pipeline.lms.embedded.types.coercions import (
+    ONE,
+    Coercion,
+    cut,
+    dims_of,
+    find_coercions,
+    interleavings,
+    remainder,
+    without_ones,
+)
+from step_runtime.base.shapes import Dim, as_dim
+from step_runtime.base.types import DType, Multihot, StreamType, STuple
+from step_runtime.tasks.scope import Scope
+
+INVENTED = 2.0
+_RECUT = 1.2
+"""What it costs a stream to serve a component for which a dim must be invented, or the cut moved."""
+
+TypeId: TypeAlias = int
+Need: TypeAlias = tuple[DType, ...]
+"""The components that a function, a route or an output takes, in order."""
+
+
+@dataclass(frozen=True)
+class Join:
+    """Sources coerced to one shape: the shape, and for each source its coercion."""
+
+    shape: tuple[Dim, ...]
+    coercions: tuple[Coercion, ...]
+    cost: float
+
+
+@dataclass(frozen=True)
+class FoldSpec:
+    """A way to fold: Accum or Scan over `b` inner dims; `inner` are those other than 1.
+
+    With a `placeholder` the outermost dim is folded too, so that a 1 has to be promoted outside it.
+    """
+
+    scan: bool
+    b: int
+    inner: tuple[Dim, ...]
+    placeholder: bool
+
+
+class TypeTable:
+    """The types that programs of one scope meet; `sizes` are those that hold at every set of sizes."""
+
+    def __init__(self, scope: Scope, sizes: dict[str, int]) -> None:
+        self.scope = scope
+        self._sizes = sizes
+        self.types: list[StreamType] = []
+        self._ids: dict[StreamType, TypeId] = {}
+        self._coercions: dict[tuple[TypeId, TypeId], tuple[Coercion, ...]] = {}
+        self._needs: dict[Need, int] = {}
+        self._fits: dict[tuple[TypeId, int], tuple[int, float]] = {}
+        self._joins: dict[tuple[object, ...], tuple[Join, ...]] = {}
+        self._folds: dict[tuple[Dim, ...], tuple[FoldSpec, ...]] = {}
+        self.inputs = tuple(self.intern(stream) for stream in scope.inputs.values())
+        self.outputs = tuple(self.intern(stream) for stream in scope.outputs)
+        self.output_dims = tuple(without_ones(dims_of(stream)) for stream in scope.outputs)
+        self.kept_dims = frozenset(dim for dims in self.output_dims for dim in dims)
+
+    def intern(self, stream: StreamType) -> TypeId:
+        """The type's number."""
+        number = self._ids.get(stream)
+        if number is None:
+            self.types.append(stream)
+            number = self._ids.setdefault(stream, self.types.index(stream))
+        return number
+
+    def coercions(self, source: TypeId, target: TypeId) -> tuple[Coercion, ...]:
+        """As `find_coercions`."""
+        key = (source, target)
+        found = self._coercions.get(key)
+        if found is None:
+            found = self._coercions[key] = find_coercions(self.types[source], self.types[target])
+        return found
+
+    def number(self, need: Need) -> int:
+        """A number for what is needed, under which `fit` remembers it."""
+        return self._needs.setdefault(need, len(self._needs))
+
+    def fit(self, source: TypeId, need: Need, number: int) -> tuple[int, float]:
+        """How many of the first components of `need` one stream can serve (0: none), and how far it is from that."""
+        key = (source, number)
+        found = self._fits.get(key)
+        if found is None:
+            found = self._fits[key] = self._find_fit(self.types[source], need)
+        return found
+
+    def _find_fit(self, stream: StreamType, need: Need) -> tuple[int, float]:
+        if isinstance(stream.dtype, STuple):
+            own = stream.dtype.components
+            return (len(own), 0.0) if own == need[: len(own)] else (0, 0.0)
+        (element, dims), (wanted, wanted_dims) = cut(stream.dtype), cut(need[0])
+        rest = remainder(dims_of(stream), wanted_dims)
+        if element != wanted or rest is None:
+            return 0, 0.0
+        invented = len(rest) + len(without_ones(wanted_dims)) - len(without_ones(dims_of(stream)))
+        return 1, INVENTED * invented + (0.0 if dims == wanted_dims else _RECUT)
+
+    def joins(
+        self, sources: Sequence[TypeId], operand_types: Sequence[DType], number: int, towards: tuple[Dim, ...] = ()
+    ) -> tuple[Join, ...]:
+        """Ways to bring sources, each of which serves one dtype, to one shape, cheapest first.
+
+        `number` is that of the need that `operand_types` belongs to; `towards` are stream dims that the shape should
+        have as well, such as those of a stream it will meet.
+        """
+        key = (*sources, -1, number, len(operand_types), towards)
+        found = self._joins.get(key)
+        if found is None:
+            found = self._joins[key] = self._find_joins(sources, operand_types, towards)
+        return found
+
+    def _find_joins(
+        self, sources: Sequence[TypeId], operand_types: Sequence[DType], towards: tuple[Dim, ...]
+    ) -> tuple[Join, ...]:
+        pairs = list(zip(sources, operand_types, strict=True))
+        raw = {self._as_it_stands(*pair) for pair in pairs}
+        shapes = [shape for shape in raw if shape and len(raw) == 1 and not towards]
+        merged: list[tuple[Dim, ...]] = [towards]
+        for source, dtype in pairs:
+            rest = self._rest(source, dtype)
+            if rest is None:
+                return ()
+            merged = list(itertools.chain.from_iterable(interleavings(known, rest) for known in merged))[:8]
+        shapes += [dims or (ONE,) for dims in merged]
+        if len(pairs) == 1 and not towards:
+            shapes += self._split(shapes[-1])
+        joins = []
+        for shape in dict.fromkeys(shapes):
+            coercions = [self.coercions(s, self.intern(StreamType(dtype, shape)))[:1] for s, dtype in pairs]
+            if all(coercions):
+                cost = sum(coercion[0].cost for coercion in coercions) + self._disorder(shape)
+                joins.append(Join(shape, tuple(coercion[0] for coercion in coercions), cost))
+        return tuple(sorted(joins, key=lambda join: join.cost))
+
+    def _split(self, shape: tuple[Dim, ...]) -> list[tuple[Dim, ...]]:
+        """Shapes in which one dim is split so that an outer part of it is a dim of the outputs."""
+        parts = dict.fromkeys(dim for dims in self.output_dims for dim in dims if dim not in shape)
+        splits = ((place, dim, part) for place, dim in enumerate(shape) if isinstance(dim, sympy.Mul) for part in parts)
+        return [
+            (*shape[:place], inner, part, *shape[place + 1 :])
+            for place, dim, part in splits
+            if sympy.fraction(inner := as_dim(dim / part))[1] == 1
+        ]
+
+    def _as_it_stands(self, source: TypeId, dtype: DType) -> tuple[Dim, ...] | None:
+        """The stream dims that are left when `dtype` takes its dims from inside, ones and all."""
+        stream = self.types[source]
+        if stream.dtype == dtype:
+            return stream.shape
+        dims, wanted = dims_of(stream), cut(dtype)[1]
+        return dims[len(wanted) :] if dims[: len(wanted)] == wanted else None
+
+    def _rest(self, source: TypeId, dtype: DType) -> tuple[Dim, ...] | None:
+        stream = self.types[source]
+        if stream.dtype == dtype:
+            return without_ones(stream.shape)
+        return remainder(dims_of(stream), cut(dtype)[1])
+
+    def _disorder(self, shape: tuple[Dim, ...]) -> float:
+        """How far the order of a shape's dims is from that of the outputs, at best."""
+        return min((_inversions(shape, dims) for dims in self.output_dims), default=0.0)
+
+    def folds(self, shape: tuple[Dim, ...]) -> tuple[FoldSpec, ...]:
+        """The ways to fold a stream of this shape; folding nothing but ones is none."""
+        found = self._folds.get(shape)
+        if found is None:
+            ways = []
+            for b in range(1, min(len(shape), 3) + 1):
+                if inner := without_ones(shape[:b]):
+                    ways += [FoldSpec(scan, b, inner, b == len(shape)) for scan in (False, True)]
+            found = self._folds[shape] = tuple(ways)
+        return found
+
+    def bits(self, index: DType) -> int | None:
+        """The number of bits of a Multihot, where it is the same at every set of sizes; None for other types."""
+        if not isinstance(index, Multihot):
+            return None
+        return int(index.length) if index.length.is_Integer else self._sizes.get(str(index.length))
+
+
+def _inversions(shape: tuple[Dim, ...], order: tuple[Dim, ...]) -> float:
+    places = [order.index(dim) for dim in shape if dim in order]
+    return 1.5 * sum(a > b for a, b in itertools.combinations(places, 2))

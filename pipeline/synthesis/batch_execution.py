@@ -1,0 +1,133 @@
+"""Runs rules on blocks of streams, on the task's data at one set of sizes, within a budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import numpy
+import torch
+from torch import Tensor
+
+from pipeline.synthesis.rules import Rule, follow
+from pipeline.synthesis.search_budget import OutOfBudget, SearchBudget
+from pipeline.synthesis.type_space import CoercionPath, TypeId, TypeSpace
+from pipeline.synthesis.value_blocks import RowLayout, Rows, in_rows, operand
+from step_runtime.base.errors import RunError, StepError
+from step_runtime.base.types import StreamType
+from step_runtime.execution.applier import Applier
+from step_runtime.primitives import Frame, Operand, Primitive, Rules
+from step_runtime.verification.instance import TaskInstance
+
+_NUMBERS = 2**21
+"""Numbers that a block may hold where rows are combined; more rows go into further blocks."""
+
+
+class BatchExecutor:
+    """A task at one set of sizes, with what has been spent on it."""
+
+    def __init__(self, instance: TaskInstance, space: TypeSpace, budget: SearchBudget) -> None:
+        self.space = space
+        self.sizes: Mapping[str, int] = instance.sizes
+        self.budget = budget
+        self.deadline = time.monotonic() + budget.seconds
+        self.candidates = 0
+        self.kept = 0
+        self._applier = Applier(instance.dtype, self.deadline)
+        self._rules = Rules(instance.sizes)
+        self._inferred: dict[tuple[Primitive, tuple[StreamType, ...]], tuple[StreamType, ...]] = {}
+        self._layouts: dict[StreamType, RowLayout] = {}
+
+    def layout(self, type_: StreamType) -> RowLayout:
+        """How the numbers of a type lie in a row."""
+        if type_ not in self._layouts:
+            self._layouts[type_] = RowLayout.of(type_, self.sizes)
+        return self._layouts[type_]
+
+    def numbers(self, type_: TypeId) -> int:
+        """Numbers in one stream of a type."""
+        return self.layout(self.space.types[type_]).numbers
+
+    def rows_at_once(self, rule: Rule) -> int:
+        """Rows to run a rule on, by the largest stream on its way."""
+        types = [type_ for path in rule.operands for type_ in path.steps]
+        largest = max(self.layout(type_).numbers for type_ in [*types, self.space.types[rule.result]])
+        return max(1, _NUMBERS // largest)
+
+    def keep(self, numbers: int) -> None:
+        """Accounts for so many numbers kept.
+
+        Raises:
+            OutOfBudget: They are too many.
+        """
+        self.kept += numbers
+        if self.kept > self.budget.numbers:
+            raise OutOfBudget("memory")
+
+    def spend(self, candidates: int) -> None:
+        """Accounts for candidates about to be tried.
+
+        Raises:
+            OutOfBudget: They, or the time, are used up.
+        """
+        if self.candidates + candidates > self.budget.candidates:
+            raise OutOfBudget("candidates")
+        if time.monotonic() > self.deadline:
+            raise OutOfBudget("time")
+        self.candidates += candidates
+
+    def add(self, op: Primitive, *inputs: Operand) -> tuple[Operand, ...]:
+        """The results of a primitive on blocks."""
+        types = tuple(operand.type for operand in inputs)
+        if (op, types) not in self._inferred:
+            self._inferred[op, types] = op.infer(types, self._rules)
+        outputs = self._inferred[op, types]
+        frame = Frame(dict(self.sizes), self._applier)
+        return tuple(map(Operand, outputs, op.run(inputs, outputs, frame)))
+
+    def along(self, path: CoercionPath, values: Tensor) -> Tensor:
+        """A block at the end of a path."""
+        if not path.ops:
+            return values
+        result = follow(self, path, operand(path.steps[0], self.layout(path.steps[0]), values))
+        return self.layout(path.target).pack(tuple(result.data), len(values))
+
+    def apply_where(self, rule: Rule, parts: list[Tensor]) -> tuple[Tensor, Rows]:
+        """A rule on the rows on which it does not fail, and which they are.
+
+        Raises:
+            OutOfBudget: The time is up.
+        """
+        rows = len(parts[0])
+        values = self.apply(rule, parts)
+        if values is not None:
+            return values, numpy.arange(rows)
+        if rows < 2 or all(self.apply(rule, [part[row : row + 1] for part in parts]) is None for row in (0, -1 % rows)):
+            return torch.zeros(0, self.numbers(rule.result), dtype=torch.float64), numpy.zeros(0, numpy.int64)
+        half = rows // 2
+        first, good = self.apply_where(rule, [part[:half] for part in parts])
+        second, better = self.apply_where(rule, [part[half:] for part in parts])
+        return torch.cat([first, second]), numpy.concatenate([good, better + half])
+
+    def apply(self, rule: Rule, parts: list[Tensor]) -> Tensor | None:
+        """A rule on operands that are in form, row by row; None where a function fails on them.
+
+        Raises:
+            OutOfBudget: The time is up.
+        """
+        blocks = [
+            operand(path.target, self.layout(path.target), part)
+            for path, part in zip(rule.operands, parts, strict=True)
+        ]
+        try:
+            result = rule.write_last(self, blocks)
+        except RunError as error:
+            if error.code == "time-limit":
+                raise OutOfBudget("time") from None
+            return None
+        except StepError:
+            return None
+        type_ = self.space.types[rule.result]
+        if result.type != in_rows(type_):
+            raise ValueError(f"{rule} gave {result.type}, expected {type_}")
+        return self.layout(type_).pack(tuple(result.data), len(parts[0]))

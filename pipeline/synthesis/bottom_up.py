@@ -1,0 +1,152 @@
+"""Bottom-up: every stream that the rules can make, by cost, one of each value.
+
+A bucket holds the streams of one type whose programs cost the same, as trees (a part used twice counts twice). Buckets
+are filled in the order of cost plus the least cost, by types alone, from there to an output: A* over types. A stream
+whose type and value equal an earlier one's is dropped: observational equivalence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+import numpy
+import torch
+from torch import Tensor
+
+from pipeline.synthesis.batch_execution import BatchExecutor
+from pipeline.synthesis.rules import Rule, Rulebook
+from pipeline.synthesis.type_space import TypeId
+from pipeline.synthesis.value_blocks import Rows, SeenValues, sane
+
+MOST = 60
+"""Cost of the largest programs that are looked for."""
+
+
+class StreamRef(NamedTuple):
+    """A stream found: its type, its cost, and its row in that bucket."""
+
+    type: TypeId
+    cost: int
+    row: int
+
+
+class RuleApplication(NamedTuple):
+    """What a rule makes of streams found."""
+
+    rule: Rule
+    operands: tuple[StreamRef, ...]
+
+
+class Derivation(NamedTuple):
+    """How rows came about: by a rule, on these `rows` (one array an operand) of buckets of these costs."""
+
+    rule: Rule
+    costs: tuple[int, ...]
+    rows: tuple[Rows, ...]
+
+    def made(self, row: int) -> RuleApplication:
+        """How one of the rows came about."""
+        sources = zip(self.rule.operands, self.costs, self.rows, strict=True)
+        return RuleApplication(
+            self.rule, tuple(StreamRef(path.source, cost, int(rows[row])) for path, cost, rows in sources)
+        )
+
+
+@dataclass
+class Bucket:
+    """Streams of one type and cost: `values` in rows, and the derivations of the rows, in order."""
+
+    values: Tensor
+    derivations: list[Derivation] = field(default_factory=list)
+
+    def made(self, row: int) -> RuleApplication | None:
+        """How a row came about; None for an input."""
+        for derivation in self.derivations:
+            if row < len(derivation.rows[0]):
+                return derivation.made(row)
+            row -= len(derivation.rows[0])
+        return None
+
+
+class Block(NamedTuple):
+    """Streams just made, before any is dropped: none where nothing was made that can be kept."""
+
+    type: TypeId
+    cost: int
+    values: Tensor
+    derivation: Derivation
+
+
+class BottomUp:
+    """The streams found so far, in buckets by type and cost. Buckets without a stream are absent."""
+
+    def __init__(
+        self, executor: BatchExecutor, book: Rulebook, inputs: Mapping[TypeId, Tensor], *, sane_only: bool
+    ) -> None:
+        self._executor = executor
+        self._book = book
+        self._sane = sane_only
+        self.buckets: dict[TypeId, dict[int, Bucket]] = {type_: {} for type_ in book.types}
+        self._seen = {type_: SeenValues() for type_ in book.types}
+        self._done = dict.fromkeys(book.types, 0)
+        for type_, values in inputs.items():
+            self.buckets[type_][0] = Bucket(values)
+            self._seen[type_].new(values)
+
+    def run(self, remaining: Mapping[TypeId, int]) -> Iterator[Block | tuple[TypeId, int]]:
+        """Fills buckets without end, but for that of the costs: every block made, and every bucket when it is full.
+
+        Raises:
+            OutOfBudget: The budget is used up.
+        """
+        for level in range(1, MOST + 1):
+            for cost in range(1, level + 1):
+                for type_ in self._book.types:
+                    if type_ in remaining and self._done[type_] < cost <= level - remaining[type_]:
+                        self._done[type_] = cost
+                        yield from self._fill(type_, cost)
+
+    def _fill(self, type_: TypeId, cost: int) -> Iterator[Block | tuple[TypeId, int]]:
+        kept: list[Tensor] = []
+        derivations: list[Derivation] = []
+        for rule in self._book.into[type_]:
+            for costs in self._splits(rule, cost - rule.cost):
+                for derivation, values in self._applied(rule, costs):
+                    yield Block(type_, cost, values, derivation)
+                    new = self._seen[type_].new(values)
+                    if len(new):
+                        self._executor.keep(len(new) * values.shape[1])
+                        kept.append(values[new])
+                        derivations.append(Derivation(rule, costs, tuple(rows[new] for rows in derivation.rows)))
+        if kept:
+            self.buckets[type_][cost] = Bucket(torch.cat(kept), derivations)
+            yield type_, cost
+
+    def _splits(self, rule: Rule, total: int) -> Iterator[tuple[int, ...]]:
+        """Costs of filled buckets, one an operand, that come to a total."""
+        *first, last = [self.buckets[path.source] for path in rule.operands]
+        for costs in product(*first):
+            rest = total - sum(costs)
+            if rest in last:
+                yield (*costs, rest)
+
+    def _applied(self, rule: Rule, costs: tuple[int, ...]) -> Iterator[tuple[Derivation, Tensor]]:
+        """A rule on all rows of the buckets, block by block, without the rows whose values are not sane."""
+        buckets = [self.buckets[path.source][cost] for path, cost in zip(rule.operands, costs, strict=True)]
+        counts = [len(bucket.values) for bucket in buckets]
+        total, most = prod(counts), self._executor.rows_at_once(rule)
+        for start in range(0, total, most):
+            rows = numpy.unravel_index(numpy.arange(start, min(start + most, total)), counts)
+            self._executor.spend(len(rows[0]))
+            pairs = zip(rule.operands, buckets, rows, strict=True)
+            parts = [self._executor.along(path, bucket.values[own]) for path, bucket, own in pairs]
+            values, good = self._executor.apply_where(rule, parts)
+            if self._sane:
+                fit = sane(values)
+                values, good = values[fit], good[fit.numpy()]
+            if len(good):
+                yield Derivation(rule, costs, tuple(own[good] for own in rows)), values

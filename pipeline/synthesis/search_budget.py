@@ -1,0 +1,50 @@
+"""What a search may spend, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Reason = Literal["time", "candidates", "memory", "exhausted", "crashed"]
+
+
+@dataclass(frozen=True)
+class SearchBudget:
+    """When to give up: wall clock seconds, candidates tried, and numbers of float64 kept (8 bytes each).
+
+    A search that ends by `candidates` or `numbers` ends in the same state on any machine.
+    """
+
+    seconds: float = 60.0
+    candidates: int = 20_000_000
+    numbers: int = 100_000_000
+
+
+class OutOfBudget(Exception):
+    """The search is over."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason: Reason = reason
+
+
+@dataclass(frozen=True)
+class SearchOutcome:
+    """What a search came to.
+
+    `impl` is a program that passed the verifier, or None; `reason` then says why there is none: which bound was met,
+    `exhausted` if nothing was left to try, or `crashed`. `candidates` counts streams computed and subgoals solved for,
+    `distinct` the streams of different value that were kept, `subgoals` the values wanted top-down, `refused` programs
+    that gave the outputs where they were observed and not where the verifier looked; `length` counts primitives but
+    Copies. `seconds` are of wall clock, from the task's compilation on, and `processor` those the processor spent.
+    """
+
+    impl: str | None
+    reason: Reason | None
+    seconds: float
+    processor: float = 0.0
+    candidates: int = 0
+    distinct: int = 0
+    subgoals: int = 0
+    refused: int = 0
+    length: int | None = None

@@ -1,0 +1,245 @@
+"""Top-down: values that, put into the remainder of a program, give an output.
+
+A subgoal is a type and a value with its context: the part of a program around it. Where a function works element by
+element, and all its operands but one are existing streams, the value of the missing one follows from the function's
+result: it is solved for, with the function as a black box, and checked. A coercion path is inverted by tracking where
+it puts each number; values that differ where it repeats one cannot be its result, which rules out most contexts at
+once. Bottom-up and top-down meet where a stream has a subgoal's type and value.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+import numpy
+import torch
+from torch import Tensor
+
+from pipeline.synthesis.batch_execution import BatchExecutor
+from pipeline.synthesis.bottom_up import MOST, Bucket, StreamRef
+from pipeline.synthesis.inversion import OperandSolver, invert_path, is_elementwise
+from pipeline.synthesis.rules import Rule, Rulebook
+from pipeline.synthesis.type_space import CoercionPath, TypeId
+from pipeline.synthesis.value_blocks import Rows, SeenValues, ValueIndex
+from step_runtime.primitives import Map
+
+_HOPED = 2
+"""Cost that a job is forgiven, as to its turn, if its subgoals must be constant along a dim: few will be, and those
+few tell much."""
+_GROWTH = 3.0
+"""About how many times as many streams there are for a unit of cost more."""
+
+
+class Subgoal(NamedTuple):
+    """A value wanted: row of a set of subgoals."""
+
+    set: int
+    row: int
+
+
+class RuleContext(NamedTuple):
+    """What is context a subgoal: a rule with the subgoal as operand `hole`, the others there; its result is wanted."""
+
+    rule: Rule
+    hole: int
+    others: tuple[StreamRef, ...]
+    wanted: Subgoal
+
+
+class OutputContext(NamedTuple):
+    """What is context a subgoal that is an output but for a path."""
+
+    output: int
+    path: CoercionPath
+
+
+@dataclass
+class _SubgoalRows:
+    """How rows came about; `others` has the rows of each operand but the hole, of buckets of these costs."""
+
+    rule: Rule
+    hole: int
+    set: int
+    rows: Rows
+    costs: tuple[int, ...]
+    others: tuple[Rows, ...]
+
+    def context(self, row: int) -> RuleContext:
+        paths = [path for place, path in enumerate(self.rule.operands) if place != self.hole]
+        sources = zip(paths, self.costs, self.others, strict=True)
+        streams = tuple(StreamRef(path.source, cost, int(rows[row])) for path, cost, rows in sources)
+        return RuleContext(self.rule, self.hole, streams, Subgoal(self.set, int(self.rows[row])))
+
+
+@dataclass
+class _SubgoalSet:
+    """Subgoals of one type and cost, and of one credit: how much cost they are forgiven in the order of search."""
+
+    type: TypeId
+    cost: int
+    credit: int
+    values: Tensor
+    derivations: Sequence[_SubgoalRows | OutputContext]
+
+    def context(self, row: int) -> RuleContext | OutputContext:
+        for derivation in self.derivations:
+            if isinstance(derivation, OutputContext):
+                return derivation
+            if row < len(derivation.rows):
+                return derivation.context(row)
+            row -= len(derivation.rows)
+        raise IndexError(row)
+
+
+class _Inversion(NamedTuple):
+    priority: int
+    cost: int
+    number: int
+    rule: Rule
+    hole: int
+    set: int
+    costs: tuple[int, ...]
+
+
+class TopDown:
+    """The subgoals found so far."""
+
+    def __init__(self, executor: BatchExecutor, book: Rulebook, buckets: Mapping[TypeId, Mapping[int, Bucket]]) -> None:
+        self._executor = executor
+        self._book = book
+        self._buckets = buckets
+        self.sets: list[_SubgoalSet] = []
+        self._jobs: list[_Inversion] = []
+        self._pending: dict[tuple[int, int, TypeId, int], tuple[list[Tensor], list[_SubgoalRows]]] = {}
+        self._seen = {type_: SeenValues() for type_ in book.types}
+        self._indices: dict[TypeId, tuple[ValueIndex, list[int]]] = {type_: (ValueIndex(), []) for type_ in book.types}
+        self._holes = [
+            (rule, hole) for rule in book.rules for hole in range(len(rule.operands)) if self._can(rule, hole)
+        ]
+        self._passed = {place: numpy.zeros(2) for place in self._holes}
+        self._solver = OperandSolver(executor)
+        self._number = 0
+
+    def _can(self, rule: Rule, hole: int) -> bool:
+        target = self._executor.layout(rule.operands[hole].target)
+        result = self._executor.layout(self._executor.space.types[rule.result])
+        fits = len(target.shapes) == 1 and target.shapes == result.shapes
+        return isinstance(rule.apply, Map) and fits and is_elementwise(self._executor, rule, hole)
+
+    def add_output(self, output: int, wanted: Tensor) -> None:
+        """Makes an output, `(1, numbers)`, a goal."""
+        goal = self._executor.space.types[self._executor.space.outputs[output]]
+        for type_ in self._book.types:
+            path = self._executor.space.path(type_, goal)
+            if path is not None and type_ in self._book.cheapest:
+                values, good = invert_path(self._executor, path, wanted)
+                if len(good):
+                    self._add_set(_SubgoalSet(type_, path.cost, 0, values, [OutputContext(output, path)]))
+
+    def context(self, subgoal: Subgoal) -> RuleContext | OutputContext:
+        """What is context a subgoal."""
+        return self.sets[subgoal.set].context(subgoal.row)
+
+    def find(self, type_: TypeId, values: Tensor) -> list[tuple[int, Subgoal]]:
+        """The rows of a block of streams that are subgoals."""
+        index, sets = self._indices[type_]
+        return [(row, Subgoal(sets[block], other)) for row, block, other in index.find(values)]
+
+    def offer(self, type_: TypeId, cost: int) -> None:
+        """Records a bucket that may serve as operand from now on."""
+        for rule, hole in self._holes:
+            paths = [path for place, path in enumerate(rule.operands) if place != hole]
+            if any(path.source == type_ for path in paths):
+                for number, goals in enumerate(self.sets):
+                    if goals.type == rule.result:
+                        self._push(rule, hole, number, [c for c in self._costs(paths) if _has(paths, c, type_, cost)])
+
+    def _costs(self, paths: Sequence[CoercionPath]) -> Iterator[tuple[int, ...]]:
+        return product(*(self._buckets[path.source] for path in paths))
+
+    def _push(self, rule: Rule, hole: int, number: int, combinations: Sequence[tuple[int, ...]]) -> None:
+        goals, path = self.sets[number], rule.operands[hole]
+        for costs in combinations:
+            cost = goals.cost + rule.cost + sum(costs)
+            least = cost + self._book.cheapest.get(path.source, MOST)
+            if least <= MOST:
+                self._number += 1
+                priority = least - goals.credit - _HOPED * bool(path.repeated)
+                heapq.heappush(self._jobs, _Inversion(priority, cost, self._number, rule, hole, number, costs))
+
+    def _add_set(self, goals: _SubgoalSet) -> None:
+        number = len(self.sets)
+        self.sets.append(goals)
+        index, sets = self._indices[goals.type]
+        index.add(goals.values)
+        sets.append(number)
+        for rule, hole in self._holes:
+            if rule.result == goals.type:
+                paths = [path for place, path in enumerate(rule.operands) if place != hole]
+                self._push(rule, hole, number, list(self._costs(paths)))
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to do until there are further streams."""
+        return not self._jobs and not self._pending
+
+    def step(self) -> int | None:
+        """Does what is most promising; the number of the set of subgoals that is new, if one is.
+
+        Raises:
+            OutOfBudget: The budget is used up.
+        """
+        first = min(self._pending, default=None)
+        if first is not None and (not self._jobs or first[:2] < self._jobs[0][:2]):
+            values, derivations = self._pending.pop(first)
+            _, cost, type_, credit = first
+            self._add_set(_SubgoalSet(type_, cost, credit, torch.cat(values), derivations))
+            return len(self.sets) - 1
+        job = heapq.heappop(self._jobs)
+        type_ = job.rule.operands[job.hole].source
+        for derivation, found in self._solved(job):
+            self._executor.keep(found.numel())
+            credit = self.sets[job.set].credit + self._earned(job)
+            key = (job.cost + self._book.cheapest[type_] - credit, job.cost, type_, credit)
+            kept, derivations = self._pending.setdefault(key, ([], []))
+            kept.append(found)
+            derivations.append(derivation)
+        return None
+
+    def _earned(self, job: _Inversion) -> int:
+        """What is forgiven to subgoals that came through a test which only one in so many passes."""
+        tried, passed = self._passed[job.rule, job.hole]
+        return int(math.log(tried / passed) / math.log(_GROWTH))
+
+    def _solved(self, job: _Inversion) -> Iterator[tuple[_SubgoalRows, Tensor]]:
+        goals = self.sets[job.set]
+        path = job.rule.operands[job.hole]
+        paths = [other for place, other in enumerate(job.rule.operands) if place != job.hole]
+        buckets = [self._buckets[other.source][cost] for other, cost in zip(paths, job.costs, strict=True)]
+        counts = [len(goals.values), *(len(bucket.values) for bucket in buckets)]
+        total, most = prod(counts), self._executor.rows_at_once(job.rule)
+        for start in range(0, total, most):
+            rows, *others = numpy.unravel_index(numpy.arange(start, min(start + most, total)), counts)
+            self._executor.spend(len(rows))
+            pairs = zip(paths, buckets, others, strict=True)
+            parts = [self._executor.along(other, bucket.values[own]) for other, bucket, own in pairs]
+            values, good = self._solver.solve(job.rule, job.hole, parts, goals.values[rows])
+            if len(good):
+                values, rest = invert_path(self._executor, path, values)
+                self._passed[job.rule, job.hole] += numpy.array([len(good), len(rest)])
+                good = good[rest]
+            new = self._seen[path.source].new(values) if len(good) else good
+            if len(new):
+                good = good[new]
+                own = tuple(other[good] for other in others)
+                yield _SubgoalRows(job.rule, job.hole, job.set, rows[good], job.costs, own), values[new]
+
+
+def _has(paths: Sequence[CoercionPath], costs: tuple[int, ...], type_: TypeId, cost: int) -> bool:
+    return any(path.source == type_ and own == cost for path, own in zip(paths, costs, strict=True))

@@ -1,0 +1,188 @@
+"""The types that streams of a task's programs may have, and the structural primitives between them.
+
+A `CoercionPath` is a shortest chain of structural primitives between two types; as dims are distinguished by name, what
+a path does to the data follows from its two ends. RepeatRef has no place in paths: where its reference's innermost dim
+has a name, Repeat gives the same stream and consumes less.
+
+What keeps this finite: dims are those that the task declares and what they divide into; a type holds a dim no more
+often, and exceeds the number of dims of declared types by no more than one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, permutations
+
+import sympy
+
+from step_runtime.base.errors import RuleError
+from step_runtime.base.shapes import Dim, try_evaluate
+from step_runtime.base.types import Buffer, DType, Multihot, StreamType, STuple, components_of, layout
+from step_runtime.primitives import Bufferize, Flatten, Primitive, Promote, Repeat, Reshape, Rules, Streamify
+from step_runtime.tasks.scope import Scope
+
+TypeId = int
+
+LONGEST = 6
+"""Structural primitives in a row."""
+_REPEATS = 2
+"""Dims that one path may invent."""
+ONE = sympy.Integer(1)
+
+
+@dataclass(frozen=True)
+class CoercionPath:
+    """Structural primitives from a stream to one of another type; `steps` are the types on the way, both ends too."""
+
+    source: TypeId
+    ops: tuple[Primitive, ...]
+    steps: tuple[StreamType, ...] = field(repr=False, compare=False)
+
+    @property
+    def target(self) -> StreamType:
+        """The type it ends at."""
+        return self.steps[-1]
+
+    @cached_property
+    def cost(self) -> int:
+        """How many choices it stands for: that there is one, and every dim that it invents."""
+        return bool(self.ops) + sum(isinstance(op, Repeat) for op in self.ops)
+
+    @cached_property
+    def repeated(self) -> frozenset[Dim]:
+        """The dims along which its result is constant by construction."""
+        return frozenset(op.n for op in self.ops if isinstance(op, Repeat))
+
+
+class TypeSpace:
+    """The types of one task at one set of sizes; equal types have one number."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.types: list[StreamType] = []
+        self._ids: dict[StreamType, TypeId] = {}
+        self._moves: dict[StreamType, list[tuple[Primitive, StreamType]]] = {}
+        self._paths: dict[TypeId, list[CoercionPath]] = {}
+        self._rules = Rules(scope.sizes)
+        declared = [*scope.inputs.values(), *scope.outputs]
+        counts = [count for type_ in declared for count in _dim_counts(type_)]
+        counts += [
+            Counter(layout(part))
+            for fn in scope.fns.values()
+            for t in (fn.input, fn.output)
+            for part in components_of(t)
+        ]
+        self._most: Counter[Dim] = Counter({ONE: 1})
+        for count in counts:
+            self._most |= count
+        self._total = 1 + max((_total(count) for count in counts), default=0)
+        self._factors = _factors([dim for dim in self._most if dim != ONE])
+        for dim in chain.from_iterable(self._factors.values()):
+            self._most[dim] = max(self._most[dim], 1)
+        repeatable = [dim for type_ in declared for count in _dim_counts(type_) for dim in count if dim != ONE]
+        self._repeats = [Repeat(dim) for dim in dict.fromkeys(repeatable)]
+        self.inputs = [self.intern(type_) for type_ in scope.inputs.values()]
+        self.outputs = [self.intern(type_) for type_ in scope.outputs]
+        self.demanded = self._demanded()
+
+    def _demanded(self) -> set[DType]:
+        """The element types that functions take, whole or in part, and that outputs have."""
+        found: set[DType] = {type_.dtype for type_ in self.scope.outputs}
+        for fn in self.scope.fns.values():
+            parts = components_of(fn.input)
+            for start in range(len(parts)):
+                for end in range(start + 1, len(parts) + 1):
+                    found.add(joined(parts[start:end]))
+        return found
+
+    def intern(self, type_: StreamType) -> TypeId:
+        """The type's number."""
+        if type_ not in self._ids:
+            self._ids[type_] = len(self.types)
+            self.types.append(type_)
+        return self._ids[type_]
+
+    def allowed(self, type_: StreamType) -> bool:
+        """Whether a type may occur in a program."""
+        return all(
+            _total(count) <= self._total and all(count[dim] <= self._most[dim] for dim in count)
+            for count in _dim_counts(type_)
+        )
+
+    def paths(self, source: TypeId) -> list[CoercionPath]:
+        """A shortest path to every type of a demanded element type or with an index, the shortest paths first."""
+        if source not in self._paths:
+            start = CoercionPath(source, (), (self.types[source],))
+            reached = {start.target: start}
+            frontier = [start]
+            for _ in range(LONGEST):
+                frontier = [path for before in frontier for path in self._longer(before, reached)]
+            self._paths[source] = [
+                path
+                for path in reached.values()
+                if path.target.dtype in self.demanded or isinstance(path.target.dtype, Multihot)
+            ]
+        return self._paths[source]
+
+    def path(self, source: TypeId, target: StreamType) -> CoercionPath | None:
+        """A shortest path between two types, if there is one."""
+        return next((path for path in self.paths(source) if path.target == target), None)
+
+    def _longer(self, path: CoercionPath, reached: dict[StreamType, CoercionPath]) -> Iterator[CoercionPath]:
+        repeats = sum(isinstance(op, Repeat) for op in path.ops)
+        for op, target in self._next(path.target):
+            if target not in reached and not (isinstance(op, Repeat) and repeats == _REPEATS):
+                reached[target] = CoercionPath(path.source, (*path.ops, op), (*path.steps, target))
+                yield reached[target]
+
+    def _next(self, type_: StreamType) -> list[tuple[Primitive, StreamType]]:
+        if type_ not in self._moves:
+            found = []
+            for op in self._structural(type_):
+                try:
+                    target = op.infer((type_,), self._rules)[0]
+                except RuleError:
+                    continue
+                if self.allowed(target):
+                    found.append((op, target))
+            self._moves[type_] = found
+        return self._moves[type_]
+
+    def _structural(self, type_: StreamType) -> Iterator[Primitive]:
+        if isinstance(type_.dtype, Buffer):
+            yield Streamify()
+        if not isinstance(type_.dtype, STuple):
+            yield from (Bufferize(a) for a in range(1, type_.rank + 1))
+        yield from (Flatten((index,)) for index in range(1, type_.rank + 1))
+        for index, dim in enumerate(type_.shape):
+            yield from (Reshape((index,), inner) for inner in self._factors.get(dim, ()))
+        # A placeholder belongs at an end more often than not.
+        yield from (Promote(b) for b in range(type_.rank + 1, -1, -1))
+        yield from self._repeats
+
+
+def joined(parts: tuple[DType, ...]) -> DType:
+    """One component itself, several as a tuple."""
+    return parts[0] if len(parts) == 1 else STuple(parts)
+
+
+def _dim_counts(type_: StreamType) -> list[Counter[Dim]]:
+    """For each component how often each dim occurs, in the stream and in the element."""
+    return [Counter((*type_.shape, *layout(part))) for part in components_of(type_.dtype)]
+
+
+def _total(count: Counter[Dim]) -> int:
+    return sum(number for dim, number in count.items() if dim != ONE)
+
+
+def _factors(dims: list[Dim]) -> dict[Dim, list[Dim]]:
+    """For each dim the inner dims that it may be split into, so that another declared dim is left or split off."""
+    found: dict[Dim, list[Dim]] = {}
+    for whole, part in permutations(dims, 2):
+        quotient = sympy.cancel(whole / part)
+        if sympy.fraction(quotient)[1] == 1 and quotient != 1 and (try_evaluate(quotient, {}) or 2) > 0:
+            found.setdefault(whole, []).extend(dim for dim in (quotient, part) if dim not in found.get(whole, []))
+    return found

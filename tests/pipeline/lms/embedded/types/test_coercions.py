@@ -1,0 +1,72 @@
+"""Coercions: every coercion leads where it says by the primitives' own rules, and impossible ones are not planned."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.lms.embedded.types.coercions import find_coercions, interleavings, remainder
+from step_runtime.base.types import StreamType, parse_dim, parse_dtype
+from step_runtime.primitives import Bufferize, Flatten, Promote, Repeat, Reshape, Rules, Streamify
+from step_runtime.tasks.task import Task
+
+SYMBOLS = Task.model_validate(
+    {"inputs": [{"name": "E0", "dtype": "fp32", "dims": ["M"]}],
+     "outputs": [{"name": "S0", "dtype": "fp32", "dims": ["M"], "data_transform": "0"}]}
+).symbols()  # fmt: skip
+
+
+def stream(dtype: str, *dims: str) -> StreamType:
+    return StreamType(parse_dtype(dtype, SYMBOLS), tuple(parse_dim(dim, SYMBOLS) for dim in dims))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "kinds"),
+    [
+        (stream("fp32", "K", "N"), stream("Buffer(fp32, [K])", "N"), [Bufferize]),
+        (stream("Buffer(fp32, [K])", "N"), stream("fp32", "K", "N"), [Streamify]),
+        (stream("fp32", "N"), stream("fp32", "K", "N"), [Repeat]),
+        (stream("fp32", "K", "N"), stream("fp32", "K", "M", "N"), [Bufferize, Repeat, Streamify]),
+        (stream("fp32", "M"), stream("Buffer(fp32, [M])", "1"), [Promote, Bufferize]),
+        (stream("Buffer(fp32, [M])", "1"), stream("fp32", "M"), [Streamify, Flatten]),
+        (stream("fp32", "M", "N"), stream("fp32", "M*N"), [Flatten]),
+        (stream("fp32", "2*M", "N"), stream("fp32", "2", "M", "N"), [Reshape]),
+        (stream("fp32", "N"), stream("fp32", "N", "M"), [Promote, Bufferize, Repeat, Flatten, Streamify]),
+        (stream("Multihot(fp32, E)", "M"), stream("Multihot(fp32, E)", "M"), []),
+    ],
+)
+def test_the_cheapest_plan_is_the_plain_one(source: StreamType, target: StreamType, kinds: list[type]) -> None:
+    """Each coercion ends in its target, by the primitives that one would write."""
+    coercion = find_coercions(source, target)[0]
+    now = source
+    for op in coercion.ops:
+        now = op.infer((now,), Rules())[0]
+    assert now == target
+    assert [type(op) for op in coercion.ops] == kinds
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (stream("fp32", "M", "N"), stream("fp32", "N", "M")),
+        (stream("fp32", "M"), stream("Multihot(fp32, E)", "M")),
+        (stream("fp32", "M"), stream("fp32", "N")),
+    ],
+)
+def test_what_structure_cannot_do_has_no_plan(source: StreamType, target: StreamType) -> None:
+    """Dims are never swapped or lost, elements never changed."""
+    assert find_coercions(source, target) == ()
+
+
+def test_interleavings_hold_both_lists_in_order() -> None:
+    """Shared dims coincide; the others come in every order; opposite orders cannot be joined."""
+    k, m, n, d = (SYMBOLS[name] for name in "KMND")
+    assert set(interleavings((k, n, m), (k, d, m))) == {(k, n, d, m), (k, d, n, m)}
+    assert interleavings((k, n), (n, k)) == ()
+
+
+def test_remainder_is_what_an_element_leaves() -> None:
+    """Element dims are taken from inside; a dim that stands further out cannot be taken."""
+    k, n, d = (SYMBOLS[name] for name in "KND")
+    assert remainder((k, n), (k,)) == (n,)
+    assert remainder((n,), (d,)) == (n,)
+    assert remainder((n, d), (d,)) is None

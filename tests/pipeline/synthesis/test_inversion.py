@@ -1,0 +1,130 @@
+"""Going top_down holds these.
+
+- What is solved for gives what is wanted when the function is run on it, whatever the function.
+- A value that a path cannot have ended at has no inverse.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pipeline.synthesis.batch_execution import BatchExecutor
+from pipeline.synthesis.inversion import OperandSolver, invert_path, is_elementwise
+from pipeline.synthesis.rules import Rule, Rulebook
+from pipeline.synthesis.search_budget import SearchBudget
+from pipeline.synthesis.type_space import TypeSpace
+from step_runtime.base.types import Scalar, StreamType
+from step_runtime.primitives import Map
+from step_runtime.verification.instance import instances
+from tests.support.small_tasks import of_scalars, task
+
+UNARY = {
+    "shift": "input[0] + 1e-5",
+    "square": "input[0] ** 2",
+    "root": "torch.sqrt(input[0])",
+    "exp": "torch.exp(input[0])",
+    "log": "torch.log(input[0])",
+    "inverse": "2 / input[0]",
+    "sigmoid": "torch.sigmoid(input[0])",
+}
+BINARY = {"minus": "input[0] - input[1]", "over": "input[0] / input[1]", "times": "input[0] * input[1]"}
+
+
+def made(fns: dict[str, tuple[str, int]]) -> tuple[BatchExecutor, Rulebook]:
+    instance = instances(of_scalars(fns, "input_data['E0']"))[1]
+    space = TypeSpace(instance.scope)
+    return BatchExecutor(instance, space, SearchBudget()), Rulebook(space)
+
+
+def rule_of(book: Rulebook, name: str) -> Rule:
+    """The rule that maps a function over streams of the input's type as they are."""
+    found = [
+        rule
+        for rule in book.rules
+        if isinstance(rule.apply, Map)
+        and rule.apply.fn.label == f"fn_{name}"
+        and all(path.source == book.space.inputs[0] and not path.ops for path in rule.operands)
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_a_function_of_one_operand_is_solved_for_its_operand(name: str) -> None:
+    """The operand found gives the result wanted to nine digits, in every row."""
+    executor, book = made({name: (UNARY[name], 1)})
+    rule = rule_of(book, name)
+    operand = torch.rand(20, 32, dtype=torch.float64) * 3 + 0.1
+    wanted = executor.apply(rule, [operand])
+    assert wanted is not None
+    solved, rows = OperandSolver(executor).solve(rule, 0, [], wanted)
+    assert rows.tolist() == list(range(20))
+    again = executor.apply(rule, [solved])
+    assert again is not None
+    torch.testing.assert_close(again, wanted, rtol=1e-8, atol=0)
+
+
+@pytest.mark.parametrize("hole", [0, 1])
+@pytest.mark.parametrize("name", BINARY)
+def test_a_function_of_two_operands_is_solved_for_either(name: str, hole: int) -> None:
+    """Given the one, the other is found."""
+    executor, book = made({name: (BINARY[name], 2)})
+    rule = rule_of(book, name)
+    operands = [torch.rand(20, 32, dtype=torch.float64) + 0.5 for _ in range(2)]
+    wanted = executor.apply(rule, operands)
+    assert wanted is not None
+    solved, rows = OperandSolver(executor).solve(rule, hole, [operands[1 - hole]], wanted)
+    assert rows.tolist() == list(range(20))
+    torch.testing.assert_close(solved, operands[hole], rtol=1e-8, atol=0)
+
+
+def test_what_a_function_never_gives_has_no_operand() -> None:
+    """No number has a negative square; the rows that have an operand are as_text."""
+    executor, book = made({"square": (UNARY["square"], 1)})
+    wanted = torch.full((3, 32), 4.0, dtype=torch.float64)
+    wanted[1, 5] = -1
+    solved, rows = OperandSolver(executor).solve(rule_of(book, "square"), 0, [], wanted)
+    assert rows.tolist() == [0, 2]
+    assert torch.allclose(solved.abs(), torch.tensor(2.0, dtype=torch.float64))
+
+
+def test_a_repeat_is_undone_only_where_its_values_repeat() -> None:
+    """A stream along N repeated along D comes back; one row with one odd number does not."""
+    executor, _ = made({"sum": ("state[0] + input[0]", 0)})
+    space = executor.space
+    rows = space.intern(StreamType(Scalar("float"), space.types[space.inputs[0]].shape[1:]))
+    path = space.path(rows, space.types[space.inputs[0]])
+    assert path is not None and path.repeated
+    before = torch.randn(5, 4, dtype=torch.float64)
+    after = executor.along(path, before)
+    after[3, 7] += 1
+    back, good = invert_path(executor, path, after)
+    assert good.tolist() == [0, 1, 2, 4]
+    assert torch.equal(back, before[[0, 1, 2, 4]])
+
+
+def test_a_function_that_mixes_numbers_is_not_solved_for() -> None:
+    """The mean of a buffer determines nothing about its first number; a square does."""
+    text = """
+    inputs:
+    - {name: E0, dtype: "Buffer(fp32, [D])", dims: [N], data_gen: torch.randn}
+    fns:
+    - name: Mean
+      apply: return [input[0].mean().expand(input[0].shape)]
+      input_dtype: Buffer(fp32, [D])
+      output_dtype: Buffer(fp32, [D])
+      func_name: fn_mean
+    - name: Square
+      apply: return [input[0] ** 2]
+      input_dtype: Buffer(fp32, [D])
+      output_dtype: Buffer(fp32, [D])
+      func_name: fn_square
+    outputs:
+    - {name: S0, dtype: "Buffer(fp32, [D])", dims: [N], data_transform: "input_data['E0']"}
+    """
+    instance = instances(task(text))[1]
+    space = TypeSpace(instance.scope)
+    executor, book = BatchExecutor(instance, space, SearchBudget()), Rulebook(space)
+    assert not is_elementwise(executor, rule_of(book, "mean"), 0)
+    assert is_elementwise(executor, rule_of(book, "square"), 0)

@@ -1,0 +1,99 @@
+"""Types and paths hold these.
+
+- A path's chain of primitives leads from its one end to the other, type by type.
+- Two paths between the same ends do the same to the data, so that the shortest one suffices.
+- No type holds a dim that the task does not know, or one more often than the task does.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from pipeline.synthesis.type_space import LONGEST, TypeSpace
+from pipeline.synthesis.value_blocks import RowLayout, operand
+from step_runtime.base.shapes import as_dim
+from step_runtime.base.types import Buffer, Scalar, StreamType
+from step_runtime.execution.applier import Applier
+from step_runtime.primitives import Bufferize, Frame, Promote, Repeat, Rules, Streamify
+from step_runtime.tasks.scope import static_scope
+from tests.support.small_tasks import task
+
+MATRIX = """
+inputs:
+- {name: E0, dtype: fp32, dims: [K, M], data_gen: torch.randn}
+- {name: E1, dtype: fp32, dims: [N], data_gen: torch.randn}
+fns:
+- name: Sum
+  apply: return [input[0].sum(0)]
+  input_dtype: Buffer(fp32, [K])
+  output_dtype: fp32
+  func_name: fn_sum
+outputs:
+- name: S0
+  dtype: fp32
+  dims: [M]
+  data_transform: "input_data['E0'].sum(-1)"
+"""
+
+
+def test_a_plan_is_a_chain_of_primitives_that_the_language_accepts() -> None:
+    """Each op gives the next type from the one before, none is longer than the limit, and there are paths at all."""
+    space = TypeSpace(static_scope(task(MATRIX)))
+    rules = Rules(space.scope.sizes)
+    paths = [path for source in space.inputs for path in space.paths(source)]
+    assert len(paths) > 10
+    for path in paths:
+        assert path.steps[0] == space.types[path.source]
+        assert len(path.ops) <= LONGEST
+        for op, before, after in zip(path.ops, path.steps[:-1], path.steps[1:], strict=True):
+            assert op.infer((before,), rules) == (after,)
+
+
+def test_a_plan_is_the_shortest() -> None:
+    """To make the inner dim a buffer takes one primitive, to insert a dim inside it three."""
+    space = TypeSpace(static_scope(task(MATRIX)))
+    k, m, n = map(as_dim, (space.scope.dims["K"], space.scope.dims["M"], space.scope.dims["N"]))
+    buffered = space.path(space.inputs[0], StreamType(Buffer(Scalar("float"), [k]), (m,)))
+    assert buffered is not None and buffered.ops == (Bufferize(1),)
+    wider = space.path(space.inputs[0], StreamType(Scalar("float"), (k, n, m)))
+    assert wider is not None and wider.ops == (Bufferize(1), Repeat(n), Streamify())
+    assert wider.repeated == {n}
+
+
+def test_a_type_holds_only_dims_of_the_task_and_none_too_often() -> None:
+    """A second dim of one name, or a second placeholder, leads nowhere that a task without such would go."""
+    space = TypeSpace(static_scope(task(MATRIX)))
+    k, m = map(as_dim, (space.scope.dims["K"], space.scope.dims["M"]))
+    one = as_dim(1)
+    scalar = Scalar("float")
+    assert space.allowed(StreamType(scalar, (k, m, one)))
+    assert not space.allowed(StreamType(scalar, (k, k, m)))
+    assert not space.allowed(StreamType(scalar, (one, m, one)))
+    assert not space.allowed(StreamType(scalar, (as_dim(3), m)))
+
+
+def test_plans_between_the_same_ends_do_the_same() -> None:
+    """Repeat before a placeholder and after it: the type decides what the data is."""
+    space = TypeSpace(static_scope(task(MATRIX)))
+    source = space.types[space.inputs[1]]
+    m = as_dim(space.scope.dims["M"])
+    values = torch.arange(7, dtype=torch.float64).unsqueeze(0)
+    results = []
+    for ops in ((Promote(1), Repeat(m)), (Repeat(m), Promote(2))):
+        frame = Frame(dict(space.scope.sizes), Applier(torch.float64))
+        stream = operand(source, RowLayout.of(source, space.scope.sizes), values)
+        for op in ops:
+            made = op.infer((stream.type,), Rules(space.scope.sizes))
+            stream = type(stream)(made[0], op.run((stream,), made, frame)[0])
+        results.append(stream)
+    assert results[0].type == results[1].type
+    assert torch.equal(results[0].data[0], results[1].data[0])
+
+
+def test_a_dim_is_split_only_into_dims_of_the_task() -> None:
+    """2*M beside M may be split by 2 or by M, and M itself by nothing."""
+    text = MATRIX.replace("dims: [K, M]", "dims: ['2*M', K]").replace("dims: [M]", "dims: [M]")
+    space = TypeSpace(static_scope(task(text.replace(".sum(-1)", ".sum(0)[:M_value]"))))
+    m = space.scope.dims["M"]
+    assert set(space._factors[as_dim(2 * m)]) == {as_dim(2), as_dim(m)}
+    assert as_dim(m) not in space._factors
