@@ -274,7 +274,9 @@ class Expressions:
     def _builtin(self, node: ast.Call, name: str) -> Any:
         args = self._positional(node)
         if node.keywords:
-            raise self.collector.invalid("call", f"{name} takes no keywords here", node, f"write {name}(…) without them")
+            raise self.collector.invalid(
+                "call", f"{name} takes no keywords here", node, f"write {name}(…) without them"
+            )
         if name == "range":
             return self._range(node, [self._index(arg) for arg in args])
         sequences = [self.sequence(arg) for arg in args]

@@ -51,7 +51,9 @@ def test_places_follow() -> None:
 def test_a_place_that_may_be_several_is_not_moved() -> None:
     """One primitive in a comprehension is several elsewhere."""
     one = "E1, E2 = step.Copy().apply(E0)\nE3, E4 = [step.Map(fn=fn_a).apply(x) for x in [E1, E2]]\nreturn E3"
-    other = "E1, E2 = step.Copy().apply(E0)\nE3 = step.Map(fn=fn_a).apply(E1)\nE4 = step.Map(fn=fn_a).apply(E2)\nreturn E3"
+    other = (
+        "E1, E2 = step.Copy().apply(E0)\nE3 = step.Map(fn=fn_a).apply(E1)\nE4 = step.Map(fn=fn_a).apply(E2)\nreturn E3"
+    )
     given = task().model_copy(
         update={"fns": [task().fns[0].model_copy(update={"func_name": "fn_a", "input_dtype": "fp32"})]}
     )

@@ -157,7 +157,10 @@ LOOP = "n = E0\nm = E0\nfor f in [fn_a, fn_b]:\n    m = step.Map(fn=f).apply(n)\
         ("def body(a, b):\n return E0", "def body(E0, b):\n return E0"),
         ("def body(a, b):\n return a", "def body(a, a):\n return a"),
         ("def body(a, b):\n return a", "def body(a, b, c):\n return a"),
-        ("y = E0\nz = [a for x in [E1] for a in [y]]\nreturn z", "y = E0\nz = [y for x in [E1] for y in [y]]\nreturn z"),
+        (
+            "y = E0\nz = [a for x in [E1] for a in [y]]\nreturn z",
+            "y = E0\nz = [y for x in [E1] for y in [y]]\nreturn z",
+        ),
         ("x = [E0]\nx += [E1]\nreturn x", "x = [E0]\ny += [E1]\nreturn x"),
         ("return E0", "return E0\nyield E0"),
     ],
