@@ -177,6 +177,7 @@ def _evaluate(
         console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
         observers.append(stack.enter_context(ProgressDisplay(console, args.samples)))
         metric = asked.agent.judge.metric = stack.enter_context(session.working(asked.lm, args.verdict_cache))
+        asked.agent.judge.tasks = list(tasks)
         optimizer = SinglePass(
             metric,
             args.samples,

@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     examples = {task.name: dspy.Example(task=task).with_inputs("task") for task in tasks}
     sampling = Sampling(args.samples, args.temperatures, asked.threads, args.seed)
     with session.working(asked.lm, args.verdict_cache) as metric:
-        asked.agent.judge.metric = metric
+        asked.agent.judge.metric, asked.agent.judge.tasks = metric, list(tasks)
         sampler, limits = Sampler(metric, sampling), session.budget(args)
         sampled = sample_until_solved(
             asked.agent, examples, sampler, lambda name: tell(NAME, f"{name}: verified"), limits

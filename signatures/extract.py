@@ -30,6 +30,8 @@ MAX_CHARACTERS = 200_000
 MAX_CANDIDATES = 16
 """Keys, or functions, of one answer that are looked into, the last ones."""
 
+MAX_MARKER_INDENT = 2_000
+"""Characters of its line before a field marker that are looked at."""
 MAX_PARSED = 40_000
 """Characters that are tried as Python."""
 
@@ -44,7 +46,7 @@ _STATEMENT = re.compile(
     re.MULTILINE,
 )
 _RETURN = re.compile(rf"{_PREFIX}return\b(?:[ \t]++[\w(\[*][^\n]*+|[ \t]*+[(\[][^\n]*+)$", re.MULTILINE)
-_HEADING = re.compile(r"[ \t]*+#{2,6}[ \t]")
+_HEADING = re.compile(r"[ \t]*+#{2,6}[ \t]++")
 _PLAIN_RETURN = re.compile(
     r"^[ \t]*+return\b[ \t]*+[(\[]?[ \t]*+\w++(?:[ \t]*+,[ \t]*+\w++)*+[ \t]*+,?[)\]]?`?[ \t]*+(?:#.*+)?$", re.MULTILINE
 )
@@ -53,7 +55,8 @@ _CODE = re.compile(
 )
 
 _THOUGHT = re.compile(
-    r"[<◁\[](?P<end>/?)(?P<tag>(?:\w{1,20}:)?think(?:ing)?|thoughts?|reasoning|analysis|scratchpad)[>▷\]]", re.IGNORECASE
+    r"[<◁\[](?P<end>/?)(?P<tag>(?:\w{1,20}:)?think(?:ing)?|thoughts?|reasoning|analysis|scratchpad)[>▷\]]",
+    re.IGNORECASE,
 )
 _MARKER = re.compile(r"(?<!\*)\**+\[\[\s*+#++\s*+(\w++)[\s#]*+\]\]\**+")
 _CUT_MARKER = re.compile(r"\[\[\s*+#[^\]\n]*+\Z")
@@ -105,12 +108,23 @@ def holds_program(text: str) -> bool:
 
 def sections(text: str) -> dict[str, str]:
     """What follows each field marker `[[ ## name ## ]]`; of several of one name, the last that is not empty."""
-    parts = _MARKER.split(_tidy(text[-MAX_CHARACTERS:]))
     found: dict[str, str] = {}
-    for name, content in zip(parts[1::2], parts[2::2], strict=True):
+    for name, content in _sections(_tidy(text[-MAX_CHARACTERS:])):
         if content.strip() or name not in found:
             found[name] = content.strip("\n")
     return found
+
+
+def _sections(text: str) -> list[tuple[str, str]]:
+    """The fields by their markers, with what follows each; a marker in a comment of a program is not one."""
+    markers, line = [], 0
+    for match in _MARKER.finditer(text):
+        line = max(line, text.rfind("\n", line, match.start()) + 1)
+        before = text[line : match.start()] if match.start() - line < MAX_MARKER_INDENT else ""
+        if "#" not in before or _HEADING.fullmatch(f"{before} "):
+            markers.append(match)
+    ends = [*(match.start() for match in markers), len(text)][1:]
+    return [(match[1], text[match.end() : end]) for match, end in zip(markers, ends, strict=True)]
 
 
 def _best(candidates: Iterable[str], otherwise: str) -> str:
@@ -172,9 +186,7 @@ def _section(text: str) -> str:
     last = text.rfind("[[")
     if last >= 0 and _CUT_MARKER.match(text, last):
         text = text[:last]
-    parts = _MARKER.split(text)
-    pairs = reversed([*zip(parts[1::2], parts[2::2], strict=True)])
-    return _best((content for name, content in pairs if name in ANSWERS), text)
+    return _best((content for name, content in reversed(_sections(text)) if name in ANSWERS), text)
 
 
 def _tagged(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal, get_args
 
 import dspy
@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from pipeline.agent.refiner import Judge
 from pipeline.agent.tools import TOOLS, Bench, at_work
-from signatures import Propose, ProposerPrompt, extract_program, without_ir
+from pipeline.base.paths import PROJECT
+from signatures import Propose, ProposerPrompt, compose, extract_program, load_prompt, without_ir
 from step_runtime.tasks.task import SolvedTask, Task
 
 ProposerKind = Literal["predict", "cot", "react"]
@@ -61,7 +62,9 @@ class Proposer(dspy.Module):
         """A prediction with `impl`; with `cot` and `react` also `reasoning`, with `react` its `turns`."""
         try:
             if self.kind == "react":
-                with at_work(Bench(task, dict(self._examples(task)), self.judge)):
+                examples = dict(self._examples(task))
+                runnable = frozenset(name for name, example in examples.items() if self._may_run(example))
+                with at_work(Bench(task, examples, self.judge, runnable)):
                     answer = dict(self.predict(task=task).items())
                 # Not under its own name, or demonstrations would show it whole.
                 answer["turns"] = answer.pop("trajectory")
@@ -71,6 +74,10 @@ class Proposer(dspy.Module):
         except AdapterParseError as error:
             # The LM wrote nothing at all, or not what a turn asks for: a program right away is an answer, too.
             return dspy.Prediction(impl=extract_program(error.lm_response))
+
+    def _may_run(self, example: SolvedTask) -> bool:
+        """Whether an example's code is the package's own or the user's."""
+        return example.task in _shipped_tasks() or example.task in self.judge.tasks
 
     def _examples(self, task: Task) -> Iterator[tuple[str, SolvedTask]]:
         """The solved tasks in the prompt by name, demonstrations first; never the task itself."""
@@ -82,6 +89,13 @@ class Proposer(dspy.Module):
         for name, example in _reference_examples(predictor.signature.instructions):
             if example.task != task:
                 yield name, example
+
+
+@cache
+def _shipped_tasks() -> tuple[Task, ...]:
+    """The tasks of the examples in the proposer's base prompt that comes with this package."""
+    prompt = load_prompt(ProposerPrompt, PROJECT / "data" / "prompts" / "proposer.yaml")
+    return tuple(example.task for _, example in _reference_examples(compose(prompt)))
 
 
 @lru_cache(maxsize=8)

@@ -6,6 +6,7 @@ The verdict's numbers never reach the LM: where a value is wrong it is told whic
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import dspy
@@ -32,11 +33,13 @@ class Judge:
     """What an agent's modules ask about a program while they work; copies of an agent share it.
 
     Attributes:
-        metric: what verifies; None for this process, without a limit on memory.
+        metric: What verifies; None for this process, without a limit on memory.
+        tasks: The tasks that the user has named: the only ones, of those in a prompt, whose code may run.
     """
 
-    def __init__(self, metric: Verifying | None = None) -> None:
+    def __init__(self, metric: Verifying | None = None, tasks: Iterable[Task] = ()) -> None:
         self.metric = metric
+        self.tasks = list(tasks)
 
     def __call__(self, task: Task, impl: str) -> Reward:
         """The verdict on a program.

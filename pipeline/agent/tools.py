@@ -1,7 +1,8 @@
 """The tools of `--proposer react`: types and shapes of a program, and verification on solved examples.
 
-The task's own reference is out of their reach: its program is checked without being run, and only tasks that stand
-in the prompt with their solution are verified.
+The task's own reference is out of their reach: its program is checked without being run. Only examples that stand in
+the prompt with their solution are verified, and of these only the package's own and the user's tasks: a demonstration
+in a compiled program from elsewhere is text, and its code never runs.
 """
 
 from __future__ import annotations
@@ -23,11 +24,20 @@ from step_runtime.verification.explain import explain
 
 @dataclass(frozen=True)
 class Bench:
-    """What the tools work on: the task at hand, and solved examples by name."""
+    """What the tools work on.
+
+    Attributes:
+        task: The task at hand.
+        examples: Solved examples by name, which are shown.
+        judge: What verifies.
+        runnable: Names of the examples whose code may run: those that come with this package, and the user's own tasks.
+            A program from elsewhere brings text alone.
+    """
 
     task: Task
     examples: Mapping[str, SolvedTask]
     judge: Judge
+    runnable: frozenset[str] = frozenset()
 
 
 _BENCH: ContextVar[Bench] = ContextVar("bench")
@@ -71,6 +81,8 @@ def verify_on_example(name: str, program: str) -> str:
     example = bench.examples.get(name)
     if example is None:
         return _unknown(name)
+    if name not in bench.runnable:
+        return "This example can't be run: its task is not among this run's tasks."
     try:
         verdict = bench.judge(example.task.named(name), text)
     except TaskError as error:

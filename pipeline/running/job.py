@@ -137,7 +137,7 @@ class Job:
             extra = {"reflection_lm": self.lms.reflecting, **record}
         agent = session.new_agent(args)
         with session.working(self.lms.solving, args.verdict_cache) as metric:
-            agent.judge.metric = metric
+            agent.judge.metric, agent.judge.tasks = metric, list(request.tasks)
             optimizer = kind(
                 metric=metric,
                 num_samples=args.samples,

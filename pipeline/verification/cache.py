@@ -38,8 +38,8 @@ _KEY_BYTES = 32
 class VerdictStore(AbstractContextManager["VerdictStore"]):
     """A folder of verdicts; safe to use from several threads.
 
-    Should it fail while it is in use (a full disk, a damaged file), it warns once and behaves as if it were empty. A row
-    that was not written with this user's key is ignored, with one warning.
+    Should it fail while it is in use (a full disk, a damaged file), it warns once and behaves as if it were empty. A
+    row that was not written with this user's key is ignored, with one warning.
 
     Args:
         folder: Where the databases are, one for each version of the verifier; created, for the user alone, if absent.

@@ -3,9 +3,9 @@
 There are two questions, and a key for each:
 
 - `canonical_key`: have two texts one syntax tree, up to a consistent renaming of variables (paper, Sections 3.1 and
-  6.2)? It groups correct answers, tells failures apart and counts distinct answers. It needs no task. An occurrence of a
-  name is identified by the bindings that may reach it, loops included, so that texts of one key do the same step by
-  step; comments and layout do not count. It never decides on a verdict.
+  6.2)? It groups correct answers, tells failures apart and counts distinct answers, and needs no task. An occurrence
+  of a name is identified by the bindings that may reach it, loops included, so that texts of one key do the same step
+  by step; comments and layout do not count. It never decides on a verdict.
 - `Description.key`: do two graphs compute the same by the same primitives, in whatever order? The verifier, which has
   checked both graphs, runs one of them only.
 
@@ -298,8 +298,7 @@ def _renamed(pieces: Sequence[_Piece], names: dict[str, _Bindings]) -> str:
             case str():
                 words.append(piece)
             case _Use(name):
-                reaching = names.get(name)
-                words.append(f"{name}\n" if reaching is None else f"{'|'.join(reaching)}\n")
+                words.append("|".join(names.get(name, (name,))) + "\n")
             case _Bind(name):
                 names[name] = (f"#{count}",)
                 count += 1
@@ -309,12 +308,7 @@ def _renamed(pieces: Sequence[_Piece], names: dict[str, _Bindings]) -> str:
                 for name, number in bound:
                     names[name] = _joined(name, names.get(name), (f"#{count + number}",))
             case _Leave(certain):
-                before = outer.pop()
-                if not certain:
-                    names = {
-                        name: bindings if before.get(name) == bindings else _joined(name, before.get(name), bindings)
-                        for name, bindings in names.items()
-                    }
+                names = _after_loop(outer.pop(), names, certain)
             case _Scope(True):
                 outer.append(dict(names))
             case _Scope(False):
@@ -322,6 +316,16 @@ def _renamed(pieces: Sequence[_Piece], names: dict[str, _Bindings]) -> str:
                 outer.pop()
                 names = outer.pop()
     return "".join(words)
+
+
+def _after_loop(before: Mapping[str, _Bindings], names: dict[str, _Bindings], certain: bool) -> dict[str, _Bindings]:
+    """The bindings after a loop, whose body may not have run at all unless `certain`."""
+    if certain:
+        return names
+    return {
+        name: bindings if before.get(name) == bindings else _joined(name, before.get(name), bindings)
+        for name, bindings in names.items()
+    }
 
 
 def _joined(name: str, one: _Bindings | None, other: _Bindings) -> _Bindings:

@@ -9,7 +9,7 @@ from typing import Any
 
 from step_runtime.base.errors import Diagnostic, Span, quantity
 from step_runtime.language import hints
-from step_runtime.language.collector import DiagnosticCollector, WalkEnded, InvalidCode
+from step_runtime.language.collector import DiagnosticCollector, InvalidCode, WalkEnded
 from step_runtime.language.expressions import Expressions
 from step_runtime.language.static_values import UNKNOWN, StreamRef, is_unknown, kind
 from step_runtime.program.graph import Program, StreamId
@@ -60,7 +60,7 @@ class Evaluator(Expressions):
             self.names[stream.id] = parameter.arg
 
     def _check_end(self, statements: Sequence[ast.stmt]) -> None:
-        """Reports statements after the first `return`: they would never be walked, so that anything could stand there."""
+        """Reports what follows the first `return`: it would never be walked, so that anything could stand there."""
         blocks = [statements]
         while blocks:
             block = [statement for statement in blocks.pop() if not is_text(statement)]

@@ -118,8 +118,8 @@ class Verifier:
     def verify(self, text: str) -> Verdict:
         """The verdict on a program text; never raises for a bad program.
 
-        Whatever else goes wrong on the way from text to verdict is a finding of code `internal`, with a traceback in the
-        log.
+        Whatever else goes wrong on the way from text to verdict is a diagnostic of code `internal`, with a traceback in
+        the log.
 
         Raises:
             TaskError: The task's reference code failed.
