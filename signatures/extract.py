@@ -79,7 +79,7 @@ _SELF = re.compile(r"\(\s*self\b\s*,?\s*")
 _BULLET = re.compile(rf"^[ \t]*{_ORNAMENT}")
 _QUOTED_LINE = re.compile(r"([ \t]*)(\*\*|[\"'])(.*)\2[ \t]*")
 _OPENING_FENCE = re.compile(r"^([ \t]*`{3,}+)(?:python|py)?[ \t]*(?=\S.*\bstep\.|return\b)", re.MULTILINE)
-_CLOSING_FENCE = re.compile(r"(?<=[^\s`])[ \t]*(`{3,})[ \t]*$", re.MULTILINE)
+_CLOSING_FENCE = re.compile(r"(?<=[^\s`#])[ \t]*(`{3,})[ \t]*$", re.MULTILINE)
 _LINE_END = re.compile(r"\r\n?|[\u2028\u2029]")
 _INVISIBLE = re.compile(r"[\ufeff\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\u00ad]")
 _ESCAPED = re.compile(r"&(?:#\d{1,7}|#x[\da-fA-F]{1,6}|lt|gt|amp|quot);")
@@ -149,12 +149,18 @@ def _tidy(text: str) -> str:
     text = _INVISIBLE.sub("", text)
     if _ESCAPED.search(text):
         text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
-    text = _CONTROL.sub("\n", text)
+    text = "".join(_without_control(line) for line in text.splitlines(keepends=True)) if "<" in text else text
     text = _ESCAPE.sub(r"\1", text)
     if "\n" not in text.strip():
         text = text.replace("\\n", "\n") if '"' not in text else text
     text = _SPACE.sub(" ", text).expandtabs(4)
     return "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+def _without_control(line: str) -> str:
+    """The line with its control tokens as line ends; those in a comment are left out, as they end no line there."""
+    code, mark, comment = line.partition("#")
+    return _CONTROL.sub("\n", code) + mark + _CONTROL.sub("", comment.rstrip("\n")) + "\n" * comment.endswith("\n")
 
 
 def _after_thought(text: str) -> str:

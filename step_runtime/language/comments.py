@@ -69,7 +69,8 @@ def _words(node: ast.stmt) -> list[str]:
 
 def _code_alone(source: Source) -> str:
     """The program printed from its tree, without comments and strings on their own."""
-    code = ast.unparse([_Bare().visit(statement) for statement in source.statements])  # type: ignore[arg-type]
+    bare = (_Bare().visit(statement) for statement in source.statements)
+    code = ast.unparse(ast.Module([statement for statement in bare if statement is not None], []))
     if source.parameters is None:
         return f"{REMOVED}\n{code}"
     names = ", ".join(parameter.arg for parameter in source.parameters)
