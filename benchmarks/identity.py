@@ -20,7 +20,7 @@ from random import Random
 from pipeline.verification.relocation import relocated
 from step_runtime.language.equivalence import canonical_key
 from step_runtime.language.identity import known_scopes, skeleton, verdict_key
-from step_runtime.tasks.task import loads_task
+from step_runtime.tasks.reader import loads_task
 from step_runtime.verification.verify import Verdict, Verifier
 
 TASK = loads_task(
@@ -62,7 +62,7 @@ def program(rng: Random) -> str:
             [f"{a} = step.Map(fn={fn}).apply({b})"],
             [f"{a}, {c} = step.Copy().apply({b})"],
             [f"{a} = {b}"],
-            [f"for f in [fn_inc, fn_twice]:", f"    {a} = step.Map(fn=f).apply({b})", f"    {b} = {c}"],
+            ["for f in [fn_inc, fn_twice]:", f"    {a} = step.Map(fn=f).apply({b})", f"    {b} = {c}"],
             [f"for {c} in [{a}, {b}]:", f"    {a} = step.Map(fn={fn}).apply({c})"],
             [f"{a} = [step.Map(fn={fn}).apply({b}) for {b} in [{c}]][0]"],
             [f"{a} = step.Map(fn=fn_add).apply(({b}, {c}))"],
@@ -78,7 +78,7 @@ def _renamed(text: str, rng: Random) -> str:
 
 
 def _renamed_once(text: str, rng: Random) -> str:
-    places = [match for match in re.finditer(r"\b(?:a|b|c|n|m|x|E0|E1)\b", text)]
+    places = [*re.finditer(r"\b(?:a|b|c|n|m|x|E0|E1)\b", text)]
     place = rng.choice(places)
     return text[: place.start()] + rng.choice(NAMES) + text[place.end() :]
 

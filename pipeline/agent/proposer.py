@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from pipeline.agent.refiner import Judge
 from pipeline.agent.tools import TOOLS, Bench, at_work
-from pipeline.base.paths import PROJECT
+from pipeline.base.paths import DATA
 from signatures import Propose, ProposerPrompt, compose, extract_program, load_prompt, without_ir
 from step_runtime.tasks.task import SolvedTask, Task
 
@@ -94,7 +94,7 @@ class Proposer(dspy.Module):
 @cache
 def _shipped_tasks() -> tuple[Task, ...]:
     """The tasks of the examples in the proposer's base prompt that comes with this package."""
-    prompt = load_prompt(ProposerPrompt, PROJECT / "data" / "prompts" / "proposer.yaml")
+    prompt = load_prompt(ProposerPrompt, DATA / "prompts" / "proposer.yaml")
     return tuple(example.task for _, example in _reference_examples(compose(prompt)))
 
 

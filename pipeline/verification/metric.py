@@ -20,21 +20,14 @@ import dspy
 from pipeline.verification.cache import VerdictStore
 from pipeline.verification.relocation import relocated
 from pipeline.verification.worker import judge, verdict_of
-from signatures import by_identity
 from step_runtime.language.identity import KnownScopes, known_scopes, skeleton
-from step_runtime.tasks.task import Task, dump_task
+from step_runtime.tasks.task import Task
 from step_runtime.verification.verify import Verdict
 
 _LOG = logging.getLogger(__name__)
 MAX_MOVED = 10_000
 """Texts whose verdict, reached for another text, is remembered."""
 _Judged = tuple[str, Future[Verdict]]
-
-
-@by_identity
-def wire_format(task: Task) -> str:
-    """A task as it goes to a worker, and as verdicts on its programs are filed: whole, without a solution."""
-    return dump_task(task.without_impl())
 
 
 class Reward(dspy.Prediction):
@@ -87,11 +80,11 @@ class Metric:
         Raises:
             TaskError: The task cannot be used, or its reference failed.
         """
-        return verdict_of(self._executor.submit(judge, task.name, wire_format(task), text))
+        return verdict_of(self._executor.submit(judge, task.name, task.statement, text))
 
     def _verdict(self, task: Task, text: str) -> tuple[Verdict, bool]:
         """The verdict on a text, and whether it was reached now."""
-        content = wire_format(task)
+        content = task.statement
         alone = f"text {text}"  # the key of this text and no other
         for key in (alone,) if (content, alone) in self._known else (skeleton(text), alone):
             judged, verdict, fresh = self._judge_once(task, content, key, text)

@@ -56,7 +56,7 @@ def _tree_key(text: str, inputs: tuple[str, ...]) -> str:
                 # Without the inputs' names, or where these parameters are refused, their spelling and number count.
                 head = f"body({len(own)}, {len(set(own))})\n"
         try:
-            pieces = tuple(_pieces(source.statements))
+            pieces = [*_pieces(source.statements)]
         except _ForeignNode:
             return "tree:" + _digest("\n".join(map(ast.dump, source.statements)) + head + repr(names))
     return "tree:" + _digest(head + _renamed(pieces, names))

@@ -122,7 +122,7 @@ def _syntax_hint(message: str) -> str:
 
 def _bounded(source: Source, limits: Limits) -> Source:
     """The source, refused where its tree is too deep or holds an int that is too large; found without recursion."""
-    depth, level = 1, [node for node in source.statements if isinstance(node, ast.AST)]
+    depth, level = 1, list[ast.AST](source.statements)
     while level:
         depth += 1
         below: list[ast.AST] = []

@@ -12,6 +12,7 @@ from pipeline.agent.refiner import Judge
 from pipeline.agent.tools import Bench, at_work, verify_on_example
 from step_runtime import Verifier, load_task
 from step_runtime.codegen import generate_test
+from step_runtime.tasks.task import SolvedTask
 from tests.attacks.test_verdicts import PLAIN, SAME, TASK
 from tests.support.paths import PROJECT
 
@@ -102,8 +103,10 @@ ALIASES = {
         "p = zip([E0, E1], [fn_inc, fn_inc])\nx = [step.Map(fn=f).apply(s) for s, f in p]\n"
         "y = [f for s, f in p]\nreturn step.Map(fn=fn_twice).apply(x[0])"
     ),
-    "a reversed list, indexed": "a = reversed([E1, E0])[0]\nreturn step.Map(fn=fn_twice).apply(step.Map(fn=fn_inc).apply(a))",
-    "an enumerate's length": "n = len(enumerate([E0]))\nreturn step.Map(fn=fn_twice).apply(step.Map(fn=fn_inc).apply([E0][n - 1]))",
+    "a reversed list, indexed": "a = reversed([E1, E0])[0]\n"
+    "return step.Map(fn=fn_twice).apply(step.Map(fn=fn_inc).apply(a))",
+    "an enumerate's length": "n = len(enumerate([E0]))\n"
+    "return step.Map(fn=fn_twice).apply(step.Map(fn=fn_inc).apply([E0][n - 1]))",
     "a body for each set of sizes": (
         "a = E0\nfor i in range(M_value - M_value + 1):\n    a = step.Map(fn=fn_inc).apply(a)\n"
         "return step.Map(fn=fn_twice).apply(a)"
@@ -135,8 +138,8 @@ def test_a_task_s_name_is_no_code(name: str, tmp_path: Path, monkeypatch: pytest
 
 def test_an_example_from_elsewhere_is_not_run(tmp_path: Path) -> None:
     """Its `global` would write a file; the task of this run, the control, is verified."""
-    harm = TASK.model_copy(update={"global_": f"open({str(tmp_path / 'HARMED')!r}, 'w')", "impl": PLAIN})
-    own = TASK.model_copy(update={"impl": PLAIN})
+    harm = SolvedTask(TASK.model_copy(update={"global_": f"open({str(tmp_path / 'HARMED')!r}, 'w')"}), PLAIN)
+    own = SolvedTask(TASK, PLAIN)
     task = load_task(PROJECT / "data" / "tasks" / "gemm" / "1.yaml")
     with at_work(Bench(task, {"harm": harm, "own": own}, Judge(), frozenset({"own"}))):
         assert "can't be run" in verify_on_example("harm", PLAIN)

@@ -34,6 +34,8 @@ outputs:
 RIGHT = "n = E0\nfor f in [fn_inc, fn_twice]:\n    m = step.Map(fn=f).apply(n)\n    n = m\nreturn n"
 PLAIN = "a = step.Map(fn=fn_inc).apply(E0)\nb = step.Map(fn=fn_twice).apply(a)\nreturn b"
 
+BODY = "    a = step.Map(fn=fn_inc).apply(E0)\n    b = step.Map(fn=fn_twice).apply(a)\n    return b"
+
 WRONG = {
     "the loop forgets what it made": RIGHT.replace("    n = m", "    k = m"),
     "the loop returns what it made last, of the input": RIGHT.replace("    n = m", "    k = m").replace(
@@ -46,10 +48,10 @@ WRONG = {
     "a bare ellipsis": f"...\n{PLAIN}",
     "a bare float": f"1.5\n{PLAIN}",
     "bare bytes": f"b'x'\n{PLAIN}",
-    "a parameter's old name": "def body(x, y):\n    a = step.Map(fn=fn_inc).apply(E0)\n    b = step.Map(fn=fn_twice).apply(a)\n    return b",
-    "parameters swapped": "def body(E1, E0):\n    a = step.Map(fn=fn_inc).apply(E0)\n    b = step.Map(fn=fn_twice).apply(a)\n    return b",
-    "a parameter too many": "def body(E0, E1, E2):\n    a = step.Map(fn=fn_inc).apply(E0)\n    b = step.Map(fn=fn_twice).apply(a)\n    return b",
-    "one parameter twice": "def body(E0, E0):\n    a = step.Map(fn=fn_inc).apply(E0)\n    b = step.Map(fn=fn_twice).apply(a)\n    return b",
+    "a parameter's old name": f"def body(x, y):\n{BODY}",
+    "parameters swapped": f"def body(E1, E0):\n{BODY}",
+    "a parameter too many": f"def body(E0, E1, E2):\n{BODY}",
+    "one parameter twice": f"def body(E0, E0):\n{BODY}",
     "the other input": PLAIN.replace("E0", "E1"),
     "a name bound before its use": PLAIN.replace("return b", "a = E1\nreturn a"),
     "a function under another's name": f"fn_inc = fn_twice\n{PLAIN}",
@@ -74,8 +76,8 @@ SAME = {
     "other names": PLAIN.replace("a", "x").replace("xpply", "apply").replace("Mxp", "Map"),
     "comments": PLAIN.replace("\n", "  # text\n"),
     "a loop": RIGHT,
-    "a body of other names": "def body(x, y):\n    a = step.Map(fn=fn_inc).apply(x)\n    b = step.Map(fn=fn_twice).apply(a)\n    return b",
-    "annotations": "def body(E0: step.Stream, E1: 'x') -> y:\n    a = step.Map(fn=fn_inc).apply(E0)\n    return step.Map(fn=fn_twice).apply(a)",
+    "a body of other names": f"def body(x, y):\n{BODY}".replace("E0", "x"),
+    "annotations": f"def body(E0: step.Stream, E1: 'x') -> y:\n{BODY}",
     "a chain": "return step.Map(fn=fn_twice).apply(step.Map(fn=fn_inc).apply(E0))",
 }
 VERIFIER = Verifier(TASK)
