@@ -8,8 +8,9 @@ from pathlib import Path
 import dspy
 import pytest
 
+from pipeline import load_program
 from pipeline.agent.agent import Agent
-from pipeline.agent.compiled import load_program, save_program
+from pipeline.agent.compiled import save_program
 from pipeline.base.errors import UsageError
 from pipeline.verification.cache import VerdictStore
 from pipeline.verification.metric import Metric
