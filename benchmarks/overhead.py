@@ -52,7 +52,7 @@ PLACES: Mapping[str, Sequence[Place]] = {
     "adapter: request": [(YAMLAdapter, "format")],
     "adapter: answer, extraction": [(YAMLAdapter, "parse")],
     "the guardian's gate": [(pipeline.agent.agent, "_breaking_the_rule")],
-    "metric: canonical key": [(pipeline.verification.metric, "canonical_key")],
+    "metric: the key": [(pipeline.verification.metric, "skeleton")],
     "metric: the rest": [(Metric, "__call__")],
     "accounting": [(sampling, "metered"), (Ledger, "add"), (_RequestMeter, "count"), (_RequestMeter, "add_usage")],
     "recording": [(Recorder, "sample_done"), (Recorder, "iteration_started"), (Recorder, "iteration_finished")],

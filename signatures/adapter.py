@@ -17,8 +17,12 @@ from pydantic.fields import FieldInfo
 
 from signatures.bare import FORM, SCRIPT, render_script
 from signatures.extract import ANSWERS, extract_program, sections
+from step_runtime.language.comments import printable
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.task import Task
+
+PROGRAMS = ("input_impl",)
+"""The fields that hold a program as an input."""
 
 
 def render_task(task: Task) -> str:
@@ -51,7 +55,16 @@ class YAMLAdapter(dspy.ChatAdapter):
         """The inputs below their markers; those of a demonstration too."""
         fields = signature.input_fields
         rendered = {name: _rendered(inputs[name], fields[name]) for name in fields if name in inputs}
+        rendered |= {name: printable(str(rendered[name])) for name in PROGRAMS if name in rendered}
         text: str = super().format_user_message_content(signature, rendered, prefix, suffix, main_request)
+        return text
+
+    def format_assistant_message_content(
+        self, signature: type[dspy.Signature], outputs: dict[str, Any], missing_field_message: str | None = None
+    ) -> str:
+        """A demonstration's answer; comments of a program that could steer the LM are left out of it."""
+        shown = {name: printable(str(value)) if name in ANSWERS else value for name, value in outputs.items()}
+        text: str = super().format_assistant_message_content(signature, shown, missing_field_message)
         return text
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:

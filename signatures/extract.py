@@ -4,9 +4,11 @@ Answers hold a program in many wrappings: field markers, tags, code fences, YAML
 prose before, after and in between, reasoning in front. Each wrapping has one function here, which gives what
 is inside it, or the text unchanged where it finds no program inside. They are applied from the outermost inwards.
 
-- Nothing is judged: whether the program is right, or even parses, is left to the verifier.
-- The statements themselves are never edited; only what stands around and between them goes.
-- The later of two programs counts, as LMs correct themselves; one that returns goes before one that is cut off.
+- Nothing is judged: whether the program is right, or even parses, is for the verifier to say.
+- The statements themselves are never edited; only what stands around and between them is removed.
+- The later of two programs counts, as LMs correct themselves; one that returns is preferred to one that is cut off.
+- The work is linear in the length of the answer, whatever stands in it: no pattern looks at a character more than a few
+  times, and of wrappings that repeat, only the last few are tried.
 """
 
 from __future__ import annotations
@@ -15,47 +17,76 @@ import html
 import json
 import re
 import textwrap
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 
 from step_runtime.base.syntax import parse_python
 
 ANSWERS = ("impl", "output_impl")
 """The fields that hold a program as an answer."""
 
-_ORNAMENT = r"(?:[^\w\s#\"'`()\[\]{},:=]{1,3}|\d+[ \t]*[.):|]|(?:Step|Line|L)[ ]?\d+[.:)]|In[ ]?\[\d+\]:)[ \t]+"
+MAX_CHARACTERS = 200_000
+"""Characters of an answer that are read, the last ones; a program has 20,000 at most."""
+MAX_CANDIDATES = 16
+"""Keys, or functions, of one answer that are looked into, the last ones."""
+
+MAX_MARKER_INDENT = 2_000
+"""Characters of its line before a field marker that are looked at."""
+MAX_PARSED = 40_000
+"""Characters that are tried as Python."""
+
+_ORNAMENT = r"(?:[^\w\s#\"'`()\[\]{},:=]{1,3}|\d++[ \t]*+[.):|]|(?:Step|Line|L)[ ]?\d++[.:)]|In[ ]?\[\d++\]:)[ \t]++"
 _PREFIX = rf"^[ \t]*+(?:{_ORNAMENT})?(?:\*\*|[`\"'])?"
-_NAME = r"[(\[*]*\w+[)\]]*"
-_NAMES = rf"{_NAME}(?:[ \t]*,[ \t]*{_NAME})*,?(?:[ \t]*:[ \t]*[\w.\[\], ]+)?[ \t]*"
+_NAME = r"[(\[*]*+\w++[)\]]*+"
+_NAMES = rf"{_NAME}(?:[ \t]*+,[ \t]*+{_NAME})*+,?(?:[ \t]*+:[ \t]*+[\w.\[\], ]++)?[ \t]*+"
 _STATEMENT = re.compile(
-    rf"{_PREFIX}(?:{_NAMES}=(?!=)[\s\[(]*(?:step[ \t]*\.|[A-Z]\w*\([^\n]*\.apply\()"
-    r"|\w+\.append\([ \t]*step\."
-    r"|return\b[^\n]*\bstep\.\w+\()",
+    rf"{_PREFIX}(?:{_NAMES}=(?!=)[\s\[(]*+(?:step[ \t]*+\.|[A-Z]\w*+\([^\n]*\.apply\()"
+    r"|\w++\.append\([ \t]*+step\."
+    r"|return\b[^\n]*\bstep\.\w++\()",
     re.MULTILINE,
 )
-_RETURN = re.compile(rf"{_PREFIX}return\b(?:[ \t]+[\w(\[*][^\n]*|[ \t]*[(\[][^\n]*)$", re.MULTILINE)
-_HEADING = re.compile(r"[ \t]*#{2,6}[ \t]")
+_RETURN = re.compile(rf"{_PREFIX}return\b(?:[ \t]++[\w(\[*][^\n]*+|[ \t]*+[(\[][^\n]*+)$", re.MULTILINE)
+_HEADING = re.compile(r"[ \t]*+#{2,6}[ \t]++")
 _PLAIN_RETURN = re.compile(
-    r"^[ \t]*+return\b[ \t]*[(\[]?[ \t]*\w+(?:[ \t]*,[ \t]*\w+)*[ \t]*,?[)\]]?`?[ \t]*(?:#.*)?$", re.MULTILINE
+    r"^[ \t]*+return\b[ \t]*+[(\[]?[ \t]*+\w++(?:[ \t]*+,[ \t]*+\w++)*+[ \t]*+,?[)\]]?`?[ \t]*+(?:#.*+)?$", re.MULTILINE
 )
 _CODE = re.compile(
-    rf"{_PREFIX}(?:{_NAMES}=(?!=)|return\b|for\b.*:|\w+\.append\(|#|\"\"\"|'''|[)\]}}])|^\s*$", re.MULTILINE
+    rf"{_PREFIX}(?:{_NAMES}=(?!=)|return\b|for\b.*:|\w++\.append\(|#|\"\"\"|'''|[)\]}}])|^\s*+$", re.MULTILINE
 )
 
-_THOUGHT = r"[<◁\[](?P<tag>(?:\w+:)?think(?:ing)?|thoughts?|reasoning|analysis|scratchpad)[>▷\]]"
-_THOUGHT_END = re.compile(_THOUGHT.replace("(?P<tag>", "/(?:"), re.IGNORECASE)
-_MARKER = re.compile(r"\**\[\[\s*#+\s*(\w+)\s*#*\s*\]\]\**")
+_THOUGHT = re.compile(
+    r"[<◁\[](?P<end>/?)(?P<tag>(?:\w{1,20}:)?think(?:ing)?|thoughts?|reasoning|analysis|scratchpad)[>▷\]]",
+    re.IGNORECASE,
+)
+_MARKER = re.compile(r"(?<!\*)\**+\[\[\s*+#++\s*+(\w++)[\s#]*+\]\]\**+")
+_CUT_MARKER = re.compile(r"\[\[\s*+#[^\]\n]*+\Z")
 _TAG = re.compile(
     r"<(impl|output_impl|program|code|answer|solution|parameter)(?: [^<>]*)?>(.*?)(?:</\1>|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
-_FENCE = re.compile(r"^[ \t]*(?:[-*>]|\d+\.)?[ \t]*(?:`{3,}|~{3,})[ \t]*([\w+.#-]*)[^`\n]*$")
+_FENCE = re.compile(r"^[ \t]*+(?:[-*>]|\d++\.)?[ \t]*+(?:`{3,}+|~{3,}+)[ \t]*+([\w+.#-]*+)[^`\n]*+$")
 _KEY = re.compile(
-    r"""^(?P<indent>[ \t]*+)(?:-[ ])?(?:.*[{,])?[ \t]*
-        ["'*`]*(?:(?:output_)?impl(?:ementation)?|program|answer|solution|assistant)["'*`]*[ \t]*
-        (?::|=(?=[ \t]*(?:\"""|\'\'\')))(?P<rest>.*)$""",
+    r"""^(?P<indent>[ \t]*+)(?:-[ ])?(?:.*[{,])?[ \t]*+
+        ["'*`]*+(?:(?:output_)?impl(?:ementation)?|program|answer|solution|assistant)["'*`]*+[ \t]*+
+        (?::|=(?=[ \t]*+(?:\"""|\'\'\')))(?P<rest>.*)$""",
     re.MULTILINE | re.IGNORECASE | re.VERBOSE,
 )
 _BLOCK = re.compile(r"(?:[|>][-+\d]*|\**)[ \t]*(?:#.*)?$")
+_QUOTED_END = re.compile(r"\"[\s\]}]*+\Z")
+_SINGLE_QUOTE = re.compile(r"(?<!')'(?!')")
+_OTHER_KEY = re.compile(r"^[ \t]*[\"']?\w+[\"']?:(?:[ \t]|$)", re.MULTILINE)
+_SELF = re.compile(r"\(\s*self\b\s*,?\s*")
+_BULLET = re.compile(rf"^[ \t]*{_ORNAMENT}")
+_QUOTED_LINE = re.compile(r"([ \t]*)(\*\*|[\"'])(.*)\2[ \t]*")
+_OPENING_FENCE = re.compile(r"^([ \t]*`{3,}+)(?:python|py)?[ \t]*(?=\S.*\bstep\.|return\b)", re.MULTILINE)
+_CLOSING_FENCE = re.compile(r"(?<=[^\s`#])[ \t]*(`{3,})[ \t]*$", re.MULTILINE)
+_LINE_END = re.compile(r"\r\n?|[\u2028\u2029]")
+_INVISIBLE = re.compile(r"[\ufeff\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\u00ad]")
+_ESCAPED = re.compile(r"&(?:#\d{1,7}|#x[\da-fA-F]{1,6}|lt|gt|amp|quot);")
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#x[\da-fA-F]{1,6}|[a-zA-Z]\w{1,30});")
+_CONTROL = re.compile(r"<\|[^|>\n]*\|>|</?s>|<br[ ]*/?>\n?")
+_ESCAPE = re.compile(r"\\([_()\[\]=*.,])")
+_SPACE = re.compile(r"[^\S\n\t ]")
 _DEF = re.compile(
     r"^(?P<indent>[ \t]*)def[ \t]+(?P<name>\w+)[ \t]*(?P<parameters>\((?:[^()]|\([^()]*\))*\))[^:\n]*:(?P<rest>.*)$",
     re.MULTILINE,
@@ -64,7 +95,7 @@ _DEF = re.compile(
 
 def extract_program(text: str) -> str:
     """The program in an LM's answer; where nothing looks like one, the answer itself, for the parser to refuse."""
-    answer = _tidy(text)
+    answer = _tidy(text[-MAX_CHARACTERS:])
     for unwrap in (_after_thought, _section, _tagged, _fenced, _value, _function):
         answer = unwrap(answer)
     return _statements(answer) if holds_program(answer) else text
@@ -77,82 +108,128 @@ def holds_program(text: str) -> bool:
 
 def sections(text: str) -> dict[str, str]:
     """What follows each field marker `[[ ## name ## ]]`; of several of one name, the last that is not empty."""
-    parts = _MARKER.split(_tidy(text))
     found: dict[str, str] = {}
-    for name, content in zip(parts[1::2], parts[2::2], strict=True):
+    for name, content in _sections(_tidy(text[-MAX_CHARACTERS:])):
         if content.strip() or name not in found:
             found[name] = content.strip("\n")
     return found
 
 
+def _sections(text: str) -> list[tuple[str, str]]:
+    """The fields by their markers, with what follows each; a marker in a comment of a program is not one."""
+    markers, line = [], 0
+    for match in _MARKER.finditer(text):
+        line = max(line, text.rfind("\n", line, match.start()) + 1)
+        before = text[line : match.start()] if match.start() - line < MAX_MARKER_INDENT else ""
+        if "#" not in before or _HEADING.fullmatch(f"{before} "):
+            markers.append(match)
+    ends = [*(match.start() for match in markers), len(text)][1:]
+    return [(match[1], text[match.end() : end]) for match, end in zip(markers, ends, strict=True)]
+
+
 def _best(candidates: Iterable[str], otherwise: str) -> str:
-    """The last candidate that holds a whole program, else the last with a part of one."""
-    parts = [candidate for candidate in candidates if holds_program(candidate)]
-    wholes = [part for part in parts if _RETURN.search(part)]
-    return (wholes or parts or [otherwise])[-1]
+    """The last candidate that holds a whole program, else the last with a part of one.
+
+    Args:
+        candidates: The last one first.
+        otherwise: What to give if none holds any.
+    """
+    part = None
+    for candidate in candidates:
+        if holds_program(candidate):
+            if _RETURN.search(candidate):
+                return candidate
+            part = candidate if part is None else part
+    return otherwise if part is None else part
 
 
 def _tidy(text: str) -> str:
     """Line ends, spaces and tabs as Python knows them; no invisible characters, no control tokens of chat models."""
-    text = re.sub(r"\r\n?|[\u2028\u2029]", "\n", text)
-    text = re.sub(r"[\ufeff\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\u00ad]", "", text)
-    text = html.unescape(text) if re.search(r"&(?:#\d+|#x[\da-fA-F]+|lt|gt|amp|quot);", text) else text
-    text = re.sub(r"<\|[^|>\n]*\|>|</?s>|<br[ ]*/?>\n?", "\n", text)
-    text = re.sub(r"\\([_()\[\]=*.,])", r"\1", text)
+    text = _LINE_END.sub("\n", text)
+    text = _INVISIBLE.sub("", text)
+    if _ESCAPED.search(text):
+        text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
+    text = "".join(_without_control(line) for line in text.splitlines(keepends=True)) if "<" in text else text
+    text = _ESCAPE.sub(r"\1", text)
     if "\n" not in text.strip():
         text = text.replace("\\n", "\n") if '"' not in text else text
-    text = re.sub(r"[^\S\n\t ]", " ", text).expandtabs(4)
+    text = _SPACE.sub(" ", text).expandtabs(4)
     return "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+def _without_control(line: str) -> str:
+    """The line with its control tokens as line ends; those in a comment are left out, as they end no line there."""
+    code, mark, comment = line.partition("#")
+    return _CONTROL.sub("\n", code) + mark + _CONTROL.sub("", comment.rstrip("\n")) + "\n" * comment.endswith("\n")
 
 
 def _after_thought(text: str) -> str:
     """The answer without the reasoning, unless the only program is in there."""
-    ends = [match.end() for match in _THOUGHT_END.finditer(text)]
+    marks = [*_THOUGHT.finditer(text)]
+    ends: dict[str, list[int]] = {}
+    for mark in marks:
+        if mark["end"]:
+            ends.setdefault(mark["tag"].lower(), []).append(mark.end())
     if not ends:
         return text
-    # Beyond the last end there is none to look for, which would take long where many thoughts begin.
-    thoughts = re.sub(rf"{_THOUGHT}.*?[<◁\[]/(?P=tag)[>▷\]]", "\n", text[: ends[-1]], flags=re.DOTALL | re.IGNORECASE)
-    after = _THOUGHT_END.split(thoughts + text[ends[-1] :])[-1]
-    return after if holds_program(after) else text
+    after, closed = 0, 0
+    for mark in marks:
+        if mark.start() < closed:
+            continue  # inside a thought
+        if mark["end"]:
+            after = mark.end()  # of a thought that the request has begun
+            continue
+        own = ends.get(mark["tag"].lower(), [])
+        place = bisect_left(own, mark.end())
+        if place < len(own):
+            after = closed = own[place]
+    rest = text[after:]
+    return rest if holds_program(rest) else text
 
 
 def _section(text: str) -> str:
-    parts = _MARKER.split(re.sub(r"\[\[\s*#[^\]\n]*\Z", "", text.rstrip()))
-    return _best((content for name, content in zip(parts[1::2], parts[2::2], strict=True) if name in ANSWERS), text)
+    text = text.rstrip()
+    last = text.rfind("[[")
+    if last >= 0 and _CUT_MARKER.match(text, last):
+        text = text[:last]
+    return _best((content for name, content in reversed(_sections(text)) if name in ANSWERS), text)
 
 
 def _tagged(text: str) -> str:
-    return _best((match[2] for match in _TAG.finditer(text)), text)
+    return _best((match[2] for match in reversed([*_TAG.finditer(text)])), text)
 
 
 def _fenced(text: str) -> str:
     """The best of the fenced blocks; a labelled fence always opens one, a bare one opens or closes."""
     # A fence may share its line with the program's first or last line.
-    text = re.sub(r"^([ \t]*`{3,}+)(?:python|py)?[ \t]*(?=\S.*\bstep\.|return\b)", r"\1\n", text, flags=re.MULTILINE)
-    text = re.sub(r"(?<=[^\s`])[ \t]*(`{3,})[ \t]*$", r"\n\1", text, flags=re.MULTILINE)
-    inside, outside = [], [""]
+    text = _OPENING_FENCE.sub(r"\1\n", text)
+    text = _CLOSING_FENCE.sub(r"\n\1", text)
+    inside: list[list[str]] = []
+    outside: list[list[str]] = [[]]
     block: list[str] | None = None
     patch = False
     for line in text.split("\n"):
         fence = _FENCE.match(line)
         if fence is None:
             if block is None:
-                outside[-1] += line + "\n"
+                outside[-1].append(line)
             else:
                 block += [line] if not patch else [line[1:]] if line[:1] != "-" else []
             continue
         if block is not None:
-            inside.append("\n".join(block))
-        outside.append("")
+            inside.append(block)
+        outside.append([])
         block = [] if block is None or fence[1] else None
         patch = fence[1] in ("diff", "patch")
-    inside += ["\n".join(block)] if block is not None else []
-    return _best(inside, _best(outside, text))
+    inside += [block] if block is not None else []
+    between = _best(("\n".join([*lines, ""]) for lines in reversed(outside)), text)
+    return _best(("\n".join(lines) for lines in reversed(inside)), between)
 
 
 def _value(text: str) -> str:
     """What stands under the key `impl`, in any style of YAML, or of JSON."""
-    return _best((_value_at(match, text[match.end() + 1 :]) for match in _KEY.finditer(text)), text)
+    keys = [*_KEY.finditer(text)][-MAX_CANDIDATES:]
+    return _best((_value_at(key, text[key.end() + 1 :]) for key in reversed(keys)), text)
 
 
 def _value_at(key: re.Match[str], following: str) -> str:
@@ -162,15 +239,21 @@ def _value_at(key: re.Match[str], following: str) -> str:
     if rest[:1] in ('"', "["):
         try:
             value, _ = json.JSONDecoder(strict=False).raw_decode(f"{rest}\n{following}")
+            value = "\n".join(map(str, value)) if isinstance(value, list) else str(value)
         except (ValueError, RecursionError):
             # It is cut off, or escapes what needs no escape.
-            value = re.sub(r"\"\s*[\]}]*\s*\Z", "", f"{rest[1:]}\n{following}").replace("\\n", "\n")
-        value = "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+            value = _without_end(f"{rest[1:]}\n{following}").replace("\\n", "\n")
         return value if "\n" in value else value.replace("\\n", "\n")
     if rest[:1] == "'":
-        return re.split(r"(?<!')'(?!')", f"{rest[1:]}\n{following}")[0].replace("''", "'")
+        return _SINGLE_QUOTE.split(f"{rest[1:]}\n{following}", maxsplit=1)[0].replace("''", "'")
     lines = _indented(following, len(key["indent"])) or _until_key(following)
     return textwrap.dedent("\n".join(lines)) if _BLOCK.match(rest) else "\n".join([rest, *lines])
+
+
+def _without_end(text: str) -> str:
+    """The text without the quotation mark, brackets and braces at its end."""
+    end = text.rfind('"')
+    return text[:end] if end >= 0 and _QUOTED_END.match(text, end) else text
 
 
 def _indented(text: str, indent: int) -> list[str]:
@@ -183,21 +266,19 @@ def _indented(text: str, indent: int) -> list[str]:
 
 def _until_key(text: str) -> list[str]:
     """The lines before the next key of a mapping: a block that its writer forgot to indent."""
-    return re.split(r"^[ \t]*[\"']?\w+[\"']?:(?:[ \t]|$)", text, maxsplit=1, flags=re.MULTILINE)[0].split("\n")
+    return _OTHER_KEY.split(text, maxsplit=1)[0].split("\n")
 
 
 def _function(text: str) -> str:
-    """The function that holds the program, under the name `body`; what stands around it goes."""
-    bodies, others = [], []
-    for match in _DEF.finditer(text):
+    """The function that holds the program, under the name `body`; what stands around it is removed."""
+    matches = [*_DEF.finditer(text)]
+    bodies = [match for match in matches if match["name"] == "body"][-MAX_CANDIDATES:]
+    for match in [*reversed(bodies), *reversed(matches[-MAX_CANDIDATES:])]:
         block = "\n".join([match["rest"], *_indented(text[match.end() + 1 :], len(match["indent"]))]).rstrip()
-        parameters = re.sub(r"\(\s*self\b\s*,?\s*", "(", match["parameters"])
-        function = textwrap.dedent(f"{match['indent']}def body{parameters}:{block}")
-        if match["name"] == "body" and holds_program(block):
-            bodies.append(function)
-        elif _STATEMENT.search(block):
-            others.append(function)
-    return (bodies or others or [text])[-1]
+        if holds_program(block) if match["name"] == "body" else _STATEMENT.search(block):
+            parameters = _SELF.sub("(", match["parameters"])
+            return textwrap.dedent(f"{match['indent']}def body{parameters}:{block}")
+    return text
 
 
 def _statements(text: str) -> str:
@@ -220,28 +301,33 @@ def _plain(line: str) -> str:
     """The line without the bullet, number, quotation mark or backticks that a statement may be set in."""
     if not _CODE.match(line):
         return line
-    bare = re.sub(rf"^[ \t]*{_ORNAMENT}", "", line)
+    bare = _BULLET.sub("", line, count=1)
     bare = bare if bare != line and _CODE.match(bare) else line
-    quoted = re.fullmatch(r"([ \t]*)(\*\*|[\"'])(.*)\2[ \t]*", bare)
+    quoted = _QUOTED_LINE.fullmatch(bare)
     bare = quoted[1] + quoted[3] if quoted else bare
     return bare.replace("`", "") if bare.strip()[:1] == "`" or bare.count("`") % 2 else bare
 
 
 def _last_program(lines: list[str]) -> tuple[int, int]:
     """Where the last program that returns begins and ends; without a return, where the statements do."""
-    begin, spans = 0, []
+    begin, spans, ends = 0, [], _closing(lines)
     for number, line in enumerate(lines):
         if number >= begin and _RETURN.match(line):
-            end = _closing(lines, number)
-            spans.append((begin, end))
-            begin = end
+            spans.append((begin, ends[number]))
+            begin = ends[number]
     statements = [number for number, line in enumerate(lines) if _STATEMENT.match(line)]
-    whole = [span for span in spans if any(span[0] <= number < span[1] for number in statements)]
+
+    def first_in(span: tuple[int, int]) -> int | None:
+        place = bisect_left(statements, span[0])
+        return statements[place] if place < len(statements) and statements[place] < span[1] else None
+
+    whole = [span for span in spans if first_in(span) is not None]
     if not whole and statements:
         # It is cut off before its return: everything after its first statement is kept.
         return _first(lines, statements[0]), len(lines)
-    start, stop = (whole or spans)[-1]
-    return _first(lines, next((number for number in statements if start <= number < stop), stop - 1), start), stop
+    span = (whole or spans)[-1]
+    first = first_in(span)
+    return _first(lines, span[1] - 1 if first is None else first, span[0]), span[1]
 
 
 def _first(lines: list[str], number: int, bound: int = 0) -> int:
@@ -258,31 +344,40 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _closing(lines: list[str], number: int) -> int:
-    """The line after the statement that begins in line `number`, whose brackets may close further down."""
+def _closing(lines: Sequence[str]) -> list[int]:
+    """For each line the one after the statement that begins there, whose brackets may close further down."""
+    ends = [number + 1 for number in range(len(lines))]
+    open_: list[tuple[int, int]] = []  # lines whose brackets are not closed yet, and how many were open before each
     depth = 0
-    for index in range(number, len(lines)):
-        code = lines[index].split("#")[0]
+    for number, line in enumerate(lines):
+        code = line.split("#", 1)[0]
+        before = depth
         depth += sum(code.count(bracket) for bracket in "([{") - sum(code.count(bracket) for bracket in ")]}")
-        if depth <= 0:
-            return index + 1
-    return number + 1
+        open_.append((number, before))
+        # Those above have more open before them than those below, or are closed by the same line.
+        while open_ and depth <= open_[-1][1]:
+            ends[open_.pop()[0]] = number + 1
+    return ends
 
 
 def _without_prose(lines: list[str]) -> list[str]:
     """The lines that are code, those inside of open brackets included."""
     kept: list[str] = []
-    number = 0
+    ends, number = _closing(lines), 0
     while number < len(lines):
-        end = _closing(lines, number) if _CODE.match(lines[number]) else number + 1
-        kept += lines[number:end] if _CODE.match(lines[number]) else []
+        code = _CODE.match(lines[number])
+        end = ends[number] if code else number + 1
+        kept += lines[number:end] if code else []
         number = end
     return kept
 
 
 def _parses(lines: list[str]) -> bool:
+    text = textwrap.dedent("\n".join(lines))
+    if len(text) > MAX_PARSED:
+        return False
     try:
-        parse_python(textwrap.dedent("\n".join(lines)))
+        parse_python(text)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
     return True

@@ -1,23 +1,33 @@
 """Task and program to a self-contained pytest script (paper, Section 4.2 and Figure 19).
 
-The script needs only this package: it runs the program eagerly, as plain Python, at every set of sizes and
-seed, and passes or fails as the verifier does. Only a text that the parser takes is written out as code; any
-other is quoted, with the parser's findings as the reason of the failure.
+The script needs only this package: it runs the program eagerly, as plain Python, at every set of sizes and seed, and
+passes or fails as the verifier does. Nothing of the program's text becomes code: `body` is printed from the program's
+graph, one primitive a line. A program without a graph, or beyond the limits, is quoted as a string, with the
+verifier's diagnostics as the reason of the failure. The code of the task's author stands in the script as it is.
 """
 
 from __future__ import annotations
 
 import ast
+import keyword
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
+import torch
+
+from step_runtime.base.errors import Diagnostic
 from step_runtime.base.shapes import Dim, format_dim
 from step_runtime.base.syntax import parse_expression, parse_python
 from step_runtime.base.types import Buffer, DType, Element, Multihot, StreamType, STuple, components_of
 from step_runtime.language.parser import evaluate, read
+from step_runtime.program.graph import Program
+from step_runtime.program.limits import Limits, check_size
+from step_runtime.program.printer import print_program
 from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.snippets import widened
 from step_runtime.tasks.task import FnSpec, OutputSpec, Task, TensorSpec
+from step_runtime.verification.check import infer_types
 from step_runtime.verification.verify import SEEDS, Verifier
 
 _INDENT = "    "
@@ -35,25 +45,58 @@ def generate_test(
 ) -> str:
     """The script's text.
 
-    `program` may have `def body` or a code fence around it; `seeds` draw one random input each, at every set
-    of sizes; `dtype` is torch's name of the floating type to compute in. Snippets are widened for float64.
-    `scopes` are those of `Verifier(task)`, for those who have them; without, the task's `global` is run here.
+    Args:
+        task: The task.
+        program: The program's text.
+        seeds: One random input each, at every set of sizes.
+        dtype: Torch's name of the floating type to compute in; the author's snippets are widened for float64.
+        scopes: Those of `Verifier(task)`, where they are known; without, the task's `global` is run here.
 
     Raises:
-        TaskError: the task cannot be used.
+        TaskError: The task cannot be used.
     """
     scopes = scopes or Verifier(task).scopes
     source = read(program)
-    found = evaluate(source, scopes[0])[1]
-    parsing = [diagnostic for diagnostic in found if diagnostic.stage == "parse" or diagnostic.span is None]
-    if parsing:
-        reasons = "\n".join(diagnostic.render(program, task.name) for diagnostic in parsing)
-        return _rejected(task, program, reasons)
-    parameters = [p.arg for p in source.parameters] if source.parameters is not None else [s.name for s in task.inputs]
-    body = [f"def body({', '.join(parameters)}):", *_indented(_statements(program, source.statements))]
+    bodies: list[str] = []
+    for scope in scopes:
+        graph, found = evaluate(source, scope)
+        found = found or _limits(graph, scope, getattr(torch, dtype).itemsize)
+        if found:
+            return _rejected(task, program, "\n".join(diagnostic.render(program, task.name) for diagnostic in found))
+        bodies.append(print_program(graph))
     sizes = [dict(scope.sizes) for scope in scopes]
+    body = _bodies([spec.name for spec in task.inputs], sizes, bodies)
     title = f"Unit test of {task.name}: a program in STeP against its PyTorch reference."
-    return "\n".join([f'"""{title}"""', "", *_head(sizes, seeds), *_case(task, sizes, body, dtype), *_TESTS]) + "\n"
+    return "\n".join([_docstring(title), "", *_head(sizes, seeds), *_case(task, sizes, body, dtype), *_TESTS]) + "\n"
+
+
+def _limits(program: Program, scope: Scope, itemsize: int) -> list[Diagnostic]:
+    """What the verifier refuses before it runs a program, and running alone would not."""
+    types, found = infer_types(program, scope)
+    # A program that breaks a rule breaks it in the script as well.
+    return [] if found else check_size(program, types, scope.sizes, Limits(), itemsize)
+
+
+def _bodies(inputs: Sequence[str], sizes: Sequence[Mapping[str, int]], texts: Sequence[str]) -> list[str]:
+    """`body`; where the graph depends on the sizes, one for each set of sizes and a choice between them."""
+    if len(set(texts)) == 1:
+        return _function_of("body", inputs, texts[0])
+    lines = []
+    for index, text in enumerate(texts):
+        lines += [*_function_of(f"body_{index}", inputs, text), ""]
+    lines.append("body = {")
+    for index, one in enumerate(sizes):
+        lines.append(f"{_INDENT}({', '.join(map(str, one.values()))},): body_{index},")
+    return [*lines, f"}}[({', '.join(f'{name}_value' for name in sizes[0])},)]"]
+
+
+def _function_of(name: str, inputs: Sequence[str], text: str) -> list[str]:
+    return [f"def {name}({', '.join(inputs)}):", *_indented(text.rstrip("\n").split("\n"))]
+
+
+def _docstring(title: str) -> str:
+    """A script's first line; a task's name may hold anything."""
+    return f'"""{title}"""' if re.fullmatch(r"[\w ./:,-]+", title, re.ASCII) else ascii(title)
 
 
 def generate_prompt(task: Task, program: str | None = None) -> str:
@@ -202,6 +245,8 @@ class _Writer:
     def _function(self, fn: FnSpec, dtypes: tuple[DType, DType]) -> Iterator[str]:
         input_dtype, output_dtype = dtypes
         name = f"{fn.name}_{fn.func_name}" if self._shared(fn.name) else fn.name
+        if not name.isidentifier() or keyword.iskeyword(name):
+            name = f"Fn_{fn.func_name}"  # a function's own name may be any text
         yield f"class {name}(step.Fn):"
         if fn.init is not None:
             parts = zip(fn.init, components_of(output_dtype), strict=True)
@@ -210,7 +255,7 @@ class _Writer:
         parameters = "self, state, input" if fn.init is not None else "self, input"
         yield from _indented([f"def apply({parameters}):", *_indented(self._code(fn.apply))])
         yield ""
-        yield f'{fn.func_name} = {name}("{fn.name}", {_dtype(input_dtype)}, {_dtype(output_dtype)})'
+        yield f"{fn.func_name} = {name}({fn.name!r}, {_dtype(input_dtype)}, {_dtype(output_dtype)})"
 
     def _shared(self, name: str) -> bool:
         return sum(fn.name == name for fn in self._task.fns) > 1
@@ -252,22 +297,14 @@ class _Writer:
             yield from lines[last + 1 :]
 
 
-def _statements(program: str, statements: Sequence[ast.stmt]) -> list[str]:
-    """The program's own lines, comments included, from its first statement to its last."""
-    lines = program.replace("\r\n", "\n").replace("\u00a0", " ").split("\n")
-    first = min(s.lineno for s in statements)
-    last = max(s.end_lineno or s.lineno for s in statements)
-    return textwrap.dedent("\n".join(lines[first - 1 : last])).split("\n")
-
-
 def _rejected(task: Task, program: str, reasons: str) -> str:
     return "\n".join([
-        f'"""Unit test of {task.name}, for a program that is none in STeP."""',
+        _docstring(f"Unit test of {task.name}, for a program that the verifier refuses without running it."),
         "",
         "import pytest",
         "",
-        f"PROGRAM = {program!r}",
-        f"REASONS = {reasons!r}",
+        f"PROGRAM = {program!a}",
+        f"REASONS = {reasons!a}",
         "",
         "",
         "def test_parse():",

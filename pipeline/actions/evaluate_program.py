@@ -67,6 +67,7 @@ def evaluate_program(
             run_id = recorder.run_id
         observers.append(stack.enter_context(progress_display(config.samples)))
         metric = session.agent.verifier.metric = stack.enter_context(lm_session(session.lm, config.verdict_cache))
+        session.agent.verifier.tasks = list(tasks)
         optimizer = SinglePass(
             metric,
             config.samples,

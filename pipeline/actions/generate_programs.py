@@ -97,7 +97,7 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
     examples = {task.name: dspy.Example(task=task).with_inputs("task") for task in tasks}
     sampling = Sampling(config.samples, config.temperatures, session.threads, config.seed)
     with lm_session(session.lm, config.verdict_cache) as metric:
-        session.agent.verifier.metric = metric
+        session.agent.verifier.metric, session.agent.verifier.tasks = metric, list(tasks)
         found = sample_until_solved(
             session.agent,
             examples,

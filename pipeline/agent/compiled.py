@@ -12,7 +12,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import dspy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -22,7 +22,7 @@ from pipeline.base.choices import GuardianMode, ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.base.files import write_text
 from signatures import ANSWERS, digest
-from step_runtime.base.errors import TaskError
+from step_runtime.base.errors import TaskError, describe_error
 from step_runtime.base.syntax import parse_python
 from step_runtime.language.parser import parse
 from step_runtime.tasks.reader import loads_task
@@ -32,6 +32,9 @@ from step_runtime.verification.check import infer_types
 
 OPTIONAL = {"reasoning", "trajectory"}
 """Fields that a demonstration may lack."""
+
+MAX_MESSAGES = 20
+"""Problems in a file that are reported."""
 
 Lines = list[str]
 """A text of several lines, which JSON would write on one."""
@@ -123,7 +126,7 @@ def parse_program(text: str | bytes, source: str) -> SavedProgram:
         UsageError: It is not a compiled program.
     """
     try:
-        content = json.loads(text)
+        content = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{source}: expected a compiled program in JSON: {error}") from None
     if not isinstance(content, dict) or content.get("format") != "adaptive-step":
@@ -133,7 +136,8 @@ def parse_program(text: str | bytes, source: str) -> SavedProgram:
     try:
         return SavedProgram.model_validate(content)
     except ValidationError as error:
-        problems = (f"{'.'.join(map(str, item['loc']))}: {item['msg'].lower()}" for item in error.errors())
+        found = error.errors()[:MAX_MESSAGES]
+        problems = (f"{'.'.join(map(_key, item['loc']))}: {item['msg'].lower()}" for item in found)
         raise UsageError("\n".join(f"{source}: {problem}" for problem in problems)) from None
 
 
@@ -165,9 +169,24 @@ def make_agent(saved: SavedProgram, source: str) -> Agent:
         predictor.signature = predictor.signature.with_instructions("\n".join(known.instructions))
         place = f"{source}: predictors.{name}.demonstrations"
         predictor.demos = [
-            _loaded(demo, f"{place}[{index}]", predictor.signature) for index, demo in enumerate(known.demonstrations)
+            _guarded(demo, f"{place}[{index}]", predictor.signature) for index, demo in enumerate(known.demonstrations)
         ]
     return agent
+
+
+def _key(key: object) -> str:
+    """A key of a file for a message, whatever characters it holds."""
+    text = str(key)
+    return text if text.isprintable() and len(text) <= 80 else ascii(text[:80])
+
+
+def _no_number(word: str) -> NoReturn:
+    """Refuses `NaN` and the like.
+
+    Raises:
+        ValueError: Always.
+    """
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 def _saved(predictor: dspy.Predict) -> SavedPredictor:
@@ -186,6 +205,20 @@ def _saved_demonstration(demo: Mapping[str, Any], names: list[str]) -> SavedDemo
         task = Task.model_validate(task)
     fields = {name: str(demo[name]).split("\n") for name in names if name != "task" and name in demo}
     return SavedDemonstration(name=task.name, task=task.statement.split("\n"), fields=fields)
+
+
+def _guarded(saved: SavedDemonstration, where: str, signature: type[dspy.Signature]) -> dspy.Example:
+    """Like `_loaded`; whatever a file holds, there is one clear message.
+
+    Raises:
+        UsageError: As `_loaded`.
+    """
+    try:
+        return _loaded(saved, where, signature)
+    except UsageError:
+        raise
+    except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+        raise UsageError(f"{where}: expected a task and a program: {describe_error(error)}") from None
 
 
 def _loaded(saved: SavedDemonstration, where: str, signature: type[dspy.Signature]) -> dspy.Example:

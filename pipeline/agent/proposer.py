@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import dspy
 import yaml
@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from pipeline.agent.tools import TOOLS, ToolContext, tool_context
 from pipeline.agent.verifier import ProgramVerifier
 from pipeline.base.choices import PROPOSERS, ProposerKind
-from signatures import Propose, ProposerPrompt, extract_program, without_ir
+from pipeline.base.paths import DATA
+from signatures import Propose, ProposerPrompt, compose, extract_program, load_prompt, without_ir
 from step_runtime.tasks.task import SolvedTask, Task
 
 TURNS = 8
@@ -65,7 +66,9 @@ class Proposer(dspy.Module):
         """A prediction with `impl`; with `cot` and `react` also `reasoning`, with `react` its `turns`."""
         try:
             if self.kind == "react":
-                with tool_context(ToolContext(task, dict(self._examples(task)), self.verifier)):
+                examples = dict(self._examples(task))
+                runnable = frozenset(name for name, example in examples.items() if self._may_run(example))
+                with tool_context(ToolContext(task, examples, self.verifier, runnable)):
                     answer = dict(self.predict(task=task).items())
                 # Renamed, as demonstrations would otherwise show all of it.
                 answer["turns"] = answer.pop("trajectory")
@@ -75,6 +78,10 @@ class Proposer(dspy.Module):
         except AdapterParseError as error:
             # The answer is empty, or not what a turn asks for; it may still hold a program.
             return dspy.Prediction(impl=extract_program(error.lm_response))
+
+    def _may_run(self, example: SolvedTask) -> bool:
+        """Whether an example's code is the package's own or the user's."""
+        return example.task in _shipped_tasks() or example.task in self.verifier.tasks
 
     def _examples(self, task: Task) -> Iterator[tuple[str, SolvedTask]]:
         """The solved tasks in the prompt by name, demonstrations first, without the task itself."""
@@ -86,6 +93,13 @@ class Proposer(dspy.Module):
         for name, example in _reference_examples(predictor.signature.instructions):
             if example.task != task:
                 yield name, example
+
+
+@cache
+def _shipped_tasks() -> tuple[Task, ...]:
+    """The tasks of the examples in the proposer's base prompt that comes with this package."""
+    prompt = load_prompt(ProposerPrompt, DATA / "prompts" / "proposer.yaml")
+    return tuple(example.task for _, example in _reference_examples(compose(prompt)))
 
 
 @lru_cache(maxsize=8)

@@ -1,7 +1,8 @@
 """The tools of `--proposer react`: types and shapes of a program, and verification on solved examples.
 
-They can't reach the task's own reference: its program is checked without being run, and only tasks that are in the
-prompt with their solutions are verified.
+They cannot reach the task's own reference: its program is checked without being run. Only examples that are in the
+prompt with their solutions are verified, and of these only the package's own and the user's tasks: a demonstration in a
+compiled program from elsewhere is text, and its code never runs.
 """
 
 from __future__ import annotations
@@ -24,11 +25,20 @@ from step_runtime.verification.explain import explain
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What the tools work on: the current task, and solved examples by name."""
+    """What the tools work on.
+
+    Attributes:
+        task: The current task.
+        examples: Solved examples by name, which are shown.
+        verifier: Verifies programs on examples.
+        runnable: Names of the examples whose code may run: those that come with this package, and the user's own
+            tasks. A program from elsewhere contributes text only.
+    """
 
     task: Task
     examples: Mapping[str, SolvedTask]
     verifier: ProgramVerifier
+    runnable: frozenset[str] = frozenset()
 
 
 _CONTEXT: ContextVar[ToolContext] = ContextVar("tool_context")
@@ -72,6 +82,8 @@ def verify_on_example(name: str, program: str) -> str:
     example = context.examples.get(name)
     if example is None:
         return _unknown(name)
+    if name not in context.runnable:
+        return "This example can't be run: its task is not among this run's tasks."
     try:
         verdict = context.verifier(example.task.named(name), text)
     except TaskError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import dspy
@@ -22,10 +23,12 @@ class ProgramVerifier:
 
     Attributes:
         metric: What verifies; None for verification in this process, without a memory limit.
+        tasks: The tasks that the user named: of the tasks in a prompt, only their code may run.
     """
 
-    def __init__(self, metric: MetricFn | None = None) -> None:
+    def __init__(self, metric: MetricFn | None = None, tasks: Iterable[Task] = ()) -> None:
         self.metric = metric
+        self.tasks = list(tasks)
 
     def __call__(self, task: Task, impl: str) -> Reward:
         """The verdict on a program.

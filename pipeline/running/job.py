@@ -115,7 +115,7 @@ class CompileJob:
             extra = {"reflection_lm": self.lms.reflecting, **record}
         agent = new_agent(config)
         with lm_session(self.lms.solving, config.verdict_cache) as metric:
-            agent.verifier.metric = metric
+            agent.verifier.metric, agent.verifier.tasks = metric, [*request.tasks, *request.validation]
             optimizer = kind(
                 metric=metric,
                 num_samples=config.samples,

@@ -1,15 +1,16 @@
 """The reward (paper, Section 4.3) as a DSPy metric.
 
 - A program is verified once, whatever its variables are called, its comments and its layout, and however often it is
-  drawn; verifiers know a graph that they have run before.
+  sampled. A text shares the verdict on another only where both are one program: see `step_runtime.language.identity`.
 - What a verdict quotes are the lines of the very text that was judged.
 - A wrong program is a score of 0 with the reason, and so is one that a worker process was lost at; a task that fails
   is an exception, never a wrong answer.
-- Safe to call from any number of threads; the verdicts don't depend on them.
+- Safe to call from any number of threads; the verdicts do not depend on them.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
@@ -17,15 +18,16 @@ from typing import Any
 import dspy
 
 from pipeline.verification.cache import VerdictStore
-from pipeline.verification.relocation import requoted
+from pipeline.verification.relocation import relocated
 from pipeline.verification.worker import judge, verdict_of
-from signatures import render_task
-from step_runtime.language.equivalence import TREE, canonical_key, code_of
+from step_runtime.language.identity import KnownScopes, known_scopes, skeleton
 from step_runtime.tasks.task import Task
 from step_runtime.verification.verify import Verdict
 
-_NEEDS_A_RUN = ("run", "value")
-"""Stages that take a run to find, which isomorphic programs share; the others are cheap, and found anew."""
+_LOG = logging.getLogger(__name__)
+MAX_MOVED = 10_000
+"""Texts whose verdict, reached for another text, is remembered."""
+_Judged = tuple[str, Future[Verdict]]
 
 
 class Reward(dspy.Prediction):
@@ -42,31 +44,28 @@ class Metric:
     """`metric(example, prediction)`: verifies the prediction's `impl` against the example's `task`.
 
     Args:
-        executor: where programs are verified, such as a `judge.verification_pool`, or any other whose workers have
-            this package; None for one thread of this process, which a task's function that hangs would hold up.
-        store: verdicts of earlier runs, which gets this one's.
+        executor: Where programs are verified, such as a `worker.verification_pool`, or any other whose workers have
+            this package; None for one thread of this process, which a task's function that hangs would block.
+        store: Verdicts of earlier runs, to which this one's are added.
     """
 
     def __init__(self, executor: Executor | None = None, store: VerdictStore | None = None) -> None:
         self._executor = executor or ThreadPoolExecutor(1, thread_name_prefix="verify")
         self._store = store
         self._lock = threading.Lock()
-        self._known: dict[tuple[str, str], tuple[str, Future[Verdict]]] = {}
+        self._known: dict[tuple[str, str], _Judged] = {}
+        self._scopes: dict[str, KnownScopes | None] = {}
+        self._moved: dict[tuple[str, str], Verdict] = {}
 
     def __call__(self, example: Any, prediction: Any, trace: Any = None, *_: Any) -> Reward:
         """The verdict on one program.
 
         Raises:
-            TaskError: the task cannot be used, or its reference failed.
+            TaskError: The task cannot be used, or its reference failed.
         """
         task: Task = example.task
-        text: str = prediction.impl
-        key = canonical_key(text, [spec.name for spec in task.inputs])
-        judged, verdict, fresh = self._judge_once(task, key, text)
-        code = code_of if key.startswith(TREE) else str
-        if not verdict.passed and code(judged) != code(text):
-            own = requoted(verdict, judged, text) if verdict.stage in _NEEDS_A_RUN else None
-            verdict, fresh = (own, fresh) if own else self._judge_once(task, f"{key}\n{code(text)}", text)[1:]
+        text = str(prediction.impl)
+        verdict, fresh = self._verdict(task, text)
         return Reward(
             score=float(verdict.passed),
             stage=verdict.stage,
@@ -75,9 +74,48 @@ class Metric:
             seconds=verdict.seconds if fresh else 0.0,
         )
 
-    def _judge_once(self, task: Task, key: str, text: str) -> tuple[str, Verdict, bool]:
+    def confirm(self, task: Task, text: str) -> Verdict:
+        """The verdict on a text by itself, whatever is known of others: what is kept as a solution must pass this.
+
+        Raises:
+            TaskError: The task cannot be used, or its reference failed.
+        """
+        return verdict_of(self._executor.submit(judge, task.name, task.statement, text))
+
+    def _verdict(self, task: Task, text: str) -> tuple[Verdict, bool]:
+        """The verdict on a text, and whether it was reached now."""
+        content = task.statement
+        alone = f"text {text}"  # the key of this text and no other
+        for key in (alone,) if (content, alone) in self._known else (skeleton(text), alone):
+            judged, verdict, fresh = self._judge_once(task, content, key, text)
+            own = self._relocated(verdict, judged, text, task, content)
+            if own is not None:
+                return own, fresh
+        raise AssertionError("a text is the same program as itself")
+
+    def _relocated(self, verdict: Verdict, judged: str, text: str, task: Task, content: str) -> Verdict | None:
+        if judged == text:
+            return verdict
+        if (content, text) in self._moved:
+            return self._moved[content, text]
+        try:
+            own = relocated(verdict, judged, text, self._scopes_of(task, content))
+        except Exception:  # whatever a text does to code that only saves time, the text is judged by itself
+            _LOG.exception("two programs could not be compared")
+            return None
+        if own is not None:
+            if len(self._moved) > MAX_MOVED:
+                self._moved.clear()
+            self._moved[content, text] = own
+        return own
+
+    def _scopes_of(self, task: Task, content: str) -> KnownScopes | None:
+        if content not in self._scopes:
+            self._scopes[content] = known_scopes(task)
+        return self._scopes[content]
+
+    def _judge_once(self, task: Task, content: str, key: str, text: str) -> tuple[str, Verdict, bool]:
         """The text first seen under the key, its verdict, and whether that was reached now."""
-        content = render_task(task)
         with self._lock:
             known = self._known.get((content, key)) or self._stored(content, key)
             if known is None:
@@ -89,7 +127,7 @@ class Metric:
             self._store.put(content, key, text, verdict)
         return judged, verdict, known is None
 
-    def _stored(self, content: str, key: str) -> tuple[str, Future[Verdict]] | None:
+    def _stored(self, content: str, key: str) -> _Judged | None:
         """What an earlier run found under the key."""
         stored = self._store.get(content, key) if self._store else None
         if stored is None:

@@ -1,54 +1,85 @@
-"""A verdict told of one text, retold of another with the same syntax tree: its own lines and places.
+"""A verdict on one text as the verdict on another that is the same program: its own words and places, or nothing.
 
-What a run finds names outputs, functions and sizes, which both texts call alike, and no variable.
+See `step_runtime.language.identity` for when two texts are one program.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import replace
 
 from step_runtime.base.errors import Span
-from step_runtime.language.collector import Findings
-from step_runtime.language.parser import Source, read
+from step_runtime.language.identity import KnownScopes, code_of, graphs
+from step_runtime.program.graph import Program
+from step_runtime.program.limits import Limits
 from step_runtime.verification.verify import Verdict
 
+_NEEDS_A_RUN = ("run", "value")
+"""Stages whose findings name neither variables nor lines; those of the others do."""
+_OF_THE_TEXT = frozenset({"syntax", "length"})
+"""Codes of findings that depend on the whole text, comments included."""
 
-def requoted(told: Verdict, judged: str, text: str) -> Verdict | None:
-    """The verdict on `judged` as one on `text`; None where their syntax trees differ."""
-    one, other = read(judged), read(text)
-    if one.diagnostics or other.diagnostics:
+
+def relocated(verdict: Verdict, judged: str, text: str, scopes: KnownScopes | None) -> Verdict | None:
+    """The verdict on `judged` as the one on `text`; None where it may be another.
+
+    Args:
+        verdict: What was found.
+        judged: The text that it was found for.
+        text: The text in question.
+        scopes: The names in scope at each set of sizes; None where they are not known.
+    """
+    if judged == text:
+        return verdict
+    return _by_code(verdict, judged, text) or (_by_graph(verdict, judged, text, scopes) if scopes else None)
+
+
+def _by_code(verdict: Verdict, judged: str, text: str) -> Verdict | None:
+    """For texts that differ in comments and empty lines alone."""
+    here, there = code_of(judged), code_of(text)
+    if here.text != there.text or max(len(judged), len(text)) > Limits().characters:
         return None
-    here, there = _Places(one), _Places(other)
+    if any(diagnostic.code in _OF_THE_TEXT for diagnostic in verdict.diagnostics):
+        return None
+    if verdict.stage not in (None, *_NEEDS_A_RUN) and here.lines != there.lines:
+        return None  # such findings name lines
+    lines = dict(zip(here.lines, there.lines, strict=True))
     places: dict[Span | None, Span | None] = {None: None}
-    for a, b in _pairs(one, other):
-        if a is None or b is None or type(a) is not type(b):
-            return None
-        if isinstance(a, ast.expr | ast.stmt):
-            places[here.span(a)] = there.span(b)
-    if not all(diagnostic.span in places for diagnostic in told.diagnostics):
+    for diagnostic in verdict.diagnostics:
+        span = diagnostic.span
+        if span is not None and span.line in lines and span.end_line in lines:
+            places[span] = replace(span, line=lines[span.line], end_line=lines[span.end_line])
+    return _at(verdict, places)
+
+
+def _by_graph(verdict: Verdict, judged: str, text: str, scopes: KnownScopes) -> Verdict | None:
+    """For texts that give the same graphs, where the verdict is that it passes or was found by running it."""
+    if not verdict.passed and verdict.stage not in _NEEDS_A_RUN:
         return None
-    return replace(told, diagnostics=tuple(replace(d, span=places[d.span]) for d in told.diagnostics))
+    here, there = graphs(judged, scopes), graphs(text, scopes)
+    if here is None or here != there:
+        return None
+    places: dict[Span | None, Span | None] = {None: None}
+    if verdict.stage == "value":
+        places[here[0].result_span] = there[0].result_span
+    else:
+        ambiguous = set()
+        for one, other in zip(here, there, strict=True):
+            for a, b in _places(one, other):
+                if places.setdefault(a, b) != b:
+                    ambiguous.add(a)
+        for span in ambiguous - {None}:
+            del places[span]
+    return _at(verdict, places)
 
 
-class _Places(Findings):
-    def __init__(self, source: Source) -> None:
-        super().__init__(source.lines, source.indent)
+def _places(one: Program, other: Program) -> list[tuple[Span | None, Span | None]]:
+    return [(a.span, b.span) for a, b in zip(one.nodes, other.nodes, strict=True)]
 
 
-def _pairs(one: Source, other: Source) -> Iterator[tuple[ast.AST | None, ast.AST | None]]:
-    """The nodes of both trees, those in the same place together; texts that stand alone, as docstrings do, left out."""
-    left: list[tuple[list[ast.AST], list[ast.AST]]] = [([*one.statements], [*other.statements])]
-    while left:
-        here, there = (_without_texts(nodes) for nodes in left.pop())
-        for index in range(max(len(here), len(there))):
-            a = here[index] if index < len(here) else None
-            b = there[index] if index < len(there) else None
-            yield a, b
-            if a is not None and b is not None:
-                left.append((list(ast.iter_child_nodes(a)), list(ast.iter_child_nodes(b))))
-
-
-def _without_texts(nodes: list[ast.AST]) -> list[ast.AST]:
-    return [node for node in nodes if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
+def _at(verdict: Verdict, places: Mapping[Span | None, Span | None]) -> Verdict | None:
+    """The verdict with its places by the mapping; None if one is not in it."""
+    if not all(diagnostic.span in places for diagnostic in verdict.diagnostics):
+        return None
+    moved = tuple(replace(diagnostic, span=places[diagnostic.span]) for diagnostic in verdict.diagnostics)
+    return replace(verdict, diagnostics=moved)

@@ -1,8 +1,15 @@
 """Keys under which programs count as the same.
 
-`canonical_key` groups texts by isomorphic syntax tree (paper, Sections 3.1 and 6.2): a consistent renaming of
-variables, comments and layout do not count. The key of `describe` groups by dataflow graph: programs of one key
-compute the same by the same primitives. Constants count with their type, and no key depends on Python's `hash`.
+There are two questions, and a key for each:
+
+- `canonical_key`: have two texts one syntax tree, up to a consistent renaming of variables (paper, Sections 3.1 and
+  6.2)? It groups correct answers, tells failures apart and counts distinct answers, and needs no task. An occurrence
+  of a name is identified by the bindings that may reach it, loops included, so that texts of one key do the same step
+  by step; comments and layout do not count. It never decides on a verdict.
+- `Description.key`: do two graphs compute the same by the same primitives, in whatever order? The verifier, which has
+  checked both graphs, runs one of them only.
+
+Whether two texts share a verdict is decided in `step_runtime.language.identity`.
 """
 
 from __future__ import annotations
@@ -10,56 +17,110 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from step_runtime.language.parser import LINE_END, read_any_depth
+from step_runtime.language.evaluator import is_text
+from step_runtime.language.parser import read
 from step_runtime.program.graph import Program, StreamId
-from step_runtime.program.limits import Limits
 from step_runtime.program.printer import print_primitive
-
-TREE = "tree:"
-"""How the key of a text that parses begins."""
 
 
 def canonical_key(text: str, inputs: Sequence[str] = ()) -> str:
-    """A digest of the text's syntax tree up to renaming; of the words themselves where it does not parse.
+    """A digest of the text's syntax tree up to renaming; of the text itself where it cannot be read.
 
-    `inputs` are the task's input names, which a `def body` may call otherwise.
+    Args:
+        text: The program.
+        inputs: The task's input names, which a `def body` may call otherwise.
     """
     return _tree_key(text, tuple(inputs))
 
 
-def code_of(text: str) -> str:
-    """The text without its comments: programs of one code and one `canonical_key` get one verdict, places included.
-
-    One with quotes is its own code, as a `#` may stand in a string; so must one be that does not parse.
-    """
-    if '"' in text or "'" in text:
-        return text
-    return "\n".join(line.partition("#")[0].rstrip() for line in LINE_END.split(text))
-
-
 @functools.lru_cache(maxsize=4096)
 def _tree_key(text: str, inputs: tuple[str, ...]) -> str:
-    parameters: dict[str, str] = {}
     pieces = _by_lines(text)
+    names: dict[str, _Bindings] = {}
+    head = ""
     if pieces is None:
-        source = read_any_depth(text, _LIMITS)
-        for index, parameter in enumerate(source.parameters or ()):
-            parameters[parameter.arg] = inputs[index] if index < len(inputs) else f"parameter {index}"
-        pieces = None if source.diagnostics else _written(source.statements)
-    if pieces is None:
-        return "text:" + _digest(" ".join(text.split()))
-    return TREE + _digest(_renamed(pieces, parameters))
+        source = read(text)
+        if source.diagnostics:
+            return "text:" + _digest(text)
+        if source.parameters is not None:
+            own = [parameter.arg for parameter in source.parameters]
+            names = {name: (f"{name} hidden",) for name in inputs}
+            for index, name in enumerate(own):
+                names[name] = (inputs[index] if index < len(inputs) else f"parameter {index}",)
+            if len(own) != len(inputs) or len(set(own)) < len(own):
+                # Without the inputs' names, or where these parameters are refused, their spelling and number count.
+                head = f"body({len(own)}, {len(set(own))})\n"
+        try:
+            pieces = [*_pieces(source.statements)]
+        except _ForeignNode:
+            return "tree:" + _digest("\n".join(map(ast.dump, source.statements)) + head + repr(names))
+    return "tree:" + _digest(head + _renamed(pieces, names))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+# --- a tree as pieces ---
+
+
+class _Use(NamedTuple):
+    """A name that is read."""
+
+    name: str
+
+
+class _Bind(NamedTuple):
+    """A name that is bound."""
+
+    name: str
+
+
+class _Enter(NamedTuple):
+    """The start of a loop's body; `bound` are the names that it binds, each with the number of the binding in it."""
+
+    bound: tuple[tuple[str, int], ...]
+
+
+class _Leave(NamedTuple):
+    """The end of a loop's body, which has run at least once if `certain`."""
+
+    certain: bool
+
+
+class _Scope(NamedTuple):
+    """The start or the end of a comprehension, whose names are its own."""
+
+    opens: bool
+
+
+_Piece: TypeAlias = str | _Use | _Bind | _Enter | _Leave | _Scope
+_Bindings: TypeAlias = tuple[str, ...]
+"""What a name may stand for: numbers of bindings, and its own spelling where none may have come before."""
+
+
+class _ForeignNode(Exception):
+    """The tree holds a node that is not part of the language; its names are compared as they are spelled."""
+
+
+_UNTAME = re.compile("[\r\f\v\0\ufeff]")
+"""What does not simply end a line or stand in one."""
 
 
 def _by_lines(text: str) -> list[_Piece] | None:
-    """The pieces of a text each of whose lines stands for itself; samples of one task have most of theirs in common."""
-    pieces: list[_Piece] = []
-    if len(text) > _LIMITS.characters:
+    """The pieces of a text whose every line is whole statements; samples of one task have most of theirs in common.
+
+    None for any other text. A line that starts in the first column, can be read alone and is not continued by an
+    indented one is read alike among others.
+    """
+    if _UNTAME.search(text) or len(text) > 20_000:
         return None
+    pieces: list[_Piece] = []
     for line in text.split("\n"):
         own = _of_line(line)
         if own is None:
@@ -69,123 +130,207 @@ def _by_lines(text: str) -> list[_Piece] | None:
 
 
 @functools.lru_cache(maxsize=16384)
-def _of_line(line: str) -> list[_Piece] | None:
-    """The pieces of a line of whole statements; None for another one, or one that has to be read with its likes."""
-    source = read_any_depth(line, _LIMITS)
-    if source.diagnostics or source.parameters is not None:
+def _of_line(line: str) -> tuple[_Piece, ...] | None:
+    """The pieces of one line; None where it has to be read with others."""
+    if not line.partition("#")[0].strip(" \t"):
+        return ()
+    source = read(line)
+    if line[0].isspace() or source.diagnostics or source.parameters is not None:
         return None
-    return _written(source.statements)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-
-
-def _written(statements: Sequence[ast.stmt]) -> list[_Piece] | None:
-    """The pieces of statements; None where they nest deeper than any program may."""
-    writer = _Writer()
     try:
-        for statement in statements:
-            if not _is_text(statement):
-                writer.write(statement, _LIMITS.depth)
-    except _TooDeep:
+        return tuple(_pieces(source.statements))
+    except _ForeignNode:
         return None
-    pieces: list[_Piece] = []
-    for piece in writer.pieces:
-        if pieces and isinstance(piece, str) and isinstance(pieces[-1], str):
-            pieces[-1] += piece
-        else:
-            pieces.append(piece)
-    return pieces
 
 
-def _renamed(pieces: Sequence[_Piece], names: dict[str, str]) -> str:
-    """The pieces as one text. Every binding gets a number; a use means the binding before it. Other names stay."""
-    outer: list[dict[str, str]] = []
-    count = 0
+def _pieces(statements: Sequence[ast.stmt]) -> Iterator[_Piece]:
+    """The pieces of statements in the order of evaluation; adjoining texts are one piece.
+
+    Raises:
+        _ForeignNode: One is not part of the language.
+    """
     words: list[str] = []
-    for piece in pieces:
+    for piece in _block(statements):
         if isinstance(piece, str):
             words.append(piece)
             continue
-        role, name = piece
-        if role == _OPEN:
-            outer.append(dict(names))
-        elif role == _CLOSE:
-            names = outer.pop()
+        if words:
+            yield "".join(words)
+            words = []
+        yield piece
+    if words:
+        yield "".join(words)
+
+
+def _block(statements: Sequence[ast.stmt]) -> Iterator[_Piece]:
+    for statement in statements:
+        if is_text(statement):
+            continue
+        yield f"{type(statement).__name__}\n"
+        match statement:
+            case ast.Assign(targets=targets, value=value):
+                yield from _expression(value)
+                for target in targets:
+                    yield "=\n"
+                    yield from _target(target)
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(), attr="append")) as call):
+                yield from _expression(call)
+            case ast.Return(value=ast.expr() as value):
+                yield from _expression(value)
+            case ast.For(target=target, iter=iterable, body=body, orelse=[]):
+                yield from _expression(iterable)
+                inner = [*_target(target), *_block(body)]
+                yield _Enter(tuple(_bound(inner)))
+                yield from inner
+                yield _Leave(_is_filled(iterable))
+                yield "end\n"
+            case _:
+                raise _ForeignNode
+
+
+def _target(target: ast.expr) -> Iterator[_Piece]:
+    match target:
+        case ast.Name(id=name):
+            yield _Bind(name)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            # `(a, b) = …` and `[a, b] = …` are one.
+            yield f"unpack {len(parts)}\n"
+            for part in parts:
+                yield from _target(part)
+        case ast.Starred(value=inner):
+            yield "*\n"
+            yield from _target(inner)
+        case _:
+            raise _ForeignNode
+
+
+def _expression(node: ast.expr) -> Iterator[_Piece]:
+    match node:
+        case ast.Name(id=name):
+            yield _Use(name)
+            return
+        case ast.Constant(value=value):
+            # With its type: 1, 1.0 and True are equal.
+            yield f"{type(value).__name__} {value!r}\n"
+            return
+        case ast.ListComp(elt=element, generators=generators):
+            yield from _comprehension(element, generators)
+            return
+        case ast.Tuple() | ast.List() | ast.Starred() | ast.Subscript() | ast.Slice() | ast.BinOp() | ast.UnaryOp():
+            yield f"{type(node).__name__}\n"
+        case ast.Call() | ast.Attribute():
+            yield f"{type(node).__name__}\n"
+        case _:
+            raise _ForeignNode
+    for field, value in ast.iter_fields(node):
+        if field != "ctx":
+            yield from _field(value)
+    yield "end\n"
+
+
+def _field(value: object) -> Iterator[_Piece]:
+    match value:
+        case list(items):
+            yield f"{len(items)}\n"
+            for item in items:
+                yield from _field(item)
+        case ast.keyword(arg=name, value=inner):
+            yield f"{name}=\n"
+            yield from _expression(inner)
+        case ast.expr():
+            yield from _expression(value)
+        case ast.operator() | ast.unaryop():
+            yield f"{type(value).__name__}\n"
+        case None | str():
+            yield f"{value}\n"
+        case _:
+            raise _ForeignNode
+
+
+def _comprehension(element: ast.expr, generators: Sequence[ast.comprehension]) -> Iterator[_Piece]:
+    """A comprehension's loops, outermost first, then its element; a round may see what an earlier one has bound."""
+    yield f"ListComp {len(generators)}\n"
+    yield _Scope(True)
+    parts: list[_Piece] = []
+    for generator in generators:
+        if generator.ifs or generator.is_async:
+            raise _ForeignNode
+        targets = [*_target(generator.target)]
+        if generator is generators[0]:
+            yield from _expression(generator.iter)
         else:
-            if role == _BOUND:
-                names[name] = f"variable {count}"
+            parts += _expression(generator.iter)
+        parts += ["in\n", *targets]
+    yield _Enter(tuple(_bound(parts)))
+    yield from parts
+    yield from _expression(element)
+    yield _Scope(False)
+    yield "end\n"
+
+
+def _bound(pieces: Sequence[_Piece]) -> Iterator[tuple[str, int]]:
+    """The names that pieces bind for what comes after them, with the number of each binding among theirs."""
+    number, inside = 0, 0
+    for piece in pieces:
+        if isinstance(piece, _Scope):
+            inside += 1 if piece.opens else -1
+        elif isinstance(piece, _Bind):
+            if not inside:
+                yield piece.name, number
+            number += 1
+
+
+def _is_filled(iterable: ast.expr) -> bool:
+    """Whether a loop's sequence is written out and not empty."""
+    match iterable:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return any(not isinstance(part, ast.Starred) for part in parts)
+    return False
+
+
+def _renamed(pieces: Sequence[_Piece], names: dict[str, _Bindings]) -> str:
+    """The pieces as one text in which a use stands for the bindings that may reach it, and no variable for its name."""
+    outer: list[dict[str, _Bindings]] = []
+    count = 0
+    words: list[str] = []
+    for piece in pieces:
+        match piece:
+            case str():
+                words.append(piece)
+            case _Use(name):
+                words.append("|".join(names.get(name, (name,))) + "\n")
+            case _Bind(name):
+                names[name] = (f"#{count}",)
                 count += 1
-            words.append(f"{names.get(name, name)}\n")
+                words.append("bind\n")
+            case _Enter(bound):
+                outer.append(dict(names))
+                for name, number in bound:
+                    names[name] = _joined(name, names.get(name), (f"#{count + number}",))
+            case _Leave(certain):
+                names = _after_loop(outer.pop(), names, certain)
+            case _Scope(True):
+                outer.append(dict(names))
+            case _Scope(False):
+                # What the loops had before their first round, and what the comprehension had before it.
+                outer.pop()
+                names = outer.pop()
     return "".join(words)
 
 
-class _TooDeep(Exception):
-    """The tree nests deeper than any program may."""
+def _after_loop(before: Mapping[str, _Bindings], names: dict[str, _Bindings], certain: bool) -> dict[str, _Bindings]:
+    """The bindings after a loop, whose body may not have run at all unless `certain`."""
+    if certain:
+        return names
+    return {
+        name: bindings if before.get(name) == bindings else _joined(name, before.get(name), bindings)
+        for name, bindings in names.items()
+    }
 
 
-class _Writer:
-    """Writes a syntax tree as words, a line each, and names apart; a value comes before the target it is bound to."""
-
-    def __init__(self) -> None:
-        self.pieces: list[_Piece] = []
-
-    def write(self, value: Any, depth: int) -> None:
-        """Appends the pieces of a node, a list of nodes, or a constant, with its type.
-
-        Raises:
-            _TooDeep: more than `depth` nodes stand one inside the other.
-        """
-        if isinstance(value, ast.Name):
-            self.pieces.append((_BOUND if isinstance(value.ctx, ast.Store) else _USED, value.id))
-        elif isinstance(value, ast.AST):
-            self._node(value, depth)
-        elif isinstance(value, list):
-            self.pieces.append("[\n")
-            for item in value:
-                if not _is_text(item):
-                    self.write(item, depth)
-            self.pieces.append("]\n")
-        else:
-            self.pieces.append(f"{value!r}\n")
-
-    def _node(self, node: ast.AST, depth: int) -> None:
-        if not depth:
-            raise _TooDeep
-        kind = type(node)
-        self.pieces.append(f"{kind.__name__}\n")
-        scope = kind is ast.ListComp
-        if scope:
-            self.pieces.append((_OPEN, ""))
-        values = node.__dict__
-        for field in _FIELDS[kind]:
-            self.write(values[field], depth - 1)
-        if scope:
-            self.pieces.append((_CLOSE, ""))
-
-
-_LIMITS = Limits()
-_Piece: TypeAlias = str | tuple[int, str]
-"""Words, or a name with its role; the names of a list comprehension stand between two roles without a name."""
-_USED, _BOUND, _OPEN, _CLOSE = range(4)
-
-_ORDER: Mapping[type[ast.AST], Sequence[str]] = {
-    ast.Assign: ("value", "targets"),
-    ast.For: ("iter", "target", "body", "orelse"),
-    ast.ListComp: ("generators", "elt"),
-    ast.comprehension: ("iter", "target", "ifs", "is_async"),
-}
-
-_FIELDS: Mapping[type[ast.AST], Sequence[str]] = {
-    kind: _ORDER.get(kind) or [name for name in kind._fields if name != "ctx"]
-    for kind in vars(ast).values()
-    if isinstance(kind, type) and issubclass(kind, ast.AST)
-}
-
-
-def _is_text(node: Any) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+def _joined(name: str, one: _Bindings | None, other: _Bindings) -> _Bindings:
+    """Either's bindings; a name that may not have been bound may stand for itself."""
+    return tuple(sorted({*(one or (f"{name} itself",)), *other}))
 
 
 @dataclass(frozen=True)
@@ -197,9 +342,9 @@ class Description:
     before: a description tells what a program computes, not whether it may.
 
     Attributes:
-        program: what is described.
-        streams: a description of each.
-        nodes: for each primitive a digest of what it computes, all that leads to it included, so that nodes of one
+        program: What is described.
+        streams: A description of each stream.
+        nodes: For each primitive a digest of what it computes, all that leads to it included, so that nodes of one
             digest do the same; empty for those that say nothing.
     """
 

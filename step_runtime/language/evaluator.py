@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from step_runtime.base.errors import Diagnostic, Span, quantity
 from step_runtime.language import hints
-from step_runtime.language.collector import Findings, Stop, Wrong
+from step_runtime.language.collector import DiagnosticCollector, InvalidCode, WalkEnded
 from step_runtime.language.expressions import Expressions
 from step_runtime.language.static_values import UNKNOWN, StreamRef, is_unknown, kind
 from step_runtime.program.graph import Program, StreamId
@@ -19,26 +20,28 @@ from step_runtime.tasks.scope import Scope
 class Evaluator(Expressions):
     """One walk over one program in one scope."""
 
-    def __init__(self, scope: Scope, limits: Limits, findings: Findings) -> None:
-        super().__init__(scope, limits, findings)
+    def __init__(self, scope: Scope, limits: Limits, collector: DiagnosticCollector) -> None:
+        super().__init__(scope, limits, collector)
         self._results: tuple[StreamId, ...] = ()
         self._result_span: Span | None = None
 
     def run(
         self, statements: Sequence[ast.stmt], parameters: Sequence[ast.arg] | None
     ) -> tuple[Program, list[Diagnostic]]:
-        """The graph and everything found wrong; `parameters` are those of a `def body` around the statements."""
+        """The graph and every diagnostic; `parameters` are those of a `def body` around the statements."""
         try:
             if parameters is not None:
                 self._bind_parameters(parameters)
             self._block(statements)
-            if not self.findings.diagnostics:
+            if not self.collector.diagnostics:
                 self._missing_return(statements)
-        except Stop:
+        except WalkEnded:
             pass
-        self._name_the_rest()
+        with suppress(WalkEnded):
+            self._check_end(statements)
+        self._name_unnamed_streams()
         program = Program(tuple(self.inputs), tuple(self.nodes), self._results, self.names, self._result_span)
-        return program, self.findings.diagnostics
+        return program, self.collector.diagnostics
 
     def _bind_parameters(self, parameters: Sequence[ast.arg]) -> None:
         count = len(self.inputs)
@@ -48,21 +51,35 @@ class Evaluator(Expressions):
             if len(parameters) == count:
                 message = "`def body` has one parameter twice"
             where = parameters[0] if parameters else None
-            self.findings.report("body", message, where, f"write def body({', '.join(self.inputs)}):")
-            raise Stop
+            self.collector.report("body", message, where, f"write def body({', '.join(self.inputs)}):")
+            raise WalkEnded
         for name in self.inputs:
             del self.env[name]
         for parameter, stream in zip(parameters, self.inputs.values(), strict=True):
             self.env[parameter.arg] = stream
             self.names[stream.id] = parameter.arg
 
+    def _check_end(self, statements: Sequence[ast.stmt]) -> None:
+        """Reports what follows the first `return`: it would never be walked, so that anything could stand there."""
+        blocks = [statements]
+        while blocks:
+            block = [statement for statement in blocks.pop() if not is_text(statement)]
+            for index, statement in enumerate(block):
+                if block[index + 1 :] and _returns(statement):
+                    message = "the program continues after its `return`"
+                    hint = "end with one `return`, and leave out what follows it"
+                    self.collector.report("after-return", message, block[index + 1], hint)
+                    return
+                if isinstance(statement, ast.For):
+                    blocks.append(statement.body)
+
     def _missing_return(self, statements: Sequence[ast.stmt]) -> None:
         last = max(self.names, default=0)
         wanted = self.names.get(last) or next(iter(self.inputs))
         hint = f"end with the outputs, e.g. `return {wanted}`"
-        self.findings.report("return", "the program returns nothing", statements[-1] if statements else None, hint)
+        self.collector.report("return", "the program returns nothing", statements[-1] if statements else None, hint)
 
-    def _name_the_rest(self) -> None:
+    def _name_unnamed_streams(self) -> None:
         """Streams that no name was given are called by the primitive that made them."""
         for node in self.nodes:
             for stream in node.outputs:
@@ -74,7 +91,7 @@ class Evaluator(Expressions):
             self.spend(statement)
             try:
                 self._statement(statement)
-            except Wrong:
+            except InvalidCode:
                 self._poison(statement)
 
     def _poison(self, statement: ast.stmt) -> None:
@@ -94,7 +111,7 @@ class Evaluator(Expressions):
                 result = self.value(value)
                 for target in targets:
                     self.assign(target, result)
-            case ast.Expr(value=ast.Constant(value=str())):
+            case _ if is_text(statement):
                 pass
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name() as target, attr="append")) as call):
                 self._append(target, call)
@@ -106,29 +123,44 @@ class Evaluator(Expressions):
                 self._return(value)
             case _:
                 message, hint = hints.statement(statement)
-                raise self.findings.wrong("statement", message, statement, hint)
+                raise self.collector.invalid("statement", message, statement, hint)
 
     def _append(self, target: ast.Name, call: ast.Call) -> None:
         known = self.value(target)
         if known is UNKNOWN:
-            raise Wrong
+            raise InvalidCode
         if not isinstance(known, list):
             hint = f"start with {target.id} = [] to build a list"
-            raise self.findings.wrong("append", f"{target.id} is {kind(known)}; append needs a list", call, hint)
+            raise self.collector.invalid("append", f"{target.id} is {kind(known)}; append needs a list", call, hint)
         if len(call.args) != 1 or call.keywords or isinstance(call.args[0], ast.Starred):
-            raise self.findings.wrong("append", "append takes one value", call, f"write {target.id}.append(E0)")
+            raise self.collector.invalid("append", "append takes one value", call, f"write {target.id}.append(E0)")
         known.append(self.value(call.args[0]))
 
     def _return(self, value: ast.expr) -> None:
         result: Any = self.value(value)
         parts = result if isinstance(result, list | tuple) else [result]
-        self._result_span = self.findings.span(value)
+        self._result_span = self.collector.span(value)
         streams = [part for part in parts if isinstance(part, StreamRef)]
         if not is_unknown(result):
             if not parts or len(streams) < len(parts):
                 found = kind(next((part for part in parts if not isinstance(part, StreamRef)), result))
                 message = f"a program returns streams, found {found}"
-                self.findings.report("return", message, value, hints.RETURN)
+                self.collector.report("return", message, value, hints.RETURN)
             else:
                 self._results = tuple(part.id for part in streams)
-        raise Stop
+        raise WalkEnded
+
+
+def _returns(statement: ast.stmt) -> bool:
+    """Whether a statement is a `return`, or a loop that holds one."""
+    if isinstance(statement, ast.For):
+        return any(isinstance(node, ast.Return) for node in ast.walk(statement))
+    return isinstance(statement, ast.Return)
+
+
+def is_text(statement: ast.stmt) -> bool:
+    """Whether a statement is a string on its own, which is ignored wherever it stands."""
+    match statement:
+        case ast.Expr(value=ast.Constant(value=str())):
+            return True
+    return False

@@ -17,7 +17,7 @@ from step_runtime.base.shapes import try_evaluate
 from step_runtime.base.syntax import BUILTINS
 from step_runtime.base.types import combine
 from step_runtime.language import hints
-from step_runtime.language.collector import Findings, Wrong
+from step_runtime.language.collector import DiagnosticCollector, InvalidCode
 from step_runtime.language.static_values import (
     LARGEST_INT,
     SEQUENCE_BUILTINS,
@@ -26,6 +26,7 @@ from step_runtime.language.static_values import (
     integer,
     is_unknown,
     kind,
+    too_large,
 )
 from step_runtime.primitives import PRIMITIVES, Primitive
 from step_runtime.program.graph import Node, StreamId
@@ -39,16 +40,16 @@ MOST_DIMS = 100
 """The longest list of dim indices."""
 
 _STEP = object()
-"""What the name `step` stands for: no value of the language."""
+"""What the name `step` stands for, which is not a value of the language."""
 
 
 class Expressions:
     """Values of expressions in one scope; `nodes` and `names` of the graph so far."""
 
-    def __init__(self, scope: Scope, limits: Limits, findings: Findings) -> None:
+    def __init__(self, scope: Scope, limits: Limits, collector: DiagnosticCollector) -> None:
         self.scope = scope
         self.limits = limits
-        self.findings = findings
+        self.collector = collector
         self.nodes: list[Node] = []
         self.names: dict[StreamId, str] = {}
         self.inputs = {name: StreamRef(index) for index, name in enumerate(scope.inputs)}
@@ -62,8 +63,8 @@ class Expressions:
         """The value of an expression, or `UNKNOWN` where a part of it is.
 
         Raises:
-            Wrong: it is no expression of the language; the diagnostic is recorded.
-            Stop: a limit was reached.
+            InvalidCode: The expression is not part of the language; the diagnostic is recorded.
+            WalkEnded: A limit was reached.
         """
         self.spend(node)
         match node:
@@ -84,20 +85,20 @@ class Expressions:
                 return -self._index(operand)
             case ast.Call():
                 return self._call(node)
-        raise self.findings.wrong("expression", *_at(node, hints.expression(node)))
+        raise self.collector.invalid("expression", *_at(node, hints.expression(node)))
 
     def sequence(self, node: ast.expr) -> list[Any]:
         """The items of a static sequence.
 
         Raises:
-            Wrong: the value is none, or unknown.
+            InvalidCode: The value is not a sequence, or is unknown.
         """
         value = self.value(node)
         if value is UNKNOWN:
-            raise Wrong
+            raise InvalidCode
         if not isinstance(value, list | tuple):
-            told = f"expected a list or tuple, found {kind(value)}"
-            raise self.findings.wrong("sequence", told, node, hints.not_a_sequence(value))
+            message = f"expected a list or tuple, found {kind(value)}"
+            raise self.collector.invalid("sequence", message, node, hints.not_a_sequence(value))
         self.spend(node, len(value))
         return list(value)
 
@@ -105,7 +106,7 @@ class Expressions:
         """Binds a name, or unpacks into several.
 
         Raises:
-            Wrong: the target is no name, or their number does not fit.
+            InvalidCode: The target is not a name, or the number of names does not fit.
         """
         match target:
             case ast.Name(id=name):
@@ -116,18 +117,18 @@ class Expressions:
             case ast.Starred(value=inner):
                 self.assign(inner, value)
             case _:
-                raise self.findings.wrong("assign", *_at(target, hints.target(target)))
+                raise self.collector.invalid("assign", *_at(target, hints.target(target)))
 
     def spend(self, where: ast.AST, steps: int = 1) -> None:
         """Counts steps of the walk.
 
         Raises:
-            Stop: there are more than the limit.
+            WalkEnded: There are more than the limit.
         """
         self._steps += steps
         if self._steps > self.limits.steps:
             message = f"the program takes {self._steps:,} steps or more to unroll; the limit is {self.limits.steps:,}"
-            raise self.findings.limit("steps", message, where)
+            raise self.collector.limit_reached("steps", message, where)
 
     # --- names, sequences, subscripts ---
 
@@ -135,7 +136,7 @@ class Expressions:
         value = self.env.get(name, _STEP)
         if value is not _STEP:
             return value
-        raise self.findings.wrong("name", *_at(node, hints.unknown_name(name, self.env)))
+        raise self.collector.invalid("name", *_at(node, hints.unknown_name(name, self.env)))
 
     def _remember(self, name: str, value: Any) -> None:
         """The first name that a stream gets is what reports call it."""
@@ -152,13 +153,13 @@ class Expressions:
                 self.assign(part, UNKNOWN)
             return
         if not isinstance(value, list | tuple):
-            told = f"{kind(value)} cannot be unpacked into {quantity(len(parts), 'name')}"
-            raise self.findings.wrong("unpack", told, target, hints.NOT_UNPACKED)
+            message = f"{kind(value)} cannot be unpacked into {quantity(len(parts), 'name')}"
+            raise self.collector.invalid("unpack", message, target, hints.NOT_UNPACKED)
         starred = [index for index, part in enumerate(parts) if isinstance(part, ast.Starred)]
         if len(value) < len(parts) - len(starred) or (not starred and len(value) != len(parts)):
-            told = f"{quantity(len(parts), 'name')} for {quantity(len(value), 'value')}"
+            message = f"{quantity(len(parts), 'name')} for {quantity(len(value), 'value')}"
             hint = f"write {quantity(len(value), 'name')}, one per value" if value else None
-            raise self.findings.wrong("unpack", told, target, hint)
+            raise self.collector.invalid("unpack", message, target, hint)
         self.spend(target, len(value))
         if starred:
             first, after = starred[0], len(parts) - 1 - starred[0]
@@ -189,15 +190,15 @@ class Expressions:
     def _generate(self, element: ast.expr, generators: Sequence[ast.comprehension]) -> list[Any]:
         if not generators:
             return [self.value(element)]
-        first, *rest = generators
+        first, *others = generators
         if first.ifs or first.is_async:
             where = first.ifs[0] if first.ifs else first.target
             hint = "pick the elements by index or slice, e.g. E2[:2]"
-            raise self.findings.wrong("comprehension", "comprehensions have no conditions", where, hint)
+            raise self.collector.invalid("comprehension", "comprehensions have no conditions", where, hint)
         values: list[Any] = []
         for item in self.sequence(first.iter):
             self.assign(first.target, item)
-            values += self._generate(element, rest)
+            values += self._generate(element, others)
         return values
 
     def _subscript(self, node: ast.Subscript) -> Any:
@@ -206,36 +207,35 @@ class Expressions:
             return UNKNOWN
         if not isinstance(value, list | tuple):
             hint = hints.NOT_INDEXED if isinstance(value, StreamRef) else None
-            raise self.findings.wrong("subscript", f"{kind(value)} cannot be indexed", node, hint)
+            raise self.collector.invalid("subscript", f"{kind(value)} cannot be indexed", node, hint)
         if isinstance(node.slice, ast.Slice):
             self.spend(node, len(value))
             parts = (node.slice.lower, node.slice.upper, node.slice.step)
             bounds = [None if part is None else self._index(part) for part in parts]
             if bounds[2] == 0:
-                raise self.findings.wrong("subscript", "a slice's step cannot be 0", node)
+                raise self.collector.invalid("subscript", "a slice's step cannot be 0", node)
             return value[slice(*bounds)]
         index = self._index(node.slice)
         if not -len(value) <= index < len(value):
-            told = f"index {index} is outside of {kind(value)}"
-            raise self.findings.wrong("subscript", told, node, "indices count from 0")
+            message = f"index {index} is outside of {kind(value)}"
+            raise self.collector.invalid("subscript", message, node, "indices count from 0")
         return value[index]
 
     def _index(self, node: ast.expr) -> int:
         value = self.value(node)
         if value is UNKNOWN:
-            raise Wrong
+            raise InvalidCode
         if isinstance(value, int):
             return value
-        told = f"expected an int, found {kind(value)}"
+        message = f"expected an int, found {kind(value)}"
         hint = f"write its size: {value}_value" if isinstance(value, sympy.Symbol) else None
-        raise self.findings.wrong("int", told, node, hint)
+        raise self.collector.invalid("int", message, node, hint)
 
     # --- arithmetic ---
 
     def _bounded(self, number: int, node: ast.expr) -> int:
         if abs(number) > LARGEST_INT:
-            message = f"an int of {number.bit_length()} bits; the limit is {LARGEST_INT.bit_length()}"
-            raise self.findings.limit("int", message, node)
+            raise self.collector.limit_reached("int", too_large(number), node)
         return number
 
     def _arithmetic(self, node: ast.BinOp) -> Any:
@@ -244,9 +244,9 @@ class Expressions:
             return UNKNOWN
         numbers = all(isinstance(value, int | sympy.Expr) for value in (left, right))
         if not numbers or not isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.FloorDiv):
-            raise self.findings.wrong("arithmetic", *_at(node, hints.arithmetic(node.op, left, right)))
+            raise self.collector.invalid("arithmetic", *_at(node, hints.arithmetic(node.op, left, right)))
         if isinstance(node.op, ast.FloorDiv) and right == 0:
-            raise self.findings.wrong("arithmetic", "division by zero", node)
+            raise self.collector.invalid("arithmetic", "division by zero", node)
         if isinstance(left, int) and isinstance(right, int):
             return self._bounded(integer(node.op, left, right), node)
         self.spend(node, DIM_STEPS)
@@ -255,8 +255,8 @@ class Expressions:
             if isinstance(node.op, ast.FloorDiv):
                 try_evaluate(result, self.scope.sizes)
         except RuleError as error:
-            self.findings.broken(error, node)
-            raise Wrong from None
+            self.collector.rule_broken(error, node)
+            raise InvalidCode from None
         return self._bounded(int(result), node) if isinstance(result, sympy.Integer) else result
 
     # --- calls ---
@@ -269,39 +269,42 @@ class Expressions:
                 return self._builtin(node, name)
             case ast.Name(id=name) if self.env.get(name) is UNKNOWN:
                 return UNKNOWN
-        raise self.findings.wrong("call", *_at(node, hints.call(node, self.env)))
+        raise self.collector.invalid("call", *_at(node, hints.call(node, self.env)))
 
     def _builtin(self, node: ast.Call, name: str) -> Any:
         args = self._positional(node)
         if node.keywords:
-            raise self.findings.wrong("call", f"{name} takes no keywords here", node, f"write {name}(…) without them")
+            raise self.collector.invalid(
+                "call", f"{name} takes no keywords here", node, f"write {name}(…) without them"
+            )
         if name == "range":
             return self._range(node, [self._index(arg) for arg in args])
         sequences = [self.sequence(arg) for arg in args]
         if name == "zip":
             return list(zip(*sequences, strict=False))
         if len(sequences) > 1 or (not sequences and name not in ("list", "tuple")):
-            raise self.findings.wrong("call", f"{name} takes one sequence", node)
+            raise self.collector.invalid("call", f"{name} takes one sequence", node)
         return SEQUENCE_BUILTINS[name](sequences[0] if sequences else [])
 
     def _range(self, node: ast.Call, bounds: list[int]) -> list[int]:
         if not 1 <= len(bounds) <= 3 or bounds[2:] == [0]:
-            raise self.findings.wrong("call", "range takes one to three ints, and no step of 0", node)
-        numbers = range(*bounds)
-        self.spend(node, len(numbers))
-        return list(numbers)
+            raise self.collector.invalid("call", "range takes one to three ints, and no step of 0", node)
+        start, stop, step = (*bounds, 1) if len(bounds) == 2 else bounds if len(bounds) == 3 else (0, *bounds, 1)
+        # Not `len`, which fails for more than 2**63 - 1.
+        self.spend(node, max(0, -((start - stop) // step)))
+        return list(range(start, stop, step))
 
     def _positional(self, node: ast.Call) -> list[ast.expr]:
         for arg in node.args:
             if isinstance(arg, ast.Starred):
-                raise self.findings.wrong("call", "a star in a call is not part of the language", arg, hints.NO_STAR)
+                raise self.collector.invalid("call", "a star in a call is not part of the language", arg, hints.NO_STAR)
         return node.args
 
     def _apply(self, node: ast.Call, made: ast.Call) -> Any:
         op = self._primitive(made)
         if len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
             hint = hints.apply_usage(made, node)
-            raise self.findings.wrong("apply-argument", "apply takes one stream or one tuple", node, hint)
+            raise self.collector.invalid("apply-argument", "apply takes one stream or one tuple", node, hint)
         argument = self.value(node.args[0])
         if op is None or is_unknown(argument):
             return UNKNOWN
@@ -309,9 +312,9 @@ class Expressions:
             operands = op.operands(argument, lambda value: isinstance(value, StreamRef))
             count = op.output_count(self.scope.sizes)
         except RuleError as error:
-            told = hints.argument(op, argument, error) if error.code == "apply-argument" else error
-            self.findings.broken(told, node)
-            raise Wrong from None
+            broken = hints.argument(op, argument, error) if error.code == "apply-argument" else error
+            self.collector.rule_broken(broken, node)
+            raise InvalidCode from None
         return self._add(op, operands, count, node)
 
     def _add(self, op: Primitive, operands: Sequence[StreamRef], count: int | None, node: ast.Call) -> Any:
@@ -319,10 +322,10 @@ class Expressions:
         if max(len(self.nodes) + 1, total) > self.limits.primitives:
             what = "streams of one Partition" if total > 1 else "primitives"
             message = f"{max(len(self.nodes) + 1, total):,} {what} or more; the limit is {self.limits.primitives:,}"
-            raise self.findings.limit("primitives", message, node)
+            raise self.collector.limit_reached("primitives", message, node)
         self._streams += total
         outputs = tuple(range(first, first + total))
-        self.nodes.append(Node(op, tuple(operand.id for operand in operands), outputs, self.findings.span(node)))
+        self.nodes.append(Node(op, tuple(operand.id for operand in operands), outputs, self.collector.span(node)))
         refs = [StreamRef(stream) for stream in outputs]
         return refs[0] if count is None else refs
 
@@ -331,42 +334,42 @@ class Expressions:
         match made.func:
             case ast.Attribute(value=ast.Name(id="step"), attr=name) if self.env["step"] is _STEP:
                 if name not in PRIMITIVES:
-                    raise self.findings.wrong("primitive", *_at(made.func, hints.unknown_primitive(name)))
+                    raise self.collector.invalid("primitive", *_at(made.func, hints.unknown_primitive(name)))
                 config = self._config(made, name, PRIMITIVES[name].config_names())
             case _:
-                raise self.findings.wrong("call", *_at(made, hints.call(made, self.env)))
+                raise self.collector.invalid("call", *_at(made, hints.call(made, self.env)))
         if any(is_unknown(value) for value in config.values()):
             return None
         try:
             return PRIMITIVES[name](**config)
         except RuleError as error:
-            self.findings.broken(error, made)
+            self.collector.rule_broken(error, made)
             return None
 
     def _config(self, made: ast.Call, name: str, names: Sequence[str]) -> dict[str, Any]:
         usage = f"write {hints.usage(name)}"
         positional = self._positional(made)
         if len(positional) > len(names):
-            told = f"{name} takes {quantity(len(names), 'value') if names else 'no values'}, found {len(positional)}"
-            raise self.findings.wrong("config", told, made, usage)
+            message = f"{name} takes {quantity(len(names), 'value') if names else 'no values'}, found {len(positional)}"
+            raise self.collector.invalid("config", message, made, usage)
         config: dict[str, Any] = {}
         for key, arg in [*zip(names, positional, strict=False), *((k.arg, k.value) for k in made.keywords)]:
             if key is None or key not in names:
-                raise self.findings.wrong("config", f"{name} has no {key or '**'}", made, usage)
+                raise self.collector.invalid("config", f"{name} has no {key or '**'}", made, usage)
             if key in config:
-                raise self.findings.wrong("config", f"{name}: {key} is given twice", made, usage)
+                raise self.collector.invalid("config", f"{name}: {key} is given twice", made, usage)
             value = self.value(arg)
             sequence = isinstance(value, list | tuple)
             if isinstance(value, StreamRef) or (sequence and (key != "L" or len(value) > MOST_DIMS)):
-                raise self.findings.wrong("config", f"{name}: {key} cannot be {kind(value)}", arg, usage)
+                raise self.collector.invalid("config", f"{name}: {key} cannot be {kind(value)}", arg, usage)
             config[key] = value
         missing = [key for key in names if key not in config]
         if missing:
-            raise self.findings.wrong("config", f"{name} needs {' and '.join(missing)}", made, usage)
+            raise self.collector.invalid("config", f"{name} needs {' and '.join(missing)}", made, usage)
         return config
 
 
-def _at(node: ast.AST, told: hints.Told) -> tuple[str, ast.AST, str | None]:
-    """A finding of `forms` with its place, as `Findings.wrong` takes it."""
-    message, hint = told
+def _at(node: ast.AST, advice: hints.Advice) -> tuple[str, ast.AST, str | None]:
+    """Advice of `hints` with its place, as `DiagnosticCollector.invalid` takes it."""
+    message, hint = advice
     return message, node, hint

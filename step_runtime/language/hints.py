@@ -1,4 +1,4 @@
-"""What is said of forms that the language does not have: the finding, and a hint that mends it."""
+"""Messages about syntax outside the language, each with a hint on how to correct it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from step_runtime.base.syntax import BUILTINS
 from step_runtime.language.static_values import StreamRef, are_streams, kind
 from step_runtime.primitives import PRIMITIVES, Primitive
 
-Told = tuple[str, str | None]
+Advice = tuple[str, str | None]
 """A finding, and a hint where one is likely to help."""
 
 _ONLY = "a program only binds names to step.NAME(config).apply(stream) and returns streams"
 _IMPORT = ("imports are not part of the language", "leave it out; step, the functions and the dims are in scope")
 _DATA = "what depends on data is done by Partition and Merge, or inside a function"
 _NAMES = "use lists, tuples and names"
-_STATEMENTS: dict[type[ast.stmt], Told] = {
+_STATEMENTS: dict[type[ast.stmt], Advice] = {
     ast.Import: _IMPORT,
     ast.ImportFrom: _IMPORT,
     ast.FunctionDef: (
@@ -30,7 +30,7 @@ _STATEMENTS: dict[type[ast.stmt], Told] = {
     ast.ClassDef: ("a program defines no classes", "use the task's functions, which are in scope as fn_…"),
     ast.If: ("`if` is not part of the language", _DATA),
     ast.While: ("`while` is not part of the language", "loop with `for` over a list, zip, enumerate or range"),
-    ast.AugAssign: ("augmented assignment is not part of the language", "bind a name anew, or append to a list"),
+    ast.AugAssign: ("augmented assignment is not part of the language", "bind a new name, or append to a list"),
     ast.AnnAssign: ("annotations are not part of the language", "leave the annotation out, or write it as a comment"),
     ast.For: ("`for … else` is not part of the language", "leave the `else` out"),
     ast.Pass: ("`pass` is not part of the language", "leave it out"),
@@ -38,7 +38,7 @@ _STATEMENTS: dict[type[ast.stmt], Told] = {
     ast.Assert: ("`assert` is not part of the language", "leave it out; types and shapes are checked anyway"),
     ast.Return: ("`return` gives no stream", "return the output streams, in the order of the task's outputs"),
 }
-_EXPRESSIONS: dict[type[ast.expr], Told] = {
+_EXPRESSIONS: dict[type[ast.expr], Advice] = {
     ast.Lambda: ("a program has no lambdas", "use one of the task's functions: step.Map(fn=fn_…).apply(E0)"),
     ast.IfExp: ("`if` is not part of the language", _DATA),
     ast.Compare: ("comparisons are not part of the language", _DATA),
@@ -50,7 +50,7 @@ _EXPRESSIONS: dict[type[ast.expr], Told] = {
     ast.SetComp: ("sets are not part of the language", _NAMES),
     ast.GeneratorExp: ("generators are not part of the language", "write a list: [… for … in …]"),
     ast.NamedExpr: ("`:=` is not part of the language", "bind the name in a statement of its own"),
-    ast.JoinedStr: ("strings are no values of the language", _ONLY),
+    ast.JoinedStr: ("strings are not values of the language", _ONLY),
     ast.Yield: ("`yield` is not part of the language", "end with `return`"),
     ast.Starred: ("a star is not part of the language here", "stars stand in lists and on the left of ="),
 }
@@ -61,7 +61,7 @@ NO_STAR = "write the arguments one by one"
 RETURN = "return a stream, or a flat tuple or list of streams in the order of the task's outputs"
 
 
-def statement(node: ast.stmt) -> Told:
+def statement(node: ast.stmt) -> Advice:
     """For a statement outside of the language."""
     if isinstance(node, ast.FunctionDef) and node.name == "body":
         return "`def body(…)` does not stand alone", "leave out everything around it, imports and calls too"
@@ -72,20 +72,20 @@ def statement(node: ast.stmt) -> Told:
     func = node.value.func
     if isinstance(func, ast.Attribute) and func.attr == "apply":
         return "the result of apply is not used", "bind it to a name, or leave the line out"
-    return f"{_shown(func)}(…) is no statement of the language", _ONLY
+    return f"{_shown(func)}(…) is not a statement of the language", _ONLY
 
 
-def expression(node: ast.expr) -> Told:
+def expression(node: ast.expr) -> Advice:
     """For an expression outside of the language."""
     if isinstance(node, ast.Attribute):
         return _attribute(node)
     if isinstance(node, ast.Constant):
         hint = "names of functions and dims go without quotes" if isinstance(node.value, str) else None
-        return f"{_cut(repr(node.value))} is no value of the language; numbers are ints", hint
+        return f"{_cut(repr(node.value))} is not a value of the language; numbers are ints", hint
     return _EXPRESSIONS.get(type(node), (f"{type(node).__name__.lower()} is not part of the language", _ONLY))
 
 
-def _attribute(node: ast.Attribute) -> Told:
+def _attribute(node: ast.Attribute) -> Advice:
     if isinstance(node.value, ast.Name) and node.value.id == "step":
         if node.attr in PRIMITIVES:
             return f"step.{node.attr} is not a value", f"write {usage(node.attr)}"
@@ -95,8 +95,8 @@ def _attribute(node: ast.Attribute) -> Told:
     return f"attribute .{_cut(node.attr)} is not part of the language", _ONLY
 
 
-def target(node: ast.expr) -> Told:
-    """For the left side of an assignment that is no name."""
+def target(node: ast.expr) -> Advice:
+    """For the left side of an assignment that is not a name."""
     if isinstance(node, ast.Subscript):
         return "a list's element cannot be assigned", "build the list with [] and append, or with a comprehension"
     return f"{_shown(node)} cannot be assigned", "bind a new name"
@@ -109,10 +109,10 @@ def not_a_sequence(value: Any) -> str:
     return f"for a number of rounds write range({value}{'' if isinstance(value, int) else '_value'})"
 
 
-def unknown_name(name: str, known: Mapping[str, Any]) -> Told:
+def unknown_name(name: str, known: Mapping[str, Any]) -> Advice:
     """For a name that nothing bound."""
     if name == "step":
-        return "step is no value", "write step.NAME(config).apply(stream)"
+        return "step is not a value", "write step.NAME(config).apply(stream)"
     if name in PRIMITIVES:
         return f"{name} is not defined", f"write {usage(name)}"
     if name in ("torch", "np", "numpy", "F", "nn", "math"):
@@ -132,7 +132,7 @@ def _suggestion(name: str, known: Mapping[str, Any]) -> str:
         return f"{guess}the task's functions are {', '.join(functions)}" if functions else "the task has no functions"
     if name.swapcase() in known:
         return f"did you mean {name.swapcase()}?"
-    # Short names are all alike: E is no better a guess for E5 than E4 is.
+    # Short names are all alike: E4 is as good a guess for E5 as E is.
     close = _closest(name, [key for key in known if len(key) > 3])
     return f"did you mean {close}?" if close else f"the streams here are {', '.join(streams[-20:])}"
 
@@ -141,7 +141,7 @@ def _closest(name: str, known: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name[:80], list(known), n=1, cutoff=0.6)), None)
 
 
-def unknown_primitive(name: str) -> Told:
+def unknown_primitive(name: str) -> Advice:
     """For `step.NAME` with a NAME that the language lacks."""
     close = _closest(name.capitalize(), PRIMITIVES)
     hint = f"did you mean {usage(close)}?" if close else f"the primitives are {', '.join(PRIMITIVES)}"
@@ -154,7 +154,7 @@ def usage(name: str) -> str:
     return f"step.{name}({config}).apply({PRIMITIVES[name].argument})"
 
 
-def call(node: ast.Call, known: Mapping[str, Any]) -> Told:
+def call(node: ast.Call, known: Mapping[str, Any]) -> Advice:
     """For a call that is neither `step.NAME(config).apply(…)` nor one of the few builtins."""
     match node.func:
         case ast.Attribute(value=ast.Name(id="step"), attr=name) if name in PRIMITIVES:
@@ -169,7 +169,7 @@ def call(node: ast.Call, known: Mapping[str, Any]) -> Told:
         case ast.Name(id=name) if name in PRIMITIVES:
             return f"{name} is not defined", f"write {usage(name)}"
         case ast.Attribute(attr="append"):
-            return "append is no value", "append stands in a line of its own"
+            return "append is not a value", "append stands in a line of its own"
         case ast.Attribute(value=ast.Name(id=name), attr=attr) if isinstance(known.get(name), StreamRef):
             return f"streams have no method {_cut(attr)}", f"write step.NAME(config).apply({name})"
     root = _root(node.func)
@@ -184,7 +184,7 @@ def _root(node: ast.expr) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
-def arithmetic(op: ast.operator, left: Any, right: Any) -> Told:
+def arithmetic(op: ast.operator, left: Any, right: Any) -> Advice:
     """For an operator or operands that the language does not take."""
     if isinstance(left, StreamRef) or isinstance(right, StreamRef):
         hint = "streams are combined by a function: step.Map(fn=fn_…).apply((E0, E1))"
@@ -192,7 +192,7 @@ def arithmetic(op: ast.operator, left: Any, right: Any) -> Told:
     if isinstance(left, list | tuple) or isinstance(right, list | tuple):
         return "lists are not added or multiplied", "write one list, such as [*a, *b], or a comprehension"
     if isinstance(op, ast.Div):
-        return "`/` is not part of the language", "dims divide with //, which must leave no rest"
+        return "`/` is not part of the language", "dims divide with //, which must divide evenly"
     if isinstance(op, ast.Pow):
         return "`**` is not part of the language", "write the product out, such as M*M"
     return f"this operator does not take {kind(left)} and {kind(right)}", "ints and dims know + - * and //"

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 from step_runtime.base.errors import Diagnostic, Span
 from step_runtime.base.syntax import HUGE_INT, parse_python
-from step_runtime.language.collector import Findings
-from step_runtime.language.evaluator import Evaluator
+from step_runtime.language.collector import DiagnosticCollector
+from step_runtime.language.evaluator import Evaluator, is_text
+from step_runtime.language.static_values import LARGEST_INT, too_large
 from step_runtime.program.graph import Program
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.scope import Scope
@@ -28,8 +29,12 @@ _HUGE_INT = re.compile(r"\d[\d_]{4000,}")
 class Source:
     """A program's syntax tree, or why there is none.
 
-    `statements` are the program's own, freed of a `def body` around them, whose parameters are in
-    `parameters`. `lines` are what the tree was read from: the text's, each indented by `indent` less.
+    Attributes:
+        lines: What the tree was read from: the text's lines, each indented by `indent` less.
+        statements: The program's own, without a `def body` around them.
+        parameters: Those of the `def body`; their annotations, and its own, have no meaning and are never evaluated.
+        indent: The columns that were cut off every line.
+        diagnostics: Why there is no tree.
     """
 
     lines: tuple[str, ...] = ()
@@ -40,17 +45,12 @@ class Source:
 
 
 def read(text: str, limits: Limits | None = None) -> Source:
-    """The syntax tree of a program text: statements, with a `def body` or a code fence around them or not."""
+    """The syntax tree of a program text: statements, with a `def body` or a code fence around them or not.
+
+    A tree nests no deeper than the limit and holds no int beyond the largest, so that code that walks or prints it
+    needs no guard of its own.
+    """
     limits = limits or Limits()
-    source = read_any_depth(text, limits)
-    depth = _depth(source.statements)
-    if depth > limits.depth:
-        return _refused("depth", f"the program's syntax nests {depth} deep; the limit is {limits.depth}")
-    return source
-
-
-def read_any_depth(text: str, limits: Limits) -> Source:
-    """As `read`, of a program that may nest deeper than recursive code can follow."""
     if len(text) > limits.characters:
         return _refused("length", f"the program has {len(text):,} characters; the limit is {limits.characters:,}")
     lines, indent = _plain(text)
@@ -59,9 +59,9 @@ def read_any_depth(text: str, limits: Limits) -> Source:
     except SyntaxError as error:
         return Source(diagnostics=(_syntax_error(error, lines, indent),))
     except (ValueError, MemoryError, RecursionError) as error:
-        message = f"the program is no Python syntax: {str(error) or 'it nests too deep'}"
+        message = f"the program is not Python syntax: {str(error) or 'it nests too deep'}"
         return Source(diagnostics=(Diagnostic("parse", "syntax", message),))
-    return _unwrapped(Source(lines, tuple(tree.body), indent=indent))
+    return _bounded(_unwrapped(Source(lines, tuple(tree.body), indent=indent)), limits)
 
 
 def _refused(code: str, message: str) -> Source:
@@ -69,7 +69,7 @@ def _refused(code: str, message: str) -> Source:
 
 
 def parse(text: str, scope: Scope, limits: Limits | None = None) -> tuple[Program, list[Diagnostic]]:
-    """The graph of a program text in a scope, with everything found wrong on the way.
+    """The graph of a program text in a scope, with every diagnostic.
 
     Where something is wrong the graph holds what could be read, so that later checks can report more.
     """
@@ -77,10 +77,10 @@ def parse(text: str, scope: Scope, limits: Limits | None = None) -> tuple[Progra
 
 
 def evaluate(source: Source, scope: Scope, limits: Limits | None = None) -> tuple[Program, list[Diagnostic]]:
-    """As `parse`, for a text that was read before."""
+    """Like `parse`, for a text that has been read already."""
     if source.diagnostics:
         return Program(tuple(scope.inputs), (), ()), list(source.diagnostics)
-    evaluator = Evaluator(scope, limits or Limits(), Findings(source.lines, source.indent))
+    evaluator = Evaluator(scope, limits or Limits(), DiagnosticCollector(source.lines, source.indent))
     return evaluator.run(source.statements, source.parameters)
 
 
@@ -99,7 +99,7 @@ def _plain(text: str) -> tuple[tuple[str, ...], int]:
 def _syntax_error(error: SyntaxError, lines: Sequence[str], indent: int) -> Diagnostic:
     line = error.lineno or 1
     text = lines[line - 1] if line <= len(lines) else ""
-    # Of an int that is too long Python tells the line alone.
+    # For an int that is too long Python reports the line alone.
     huge = _HUGE_INT.search(text) if error.msg == HUGE_INT else None
     offset = huge.start() + 1 if huge else error.offset or 1
     column = max(offset, 1 + len(text) - len(text.lstrip())) + indent
@@ -120,31 +120,37 @@ def _syntax_hint(message: str) -> str:
     return "write the program alone, without prose: names bound to step.NAME(config).apply(stream), and a return"
 
 
-def _depth(statements: Sequence[ast.AST]) -> int:
-    """The height of the tree of these statements, found without recursion."""
-    deepest, level = 1, [*statements]
+def _bounded(source: Source, limits: Limits) -> Source:
+    """The source, refused where its tree is too deep or holds an int that is too large; found without recursion."""
+    depth, level = 1, list[ast.AST](source.statements)
     while level:
-        deepest += 1
+        depth += 1
         below: list[ast.AST] = []
         for node in level:
+            if isinstance(node, ast.Constant) and isinstance(node.value, int) and abs(node.value) > LARGEST_INT:
+                collector = DiagnosticCollector(source.lines, source.indent)
+                collector.report("int", too_large(node.value), node, stage="limits")
+                return replace(source, diagnostics=(*source.diagnostics, *collector.diagnostics))
             for value in vars(node).values():
                 if isinstance(value, ast.AST):
                     below.append(value)
                 elif isinstance(value, list):
                     below += [item for item in value if isinstance(item, ast.AST)]
         level = below
-    return deepest
+    if depth > limits.depth:
+        return _refused("depth", f"the program's syntax nests {depth} deep; the limit is {limits.depth}")
+    return source
 
 
 def _unwrapped(source: Source) -> Source:
-    """The source freed of a `def body` around its statements."""
-    code = [s for s in source.statements if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    """The source without a `def body` around its statements."""
+    code = [statement for statement in source.statements if not is_text(statement)]
     if len(code) != 1 or not isinstance(code[0], ast.FunctionDef) or code[0].name != "body":
         return source
     body, args = code[0], code[0].args
     if body.decorator_list or args.posonlyargs or args.vararg or args.kwonlyargs or args.kwarg or args.defaults:
-        findings = Findings(source.lines, source.indent)
+        collector = DiagnosticCollector(source.lines, source.indent)
         message = "`def body` takes the inputs as plain parameters, without decorators, defaults or stars"
-        findings.report("body", message, body, "write def body(E0, E1):")
-        return replace(source, diagnostics=tuple(findings.diagnostics))
+        collector.report("body", message, body, "write def body(E0, E1):")
+        return replace(source, diagnostics=tuple(collector.diagnostics))
     return replace(source, statements=tuple(body.body), parameters=tuple(args.args))

@@ -23,6 +23,11 @@ SEQUENCE_BUILTINS: dict[str, Callable[[list[Any]], Any]] = {
 """The builtins of one sequence."""
 
 
+def too_large(number: int) -> str:
+    """The message for an int beyond `LARGEST_INT`; its digits are never written out, which may take long or fail."""
+    return f"an int of {number.bit_length()} bits; the limit is {LARGEST_INT.bit_length()}"
+
+
 class StreamRef:
     """A stream as a value of the program."""
 
@@ -33,7 +38,7 @@ class StreamRef:
 
 
 class _Unknown:
-    """What a wrong expression gives: everything built on it is passed over, as one report is enough."""
+    """The value of a wrong expression: what is built on it is not reported again."""
 
 
 UNKNOWN = _Unknown()

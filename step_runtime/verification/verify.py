@@ -6,6 +6,7 @@ at every set of sizes and seed, in float64 on both sides.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from functools import cached_property, partial
 
 import torch
 
-from step_runtime.base.errors import STAGES, Diagnostic, RuleError, Stage, describe_error
+from step_runtime.base.errors import STAGES, Diagnostic, RuleError, RunError, Stage, TaskError, describe_error
 from step_runtime.base.shapes import format_sizes
 from step_runtime.execution.applier import Applier, Data
 from step_runtime.execution.invocation import BeforeRun, default_dtype
@@ -35,6 +36,8 @@ _TORCH = threading.RLock()
 """Held while an author's code runs, as torch's default dtype and random state are those of the process."""
 _RANDOM = "a function of the task uses random numbers"
 _NO_MEMORY = "the run exceeded the memory limit"
+_LOG = logging.getLogger(__name__)
+_INTERNAL = "this is a fault of the verifier; the log has its traceback"
 
 
 @dataclass(frozen=True)
@@ -115,11 +118,20 @@ class Verifier:
     def verify(self, text: str) -> Verdict:
         """The verdict on a program text; never raises for a bad program.
 
+        Whatever else goes wrong on the way from text to verdict is a diagnostic of code `internal`, with a traceback in
+        the log.
+
         Raises:
             TaskError: The task's reference code failed.
         """
         start = time.perf_counter()
-        found = self._found(text)
+        try:
+            found = self._found(text)
+        except (TaskError, RunError, MemoryError):
+            raise
+        except Exception as error:
+            _LOG.exception("verification of a program of %s failed", self.task.name)
+            found = [Diagnostic("run", "internal", f"verification failed: {describe_error(error)}", hint=_INTERNAL)]
         seconds = time.perf_counter() - start
         if not found:
             return Verdict(True, seconds=seconds)

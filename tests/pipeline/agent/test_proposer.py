@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +65,15 @@ def turn(tool: str, **arguments: str) -> str:
 ANSWER = f"[[ ## reasoning ## ]]\nIt is checked.\n\n[[ ## impl ## ]]\n{RIGHT}\n\n[[ ## completed ## ]]"
 
 
-def react(*turns: str, demos: list[dspy.Example] | None = None) -> tuple[dspy.Prediction, Engine]:
+def react(
+    *turns: str, demos: list[dspy.Example] | None = None, tasks: Sequence[Task] = ()
+) -> tuple[dspy.Prediction, Engine]:
     """An agent's answer where the LM takes these turns."""
     left = list(turns)
     lm, engine = scripted(lambda request: left.pop(0) if left else ANSWER)
     agent = Agent("none", proposer="react", proposer_prompt="Propose.")
     agent.proposer.predict.extract.predict.demos = demos or []
+    agent.verifier.tasks = [task("square/0"), *tasks]
     with dspy.context(lm=lm):
         return agent(task=task()), engine
 
@@ -120,7 +124,11 @@ def test_examples_are_demonstrations_without_the_task_itself() -> None:
     other = task("other/0").model_copy(update={"sizes": {"M": [3, 4]}}).named("other/0")
     demos = [dspy.Example(augmented=True, task=shown, impl=RIGHT) for shown in (task("square/0"), other)]
     _, engine = react(
-        turn("list_examples"), turn("verify_on_example", name="other/0", program=WRONG), turn("finish"), demos=demos
+        turn("list_examples"),
+        turn("verify_on_example", name="other/0", program=WRONG),
+        turn("finish"),
+        demos=demos,
+        tasks=[other],
     )
     assert "other/0" in engine.texts[1]
     observed = engine.texts[1].partition("observation_0")[2]
@@ -133,7 +141,7 @@ def test_the_tools_tell_types_and_run_examples_alone() -> None:
     metric = Refusing(task())
     example = task("other/0").model_copy(update={"sizes": {"M": [3, 4]}})
     solved = SolvedTask(example, RIGHT)
-    with tool_context(ToolContext(task(), {"other/0": solved}, ProgramVerifier(metric))):
+    with tool_context(ToolContext(task(), {"other/0": solved}, ProgramVerifier(metric), frozenset({"other/0"}))):
         assert "E1  fp32 [M, N]" in check(RIGHT)
         assert "No rule is broken" in check(WRONG)
         assert "fn_mul takes [fp32, fp32]" in check(ILL_TYPED)

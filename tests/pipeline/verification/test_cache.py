@@ -111,14 +111,13 @@ def test_a_folder_that_can_not_be_used_is_told(
     assert damaged.read_bytes() == b"not a database " * 1000
 
 
-@pytest.mark.parametrize("damage", ["DROP TABLE verdicts", "UPDATE verdicts SET verdict = '{'"])
-def test_one_that_fails_later_costs_a_warning(damage: str, tmp_path: Path) -> None:
+def test_one_that_fails_later_costs_a_warning(tmp_path: Path) -> None:
     """From then on it knows nothing."""
     verdict = Verdict(False, "value", (Diagnostic("value", "value", "differs"),))
     with VerdictStore(tmp_path) as store:
         store.put("task", "key", "text", verdict)
         assert store.get("task", "key") == ("text", verdict)
-        store._database.execute(damage)
+        store._database.execute("DROP TABLE verdicts")
         with pytest.warns(UserWarning, match="can't be used any more"):
             assert store.get("task", "key") is None
         store.put("task", "another", "text", verdict)

@@ -10,9 +10,10 @@ import dspy
 import pytest
 
 from pipeline.verification.metric import Metric
-from pipeline.verification.relocation import requoted
+from pipeline.verification.relocation import relocated
 from step_runtime import verify
 from step_runtime.base.errors import Diagnostic, Span
+from step_runtime.language.identity import graphs, known_scopes
 from step_runtime.verification.verify import Verdict
 from tests.pipeline.verification.test_metric import Counting
 from tests.support.scripted_answers import WRONG, task
@@ -34,17 +35,40 @@ def test_feedback_is_what_the_text_alone_would_get(text: str) -> None:
     assert executor.count == 1
 
 
+SCOPES = known_scopes(task())
+
+
 def test_places_follow() -> None:
-    """A finding without a place stays one; one at a place that the tree has not is not retold."""
-    found = [Diagnostic("run", "x", "one", Span(3, 8, 3, 10)), Diagnostic("run", "y", "two")]
-    told = requoted(Verdict(False, "run", tuple(found)), WRONG, RENAMED)
-    assert told is not None
-    assert [diagnostic.span for diagnostic in told.diagnostics] == [Span(5, 8, 5, 9), None]
+    """A finding without a place stays one; one at a place that the graph does not have is not moved."""
+    found = [Diagnostic("run", "x", "one", Span(2, 10, 2, 31)), Diagnostic("run", "y", "two")]
+    moved = relocated(Verdict(False, "run", tuple(found)), WRONG, RENAMED, SCOPES)
+    assert moved is not None
+    assert [diagnostic.span for diagnostic in moved.diagnostics] == [Span(4, 8, 4, 31), None]
     nowhere = Verdict(False, "run", (Diagnostic("run", "x", "one", Span(9, 1, 9, 2)),))
-    assert requoted(nowhere, WRONG, RENAMED) is None
+    assert relocated(nowhere, WRONG, RENAMED, SCOPES) is None
+
+
+def test_a_place_that_may_be_several_is_not_moved() -> None:
+    """One primitive in a comprehension is several elsewhere."""
+    one = "E1, E2 = step.Copy().apply(E0)\nE3, E4 = [step.Map(fn=fn_a).apply(x) for x in [E1, E2]]\nreturn E3"
+    other = (
+        "E1, E2 = step.Copy().apply(E0)\nE3 = step.Map(fn=fn_a).apply(E1)\nE4 = step.Map(fn=fn_a).apply(E2)\nreturn E3"
+    )
+    given = task().model_copy(
+        update={"fns": [task().fns[0].model_copy(update={"func_name": "fn_a", "input_dtype": "fp32"})]}
+    )
+    known = known_scopes(given)
+    assert known is not None
+    both = graphs(one, known)
+    assert both == graphs(other, known)
+    assert both is not None
+    span = both[0].nodes[1].span
+    assert relocated(Verdict(False, "run", (Diagnostic("run", "x", "m", span),)), one, other, known) is None
+    assert relocated(Verdict(True), one, other, known) == Verdict(True)
 
 
 @pytest.mark.parametrize("text", ["return E0", "(", f"{WRONG}\nreturn E4"])
-def test_other_trees_are_not_retold(text: str) -> None:
+def test_other_programs_have_verdicts_of_their_own(text: str) -> None:
     """Then the text is judged itself."""
-    assert requoted(Verdict(False, "value"), WRONG, text) is None
+    assert relocated(Verdict(False, "value"), WRONG, text, SCOPES) is None
+    assert relocated(Verdict(True), WRONG, text, SCOPES) is None

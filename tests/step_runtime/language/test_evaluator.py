@@ -29,7 +29,7 @@ SAME = {
     "several lines in brackets": ("E4 = (\n  step.Map(\n fn=fn_square,\n).apply(\nE0,)\n)\nreturn E4", SQUARE),
     "statements on one line": ("E4 = step.Map(fn=fn_square).apply(E0); return E4", SQUARE),
     "a docstring and comments": (f'"""Squares \\d."""\n# so\n{SQUARE}  # E4: fp32 [M, N]\n', SQUARE),
-    "text after the return": (f"{SQUARE}\nE5 = step.Map(fn=fn_mul).apply(E9)", SQUARE),
+    "a docstring after the return": (f"{SQUARE}\n'That was it.'", SQUARE),
     "an index": ("a = [E3, E0]\nreturn step.Map(fn=fn_square).apply(a[1])", SQUARE),
     "a negative index": ("a = (E3, E0)\nreturn step.Map(fn=fn_square).apply(a[-1])", SQUARE),
     "a computed index": ("a = (E3, E0)\nreturn step.Map(fn=fn_square).apply(a[len(a) - E_value + 2])", SQUARE),
@@ -196,7 +196,7 @@ MISTAKES = [
         "2:1",
         "statement",
         "augmented assignment is not part of the language",
-        "bind a name anew, or append to a list",
+        "bind a new name, or append to a list",
     ),
     Mistake(
         "copy into three",
@@ -227,7 +227,7 @@ MISTAKES = [
         "print(E0)\nreturn E0",
         "1:1",
         "statement",
-        "print(…) is no statement of the language",
+        "print(…) is not a statement of the language",
         "a program only binds names to step.NAME(config).apply(stream",
     ),
     Mistake(
@@ -291,7 +291,7 @@ MISTAKES = [
         '__import__("os").system("true")\nreturn E0',
         "1:1",
         "statement",
-        "__import__('os').system(…) is no statement of the language",
+        "__import__('os').system(…) is not a statement of the language",
         "a program only binds names to step.NAME(config).apply(stream",
     ),
     Mistake(

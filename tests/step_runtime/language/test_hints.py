@@ -186,7 +186,7 @@ MISTAKES = [
         'E4 = step.Map(fn="fn_square").apply(E0)\nreturn E4',
         "1:18",
         "expression",
-        "'fn_square' is no value of the language; numbers are ints",
+        "'fn_square' is not a value of the language; numbers are ints",
         "names of functions and dims go without quotes",
     ),
     Mistake(
@@ -259,7 +259,7 @@ MISTAKES = [
         "1:20",
         "arithmetic",
         "`/` is not part of the language",
-        "dims divide with //, which must leave no rest",
+        "dims divide with //, which must divide evenly",
     ),
     Mistake(
         "generator",
@@ -298,7 +298,7 @@ MISTAKES = [
         "return step",
         "1:8",
         "name",
-        "step is no value",
+        "step is not a value",
         "write step.NAME(config).apply(stream)",
     ),
     Mistake(
@@ -322,7 +322,7 @@ MISTAKES = [
         'E4 = f"{E0}"\nreturn E4',
         "1:6",
         "expression",
-        "strings are no values of the language",
+        "strings are not values of the language",
         "a program only binds names to step.NAME(config).apply(stream",
     ),
 ]

@@ -1,0 +1,91 @@
+"""What a program says beside its code, made safe to show to an LM: comments and strings on their own.
+
+A comment stays as it is unless it could steer whoever reads it: it
+
+- is longer than 120 characters,
+- holds a field marker (`[[ … ]]`) or a chat model's control token (`<|…|>`),
+- speaks in a role (`SYSTEM:`, `assistant:` and so on) or asks to ignore what was said before,
+- holds an address (`http://…`), or
+- holds a character that is not printable, such as an escape or a mark of writing direction.
+
+Such a comment is replaced by `REMOVED`. The code stays as it is, and so does every line's number.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import textwrap
+import tokenize
+from collections.abc import Iterator, Sequence
+
+from step_runtime.language.evaluator import is_text
+from step_runtime.language.parser import LINE_END, Source, read
+
+_MARKER = re.compile(r"\[\[(?=\s*#)")
+LONGEST_COMMENT = 120
+REMOVED = "# (comment removed)"
+
+_STEERING = re.compile(
+    r"\[\[|\]\]|<\||\|>|https?:|www\.|```|~~~"
+    r"|\b(?:system|assistant|user|human|developer|tool|instructions?)\s*(?:prompt|message)?\s*[:>\]]"
+    r"|\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|prior|above|earlier|all|instructions?|rules?)\b",
+    re.IGNORECASE,
+)
+
+
+def printable(text: str) -> str:
+    """A program's text with comments that could steer a reader removed, and no character that is not printable."""
+    text = "\n".join(_escaped(line) for line in LINE_END.split(text))
+    source = read(text)
+    if source.diagnostics:
+        # Not a program: its words are shown, but no marker that divides a request or an answer.
+        return text.replace("[[", "[ [").replace("]]", "] ]").replace("<|", "< |")
+    strings = (node for statement in source.statements for node in ast.walk(statement))
+    if any(steers(line) for node in strings if isinstance(node, ast.stmt) and is_text(node) for line in _words(node)):
+        return _code_alone(source)
+    lines = text.split("\n")
+    for number, comment in _comments(source.lines):
+        if steers(comment):
+            code = lines[number].removesuffix(comment).rstrip()
+            lines[number] = f"{code}  {REMOVED}" if code.strip() else code + REMOVED
+    return _MARKER.sub("[ [", "\n".join(lines))
+
+
+def steers(comment: str) -> bool:
+    """Whether a comment could steer whoever reads it; see the module."""
+    return len(comment) > LONGEST_COMMENT or not comment.isprintable() or bool(_STEERING.search(comment))
+
+
+def _escaped(line: str) -> str:
+    return "".join(char if char.isprintable() or char in "\t\u00a0" else ascii(char)[1:-1] for char in line)
+
+
+def _words(node: ast.stmt) -> list[str]:
+    """The lines of a string on its own."""
+    return str(ast.literal_eval(node.value)).split("\n") if isinstance(node, ast.Expr) else []
+
+
+def _code_alone(source: Source) -> str:
+    """The program printed from its tree, without comments and strings on their own."""
+    bare = (_Bare().visit(statement) for statement in source.statements)
+    code = ast.unparse(ast.Module([statement for statement in bare if statement is not None], []))
+    if source.parameters is None:
+        return f"{REMOVED}\n{code}"
+    names = ", ".join(parameter.arg for parameter in source.parameters)
+    return f"{REMOVED}\ndef body({names}):\n{textwrap.indent(code, '    ')}"
+
+
+class _Bare(ast.NodeTransformer):
+    """Takes out strings on their own; trees are read anew for each text, so that nobody else sees the change."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        return None if is_text(node) else node
+
+
+def _comments(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The comments of a text that parses, each with its line's index."""
+    for token in tokenize.generate_tokens(io.StringIO("\n".join(lines) + "\n").readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0] - 1, token.string

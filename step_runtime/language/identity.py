@@ -1,0 +1,169 @@
+"""Which texts are one program, so that the verdict on one is the verdict on the other.
+
+A verdict is a function of the checked graph at every set of sizes, and of the words and places of the text where
+something is wrong with it. Two texts therefore share one
+
+- if they differ in comments and empty lines alone (`code_of`), places apart, whatever the verdict is; or
+- if both can be evaluated without a finding at every set of sizes and give the same graphs there (`graphs`): the same
+  primitives with the same configurations, in the same order, on the same streams. What such a verdict says of a run
+  names no variable, and has its places by the graph.
+
+`skeleton` finds candidates without parsing, as that takes longer than all else here; it decides nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import re
+import textwrap
+from dataclasses import dataclass
+
+from step_runtime.base.syntax import parse_python
+from step_runtime.language.parser import LINE_END, evaluate, read
+from step_runtime.program.graph import Program
+from step_runtime.program.printer import print_primitive
+from step_runtime.tasks.scope import Scope, static_scope
+from step_runtime.tasks.task import Task
+
+_UNTAME = re.compile("[\f\v\0\x1a\ufeff\ud800-\udfff]")
+"""What may make a text unreadable wherever it stands, or count as no blank."""
+_QUOTED = re.compile("[\"'`\\\\]")
+"""What may make a `#` part of a string, a line continue, or a fence."""
+_WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_HEADER = re.compile(r"[ \t]*def[ \t]+body[ \t]*\([^()\n]*\)[^\n]*:[ \t]*\n")
+
+
+@dataclass(frozen=True)
+class Code:
+    """A text without comments and empty lines.
+
+    Attributes:
+        text: What remains.
+        lines: The number of each of its lines in the whole text.
+    """
+
+    text: str
+    lines: tuple[int, ...]
+
+
+@functools.lru_cache(maxsize=4096)
+def code_of(text: str) -> Code:
+    """The text without comments and empty lines; whole where a `#` may not begin a comment."""
+    whole = LINE_END.split(text)
+    if not _UNTAME.search(text):
+        stripped = [(line.partition("#")[0].rstrip(" \t"), number) for number, line in enumerate(whole, start=1)]
+        kept = [(line, number) for line, number in stripped if line]
+        code = "\n".join(line for line, _ in kept)
+        if not _QUOTED.search(code):
+            return Code(code, tuple(number for _, number in kept))
+    return Code(text, tuple(range(1, len(whole) + 1)))
+
+
+@functools.lru_cache(maxsize=4096)
+def skeleton(text: str) -> str:
+    """A digest that most texts of one program have in common: names are numbered in the order of their appearance."""
+    numbers: dict[str, str] = {}
+    code = textwrap.dedent(_HEADER.sub("", code_of(text).text, count=1))
+    return _digest(_WORD.sub(lambda match: numbers.setdefault(match[0], f"{len(numbers)}"), code))
+
+
+@dataclass(frozen=True, eq=False)
+class KnownScopes:
+    """What programs of a task may use, at each set of sizes."""
+
+    scopes: tuple[Scope, ...]
+
+
+def known_scopes(task: Task) -> KnownScopes | None:
+    """The task's scopes, as its text alone gives them; None where only running its `global` would."""
+    if task.global_ is not None and not _is_literal(task, task.global_):
+        return None
+    return KnownScopes(tuple(static_scope(task, index) for index in range(len(task.size_sets()))))
+
+
+@functools.lru_cache(maxsize=512)
+def graphs(text: str, known: KnownScopes) -> tuple[Program, ...] | None:
+    """The program's graph at each set of sizes; None if there is a diagnostic at one of them."""
+    source = read(text)
+    programs = []
+    for scope in known.scopes:
+        program, found = evaluate(source, scope)
+        if found:
+            return None
+        programs.append(program)
+    return tuple(programs)
+
+
+def verdict_key(text: str, task: Task) -> str:
+    """A key that two texts share only if they have one verdict for the task, places apart."""
+    known = known_scopes(task)
+    programs = graphs(text, known) if known else None
+    if programs is None:
+        return "text:" + _digest(text)
+    return "graph:" + _digest("\n\n".join(map(_written, programs)))
+
+
+def _written(program: Program) -> str:
+    nodes = (f"{print_primitive(node.op)} {node.inputs} {node.outputs}" for node in program.nodes)
+    return "\n".join([*nodes, str(program.results)])
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def _is_literal(task: Task, code: str) -> bool:
+    """Whether `static_scope` reads all that `global` does to the scope.
+
+    Sizes and lists of functions are written out, each once; every other statement mentions none of them, nor what could
+    reach them by another way.
+    """
+    symbols = {*task.symbols()}
+    functions = {spec.func_name for spec in task.fns}
+    watched = symbols | functions | {f"{name}_value" for name in symbols} | {"ctx", "step"} | _REFLECTION
+    bound: list[str] = []
+    others: list[ast.stmt] = []
+    for statement in parse_python(textwrap.dedent(code)).body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int(size))) if (
+                name.removesuffix("_value") in symbols and name.endswith("_value") and not isinstance(size, bool)
+            ):
+                bound.append(name)
+            case ast.Assign(
+                targets=[ast.Subscript(value=ast.Name(id="ctx"), slice=ast.Name(id=name))], value=ast.Name(id=value)
+            ) if value == f"{name}_value" and name in symbols:
+                # Of the same size as the name, which is bound before.
+                if value not in bound:
+                    return False
+            case ast.Assign(
+                targets=[ast.Subscript(value=ast.Name(id="ctx"), slice=ast.Name(id=name))],
+                value=ast.Constant(value=int(size)),
+            ) if name in symbols and not isinstance(size, bool):
+                # Bound once, by this or by its name.
+                bound.append(f"{name}_value")
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.List(elts=parts) | ast.Tuple(elts=parts)) if (
+                parts and all(isinstance(part, ast.Name) and part.id in functions for part in parts)
+            ):
+                if name in watched:
+                    return False
+                bound.append(name)
+            case _:
+                others.append(statement)
+    watched |= {*bound}
+    words = {word for statement in others for word in _words(statement)}
+    return len(set(bound)) == len(bound) and not words & watched
+
+
+_REFLECTION = {"globals", "locals", "vars", "exec", "eval", "setattr", "sys", "*", "inspect", "__builtins__"}
+
+
+def _words(statement: ast.stmt) -> set[str]:
+    """Every name, attribute, imported name and string in a statement."""
+    found: set[str] = set()
+    for node in ast.walk(statement):
+        for value in vars(node).values():
+            if isinstance(value, str):
+                found |= {value}
+    return found

@@ -1,0 +1,220 @@
+"""No text gets the verdict on another program: by the metric, by kept verdicts, in whichever order they come."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from pathlib import Path
+
+import dspy
+import pytest
+
+from benchmarks.identity import compare, pairs
+from pipeline.verification.cache import VerdictStore, user_key
+from pipeline.verification.metric import Metric
+from step_runtime import Verifier, loads_task
+from step_runtime.base.errors import Diagnostic
+from step_runtime.language.equivalence import canonical_key
+from step_runtime.language.identity import code_of, known_scopes, skeleton, verdict_key
+from step_runtime.verification.verify import Verdict
+
+TASK = loads_task(
+    """
+inputs:
+- {name: E0, dtype: fp32, dims: [M, N], data_gen: torch.rand}
+- {name: E1, dtype: fp32, dims: [M, N], data_gen: torch.rand}
+fns:
+- {name: Inc, apply: "return [input[0] + 1]", input_dtype: fp32, output_dtype: fp32, func_name: fn_inc}
+- {name: Twice, apply: "return [input[0] * 2]", input_dtype: fp32, output_dtype: fp32, func_name: fn_twice}
+outputs:
+- {name: S0, dtype: fp32, dims: [M, N], data_transform: ["(input_data['E0'] + 1) * 2"]}
+""",
+    "attack/0",
+)
+RIGHT = "n = E0\nfor f in [fn_inc, fn_twice]:\n    m = step.Map(fn=f).apply(n)\n    n = m\nreturn n"
+PLAIN = "a = step.Map(fn=fn_inc).apply(E0)\nb = step.Map(fn=fn_twice).apply(a)\nreturn b"
+
+BODY = "    a = step.Map(fn=fn_inc).apply(E0)\n    b = step.Map(fn=fn_twice).apply(a)\n    return b"
+
+WRONG = {
+    "the loop forgets what it made": RIGHT.replace("    n = m", "    k = m"),
+    "the loop returns what it made last, of the input": RIGHT.replace("    n = m", "    k = m").replace(
+        "return n", "return m"
+    ),
+    "functions in another order": RIGHT.replace("fn_inc, fn_twice", "fn_twice, fn_inc"),
+    "an indentation that is not allowed": PLAIN.replace("b =", "  b ="),
+    "an indented return": PLAIN.replace("return", "    return"),
+    "a bare int": f"1\n{PLAIN}",
+    "a bare ellipsis": f"...\n{PLAIN}",
+    "a bare float": f"1.5\n{PLAIN}",
+    "bare bytes": f"b'x'\n{PLAIN}",
+    "a parameter's old name": f"def body(x, y):\n{BODY}",
+    "parameters swapped": f"def body(E1, E0):\n{BODY}",
+    "a parameter too many": f"def body(E0, E1, E2):\n{BODY}",
+    "one parameter twice": f"def body(E0, E0):\n{BODY}",
+    "the other input": PLAIN.replace("E0", "E1"),
+    "a name bound before its use": PLAIN.replace("return b", "a = E1\nreturn a"),
+    "a function under another's name": f"fn_inc = fn_twice\n{PLAIN}",
+    "step bound to a stream": f"step = E0\n{PLAIN}",
+    "a comprehension that leaks nothing": "b = E0\na = [b for b in [E1]]\nreturn b",
+    "yield after the return": f"{PLAIN}\nyield b",
+    "nonlocal after the return": f"{PLAIN}\nnonlocal b",
+    "an assignment after the return": f"{PLAIN}\nM = 3",
+    "an import after the return": f"{PLAIN}\nimport os",
+    "a second return": f"{PLAIN}\nreturn a",
+    "code after a loop that returns": f"for x in [E0]:\n    return x\n{PLAIN}",
+    "a stream used twice": PLAIN.replace("return b", "c = step.Map(fn=fn_twice).apply(a)\nreturn b"),
+    "a fullwidth name": PLAIN.replace("(a)", "(\uff42)"),
+    "a line separator in a comment": PLAIN.replace("\n", " # x\u2028\n", 1).replace("fn_twice", "fn_inc"),
+    "a carriage return in a comment": PLAIN.replace("return b", "# \rreturn a"),
+    "a form feed before a statement": PLAIN.replace("b =", "\f  b ="),
+    "a comment that ends in a backslash": PLAIN.replace("\nb =", " # \\\nb =").replace("apply(a)", "apply(E0)"),
+    "a string with a hash": PLAIN.replace("return b", "'#'; return a"),
+}
+SAME = {
+    "as it is": PLAIN,
+    "other names": PLAIN.replace("a", "x").replace("xpply", "apply").replace("Mxp", "Map"),
+    "comments": PLAIN.replace("\n", "  # text\n"),
+    "a loop": RIGHT,
+    "a body of other names": f"def body(x, y):\n{BODY}".replace("E0", "x"),
+    "annotations": f"def body(E0: step.Stream, E1: 'x') -> y:\n{BODY}",
+    "a chain": "return step.Map(fn=fn_twice).apply(step.Map(fn=fn_inc).apply(E0))",
+}
+VERIFIER = Verifier(TASK)
+
+
+def judge(metric: Metric, text: str) -> tuple[bool, str | None, list[str]]:
+    reward = metric(dspy.Example(task=TASK), dspy.Prediction(impl=text))
+    return bool(reward), reward.stage, reward.codes
+
+
+def alone(text: str) -> tuple[bool, str | None, list[str]]:
+    verdict = VERIFIER.verify(text)
+    return verdict.passed, verdict.stage, [diagnostic.code for diagnostic in verdict.diagnostics]
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("first", ["right", "wrong"])
+def test_a_wrong_program_has_a_verdict_of_its_own(name: str, first: str) -> None:
+    """Whichever of the two came first, and whatever the right one is written like."""
+    metric = Metric()
+    assert not alone(WRONG[name])[0]
+    for right in (RIGHT, PLAIN):
+        for text in (right, WRONG[name]) if first == "right" else (WRONG[name], right):
+            assert judge(metric, text) == alone(text)
+        assert verdict_key(right, TASK) != verdict_key(WRONG[name], TASK)
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_control_a_right_program_passes_whatever_came_before(name: str) -> None:
+    """The same program in other words is right after any wrong one."""
+    metric = Metric()
+    for text in [*WRONG.values(), SAME[name]]:
+        assert judge(metric, text) == alone(text)
+    assert judge(metric, SAME[name])[0]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_kept_verdict_is_found_for_its_own_program_alone(name: str, tmp_path: Path) -> None:
+    """In a later run too."""
+    with VerdictStore(tmp_path) as store:
+        judge(Metric(None, store), PLAIN)
+    with VerdictStore(tmp_path) as store:
+        assert judge(Metric(None, store), WRONG[name]) == alone(WRONG[name])
+        assert judge(Metric(None, store), PLAIN)[0]
+
+
+FORGED = {
+    "another verdict": """UPDATE verdicts SET verdict = '{"passed":true,"stage":null,"diagnostics":[],"seconds":1}'""",
+    "another text": "UPDATE verdicts SET text = 'return E1'",
+    "no signature": "UPDATE verdicts SET mac = ''",
+    "a number for a signature": "UPDATE verdicts SET mac = 1",
+    "nothing for a text": "UPDATE verdicts SET text = NULL",
+    "bytes for a verdict": "UPDATE verdicts SET verdict = x'80'",
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_changed_entry_is_not_believed(name: str, tmp_path: Path) -> None:
+    """What somebody else wrote into the folder decides nothing."""
+    with VerdictStore(tmp_path) as store:
+        judge(Metric(None, store), "return E1")
+        store._database.execute(FORGED[name])
+    with VerdictStore(tmp_path) as store:
+        assert judge(Metric(None, store), "return E1") == alone("return E1")
+
+
+def test_a_changed_entry_costs_one_warning(tmp_path: Path) -> None:
+    """However many there are."""
+    failed = Verdict(False, "value", (Diagnostic("value", "value", "differs"),))
+    with VerdictStore(tmp_path) as store:
+        for key in "ab":
+            store.put("task", key, "text", failed)
+        store._database.execute("UPDATE verdicts SET text = 'another'")
+        with pytest.warns(UserWarning, match="changed by someone else") as caught:
+            assert [store.get("task", key) for key in "ab"] == [None, None]
+        assert len(caught) == 1
+        store.put("task", "a", "text", failed)
+        assert store.get("task", "a") == ("text", failed)  # the control: written again, it is believed
+
+
+def test_an_entry_cannot_be_copied_to_another_program(tmp_path: Path) -> None:
+    """A signature is of one row."""
+    with VerdictStore(tmp_path) as store:
+        store.put("task", "right", "text", Verdict(True))
+        store.put("task", "wrong", "text", Verdict(False, "value"))
+        rows = dict(store._database.execute("SELECT verdict, key FROM verdicts").fetchall())
+        right, wrong = (next(key for verdict, key in rows.items() if word in verdict) for word in ("true", "false"))
+        copy = "UPDATE verdicts SET (verdict, mac) = (SELECT verdict, mac FROM verdicts WHERE key = ?) WHERE key = ?"
+        store._database.execute(copy, [right, wrong])
+        with pytest.warns(UserWarning, match="changed by someone else"):
+            assert store.get("task", "wrong") is None
+        assert store.get("task", "right") == ("text", Verdict(True))
+
+
+def test_another_user_s_verdicts_are_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key is of the user, and for the user alone to read."""
+    with VerdictStore(tmp_path / "kept") as store:
+        store.put("task", "key", "text", Verdict(True))
+    assert (tmp_path / "kept").stat().st_mode & 0o077 == 0
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    with VerdictStore(tmp_path / "kept") as store:
+        assert store.get("task", "key") is None
+    assert (tmp_path / "other" / "adaptive-step" / "verdicts.key").stat().st_mode & 0o777 == 0o600
+    assert user_key() == user_key()
+
+
+def test_an_unsigned_database_is_not_read(tmp_path: Path) -> None:
+    """One of an earlier form that lies in the folder is left alone."""
+    with sqlite3.connect(tmp_path / "verdicts-old.db") as database:
+        database.execute("CREATE TABLE verdicts (key TEXT, text TEXT, verdict TEXT)")
+    with VerdictStore(tmp_path) as store:
+        assert store.get("task", "key") is None
+
+
+def test_programs_of_one_key_have_one_verdict() -> None:
+    """Random programs, renamed, rebound and edited; see `benchmarks.identity` for more of them."""
+    figures = compare(pairs(random.Random(0)), 400)
+    assert figures.disagreeing == []
+    assert figures.shared > 20
+    assert figures.of_one_tree > 20
+
+
+def test_a_global_that_computes_names_has_no_static_scope() -> None:
+    """Then a text shares no verdict but with itself and its own comments."""
+    for code in ("fns = [fn_inc] * 2", "ctx[E] = 1 + 2", "exec('E_value = 3')", "E_value = 3\nctx[E] = 4", "M = 3"):
+        task = TASK.model_copy(update={"global_": code})
+        assert known_scopes(task) is None
+        assert verdict_key(PLAIN, task) != verdict_key(RIGHT, task)
+    for code in ("E_value = 3\nctx[E] = E_value", "fns = [fn_inc, fn_twice]", "gelu = torch.nn.GELU()"):
+        assert known_scopes(TASK.model_copy(update={"global_": code})) is not None
+    assert verdict_key(PLAIN, TASK) == verdict_key(RIGHT, TASK)
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\0", "\u202e", "\x1b[2J", "x = 0x" + "f" * 4000, "(" * 9000, "#" * 30_000])
+def test_every_key_is_total(text: str) -> None:
+    """No text makes one of them raise, and none of them changes."""
+    for function in (canonical_key, skeleton, code_of):
+        assert function(text) == function(text)
+    assert verdict_key(text, TASK) == verdict_key(text, TASK)
