@@ -86,7 +86,7 @@ def test_a_refusal_ends_batching_with_one_line(job: Job, caplog: pytest.LogCaptu
     """No sample is lost, and later ones don't try."""
     job.server.set(n="refused")
     assert job.run("--batch-n", "2", "--threads", "1") == 0
-    told = [record.getMessage() for record in caplog.records if "takes no n=2" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "does not accept n=2" in record.getMessage()]
     assert len(told) == 1 and "only 1 is allowed" in told[0]
     assert sizes(job.server) == {2: 1, 1: TASKS * SAMPLES}
     assert all(attempt.scored for attempt in job.attempts)
