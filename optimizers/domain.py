@@ -48,6 +48,8 @@ class Domain:
         task_key: The name of a task, which identifies it across runs.
         threshold: The lowest score of a right answer.
         demo_predictors: Names of the predictors that get the demonstrations; None for all.
+        confirm: Judges the answer to an example once more, before it represents a solved task; an answer that fails is
+            replaced by another right one. None for metrics whose judgement of one answer serves no other.
         traced_demos: Whether a predictor is shown its own last call in the attempt that solved a task, nothing if it
             was not called; False: those of its fields that the program's inputs and outputs have.
     """
@@ -56,5 +58,6 @@ class Domain:
     length: Callable[[Outputs], Any] = text_length
     task_key: Callable[[dspy.Example], str] = input_digest
     threshold: float = 1.0
+    confirm: Callable[[dspy.Example, Outputs], bool] | None = None
     demo_predictors: tuple[str, ...] | None = None
     traced_demos: bool = True

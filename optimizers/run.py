@@ -313,16 +313,26 @@ class Run:
         sampled = (self.attempts[place] for place in range(len(self.attempts) - counts.samples, len(self.attempts)))
         earned: dict[str, Entry] = {}
         for number, own in groupby(sampled, key=lambda attempt: attempt.task):
-            if correct := [attempt for attempt in own if attempt.passed]:
-                task = by_index[number]
-                earned[task.key] = self._entry(index, task, correct, counts.best(task))
+            task, correct = by_index[number], [attempt for attempt in own if attempt.passed]
+            if answer := self._representative(index, task, correct):
+                earned[task.key] = self._entry(index, task, answer, counts.best(task))
         self.entries = in_task_order({**self.entries, **earned}, self.tasks)
         return tuple(earned)
 
-    def _entry(self, index: int, task: TaskExample, correct: Sequence[Attempt], best: TaskCount) -> Entry:
-        rng = random.Random(derive_seed("sigma", self.seed, index, task.key))
+    def _representative(self, index: int, task: TaskExample, correct: Sequence[Attempt]) -> Attempt | None:
+        """The right answer that sigma chooses, of those that the domain confirms."""
         key, length = _of_outputs(self.domain.grouping_key), _of_outputs(self.domain.length)
-        answer = choose_answer(correct, key, length, rng)
+        candidates = list(correct)
+        while candidates:
+            rng = random.Random(derive_seed("sigma", self.seed, index, task.key))
+            answer = choose_answer(candidates, key, length, rng)
+            if self.domain.confirm is None or self.domain.confirm(task.example, answer.outputs):
+                return answer
+            logger.warning("%s: an answer that had passed does not pass alone; another one is chosen", task.key)
+            candidates.remove(answer)
+        return None
+
+    def _entry(self, index: int, task: TaskExample, answer: Attempt, best: TaskCount) -> Entry:
         return Entry(
             task_key=task.key,
             inputs=dict(task.example.inputs().items()),

@@ -101,7 +101,7 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
         found = sample_until_solved(
             session.agent,
             examples,
-            Sampler(metric, sampling),
+            Sampler(metric.confirmed, sampling),
             lambda task: print_message(name, f"{task}: verified"),
             budget(config),
         )

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from optimizers import Domain
 from step_runtime.language.equivalence import canonical_key
 
 
-def step_domain() -> Domain:
+def step_domain(confirm: Callable[[Any, str], bool] | None = None) -> Domain:
     """Answers are grouped by their syntax trees, the shortest is preferred, and tasks are keyed by name.
 
     Demonstrations are tasks with their programs, however many turns the agent took to write them.
+
+    Args:
+        confirm: Verifies a task's program by its own text, such as `Metric.confirms`; None to trust shared verdicts.
     """
     return Domain(
+        confirm=None if confirm is None else lambda example, outputs: confirm(example.task, outputs["impl"]),
         grouping_key=lambda outputs: canonical_key(outputs["impl"]),
         length=lambda outputs: code_length(outputs["impl"]),
         task_key=lambda example: str(example.task.name),

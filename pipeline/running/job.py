@@ -124,7 +124,10 @@ class CompileJob:
                 threads=config.threads or default_threads(config.lm),
                 seed=config.seed,
                 budget=budget(config, config.max_iterations),
-                domain=replace(step_domain(), demo_predictors=demonstrated_predictors(agent)),
+                domain=replace(
+                    step_domain(lambda task, text: metric.confirm(task, text).passed),
+                    demo_predictors=demonstrated_predictors(agent),
+                ),
                 observers=observers,
                 **extra,
             )

@@ -66,13 +66,20 @@ class Metric:
         task: Task = example.task
         text = str(prediction.impl)
         verdict, fresh = self._verdict(task, text)
-        return Reward(
-            score=float(verdict.passed),
-            stage=verdict.stage,
-            codes=[diagnostic.code for diagnostic in verdict.diagnostics],
-            feedback="" if verdict.passed else verdict.render(text, task.name),
-            seconds=verdict.seconds if fresh else 0.0,
-        )
+        return _reward(task, text, verdict, verdict.seconds if fresh else 0.0)
+
+    def confirmed(self, example: Any, prediction: Any) -> Reward:
+        """As a call, but a program that passes is verified once more, by its own text alone.
+
+        Raises:
+            TaskError: The task cannot be used, or its reference failed.
+        """
+        reward = self(example, prediction)
+        if not reward:
+            return reward
+        text = str(prediction.impl)
+        verdict = self.confirm(example.task, text)
+        return _reward(example.task, text, verdict, verdict.seconds)
 
     def confirm(self, task: Task, text: str) -> Verdict:
         """The verdict on a text by itself, whatever is known of others: what is kept as a solution must pass this.
@@ -137,3 +144,13 @@ class Metric:
         future.set_result(verdict)
         self._known[content, key] = judged, future
         return judged, future
+
+
+def _reward(task: Task, text: str, verdict: Verdict, seconds: float) -> Reward:
+    return Reward(
+        score=float(verdict.passed),
+        stage=verdict.stage,
+        codes=[diagnostic.code for diagnostic in verdict.diagnostics],
+        feedback="" if verdict.passed else verdict.render(text, task.name),
+        seconds=seconds,
+    )

@@ -9,7 +9,6 @@ from pathlib import Path
 import dspy
 import pytest
 
-from benchmarks.identity import compare, pairs
 from pipeline.verification.cache import VerdictStore, user_key
 from pipeline.verification.metric import Metric
 from step_runtime import Verifier, loads_task
@@ -17,6 +16,7 @@ from step_runtime.base.errors import Diagnostic
 from step_runtime.language.equivalence import canonical_key
 from step_runtime.language.identity import code_of, known_scopes, skeleton, verdict_key
 from step_runtime.verification.verify import Verdict
+from tests.support.identity_pairs import compare, pairs
 
 TASK = loads_task(
     """

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers import AdaptiveFewShot, Domain, Experience, SinglePass, pass_at_k
-from tests.support.scripted_program import ScriptedEngine, Solver, by_task, is_right, learn, story, tasks
+from optimizers import AdaptiveFewShot, Budget, Domain, Experience, SinglePass, pass_at_k
+from tests.support.scripted_program import ScriptedEngine, Solver, answer, by_task, is_right, learn, story, tasks
 
 UNAIDED = {"a": 1, "b": 2, "c": 3}
 
@@ -182,6 +182,34 @@ def test_the_chosen_answer_is_the_shortest_of_those_that_differ():
     (entry,) = compiled.experience.entries
     assert entry.outputs["answer"].split() == ["x", "y"]
     assert (entry.answer_temperature, entry.temperature) == (0.7, 0.4)
+
+
+def say_two_answers(request, task, right):
+    return answer(f"right {task}\n\n{'x' if request.config.seed % 2 else 'y'}")
+
+
+def test_an_answer_that_is_not_confirmed_does_not_represent_its_task():
+    """Of the right answers the domain refuses some: another one is chosen, however short the refused ones are."""
+    engine = ScriptedEngine(lambda *_: 4, 8, say_two_answers)
+    refused = []
+
+    def confirm(example, outputs):
+        passes = outputs["answer"].endswith("y")
+        refused.extend([outputs["answer"]] * (not passes))
+        return passes
+
+    domain = Domain(task_key=by_task, confirm=confirm, length=lambda outputs: outputs["answer"].endswith("y"))
+    compiled = learn("ab", None, n=8, engine=engine, domain=domain, metric=lambda example, prediction: True)
+    assert [entry.outputs["answer"][-1] for entry in compiled.experience.entries] == ["y", "y"]
+    assert refused
+
+
+def test_a_task_without_a_confirmed_answer_stays_unsolved():
+    """Its samples count as they were judged; no demonstration comes of it."""
+    domain = Domain(task_key=by_task, confirm=lambda example, outputs: example.task != "a")
+    compiled = learn("ab", lambda *_: 4, domain=domain, compiling={}, budget=Budget(iterations=1))
+    assert compiled.experience.solved == ("b",)
+    assert [count.successes for count in compiled.experience.iterations[0].counts] == [4, 4]
 
 
 def test_none_samples_once_without_demonstrations_and_learns_nothing():

@@ -327,4 +327,4 @@ def test_bad_usage_is_reported_in_one_line(
     assert run_command(report.NAME, report.main, ["full", "-o", str(tmp_path / "file")]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert "file is no folder" in err
+    assert "file is not a folder" in err

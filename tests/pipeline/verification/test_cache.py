@@ -89,7 +89,7 @@ def test_the_folder_is_shared_by_commands(
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
-        ("a file in its place", r"--verdict-cache: \S+/kept is no folder"),
+        ("a file in its place", r"--verdict-cache: \S+/kept is not a folder"),
         ("no database", r"verdicts can't be kept in \S+/kept.*name another folder"),
     ],
 )
