@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from math import prod
+from types import SimpleNamespace
 from typing import Any
 
 import sympy
@@ -16,13 +17,19 @@ from torch import Tensor
 from step_runtime.base.errors import RuleError, TaskCodeError, TaskError, describe_error, describe_value
 from step_runtime.base.functions import DeclaredFn, Fn
 from step_runtime.base.shapes import LARGEST_DIM, evaluate, format_sizes, torch_shape
-from step_runtime.base.types import DType, Multihot, StreamType, components_of
+from step_runtime.base.stream import Stream
+from step_runtime.base.types import Buffer, DType, Multihot, Scalar, StreamType, STuple, components_of
 from step_runtime.execution.invocation import BeforeRun, Data, default_dtype, element_layout, unsupported
+from step_runtime.primitives.registry import PRIMITIVES
 from step_runtime.program.limits import Limits
 from step_runtime.tasks import snippets
 from step_runtime.tasks.scope import Scope, make_scope
 from step_runtime.tasks.task import FnSpec, Task, TensorSpec, WrittenDim, declared_shapes
 from step_runtime.tasks.yaml_format import Location, format_location
+
+_TYPES = (Buffer, Fn, Multihot, Scalar, Stream, STuple)
+STEP = SimpleNamespace(**PRIMITIVES, **{cls.__name__: cls for cls in _TYPES})
+"""What snippets see as `step`: the part of the package that programs in Python use."""
 
 
 class TaskFn(DeclaredFn):
@@ -97,12 +104,10 @@ class TaskInstance:
                 self._check_ones(tensor, stream.dtype, (key, index))
 
     def _base_namespace(self, sizes: Mapping[str, int]) -> snippets.Namespace:
-        import step_runtime
-
         symbols = self.task.symbols()
         return {
             "torch": torch,
-            "step": step_runtime,
+            "step": STEP,
             "Symbol": sympy.Symbol,
             "input_data": {},
             "ctx": {symbols[name]: size for name, size in sizes.items()},
