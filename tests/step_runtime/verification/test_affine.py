@@ -90,7 +90,6 @@ USES = {
         ["a[1]"],
     ),
     "a use in dead code": ("a = step.Identity().apply(E0)\nreturn step.Map(fn=fn_square).apply(E0)", ["E0"]),
-    "a use after the return": ("return step.Map(fn=fn_square).apply(E0)\na = step.Identity().apply(E0)", []),
     "a parameter of body": ("def body(x, y, m, z):\n    return step.Zip().apply((x, x))", ["x"]),
 }
 
