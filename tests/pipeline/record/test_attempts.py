@@ -47,7 +47,10 @@ def test_a_line_that_was_half_written_is_dropped_and_the_later_attempt_at_a_samp
     assert [json.loads(line)["seed"] for line in read] == [2, 1]
 
 
-@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"{}\n"), gzip.compress(b"{")])
+DAMAGED = {"no gzip": b"no gzip", "no attempt": gzip.compress(b"{}\n"), "half a line": gzip.compress(b"{")}
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_file_is_reported_in_one_line(content: bytes, store_folder: Path, tmp_path: Path) -> None:
     """With the run and the file."""
     client, experiment = open_store()
