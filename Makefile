@@ -4,6 +4,7 @@
 #   make test                    the test suite;                 ARGS="-k affine" adds options
 #   make test-all                the slow tests too, and Hypothesis's properties on fresh examples
 #   make lint                    ruff, mypy and the import contracts
+#   make audit                   known vulnerabilities of the pinned versions, from the network
 #   make PYTHON=python3.12 run   another Python (3.11 or newer) than python3 for a new .venv
 #
 # torch's CPU build is enough, and much the smaller download where PyPI would give the CUDA one:
@@ -17,7 +18,7 @@ BIN := $(VENV)/bin
 PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal
 STAMP := $(VENV)/.installed-from-constraints
 
-.PHONY: run test test-all lint format setup constraints clean
+.PHONY: run test test-all lint format setup constraints audit clean
 .DEFAULT_GOAL := run
 
 run: $(STAMP)
@@ -59,6 +60,10 @@ constraints:
 	@{ sed -n '/^#/p' constraints.txt; \
 	   $(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+[a-zA-Z0-9.]+$$//'; } > constraints.new
 	@mv constraints.new constraints.txt
+
+# Needs the network: known vulnerabilities of the pinned versions.
+audit:
+	scripts/audit $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache *.egg-info

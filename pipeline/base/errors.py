@@ -11,13 +11,16 @@ A wrong answer of an LM is not an error but data (a verdict). Each message is on
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
+
+from pipeline.base.terminal import SafeStream
 
 
 class Exit(enum.IntEnum):
@@ -53,11 +56,29 @@ class LMUnavailable(PipelineError):
 def run_command(name: str, main: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None = None) -> int:
     """Runs a command's `main` and turns its exceptions into a message on stderr and an exit code.
 
+    What it prints goes through `safe_output`.
+
     Args:
         name: The prefix of the message, e.g. `pipeline.compile`.
         main: Takes the arguments (None for the process's own) and returns the exit code.
         argv: The arguments, without the program's name.
     """
+    with safe_output():
+        return _run(name, main, argv)
+
+
+@contextlib.contextmanager
+def safe_output() -> Iterator[None]:
+    """In this context nothing reaches stdout or stderr that a terminal would act on, nor any secret."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = SafeStream.over(sys.stdout), SafeStream.over(sys.stderr)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def _run(name: str, main: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None) -> int:
     try:
         code = main(argv)
         sys.stdout.flush()

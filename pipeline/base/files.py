@@ -1,11 +1,16 @@
-"""Files that are written whole or not at all, and paths checked before any work is done."""
+"""Files that are written whole or not at all, and never through a link that somebody else has planted."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
+import stat
 from pathlib import Path
+from typing import IO
 
 from pipeline.base.errors import UsageError
+from pipeline.base.redaction import redacted
 
 
 def writable_file(text: str) -> str:
@@ -39,16 +44,48 @@ def writable_folder(text: str) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file at once or not at all, creating its folder.
+    """Writes a file at once or not at all, its folder included; no secret of the environment is in it.
+
+    A link stays one, and its target is replaced, if that is a regular file of this user's, or not there yet.
 
     Raises:
         UsageError: It can't be written.
     """
-    target = path.resolve()  # a link stays one
-    partial = target.with_name(f".{target.name}.partial")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(target)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        target = _target(path)
+        partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
+        try:
+            with open_new(partial) as file:
+                file.write(redacted(text).encode("utf-8", "backslashreplace"))
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
     except OSError as error:
-        raise UsageError(f"{path}: cannot write the file: {error.strerror}") from None
+        raise UsageError(f"{path}: cannot write the file: {error.strerror or error}") from None
+
+
+def open_new(path: Path) -> IO[bytes]:
+    """A new file, open for writing; one that is there, a link included, is an `OSError`."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "wb")
+
+
+def _target(path: Path) -> Path:
+    """Where a file is written that may be a link.
+
+    Raises:
+        OSError: It is a link of somebody else's, or to what is not a regular file of this user's.
+    """
+    if not path.is_symlink():
+        return path
+    target = path.resolve(strict=False)
+    owners = {path.lstat().st_uid}
+    with contextlib.suppress(FileNotFoundError):
+        found = target.lstat()
+        owners.add(found.st_uid)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError("it is a link to what is not a regular file")
+    if owners != {os.getuid()}:
+        raise OSError("it is a link that is not this user's, or to a file that is not")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target

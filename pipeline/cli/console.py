@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-
 from rich.console import Console
 
-WIDTH = 120
+from pipeline.base.terminal import console
 
 
 def stdout_console() -> Console:
     """A console on stdout."""
-    return Console(width=None if sys.stdout.isatty() else WIDTH)
+    return console()
 
 
 def stderr_console() -> Console:
     """A console on stderr."""
-    return Console(stderr=True, width=None if sys.stderr.isatty() else WIDTH)
+    return console(stderr=True)
 
 
 def print_lines(console: Console, *lines: str) -> None:

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pipeline.base.errors import LMUnavailable, UsageError
+from pipeline.base.redaction import MASK, hide
 
 if TYPE_CHECKING:
     import dspy
@@ -58,6 +59,9 @@ def make_lm(
         LMUnavailable: The LM can't be used.
         UsageError: An address or a batch for the embedded LM, which has neither.
     """
+    hide(api_base)
+    if api_base and MASK in api_base:
+        raise UsageError("--api-base: the record keeps no user and password; give the whole address again")
     # LiteLLM, which some providers are reached by, else looks prices up on the network when it is imported.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     from dspy.utils.exceptions import LMError

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from optimizers import Attempt, AttemptLog
 from pipeline.base.errors import UsageError
+from pipeline.base.redaction import redacted
 from pipeline.base.text import first_line
 
 if TYPE_CHECKING:
@@ -128,4 +129,4 @@ def read_attempts(client: MlflowClient, run_id: str) -> AttemptLog:
 
 
 def _line(attempt: Attempt) -> str:
-    return json.dumps(attempt.to_dict()) + "\n"
+    return redacted(json.dumps(attempt.to_dict())) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from optimizers import Experience, IterationResult, TokenCount
+from pipeline.base.text import cell
 
 
 def iteration_metrics(result: IterationResult) -> dict[str, float]:
@@ -61,18 +62,19 @@ def describe(experience: Experience) -> str:
     """The description of a run, in Markdown."""
     done = f"{len(experience.solved)} of {counted(len(experience.tasks), 'task')} solved"
     took = counted(len(experience.iterations), "iteration")
-    message = experience.message[:1].upper() + experience.message[1:]
+    message = cell(experience.message[:1].upper() + experience.message[1:])
     lines = [f"**{done}** in {took}. {message}.", ""]
     if experience.entries:
         lines += ["| task | correct answers | temperature | iteration |", "|---|---|---|---|"]
     own = set(experience.tasks)
     lines += [
-        f"| {entry.task_key} | {entry.successes} of {entry.samples} | {entry.temperature} |"
+        f"| {cell(entry.task_key)} | {entry.successes} of {entry.samples} | {entry.temperature} |"
         f" {entry.iteration + 1 if entry.task_key in own else 'of an earlier run'} |"
         for entry in experience.entries
     ]
     if experience.unsolved:
-        lines += [*[""][: len(experience.entries)], f"Unsolved: {', '.join(experience.unsolved)}."]
+        unsolved = ", ".join(map(cell, experience.unsolved))
+        lines += [*[""][: len(experience.entries)], f"Unsolved: {unsolved}."]
     return "\n".join(lines)
 
 

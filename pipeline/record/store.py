@@ -10,6 +10,7 @@ Locks and retries stay hand-written: filelock would save 3 lines and poll instea
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -17,13 +18,15 @@ import re
 import shutil
 import time
 import uuid
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.paths import MLRUNS
+from pipeline.base.redaction import redacted, redacted_value
 from pipeline.base.text import first_line
 
 if TYPE_CHECKING:
@@ -132,6 +135,7 @@ class RetryingClient:
         call = getattr(self._client, name)
 
         def retrying(*args: Any, **kwargs: Any) -> Any:
+            args, kwargs = _redacted(args), _redacted(kwargs)
             for wait in (*(() if self._failed else RETRY_SECONDS), None):
                 try:
                     return call(*args, **kwargs)
@@ -142,6 +146,19 @@ class RetryingClient:
                     time.sleep(wait)
 
         return retrying
+
+
+def _redacted(value: Any) -> Any:
+    """What a call of the client is handed, without secrets; paths of files stay."""
+    from mlflow.entities import Metric, Param, RunTag
+
+    if isinstance(value, Param | RunTag):
+        return type(value)(value.key, redacted(str(value.value)))
+    if isinstance(value, list | tuple):
+        return type(value)(_redacted(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _redacted(item) for key, item in value.items()}
+    return value if isinstance(value, Metric) else redacted_value(value)
 
 
 @contextmanager
@@ -218,22 +235,58 @@ def _make_database(path: Path) -> None:
 
 
 def _mark_killed_runs(client: MlflowClient) -> None:
-    from pipeline.record import attempts  # here, as it imports DSPy and `--help` has to be fast
-
     for left in sorted((folder() / "running").glob("*/")):
-        with (left / _LOCK).open("a") as lock:
+        if left.is_symlink() or not left.is_dir():  # not ours
+            continue
+        with _file_of_ours(left / _LOCK) as lock:
+            if lock is None:
+                continue
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue
             (left / _LOCK).unlink()
-            for path in left.rglob("*.partial"):
-                path.unlink()
-            for path in left.rglob(attempts.FILE):
-                attempts.compress(path)
+            try:
+                _pack(left)
+            except (ValueError, KeyError, TypeError, RecursionError, IsADirectoryError) as error:
+                aside = _set_aside(left)
+                message = f"the files of a killed run cannot be read, and were moved to {aside}: {first_line(error)}"
+                warnings.warn(message, stacklevel=2)
+                continue
             if _is_known(client, left.name):
                 _mark_killed(client, left)
             shutil.rmtree(left)
+
+
+def _pack(left: Path) -> None:
+    """Makes what a run left ready to be uploaded: without links, which are none of ours, and compressed."""
+    from pipeline.record import attempts  # here, as it imports DSPy and `--help` has to be fast
+
+    for path in sorted(left.rglob("*")):
+        if path.is_symlink() or (path.name.endswith(".partial") and path.is_file()):
+            path.unlink()
+    for path in sorted(left.rglob(attempts.FILE)):
+        attempts.compress(path)
+
+
+def _set_aside(left: Path) -> Path:
+    aside = folder() / "unreadable"
+    aside.mkdir(exist_ok=True)
+    return left.rename(aside / f"{left.name}-{uuid.uuid4().hex[:8]}")
+
+
+@contextmanager
+def _file_of_ours(path: Path) -> Iterator[IO[str] | None]:
+    """A file open for appending; None where the place is taken by a link or a folder."""
+    try:
+        number = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    except OSError as error:
+        if isinstance(error, PermissionError) or error.errno in (errno.ENOSPC, errno.EROFS):
+            raise
+        yield None
+        return
+    with os.fdopen(number, "a") as file:
+        yield file
 
 
 def _is_known(client: MlflowClient, run_id: str) -> bool:

@@ -143,17 +143,32 @@ def find(pattern: str) -> list[Path]:
     """
     # Path.glob takes no absolute patterns, so that it is glob.glob here.
     for candidate in (pattern, str(TASKS / pattern), f"{TASKS / pattern}.yaml") if pattern else ():
-        matches = [candidate] if Path(candidate).exists() else glob.glob(candidate, recursive=True)  # noqa: PTH207
+        matches = [candidate] if _exists(candidate) else _matching(candidate)
         files = [file for match in matches for file in _files(Path(match))]
         if files:
             return sorted(files)
-    if pattern and Path(pattern).is_dir():
+    if pattern and _exists(pattern) and Path(pattern).is_dir():
         raise UsageError(f"{pattern}: no task file (*.yaml) in this folder")
     raise UsageError(f"{pattern}: no such task; give a file, a folder, a pattern or a name below {shown(TASKS)}")
 
 
+def _matching(pattern: str) -> list[str]:
+    try:
+        return glob.glob(pattern, recursive=True)  # noqa: PTH207
+    except (OSError, ValueError):
+        return []
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, RuntimeError, ValueError):  # a name that is too long, links in a circle, NUL
+        return False
+
+
 def _files(path: Path) -> list[Path]:
-    return [path.absolute()] if path.is_file() else [file.absolute() for file in path.rglob("*.yaml")]
+    """The files that a path stands for; one that is not a folder stands for itself, whatever reading it says."""
+    return [file.absolute() for file in path.rglob("*.yaml")] if path.is_dir() else [path.absolute()]
 
 
 def digest(tasks: Iterable[Task]) -> str:

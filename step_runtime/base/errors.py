@@ -24,6 +24,8 @@ _LONGEST_TEXT = 400
 """Characters shown of an author's exception or value."""
 _LONGEST_LINE = 160
 """Characters of a source line that a diagnostic shows."""
+_LONGEST_PART = 2_000
+"""Characters of a diagnostic's message, and of each of its details."""
 
 
 class StepError(Exception):
@@ -97,6 +99,12 @@ class Diagnostic:
     details: tuple[str, ...] = ()
     hint: str | None = None
 
+    def __post_init__(self) -> None:
+        """Shortens what would be too long to read, such as a type of very many dims."""
+        object.__setattr__(self, "message", shortened(self.message))
+        if any(len(detail) > _LONGEST_PART for detail in self.details):
+            object.__setattr__(self, "details", tuple(map(shortened, self.details)))
+
     @classmethod
     def of(cls, stage: Stage, error: RuleError, span: Span | None) -> Diagnostic:
         """The diagnostic of a rule broken at `span`."""
@@ -168,6 +176,11 @@ def _one_line(text: Callable[[], str], otherwise: str) -> str:
     # What is not printable may end a terminal's line, or not be valid UTF-8.
     line = "".join(char if char.isprintable() else repr(char)[1:-1] for char in " ".join(words))
     return line if len(line) <= _LONGEST_TEXT else f"{line[:_LONGEST_TEXT]}…"
+
+
+def shortened(text: str, most: int = _LONGEST_PART) -> str:
+    """The text, of a long one its beginning and its end."""
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-(most // 2) :]}"
 
 
 def quantity(number: int, noun: str) -> str:

@@ -62,3 +62,6 @@ def _quiet() -> Iterator[None]:
                 error.msg = HUGE_INT
                 error.args = (HUGE_INT, *error.args[1:])
             raise
+        except (MemoryError, RecursionError):
+            # What CPython says of code that nests deeper than its parser or its compiler goes.
+            raise RecursionError("it nests too deep") from None

@@ -20,6 +20,10 @@ from step_runtime.base.errors import RuleError
 from step_runtime.base.shapes import Dim, as_dim, as_shape, format_dim, format_shape
 from step_runtime.base.syntax import parse_expression
 
+MAX_COMPONENTS = 64
+"""Components of a tuple; a Zip of two tuples adds theirs up, so that few lines could ask for any number."""
+TOO_MANY_COMPONENTS = "components"
+
 _TEXT_OF = {"float": "fp32"}
 _NAME_OF = {text: name for name, text in _TEXT_OF.items()}
 
@@ -88,10 +92,15 @@ class STuple:
     components: tuple[Element, ...]
 
     def __init__(self, components: Iterable[DType]) -> None:
-        flat = tuple(part for component in components for part in components_of(component))
+        flat: list[Element] = []
+        for component in components:
+            flat += components_of(component)
+            if len(flat) > MAX_COMPONENTS:
+                message = f"a tuple of more than {MAX_COMPONENTS} components; that is the limit"
+                raise RuleError(TOO_MANY_COMPONENTS, message, hint="zip less, or combine components earlier")
         if not flat:
             raise RuleError("dtype", "a tuple needs at least one component")
-        object.__setattr__(self, "components", flat)
+        object.__setattr__(self, "components", tuple(flat))
 
     def __str__(self) -> str:
         return f"[{', '.join(map(str, self.components))}]"

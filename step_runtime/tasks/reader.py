@@ -48,16 +48,13 @@ def task_text(path: Path) -> str:
     Raises:
         TaskError: The file cannot be read.
     """
-    most = yaml_format.MAX_CHARACTERS
     try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(most + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        return yaml_format.read_text(path)
+    except yaml_format.TooLong as error:
+        raise TaskError(f"{path}: {error}") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise TaskError(f"{path}: cannot read the task file: {reason}") from None
-    if len(text) > most:
-        raise TaskError(f"{path}: more than {most:,} characters, the limit of a task file")
-    return text
 
 
 def task_name(path: Path) -> str:
@@ -93,6 +90,8 @@ def task_of(content: Any, name: str | None, where: Callable[[Location], str]) ->
     try:
         task = Task.model_validate(dict(content))
         found = list(problems(task))
+    except RecursionError:
+        raise TaskError(f"{where(())}: a part of it nests too deep") from None
     except ValidationError as error:
         found = [(_visible(item["loc"]), _message(item)) for item in error.errors()]
     if found:

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from step_runtime.base.errors import RuleError, describe_value, quantity
+from step_runtime.base.errors import RuleError, describe_value, quantity, shortened
 from step_runtime.base.shapes import DEFAULT_SIZES, LARGEST_DIM, Dim
 from step_runtime.base.syntax import BUILTINS, parse_python
 from step_runtime.base.types import DType, Multihot, components_of, parse_dim, parse_dtype
@@ -50,7 +50,7 @@ def _sized(task: Task) -> dict[str, Dim]:
     sized = {*DEFAULT_SIZES[0], *task.sizes}
     try:
         tree = parse_python(textwrap.dedent(task.global_ or ""))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError):
         return task.symbols()
     sized |= {node.id.removesuffix("_value") for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return {name: symbol for name, symbol in task.symbols().items() if name in sized}
@@ -82,8 +82,8 @@ def _tensor(loc: Location, spec: TensorSpec | OutputSpec, symbols: Mapping[str, 
     for index, dim in enumerate(spec.dims):
         try:
             parse_dim(dim, symbols)
-        except (ValueError, RuleError) as error:
-            yield (*loc, "dims", index), str(error)
+        except (ValueError, RuleError, RecursionError) as error:
+            yield (*loc, "dims", index), shortened(str(error))
     problem = _dtype_problem(spec.dtype, symbols)
     if problem is not None:
         yield (*loc, "dtype"), problem
@@ -133,8 +133,8 @@ def _function(loc: Location, fn: FnSpec, symbols: Mapping[str, Dim]) -> Iterator
 def _dtype_problem(source: DTypeText, symbols: Mapping[str, Dim]) -> str | None:
     try:
         parse_dtype(source, symbols)
-    except (ValueError, RuleError) as error:
-        return str(error)
+    except (ValueError, RuleError, RecursionError) as error:
+        return shortened(str(error))
     return None
 
 
@@ -159,11 +159,11 @@ def _syntax(loc: Location, code: str, *, value: bool = False) -> Iterator[Proble
     """Python code that compiles: a function's body, or statements; of a reference the last one is the value."""
     try:
         if loc[-1] == "apply":
-            compile_function(code, ("state", "input"), "apply", widen=False)
+            compile_function(code, ("state", "input"), "apply", widen=True)
         elif value:
-            compile_value(code, "data_transform", "value", widen=False)
+            compile_value(code, "data_transform", "value", widen=True)
         else:
-            compile_block(code, "global", widen=False)
-    except (SyntaxError, ValueError) as error:
+            compile_block(code, "global", widen=True)
+    except (SyntaxError, ValueError, RecursionError) as error:
         line = f" in its line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         yield loc, f"expected Python code: {error.args[0] if error.args else error}{line}"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import stat
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import yaml
@@ -20,6 +23,35 @@ MAX_ALIASES = 100
 MAX_DEPTH = 50
 _FLOW_KEYS = {"dims", "dtype", "input_dtype", "output_dtype", "init"}
 _CODE_KEYS = {"global", "apply", "data_transform", "impl", "desc", "input_impl", "output_impl", "explanation"}
+
+
+class TooLong(ValueError):
+    """A file is longer than a task file may be."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a regular file, whose size is looked at before it is read.
+
+    Raises:
+        OSError: It can't be read, or is not a regular file.
+        ValueError: It is too long, or not UTF-8 text.
+    """
+    # Opened without waiting, as a FIFO would keep it waiting for a writer.
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(number, "rb") as file:
+        found = os.fstat(number)
+        if stat.S_ISDIR(found.st_mode):
+            raise OSError("it is a folder")
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError("it is not a regular file")
+        data = file.read(4 * MAX_CHARACTERS + 1) if found.st_size <= 4 * MAX_CHARACTERS else None
+    try:
+        text = None if data is None or len(data) > 4 * MAX_CHARACTERS else data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8 text") from None
+    if text is None or len(text) > MAX_CHARACTERS:
+        raise TooLong(f"more than {MAX_CHARACTERS:,} characters, the limit of a task file")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def load(text: str, source: str) -> tuple[yaml.Node | None, Any]:

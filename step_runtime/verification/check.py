@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from step_runtime.base.errors import Diagnostic, RuleError, quantity
+from step_runtime.base.errors import Diagnostic, RuleError, Stage, quantity
 from step_runtime.base.shapes import format_shape
-from step_runtime.base.types import Buffer, StreamType
+from step_runtime.base.types import TOO_MANY_COMPONENTS, Buffer, StreamType
 from step_runtime.primitives import Copy, Rules
 from step_runtime.program.graph import Node, Program, StreamId
 from step_runtime.tasks.scope import Scope
@@ -32,7 +32,8 @@ def infer_types(program: Program, scope: Scope) -> tuple[Types, list[Diagnostic]
             except RuleError as error:
                 if len(known) > 1:
                     error = error.about(zip(map(program.name, node.inputs), known, strict=True))
-                found.append(Diagnostic.of("type", error, node.span))
+                stage: Stage = "limits" if error.code == TOO_MANY_COMPONENTS else "type"
+                found.append(Diagnostic.of(stage, error, node.span))
         types.extend(results)
     return types, found
 

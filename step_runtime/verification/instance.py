@@ -229,6 +229,16 @@ class TaskInstance:
         seen.update({name: parts[0].clone() for name, parts in data.items()})
         return {spec.name: tuple(part.clone() for part in data[spec.name]) for spec in self.task.inputs}
 
+    def change_input(self, spec: TensorSpec) -> bool:
+        """Gives the snippets other data for one input, the rest as of seed 0; whether there is any other."""
+        self.sample_inputs(0)
+        before = self._namespace["input_data"][spec.name]
+        self.sample_inputs(1)
+        other = self._namespace["input_data"][spec.name]
+        self.sample_inputs(0)
+        self._namespace["input_data"][spec.name] = other
+        return not torch.equal(before, other)
+
     def _tensors(self, spec: TensorSpec, stream: StreamType, generator: torch.Generator) -> Data:
         outer = torch_shape(stream.shape, self.sizes)
         return tuple(

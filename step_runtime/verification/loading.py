@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from step_runtime.base.errors import TaskError
+from step_runtime.base.errors import TaskCodeError, TaskError
 from step_runtime.base.shapes import format_sizes
 from step_runtime.execution.invocation import BeforeRun, Data
 from step_runtime.tasks import yaml_format
@@ -32,7 +32,8 @@ def load_task(path: str | Path, name: str | None = None, *, before_run: BeforeRu
 
     Warns:
         UserWarning: A wrong program may pass, or a right one fail: no input changes a reference output by more than the
-            comparison's tolerance, a reference is random, or two dims are equal at every set of sizes.
+            comparison's tolerance, none depends on one of the inputs, a reference is random, or two dims are equal at
+            every set of sizes.
     """
     text = task_text(Path(path))
     task = loads_task(text, name or task_name(Path(path)), source=str(path))
@@ -54,7 +55,7 @@ def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[str]:
     Raises:
         TaskError: A dim has no size, or the code fails or gives another shape than declared.
     """
-    tried = instances(task, before_run=before_run)
+    tried, doubted = instances(task, before_run=before_run), False
     yield from _equal_dims(task, [instance.sizes for instance in tried])
     for instance in tried:
         sampled = []
@@ -64,8 +65,11 @@ def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[str]:
         for spec, *values in zip(task.outputs, *sampled, strict=True):
             problem = _constant(values)
             if problem is not None:
+                doubted = True
                 yield f"output {spec.name} {problem.format(format_sizes(instance.sizes))}"
     yield from _random(task, tried)
+    if not doubted:
+        yield from _unread(task, tried[0])
 
 
 def _constant(values: Sequence[Data]) -> str | None:
@@ -78,6 +82,23 @@ def _constant(values: Sequence[Data]) -> str | None:
     if all(bool(part.isnan().all()) for value in values for part in value):
         return "is NaN throughout at {} for every input"
     return "changes with the inputs by less than the comparison's tolerance at {}: a constant would pass"
+
+
+def _unread(task: Task, instance: TaskInstance) -> Iterator[str]:
+    """Inputs that no output depends on: a program may treat them as it likes."""
+    instance.sample_inputs(0)
+    values = instance.reference()
+    for spec in task.inputs:
+        # Ones that a program may count with carry no information that a reference would need.
+        if spec.data_gen == "torch.ones" or not instance.change_input(spec):
+            continue
+        try:
+            others = instance.reference()
+        except TaskCodeError:  # it has read the input, then
+            continue
+        pairs = [parts for one, other in zip(values, others, strict=True) for parts in zip(one, other, strict=True)]
+        if all(close(*parts) for parts in pairs):
+            yield f"no output depends on input {spec.name}: whatever a program does with it passes"
 
 
 def _random(task: Task, tried: Sequence[TaskInstance]) -> Iterator[str]:

@@ -15,7 +15,16 @@ from functools import cached_property, partial
 
 import torch
 
-from step_runtime.base.errors import STAGES, Diagnostic, RuleError, RunError, Stage, TaskError, describe_error
+from step_runtime.base.errors import (
+    STAGES,
+    Diagnostic,
+    RuleError,
+    RunError,
+    Stage,
+    TaskError,
+    describe_error,
+    quantity,
+)
 from step_runtime.base.shapes import format_sizes
 from step_runtime.execution.applier import Applier, Data
 from step_runtime.execution.invocation import BeforeRun, default_dtype
@@ -35,6 +44,8 @@ SEEDS = (0, 1)
 _TORCH = threading.RLock()
 """Held while an author's code runs, as torch's default dtype and random state are those of the process."""
 _RANDOM = "a function of the task uses random numbers"
+_LONGEST_FEEDBACK = 20_000
+"""Characters of a rendered verdict after which no further finding is added."""
 _NO_MEMORY = "the run exceeded the memory limit"
 _LOG = logging.getLogger(__name__)
 _INTERNAL = "this is a fault of the verifier; the log has its traceback"
@@ -54,10 +65,18 @@ class Verdict:
     seconds: float = field(default=0.0, compare=False)
 
     def render(self, text: str, name: str = "program") -> str:
-        """The verdict for people and LMs alike."""
+        """The verdict for people and LMs alike; the first findings of very many."""
         if self.passed:
             return f"{name}: passed"
-        return "\n".join(diagnostic.render(text, name) for diagnostic in self.diagnostics)
+        lines: list[str] = []
+        length = 0
+        for number, diagnostic in enumerate(self.diagnostics):
+            if length > _LONGEST_FEEDBACK:
+                lines.append(f"… and {quantity(len(self.diagnostics) - number, 'more finding')}")
+                break
+            lines.append(diagnostic.render(text, name))
+            length += len(lines[-1])
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)

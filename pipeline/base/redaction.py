@@ -1,0 +1,62 @@
+"""Secrets never leave a command: what it prints, and what it records, passes through here.
+
+A secret is the value of an environment variable whose name says so, and user and password of an address.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote, unquote_plus
+
+MASK = "[redacted]"
+
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?=S?(_|\d|$))", re.IGNORECASE)
+_LEAST = 6
+"""Characters of a secret: shorter ones, such as `none`, are words that texts are full of."""
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s@\"'<>]*@")
+_ADDRESS_PARTS = re.compile(r"://([^/\s@]*)@")
+_told: set[str] = set()
+
+
+def hide(address: str | None) -> None:
+    """Counts the user and the password of an address, as they are and decoded, among the secrets from here on."""
+    for part in _ADDRESS_PARTS.findall(address or ""):
+        for piece in (part, *part.split(":", 1)):
+            _told.update(text for text in (piece, unquote(piece), unquote_plus(piece)) if len(text) >= _LEAST)
+
+
+def secrets() -> list[str]:
+    """The secrets, the longest first: one may be part of another."""
+    named = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
+    own = {text for value in named for text in (value, value.strip()) if len(text) >= _LEAST and not _is_path(text)}
+    for value in os.environ.values():
+        hide(value)
+    plain = own | _told
+    return sorted(plain | {json.dumps(text)[1:-1] for text in plain}, key=len, reverse=True)
+
+
+def redacted(text: str) -> str:
+    """The text without secrets."""
+    for secret in secrets():
+        if secret in text:
+            text = text.replace(secret, MASK)
+    return _CREDENTIALS.sub(f"{MASK}@", text) if "://" in text else text
+
+
+def redacted_value(value: Any) -> Any:
+    """The value, such as what JSON holds, without secrets in any of its texts."""
+    if isinstance(value, str):
+        return redacted(value)
+    if isinstance(value, Mapping):
+        return {redacted_value(key): redacted_value(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return type(value)(map(redacted_value, value)) if isinstance(value, list | tuple) else value
+    return value
+
+
+def _is_path(text: str) -> bool:
+    return text.startswith("/") and os.path.exists(text)  # noqa: PTH110

@@ -1,0 +1,63 @@
+"""What commands print: plain text, whatever others wrote into it, and no secrets."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
+
+from pipeline.base.redaction import redacted
+from pipeline.base.text import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class SafeStream:
+    """A text stream to which nothing is written that a terminal would act on, nor any secret.
+
+    Attributes:
+        raw: The stream below.
+    """
+
+    def __init__(self, raw: IO[str]) -> None:
+        self.raw = raw
+
+    @classmethod
+    def over(cls, stream: TextIO) -> TextIO:
+        """A safe stream that writes to another one; the same, if that is safe already."""
+        return stream if isinstance(stream, cls) else cast(TextIO, cls(stream))
+
+    def write(self, text: str) -> int:
+        """Writes the text's safe form."""
+        self.raw.write(visible(redacted(text)))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Writes the lines' safe form."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+
+def console(*, stderr: bool = False, width: int | None = None) -> Console:
+    """A Rich console whose own colours and cursor moves pass, and no others.
+
+    Args:
+        stderr: Whether it prints on stderr.
+        width: In characters; None for the terminal's, or 120 where there is none.
+    """
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class SafeConsole(Console):
+        def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+            """What is about to be written, from text with styles and from control codes of Rich's own."""
+            safe = (part if part.control else Segment(visible(redacted(part.text)), part.style) for part in buffer)
+            return super()._render_buffer(safe)
+
+    stream = sys.stderr if stderr else sys.stdout
+    raw = stream.raw if isinstance(stream, SafeStream) else stream
+    return SafeConsole(file=raw, width=width or (None if stream.isatty() else 120), markup=False, emoji=False)

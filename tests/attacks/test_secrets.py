@@ -1,0 +1,176 @@
+"""Secrets hold these:
+
+- a key in the environment, user and password of an address, and either echoed by a server, are found nowhere in what
+  a run wrote or printed;
+- what is no secret is printed and recorded as it is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.base import redaction
+from pipeline.base.config import RunConfig
+from pipeline.base.errors import LMUnavailable, UsageError, print_message, run_command, safe_output
+from pipeline.base.files import write_text
+from pipeline.base.redaction import MASK, redacted, redacted_value
+from pipeline.lms.factory import make_lm
+from pipeline.record.recorder import recorded
+from pipeline.record.request import Request
+from tests.pipeline.conftest import empty_store, store_folder, unrendered
+from tests.support.lm_server import fault
+from tests.support.scripted_runs import tasks
+from tests.support.server_compile import Job, job, server, waits
+
+__all__ = ["empty_store", "job", "server", "store_folder", "unrendered", "waits"]
+
+KEY = 'sk-planted/9f8e7d"quoted"6c5b'
+USER, PASSWORD = "planted-user", "planted-pass%21word"
+
+
+@pytest.fixture(autouse=True)
+def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setattr(redaction, "_told", set())
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    """The content of all files below, compressed ones unpacked."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            found[str(path)] = gzip.decompress(data) if path.suffix == ".gz" and data else data
+    return found
+
+
+@pytest.mark.parametrize("status", [400, 401, 500])
+def test_a_planted_key_is_found_nowhere(
+    job: Job, waits: list[float], status: int, tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server echoes it, alone and with an address that has a user and a password."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    address = f"http://{USER}:{PASSWORD}@127.0.0.1/v1"
+    echo = f"Incorrect API key provided: {KEY} at {address} (token {json.dumps(KEY)})"
+    job.server.set(faults=[fault("status", status, at=[4, 5, 6], message=echo)])
+    job.run("--max-iterations", "1")
+    written = everything(tmp_path)
+    assert any("attempts" in name for name in written)
+    found_nowhere(written | {"stderr": job.told.encode(), "stdout": json.dumps(job.result).encode()})
+
+
+def test_user_and_password_of_an_address_are_found_nowhere(
+    tmp_path: Path, store_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In parameters, tags, the request and messages, also where a message names them without their address."""
+    address = f"http://{USER}:{PASSWORD}@127.0.0.1:1/v1"
+    with pytest.raises(LMUnavailable) as failure:
+        make_lm("openai/x", address, num_retries=0)
+    request = Request(RunConfig(optimizer="adaptive", api_base=address), "openai/x", tasks())
+    with recorded("adaptive x", {"api_base": address, "command": f"--api-base {address}"}, tasks(), request):
+        pass
+
+    def main(_: object) -> int:
+        print_message("x", f"failed to connect to {USER}:{PASSWORD}@127.0.0.1:1")
+        raise failure.value
+
+    assert run_command("x", main) == 3
+    out, err = capsys.readouterr()
+    found_nowhere(everything(tmp_path) | {"stderr": err.encode(), "stdout": out.encode()})
+
+
+def found_nowhere(written: dict[str, bytes]) -> None:
+    assert any(name.endswith("mlflow.db") for name in written)
+    assert any(b"127.0.0.1" in data for data in written.values()), "the control: the address itself is on record"
+    for secret in (KEY, json.dumps(KEY)[1:-1], USER, PASSWORD, "planted-pass!word"):
+        assert not [name for name, data in written.items() if secret.encode() in data], secret
+
+
+TEXTS = {
+    "a key": (f"with {KEY}.", f"with {MASK}."),
+    "a key in JSON": (json.dumps({"k": KEY}), json.dumps({"k": MASK})),
+    "an address": ("at http://a:b@host/v1 and", f"at http://{MASK}@host/v1 and"),
+    "a token as user": ("https://tok@host", f"https://{MASK}@host"),
+    "a database": ("postgresql+psycopg://me:pw@db:5432/x", f"postgresql+psycopg://{MASK}@db:5432/x"),
+    "two": (f"{KEY} {KEY}", f"{MASK} {MASK}"),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_a_text_is_redacted(kind: str) -> None:
+    """Wherever it comes from."""
+    text, expected = TEXTS[kind]
+    assert redacted(text) == expected
+    assert redacted_value({"a": [text], text: (text,)}) == {"a": [expected], expected: (expected,)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["E0 = step.Map(fn=fn).apply(E1)", "http://127.0.0.1:8000/v1", "a@b.c", "user@host", "x @ y", "https://h/@x", ""],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    """Programs, addresses without a user, and mail addresses."""
+    assert redacted(text) == text
+
+
+@pytest.mark.parametrize("name", ["KEYBOARD", "TOKENIZERS_PARALLELISM", "GIT_AUTHOR_NAME", "PATH"])
+def test_variables_that_only_look_so_are_none(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are values that are too short to be secret, or files."""
+    monkeypatch.setenv(name, "an ordinary word")
+    monkeypatch.setenv("SHORT_API_KEY", "none")
+    monkeypatch.setenv("SSH_KEY", __file__)
+    assert redacted(f"an ordinary word, none, {__file__}") == f"an ordinary word, none, {__file__}"
+
+
+@pytest.mark.parametrize(
+    "name", ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "API_KEY_2", "DB_PASSWORD", "my_api_key", "TOKENS"]
+)
+def test_variables_that_are_called_so_are_secret(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the end of a word of theirs."""
+    monkeypatch.setenv(name, "planted-in-a-variable")
+    assert redacted("x planted-in-a-variable y") == f"x {MASK} y"
+
+
+def test_messages_warnings_and_files_are_redacted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The sinks: stderr, stdout, logging, and files that commands write."""
+
+    def main(_: object) -> int:
+        print_message("x", KEY)
+        print(KEY)
+        handler = logging.StreamHandler(sys.stderr)
+        logger = logging.getLogger("attacks")
+        logger.addHandler(handler)
+        logger.error("%s", KEY)
+        logger.removeHandler(handler)
+        write_text(tmp_path / "file", f"{KEY} and more")
+        raise UsageError(KEY)
+
+    assert run_command("x", main) == 2
+    out, err = capsys.readouterr()
+    assert KEY not in out + err
+    assert (out + err).count(MASK) == 4
+    assert (tmp_path / "file").read_text() == f"{MASK} and more"
+
+
+def test_an_address_from_the_record_has_to_be_given_again() -> None:
+    """One whose password was taken out would be refused by the server, and nobody would know why."""
+    with pytest.raises(UsageError, match="give the whole address again"):
+        make_lm("openai/x", f"http://{MASK}@127.0.0.1:1/v1")
+
+
+def test_output_is_what_it_was_after_a_command() -> None:
+    """The streams are put back, also where they are safe already."""
+    before = sys.stdout
+    with safe_output():
+        one = sys.stdout
+        with safe_output():
+            assert sys.stdout is one
+    assert sys.stdout is before
+    assert isinstance(io.StringIO(), io.StringIO)
