@@ -1,8 +1,8 @@
 """Does learning learn? The embedded proposers on tasks, under different selections of demonstrations.
 
 Every run has the same budget: a number of iterations, each with a number of samples at one temperature for every task
-that is still unsolved. After the first iteration, which has no demonstrations, they come from the run's own solved tasks (one
-answer each, by the filter function), and only their selection differs:
+that is still unsolved. After the first iteration, which has no demonstrations, they come from the run's own solved
+tasks (one answer each, by the filter function), and only their selection differs:
 
     none            no demonstrations
     everything      all solved tasks, which is adaptive with one level (m = 1)
@@ -13,8 +13,8 @@ answer each, by the filter function), and only their selection differs:
     bootstrap       DSPy's: instead of the first iteration it finds four solutions, which all later iterations show
 
 It samples through the engine (see `proposing`) and uses the optimizer's own strategies and filter;
-unlike the optimizer it continues when a cycle ends, so that budgets are equal. Selections share the samples of one seed as
-long as they show the same demonstrations, so that differences are paired.
+unlike the optimizer it continues when a cycle ends, so that budgets are equal. Selections share the samples of one seed
+as long as they show the same demonstrations, so that differences are paired.
 
 Transfer: for each seed two of the eight groups are set aside; adaptive-3 learns on the other six; then what each
 selection would show first of what was learned is shown on the two groups, and on data/tasks-extra.

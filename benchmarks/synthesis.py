@@ -3,8 +3,8 @@
 The search runs functions and reference; the proposer reads text alone and learns nothing but that its last answer
 was wrong, by being asked again. Each search has one core and its own process. Of the proposer, the median over
 several runs with different seeds: answers up to the first right one at temperature 0.7 and no demonstrations, and
-the seconds for those answers and their verification. Seconds are processor time of one thread, as wall time says little on
-a busy machine.
+the seconds for those answers and their verification. Seconds are processor time of one thread, as wall time says little
+on a busy machine.
 
 How to run: python -m benchmarks.synthesis (two minutes of an idle core; --seconds, --runs, --tasks)
 """

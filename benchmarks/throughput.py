@@ -34,7 +34,7 @@ def _oracles() -> dict[str, str]:
 
 
 def answer(body: dict[str, Any], index: int) -> str:
-    """The oracle of the task at the request's end, worded slightly differently each time; one answer in four is wrong."""
+    """The oracle of the task at the request's end, worded differently each time; one answer in four is wrong."""
     task, turn = body["messages"][-1]["content"], (body.get("seed") or 0) + index
     impl = next((oracle for mark, oracle in _oracles().items() if mark in task), "ready")
     if turn % 4 == 0:
