@@ -1,4 +1,4 @@
-"""What a program sends to its LM, as legible YAML."""
+"""A program's messages to its LM, as readable YAML."""
 
 from __future__ import annotations
 
