@@ -175,7 +175,7 @@ def main(arguments: list[str] | None = None) -> int:
     print_table(parts, places, total, count)
     print(
         f"memory grown after {count} samples: {grown / 2**20:.1f} MiB;"
-        f" with a record of {attempts} more in hand: {grown_more / 2**20:.1f}"
+        f" with a record of {attempts} more attempts: {grown_more / 2**20:.1f}"
     )
     return 0
 
@@ -186,7 +186,7 @@ def print_table(parts: Parts, places: Mapping[str, object], total: float, count:
     for part in places:
         print(f"{part:36} {parts.seconds[part] / count * 1e3:7.3f} ms")
     rest = total - sum(parts.seconds.values())
-    print(f"{'the rest: threads, the run itself':36} {rest / count * 1e3:7.3f} ms")
+    print(f"{'remainder: threads, the run itself':36} {rest / count * 1e3:7.3f} ms")
     print(f"{'all but the LM, of at most ' + f'{LIMIT_MS:g}':36} {(total - scripted) / count * 1e3:7.3f} ms")
 
 

@@ -69,7 +69,7 @@ class Place:
         self.program, found = evaluate(read(text, limits), scope, limits)
         self.types, typed = infer_types(self.program, scope)
         if found or typed:
-            raise ValueError(f"{task.name}: the oracle is refused: {[*found, *typed]}")
+            raise ValueError(f"{task.name}: the oracle is rejected: {[*found, *typed]}")
         self.fits = not check_size(self.program, self.types, scope.sizes, limits, itemsize=8)
 
     def simulate(self, applier: Applier) -> list[Data]:

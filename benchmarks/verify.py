@@ -37,7 +37,7 @@ SAMPLES = 64
 DISTINCT = 8
 """Of a task's samples: the oracle and single edits of it, the first ones sampled most often."""
 
-COLLECTING = "pytest, as it is"
+COLLECTING = "pytest, unchanged"
 NOT_COLLECTING = "pytest without its forced garbage collection"
 
 
@@ -119,7 +119,7 @@ class Contest:
         self._pytest.shutdown()
 
     def verify(self, times: int = 1) -> None:
-        """Every oracle at two sets of sizes and two seeds, so many times."""
+        """Every oracle at two sets of sizes and two seeds, `times` times."""
         futures = [
             self._pool.submit(judge_uncached, task.name, render_task(task), text)
             for _ in range(times)

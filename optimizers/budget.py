@@ -19,7 +19,7 @@ class Budget:
         tokens: Input and output tokens paid for.
         usd: Dollars, over the calls with a known price.
         minutes: Wall time, in minutes.
-        context: Tokens that a prompt may have; demonstrations beyond are left out, from the end of the prompt's order.
+        context: Tokens that a prompt may have; further demonstrations are omitted, from the end of the prompt's order.
         failures: Share of an iteration's samples that may have no answer. Two kinds of failure do not count
             while other tasks are answered, as they are about the task: those of a task without any answer in an
             earlier iteration, and prompts longer than the context window from the second iteration on.

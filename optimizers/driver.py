@@ -213,4 +213,4 @@ def _outcome(run: Run) -> str:
         return "every task is solved"
     summary = "1 task stays unsolved" if len(left) == 1 else f"{len(left)} tasks stay unsolved"
     unanswered = [key for key in left if key in run.unanswered]
-    return f"{summary}; no answer came to {', '.join(unanswered)}" if unanswered else summary
+    return f"{summary}; no answers for {', '.join(unanswered)}" if unanswered else summary

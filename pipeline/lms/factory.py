@@ -156,8 +156,8 @@ def reason(error: Exception, model: str, api_base: str | None) -> str:
         return f"no OpenAI-compatible server at {where}; such an address usually ends in /v1: {message:.200}"
     kinds = {
         e.LMNotConfiguredError: "it is not configured",
-        e.LMAuthError: f"{where} refuses the key",
-        e.LMBillingError: f"{where} refuses for want of credit",
+        e.LMAuthError: f"{where} rejects the key",
+        e.LMBillingError: f"{where} rejects requests: insufficient credit",
         e.LMUnsupportedModelError: f"{where} has no such model",
         e.LMTransportError: f"no answer from {where}",
         e.LMTimeoutError: f"no answer from {where}",

@@ -119,7 +119,7 @@ def diversity_cells(attempts: Sequence[Attempt], run: RecordedRun) -> dict[str, 
 
 
 def by_class(recorded: Sequence[RecordedRun]) -> Table:
-    """Scores by class, one row per run and class; tasks of no known class are left out."""
+    """Scores by class, one row per run and class; tasks without a known class are omitted."""
     return Table(("run", "class", *SCORE), tuple(_rows_by(recorded, measures.class_of)))
 
 

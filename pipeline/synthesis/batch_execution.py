@@ -55,7 +55,7 @@ class BatchExecutor:
         return max(1, _NUMBERS // largest)
 
     def keep(self, numbers: int) -> None:
-        """Accounts for so many numbers kept.
+        """Accounts for numbers kept in memory.
 
         Raises:
             OutOfBudget: The limit is exceeded.

@@ -172,7 +172,7 @@ class Traced(Mode):
         self._checked = False
 
     def usable(self, tried: bool) -> bool:
-        """As for any mode, and nothing that the function can reach may have changed, but for the values of tensors."""
+        """As for any mode, and nothing that the function can reach may have changed, except the values of tensors."""
         return tried and self._captures.unchanged() and self._tape.weights() is not None
 
     def map(self, data: StreamData, outer: Shape) -> StreamData:
@@ -218,7 +218,7 @@ class Traced(Mode):
         return self._fold is not None and self._fold.sums
 
     def _over(self, dims: int) -> Tape | None:
-        """The tape over so many batch dims; None if none gives the same as the tape over one dim."""
+        """The tape over this many batch dims; None if none gives the same as the tape over one dim."""
         if dims not in self._tapes:
             self._tapes[dims] = None
             with suppress(Exception):

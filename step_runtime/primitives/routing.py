@@ -157,7 +157,7 @@ class Merge(Primitive):
     def _folded(
         self, slices: StreamData, count: int, elements: int, inner: tuple[int, ...], frame: Frame
     ) -> StreamData:
-        """`count` slices of shape `inner` for each of so many index elements, folded across the slices."""
+        """`count` slices of shape `inner` for each of `elements` index elements, folded across the slices."""
         dims = len(inner) + 2
         data = tuple(part.reshape(elements, count, *part.shape[1:]).movedim(1, dims - 1) for part in slices)
         return frame.applier.fold(self.fn, data, dims, 1, frame.sizes, scan=False)

@@ -190,7 +190,7 @@ def _linear_last(factors: Tensor, terms: Tensor | Scaled, initial: Tensor) -> Te
 
 
 def _is_single(values: Tensor, dims: int) -> bool:
-    """Whether a tensor of so many dims, `(folds, steps, *layout)`, has one number to a step."""
+    """Whether a tensor of this many dims, `(folds, steps, *layout)`, has one number to a step."""
     return values.dim() == dims and values.shape[2:].numel() == 1
 
 

@@ -1,6 +1,6 @@
 """Solved examples without structural primitives: applications of functions to streams.
 
-Structural primitives are left out because another task's types need different ones. `adapted` adapts a solved task
+Structural primitives are omitted because another task's types need different ones. `adapted` adapts a solved task
 to a task that lacks some of its functions; `relevance` measures how related two tasks are.
 """
 

@@ -114,7 +114,7 @@ class ActionTable:
                 yield Goal(callee, routing, *operands)
 
     def towards(self, goal: Goal, streams: Sequence[TypeId]) -> Iterator[Action]:
-        """The actions that come next if something is to be applied: structural ones on its sources, or itself."""
+        """The next actions towards an application: structural ones on its sources, or itself."""
         types = tuple(streams[source] for source in goal.sources)
         for op, place, result, kind in self._templates(goal.callee, goal.routing, types, goal.counts):
             if place is not None:

@@ -218,7 +218,7 @@ def _joined(left: Monomial, right: Monomial) -> Monomial:
 
 
 def _subsets(items: tuple[object, ...], least: int) -> Iterable[tuple]:  # type: ignore[type-arg]
-    """The proper subsets of at least so many items; of a single item, itself."""
+    """The proper subsets of a least size; of a single item, itself."""
     for mask in range(1, max(2, 2 ** len(items) - 1)):
         if mask.bit_count() >= least:
             yield tuple(item for place, item in enumerate(items) if mask >> place & 1)
