@@ -1,4 +1,4 @@
-# `make run` and `make test` set up everything they need in .venv; a repeated call finds it done.
+# `make run` and `make test` set up everything they need in .venv; a repeated call skips it.
 #
 #   make run                     the main job with its defaults; ARGS="--samples 8" adds options
 #   make test                    the test suite;                 ARGS="-k affine" adds options
@@ -7,14 +7,14 @@
 #   make audit                   known vulnerabilities of the pinned versions, from the network
 #   make PYTHON=python3.12 run   another Python (3.11 or newer) than python3 for a new .venv
 #
-# torch's CPU build is enough, and much the smaller download where PyPI would give the CUDA one:
+# torch's CPU build suffices, and is a much smaller download than the CUDA build on PyPI:
 #   PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make run
 
 PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
-# Each process takes a row of neighbors, which share fixtures; one that has run out takes over some of another's.
+# Each process gets a block of neighboring tests, which share fixtures; an idle process takes over some of another's.
 PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal
 STAMP := $(VENV)/.installed-from-constraints
 
@@ -55,7 +55,7 @@ $(BIN)/python:
 	@echo "setting up $(VENV) with $$($(PYTHON) --version); this takes some minutes once" >&2
 	$(PYTHON) -m venv $(VENV)
 
-# Writes down the versions in .venv, less what only this machine knows (local builds such as +cpu, and ourselves).
+# Records the versions in .venv, without local parts (builds such as +cpu, and this package).
 constraints:
 	@{ sed -n '/^#/p' constraints.txt; \
 	   $(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+[a-zA-Z0-9.]+$$//'; } > constraints.new

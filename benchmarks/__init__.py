@@ -1,1 +1,1 @@
-"""Measurements and searches that are too long for the test run; `python -m benchmarks.NAME --help` tells each."""
+"""Measurements and searches that are too long for the test run; see `python -m benchmarks.NAME --help`."""

@@ -20,7 +20,7 @@ from pipeline.lms.embedded import EmbeddedEngine
 from step_runtime.tasks.task import Task
 
 _ANY = 1_000_000
-"""Failures that DSPy passes over: an answer that cannot be parsed is one to it."""
+"""Failures that DSPy ignores; to DSPy, an answer that cannot be parsed is one."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class _Counted(EmbeddedEngine):
 def bootstrap(
     engine: EmbeddedEngine, tasks: Sequence[Task], judge: Judge, seed: int, rounds: int, temperature: float
 ) -> Bootstrapped:
-    """What `dspy.BootstrapFewShot` finds in so many tries a task, the tasks in an order of their own for each seed."""
+    """What `dspy.BootstrapFewShot` finds in so many attempts per task; each seed orders the tasks differently."""
     counted = _Counted(engine, seed)
     tries: dict[str, int] = {}
 

@@ -1,7 +1,7 @@
-"""Curves of runs against each other: tables, plots, and which differences are real.
+"""Curves of runs against each other: tables, plots, and which differences are significant.
 
-Three figures were chosen beforehand: solved tasks at the end, pass@1 at the end, and the prompt tokens it took to solve
-as many tasks as the worse of the two that are compared solved in the end.
+Three figures were chosen beforehand: solved tasks at the end, pass@1 at the end, and the prompt tokens needed to solve
+as many tasks as the worse of the two compared runs solves in total.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Point:
 
 Curve = list[Point]
 Runs = dict[str, list[Curve]]
-"""For each selection its curves, seed by seed."""
+"""The curves of each selection, one per seed."""
 
 
 def solved_more(one: Curve, other: Curve) -> float:
@@ -41,7 +41,7 @@ def more_often(one: Curve, other: Curve) -> float:
 
 
 def tokens(one: Curve, other: Curve) -> float:
-    """By what part more prompt tokens a run needs until it solved what the worse of both ends with, as a logarithm."""
+    """Logarithm of the ratio of the prompt tokens that the two runs need to solve as many tasks as the worse one."""
     goal = min(one[-1].solved, other[-1].solved)
     spent = [next(point.prompt_tokens for point in curve if point.solved >= goal) for curve in (one, other)]
     return math.log(spent[0] / spent[1])
@@ -50,41 +50,41 @@ def tokens(one: Curve, other: Curve) -> float:
 FIGURES: dict[str, Callable[[Curve, Curve], float]] = {"solved": solved_more, "pass@1": more_often, "tokens": tokens}
 
 
-def interval(values: Sequence[float], draws: int = 4000) -> tuple[float, float]:
+def interval(values: Sequence[float], resamples: int = 4000) -> tuple[float, float]:
     """The 95 % bootstrap interval of a mean."""
     rng = random.Random(0)
-    means = sorted(statistics.fmean(rng.choices(values, k=len(values))) for _ in range(draws))
-    return means[int(0.025 * draws)], means[int(0.975 * draws) - 1]
+    means = sorted(statistics.fmean(rng.choices(values, k=len(values))) for _ in range(resamples))
+    return means[int(0.025 * resamples)], means[int(0.975 * resamples) - 1]
 
 
-def sign_flip(differences: Sequence[float], draws: int = 1 << 14) -> float:
-    """The chance of a mean so far from 0, either way, were the sign of each difference a coin; exact up to 14."""
+def sign_flip(differences: Sequence[float], samples: int = 1 << 14) -> float:
+    """The two-sided p-value of a sign-flip test that the mean is 0; exact for up to 14 differences."""
     size, rng = len(differences), random.Random(0)
-    every = 1 << size <= draws
-    flips = product((1, -1), repeat=size) if every else (rng.choices((1, -1), k=size) for _ in range(draws))
+    every = 1 << size <= samples
+    flips = product((1, -1), repeat=size) if every else (rng.choices((1, -1), k=size) for _ in range(samples))
     sums = [abs(sum(sign * value for sign, value in zip(flip, differences, strict=True))) for flip in flips]
     return sum(total >= abs(sum(differences)) - 1e-9 for total in sums) / len(sums)
 
 
 def compare(runs: Runs, base: str, figure: str) -> list[str]:
-    """Each selection against a base, paired by seed: mean, bootstrap interval, sign-flip p, and a word.
+    """Each selection against a base, paired by seed: mean, bootstrap interval, sign-flip p, and its significance.
 
-    A difference is called real if its p stays below 0.05 by Holm's correction over the selections compared here.
+    A difference is significant if p < 0.05 after Holm's correction for the selections compared here.
     """
     found = {}
     for name in (name for name in runs if name != base):
         differences = [FIGURES[figure](*pair) for pair in zip(runs[name], runs[base], strict=True)]
         found[name] = (differences, sign_flip(differences))
-    lines, real = {}, True
+    lines, significant = {}, True
     for rank, (name, (differences, p)) in enumerate(sorted(found.items(), key=lambda item: item[1][1])):
-        real = real and p * (len(found) - rank) < 0.05
+        significant = significant and p * (len(found) - rank) < 0.05
         numbers = (statistics.fmean(differences), *interval(differences))
         if figure == "tokens":
             mean, low, high = (f"{100 * math.expm1(number):+.0f} %" for number in numbers)
         else:
             mean, low, high = (f"{number:+.3f}" for number in numbers)
         words = f"{name:12} - {base:10} {figure:7} {mean} [{low}, {high}]"
-        lines[name] = f"{words:64} p = {p:.3f}  {'real' if real else 'not shown'}"
+        lines[name] = f"{words:64} p = {p:.3f}  {'' if significant else 'not '}significant"
     return [lines[name] for name in found]
 
 
@@ -95,11 +95,11 @@ def table(runs: Runs) -> list[str]:
         ends = [curve[-1] for curve in curves]
         solved, rate = [float(end.solved) for end in ends], [end.pass_at_1 for end in ends]
         bands = [interval(solved), interval(rate)]
-        drawn = statistics.fmean(end.samples for end in ends)
+        samples = statistics.fmean(end.samples for end in ends)
         prompts = statistics.fmean(end.prompt_tokens for end in ends) / 1000
         lines.append(
             f"| {name} | {statistics.fmean(solved):.1f} [{bands[0][0]:.1f}, {bands[0][1]:.1f}]"
-            f" | {statistics.fmean(rate):.3f} [{bands[1][0]:.3f}, {bands[1][1]:.3f}] | {drawn:.0f} | {prompts:.0f} |"
+            f" | {statistics.fmean(rate):.3f} [{bands[1][0]:.3f}, {bands[1][1]:.3f}] | {samples:.0f} | {prompts:.0f} |"
         )
     return lines
 

@@ -18,7 +18,7 @@ START = time.perf_counter()
 
 
 def places() -> Mapping[str, Sequence[Place]]:
-    """What to watch, imported here for its time to count."""
+    """What to measure, imported here so that the import's time counts."""
     import pipeline.agent.agent
     from optimizers import sampling
     from pipeline.cli.progress import ProgressDisplay

@@ -1,4 +1,4 @@
-"""How strong the embedded proposers are, on what they were made for and on what they were not.
+"""How strong the embedded proposers are, on the tasks they were developed on and on others.
 
 Solved tasks and correct samples without demonstrations: on the benchmark; on it with its functions listed in other
 orders; on it with functions, dims, streams and weights renamed to meaningless names; on data/tasks-extra. Then with
@@ -31,7 +31,7 @@ _FAMILY = re.compile(r"([A-Za-z]+_)\d\d")
 
 @dataclass(frozen=True)
 class Result:
-    """How one task went: correct samples of all, and the seconds of each."""
+    """One task's result: correct samples, all samples, and the seconds of each."""
 
     name: str
     correct: int
@@ -75,7 +75,7 @@ def renamed(task: Task, rng: Random) -> Task:
     text = dump_task(task.model_copy(update={"sizes": {}, "impl": None}))
     for old, new in names.items():
         text = re.sub(rf"(?<![\w.]){re.escape(old)}(?!\w)", new, text)
-    for old in families:  # W_00, W_01, … may be told together, as f"W_{i}0"
+    for old in families:  # W_00, W_01, … may be distinguished by a formatted index, as in f"W_{i}0"
         text = re.sub(rf"(?<![A-Za-z]){old}(?=[\d{{])", f"{next(fresh)}_", text)
     for old, new in dims.items():
         text = re.sub(rf"(?<![\w.]){old}(?=_value|(?!\w))", new, text)
@@ -93,19 +93,19 @@ def _fresh_names(rng: Random) -> Iterator[str]:
 
 
 def measure(tasks: Sequence[Task], desk: Desk, samples: int, temperature: float, shown: Shown) -> Iterator[Result]:
-    """Draws samples of each task, with what is `shown` as demonstrations, and verifies them."""
+    """Samples each task, with what is `shown` as demonstrations, and verifies the answers."""
     for task in tasks:
         judge, prompt, seconds, correct = Judge(), desk.prompt(task, list(shown(task))), [], 0
         for seed in range(samples):
             start = time.perf_counter()
-            drawn = desk.sample(prompt, seed, temperature)
+            answer = desk.sample(prompt, seed, temperature)
             seconds.append(time.perf_counter() - start)
-            correct += judge.passes(task, drawn.program)
+            correct += judge.passes(task, answer.program)
         yield Result(task.name or "", correct, samples, tuple(seconds))
 
 
 def report(title: str, results: Sequence[Result], *, each: bool) -> None:
-    """Prints a table's rows and its sum."""
+    """Prints a table's rows and their summary."""
     for result in results if each else ():
         times = sorted(result.seconds)
         print(f"  {result.name:20} {result.correct:3}/{result.samples}  {1e3 * times[len(times) // 2]:6.1f} ms")

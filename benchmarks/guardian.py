@@ -1,7 +1,7 @@
-"""Tokens per solved task and per right answer, by how the guardian is asked: the paper's scheme against ours.
+"""Tokens per solved task and per right answer, by the guardian's mode: the paper's scheme against ours.
 
 `paper`, the LM is asked about every proposal; `gated`, only where the exact check finds a stream consumed twice;
-`compiler`, a pass inserts the Copies without an LM; `none`. The same proposals are drawn in all four, once over the
+`compiler`, a pass inserts the Copies without an LM; `none`. All four get the same proposals, once over the
 benchmark, on the embedded LMs and on a scripted LM behind real HTTP (`tests.support.lm_server`). Of ten answers to a
 task, the scripted LM gives four right ones, four that lack all Copies, and two wrong ones; as guardian it puts the
 Copies in, and leaves everything else as it is. Tokens are those that the servers report, four characters each.

@@ -13,7 +13,7 @@ from tests.support.identity_pairs import compare, pairs
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Prints the figures; exit code 1 where two texts of one key have two verdicts."""
+    """Prints the figures; exit code 1 if two texts of one key have different verdicts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=100_000, help="random pairs (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="(default: %(default)s)")

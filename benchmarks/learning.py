@@ -1,20 +1,20 @@
 """Does learning learn? The embedded proposers on tasks, under different selections of demonstrations.
 
-Every run has the same budget: so many iterations, each of so many samples at one temperature for every task that is
-still unsolved. After the first iteration, which has no demonstrations, they come from the run's own solved tasks (one
-answer each, by the filter function), and only their selection differs:
+Every run has the same budget: a number of iterations, each with a number of samples at one temperature for every task
+that is still unsolved. After the first iteration, which has no demonstrations, they come from the run's own solved
+tasks (one answer each, by the filter function), and only their selection differs:
 
     none            no demonstrations
     everything      all solved tasks, which is adaptive with one level (m = 1)
     adaptive-m      levels of difficulty: the hardest, then the hardest two, …; starting over once something is solved
     hard-first      the hardest half, by rank
     easy-first      as adaptive-3, from the easiest level on
-    random          so many as adaptive-3 would take, at random
-    bootstrap       DSPy's: instead of the first iteration it looks for four solutions, which are shown ever after
+    random          as many as adaptive-3 would take, at random
+    bootstrap       DSPy's: instead of the first iteration it finds four solutions, which all later iterations show
 
 It samples through the engine (see `proposing`) and uses the optimizer's own strategies and filter;
-unlike the optimizer it continues when a cycle ends, so that budgets are equal. Samples of one seed are shared by
-selections as long as these show the same demonstrations, so that differences are paired.
+unlike the optimizer it continues when a cycle ends, so that budgets are equal. Selections share the samples of one seed
+as long as they show the same demonstrations, so that differences are paired.
 
 Transfer: for each seed two of the eight groups are set aside; adaptive-3 learns on the other six; then what each
 selection would show first of what was learned is shown on the two groups, and on data/tasks-extra.
@@ -74,7 +74,7 @@ class Setting:
         return engine_named(self.lm) if self.reads else EmbeddedEngine(StrongProposer(Effort(following=0.0)))
 
     def words(self, seeds: int) -> str:
-        """The setting in words."""
+        """A description of the setting."""
         lm = self.lm if self.reads else f"{self.lm} without its reading of the reference"
         return (
             f"{lm}: {self.samples} samples a task and iteration,"
@@ -117,17 +117,17 @@ TRANSFERRED = ("none", "everything", "adaptive-3", "random")
 
 @dataclass
 class Bench:
-    """What runs share: the proposer, the verdicts, and the samples drawn under the same prompt and seed."""
+    """What runs share: the proposer, the verdicts, and the answers sampled with the same prompt and seed."""
 
     setting: Setting
     desk: Desk
     judge: Judge = field(default_factory=Judge)
-    drawn: dict[tuple[object, ...], tuple[tuple[str, ...], int]] = field(default_factory=dict)
+    sampled: dict[tuple[object, ...], tuple[tuple[str, ...], int]] = field(default_factory=dict)
 
     def ask(self, task: Task, demos: Sequence[Entry], seed: int, iteration: int) -> tuple[tuple[str, ...], int]:
         """The correct answers among the samples of a task, and the prompt tokens of all."""
         key = (task.name, tuple((entry.task.name, entry.answer) for entry in demos), seed, iteration)
-        if key not in self.drawn:
+        if key not in self.sampled:
             prompt = self.desk.prompt(task, [(entry.task, entry.answer) for entry in demos])
             correct, tokens = [], 0
             for number in range(self.setting.samples):
@@ -136,8 +136,8 @@ class Bench:
                 tokens += sample.prompt_tokens
                 if sample.program is not None and self.judge.passes(task, sample.program):
                     correct.append(sample.program)
-            self.drawn[key] = (tuple(correct), tokens)
-        return self.drawn[key]
+            self.sampled[key] = (tuple(correct), tokens)
+        return self.sampled[key]
 
 
 class Run:
@@ -159,7 +159,7 @@ class Run:
         self.curve.append(Point(self._samples, self._tokens, len(self.entries), rate))
 
     def iterate(self, demos: Sequence[Entry]) -> bool:
-        """Samples every unsolved task with these demonstrations; whether any was solved."""
+        """Samples every unsolved task with these demonstrations; returns whether any is solved."""
         found, spent, samples = {}, 0, self._bench.setting.samples
         unsolved = [task for task in self._tasks if task.name not in self.entries]
         for task in unsolved:
@@ -174,7 +174,7 @@ class Run:
 
 
 def learn(bench: Bench, tasks: Sequence[Task], select: Select, seed: int) -> Run:
-    """A whole run with demonstrations of its own."""
+    """A complete run that shows its own solutions as demonstrations."""
     run, rng, level = Run(bench, tasks, seed), random.Random(seed), 0
     for iteration in range(bench.setting.iterations):
         levels = select(list(run.entries.values()), rng) if run.entries else [[]]
@@ -184,7 +184,7 @@ def learn(bench: Bench, tasks: Sequence[Task], select: Select, seed: int) -> Run
 
 
 def learn_by_bootstrap(bench: Bench, tasks: Sequence[Task], seed: int) -> Run:
-    """A whole run with the demonstrations that DSPy's bootstrap finds; what it solves counts as solved."""
+    """A complete run with the demonstrations that DSPy's bootstrap finds; the tasks that it solves count as solved."""
     setting, run = bench.setting, Run(bench, tasks, seed)
     found = bootstrap(setting.engine(), tasks, bench.judge, seed, ROUNDS, setting.temperature)
     entries = [Entry(*solved) for solved in found.solved]
@@ -230,7 +230,7 @@ def _bench(setting: Setting) -> Bench:
 
 
 def one_seed(setting: Setting, names: Sequence[str], transfers: bool, seed: int) -> dict[str, dict[str, Curve]]:
-    """The curves of a seed by what was tried (`learning`, and where transferred) and by selection."""
+    """The curves of a seed by experiment (`learning` and the places of transfer) and by selection."""
     bench, start = _bench(setting), time.monotonic()
     tasks = tasks_in("tasks")
     curves = {name: learn(bench, tasks, SELECTIONS[name], seed).curve for name in names if name in SELECTIONS}
@@ -239,14 +239,14 @@ def one_seed(setting: Setting, names: Sequence[str], transfers: bool, seed: int)
     found = {"learning": curves}
     if transfers:
         found |= transfer(bench, tasks, seed)
-    bench.drawn.clear()
+    bench.sampled.clear()
     ends = {selection: curve[-1].solved for selection, curve in curves.items()}
     print(f"seed {seed}: {ends}, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
     return found
 
 
 def report(name: str, words: str, found: Sequence[dict[str, dict[str, Curve]]], output: Path | None) -> str:
-    """What came out, as text; written where it is to be written, with the curves and their plot."""
+    """The results as text; with an `output`, writes them, the curves and their plot."""
     parts = [f"## {words}"]
     for what in found[0]:
         runs: Runs = {selection: [seed[what][selection] for seed in found] for selection in found[0][what]}

@@ -1,4 +1,4 @@
-"""Holds the verifier to the truth on single-edit mutants of the oracles and on texts that alias streams.
+"""Checks the verifier against ground truth on single-edit mutants of the oracles and on texts that alias streams.
 
 The truth of a program is found without the parser, the simulator and the verifier (see `tests.support.truth`). Both
 `wrong accepted` and `right rejected` must be 0.

@@ -1,4 +1,4 @@
-"""What a sample costs beside the LM and the verifier, by part: processor time, with an LM that answers at once.
+"""What a sample costs apart from the LM and the verifier, by part: processor time, with an LM that answers immediately.
 
 The agent has demonstrations, its attempts are recorded and shown, and every program passes without being run.
 
@@ -68,7 +68,7 @@ class Instant:
         self._answers = answers
 
     def complete(self, request: lm15.Request) -> lm15.Response:
-        """The oracle of the task at the request's end, told by a line of its own."""
+        """The oracle of the task at the request's end, identified by a line that no other task has."""
         text = request.messages[-1].text or ""
         answer = next(answer for mark, answer in self._answers.items() if mark in text)
         message = lm15.Message.assistant(f"[[ ## impl ## ]]\n{answer}\n\n[[ ## completed ## ]]")
@@ -80,7 +80,7 @@ class Instant:
 
 
 class Passing(Executor):
-    """In the verifier's place: everything passes."""
+    """Replaces the verifier: everything passes."""
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """A verdict at once."""
@@ -90,7 +90,7 @@ class Passing(Executor):
 
 
 def sample(pairs: Sequence[tuple[Task, str]], samples: int) -> Experience:
-    """Draws, judges, records and shows `samples` of each task; the record of it."""
+    """Makes, judges, records and displays `samples` samples of each task; returns the experience."""
     tasks = [task.without_impl() for task, _ in pairs]
     answers = {f"data_transform:\n{_reference(task)}": text for task, text in pairs}
     agent = Agent()
@@ -107,19 +107,19 @@ def sample(pairs: Sequence[tuple[Task, str]], samples: int) -> Experience:
         trainset = [dspy.Example(task=task).with_inputs("task") for task in tasks]
         experience: Experience = optimizer.compile(agent, trainset=trainset).experience
     if experience.unsolved or len(experience.attempts) != samples * len(tasks):
-        raise RuntimeError("the scripted LM was not understood")
+        raise RuntimeError("the scripted LM cannot be parsed")
     return experience
 
 
 def _reference(task: Task) -> str:
-    """The first lines of the reference, as they stand in the task's YAML."""
+    """The first lines of the reference, as in the task's YAML."""
     from signatures import render_task
 
     return render_task(task).rpartition("data_transform:\n")[2]
 
 
 def processor_time(pairs: Sequence[tuple[Task, str]], samples: int) -> float:
-    """Seconds of `sample` on all threads."""
+    """Processor seconds of `sample` on all threads."""
     start = time.process_time()
     sample(pairs, samples)
     return time.process_time() - start
@@ -139,12 +139,12 @@ def grouping(pairs: Sequence[tuple[Task, str]]) -> tuple[int, float]:
         groups = {equivalence.canonical_key(text) for text in texts}
         times.append(time.thread_time() - start)
         if len(groups) < GROUPED:
-            raise RuntimeError("programs that differ are one group")
+            raise RuntimeError("different programs are in one group")
     return oracle.count("\n"), min(times)
 
 
 def resident() -> int:
-    """Bytes of this process in memory now."""
+    """The resident memory of this process, in bytes."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
 
@@ -172,21 +172,21 @@ def main(arguments: list[str] | None = None) -> int:
     lines, seconds = grouping(pairs)
     print(f"grouping {GROUPED} programs of {lines} lines, all of which differ: {seconds * 1e3:.1f} ms")
     print(f"a run's own, once: {once:.2f} s")
-    tell(parts, places, total, count)
+    print_table(parts, places, total, count)
     print(
         f"memory grown after {count} samples: {grown / 2**20:.1f} MiB;"
-        f" with a record of {attempts} more in hand: {grown_more / 2**20:.1f}"
+        f" with a record of {attempts} more attempts: {grown_more / 2**20:.1f}"
     )
     return 0
 
 
-def tell(parts: Parts, places: Mapping[str, object], total: float, count: int) -> None:
-    """The table."""
+def print_table(parts: Parts, places: Mapping[str, object], total: float, count: int) -> None:
+    """Prints milliseconds a sample, one line per part."""
     scripted = parts.seconds["the scripted LM"]
     for part in places:
         print(f"{part:36} {parts.seconds[part] / count * 1e3:7.3f} ms")
     rest = total - sum(parts.seconds.values())
-    print(f"{'the rest: threads, the run itself':36} {rest / count * 1e3:7.3f} ms")
+    print(f"{'remainder: threads, the run itself':36} {rest / count * 1e3:7.3f} ms")
     print(f"{'all but the LM, of at most ' + f'{LIMIT_MS:g}':36} {(total - scripted) / count * 1e3:7.3f} ms")
 
 

@@ -1,4 +1,4 @@
-"""Where time goes, by part: functions and methods are watched while a block runs."""
+"""Where time goes, by part: functions and methods are timed while a block runs."""
 
 from __future__ import annotations
 

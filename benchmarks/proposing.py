@@ -1,8 +1,8 @@
-"""Asks the embedded proposer as DSPy would, and judges its answers: for experiments that draw many samples.
+"""Asks the embedded proposer as DSPy would, and judges its answers: for experiments with many samples.
 
 The messages are those that the agent's predictor and adapter write, demonstrations included, and go straight to the
-engine. What is left out is DSPy's bookkeeping around a call and the gated guardian, which has nothing to do: an
-embedded proposal breaks the affine rule in no sample. Verdicts are kept by program text.
+engine. DSPy's bookkeeping around a call is left out, and so is the gated guardian, which has nothing to do: an
+embedded proposal never breaks the affine rule. Verdicts are cached by program text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DATA = Path(__file__).parents[1] / "data"
 
 @dataclass(frozen=True)
 class Prompt:
-    """A request but for its seed and temperature."""
+    """A request without its seed and temperature."""
 
     system: str
     messages: tuple[Message, ...]
@@ -68,7 +68,7 @@ class Desk:
 
 
 class Judge:
-    """Verdicts on programs, each text's worked out once."""
+    """Verdicts on programs, computed once per text."""
 
     def __init__(self) -> None:
         self._verifiers: dict[str, Verifier] = {}

@@ -37,11 +37,11 @@ from tests.support.truth import close
 DATA = Path(__file__).parent.parent / "data"
 FOLDS = (1, 2, 4, 8, 16)
 FULL = 2
-"""Up to so many times the sizes the loops run in full."""
+"""Multiples of the sizes up to which the loops run in full."""
 SAMPLE = 1000
-"""Elements of each function call that are timed beyond that."""
+"""Elements of each function call that are timed at larger sizes."""
 SECONDS = 0.2
-"""Time spent on each measurement, in turns between what is compared."""
+"""Seconds per measurement; what is compared runs alternately."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Place:
         self.program, found = evaluate(read(text, limits), scope, limits)
         self.types, typed = infer_types(self.program, scope)
         if found or typed:
-            raise ValueError(f"{task.name}: the oracle is refused: {[*found, *typed]}")
+            raise ValueError(f"{task.name}: the oracle is rejected: {[*found, *typed]}")
         self.fits = not check_size(self.program, self.types, scope.sizes, limits, itemsize=8)
 
     def simulate(self, applier: Applier) -> list[Data]:
@@ -93,10 +93,10 @@ class Place:
 
 
 def measured(place: Place) -> Row:
-    """Times one task at one size, and holds the simulator's outputs to the reference's.
+    """Times one task at one size, and checks the simulator's outputs against the reference's.
 
     Raises:
-        ValueError: they differ.
+        ValueError: They differ.
     """
     applier = Applier(torch.float64)
     place.simulate(applier)
@@ -137,7 +137,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def exponent(rows: Sequence[Row], of: Callable[[Row], float]) -> float:
-    """By which power of two the time grows with each doubling of all dims, from the first row to the last."""
+    """The power of two by which the time grows with each doubling of all dims, from the first row to the last."""
     return log2(of(rows[-1]) / of(rows[0])) / log2(rows[-1].fold / rows[0].fold)
 
 

@@ -1,10 +1,10 @@
-"""Classical synthesis beside the embedded proposer: what each solves, and in what time.
+"""Classical synthesis and the embedded proposer compared: what each solves, and how fast.
 
-The search runs functions and reference; the proposer reads text alone and is told of nothing but its last answer's
-being wrong, by being asked again. Each search has one core and its own process. Of the proposer, the median over
-several runs with seeds of their own: answers up to the first right one at temperature 0.7 and no demonstrations, and
-the seconds for those answers and their verification. Seconds are the processor's, of one thread, as a busy machine's
-clock tells little.
+The search runs functions and reference; the proposer reads text alone and learns nothing but that its last answer
+was wrong, by being asked again. Each search has one core and its own process. Of the proposer, the median over
+several runs with different seeds: answers up to the first right one at temperature 0.7 and no demonstrations, and
+the seconds for those answers and their verification. Seconds are processor time of one thread, as wall time says little
+on a busy machine.
 
 How to run: python -m benchmarks.synthesis (two minutes of an idle core; --seconds, --runs, --tasks)
 """
@@ -47,7 +47,7 @@ def first_right(desk: Desk, task: Task, run: int) -> tuple[int | None, float]:
 
 
 def row(task: Task, outcome: SearchOutcome, answers: Sequence[tuple[int | None, float]]) -> str:
-    """A task's line of the table."""
+    """A task's row in the table."""
     numbers = [SAMPLES + 1 if number is None else number for number, _ in answers]
     median = statistics.median_low(numbers)
     cells = [

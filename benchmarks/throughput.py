@@ -1,8 +1,8 @@
 """An iteration's wall time against a server that answers after a second, 64 requests at a time.
 
 The whole command runs: all tasks at three temperatures, the oracle for an answer three times in four, verified and
-recorded as ever. The server is `tests.support.lm_server`, in a process of its own. What it could do at best is
-samples / slots seconds for each second of latency; what processor time the samples cost bounds the machine's best.
+recorded as usual. The server is `tests.support.lm_server`, in its own process. Its best possible time is
+samples / slots seconds for each second of latency; the samples' processor time bounds what the machine can reach.
 
 How to run: python -m benchmarks.throughput [--samples 16] [--slots 64] [--latency 1] [option of pipeline.compile]...
 """
@@ -34,7 +34,7 @@ def _oracles() -> dict[str, str]:
 
 
 def answer(body: dict[str, Any], index: int) -> str:
-    """The oracle of the task at the request's end, worded a little otherwise each time; a wrong one in four."""
+    """The oracle of the task at the request's end, worded differently each time; one answer in four is wrong."""
     task, turn = body["messages"][-1]["content"], (body.get("seed") or 0) + index
     impl = next((oracle for mark, oracle in _oracles().items() if mark in task), "ready")
     if turn % 4 == 0:
@@ -53,7 +53,7 @@ def write_oracles(path: Path) -> int:
 
 
 def measure(options: argparse.Namespace, extra: Sequence[str], folder: Path) -> int:
-    """Runs the command, and prints what it took."""
+    """Runs the command, and prints its times."""
     os.environ[ANSWERS] = str(folder / "answers.json")
     os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder}/mlflow.db"
     os.environ["DSPY_CACHEDIR"] = str(folder / "cache")

@@ -1,4 +1,4 @@
-"""Holds the simulator to the meaning of programs on tokens, on random programs.
+"""Compares the simulator with the token semantics on random programs.
 
 How to run: python -m benchmarks.tokens --programs 5000 --seed 0
 """
@@ -18,7 +18,7 @@ from tests.support.random_programs import random_case
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Draws programs, prints counts by primitive and every disagreement."""
+    """Generates programs, prints counts by primitive and every disagreement."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
@@ -30,12 +30,12 @@ def main(arguments: list[str] | None = None) -> int:
         case = random_case(Random(f"{options.seed}/{number}"))
         counts += case.primitives()
         try:
-            told = disagreement(case)
+            problem = disagreement(case)
         except Exception as error:
-            told = f"{type(error).__name__}: {error}"
-        if told is not None:
+            problem = f"{type(error).__name__}: {error}"
+        if problem is not None:
             wrong += 1
-            print(f"program {options.seed}/{number}: {told}")
+            print(f"program {options.seed}/{number}: {problem}")
     for name, count in counts.most_common():
         print(f"{name:10} {count:6}")
     seconds = time.perf_counter() - start

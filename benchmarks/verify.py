@@ -1,6 +1,6 @@
 """Text to verdict on all cores, against a pytest run per generated script in a process pool of the same size.
 
-Both pools are warm, and take turns. The scripts are written beforehand, and the verifier forgets what it ran.
+Both pools are warm, and run alternately. The scripts are written beforehand, and the verifier reuses no result.
 
 How to run: python -m benchmarks.verify
 """
@@ -35,14 +35,14 @@ from tests.support.oracles import solved
 
 SAMPLES = 64
 DISTINCT = 8
-"""Of a task's samples: the oracle and single edits of it, the first ones drawn most."""
+"""Of a task's samples: the oracle and single edits of it, the first ones sampled most often."""
 
-COLLECTING = "pytest, as it is"
+COLLECTING = "pytest, unchanged"
 NOT_COLLECTING = "pytest without its forced garbage collection"
 
 
-def judge_anew(name: str, content: str, text: str) -> Verdict:
-    """The verdict on a text by a verifier that is warm, and forgets."""
+def judge_uncached(name: str, content: str, text: str) -> Verdict:
+    """The verdict on a text by a warm verifier that remembers no result."""
     return _verifier(name, content).verify(text)
 
 
@@ -51,19 +51,19 @@ def _verifier(name: str, content: str) -> Verifier:
     return Verifier(loads_task(content, name), remember=False)
 
 
-class Forgetting(Executor):
-    """Verifies in a pool as `judge_anew` does."""
+class Uncached(Executor):
+    """Verifies in a pool as `judge_uncached` does."""
 
     def __init__(self, pool: Executor) -> None:
         self._pool = pool
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Whatever is asked for."""
-        return self._pool.submit(judge_anew, *args, **kwargs)
+        """Submits `judge_uncached` in place of `fn`."""
+        return self._pool.submit(judge_uncached, *args, **kwargs)
 
 
 def run_pytest(script: str, options: Sequence[str]) -> int:
-    """The exit code of pytest on one script, run in this process, which is spared pytest's import."""
+    """The exit code of pytest on one script, run in this process, which has imported pytest already."""
     import pytest
 
     modules = set(sys.modules)
@@ -76,7 +76,7 @@ def run_pytest(script: str, options: Sequence[str]) -> int:
 
 
 def settle() -> None:
-    """A worker of the pytest pool: one thread, and no script's code kept from an earlier run of it."""
+    """Sets up a worker of the pytest pool: one thread, and no bytecode kept from an earlier run of a script."""
     import pytest  # noqa: F401
     import torch
 
@@ -94,11 +94,11 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 class Contest:
-    """The two pools and what they are asked.
+    """The two pools and their work.
 
     Args:
-        workers: processes in each.
-        folder: for the scripts.
+        workers: Processes in each pool.
+        folder: Where the scripts are written.
     """
 
     def __init__(self, workers: int, folder: Path) -> None:
@@ -119,9 +119,9 @@ class Contest:
         self._pytest.shutdown()
 
     def verify(self, times: int = 1) -> None:
-        """Every oracle at two sets of sizes and two seeds, so many times."""
+        """Every oracle at two sets of sizes and two seeds, `times` times."""
         futures = [
-            self._pool.submit(judge_anew, task.name, render_task(task), text)
+            self._pool.submit(judge_uncached, task.name, render_task(task), text)
             for _ in range(times)
             for task, text in self.pairs
         ]
@@ -136,12 +136,12 @@ class Contest:
             raise RuntimeError("a script does not pass")
 
     def judge_samples(self, samples: Sequence[tuple[Task, str]]) -> int:
-        """Samples through the metric, from threads as the optimizer has them; how many are right."""
+        """Samples through the metric, from threads as the optimizer has them; returns how many are right."""
         import dspy
 
         from pipeline.verification.metric import Metric
 
-        metric = Metric(Forgetting(self._pool))
+        metric = Metric(Uncached(self._pool))
 
         def judge(sample: tuple[Task, str]) -> float:
             score: float = metric(dspy.Example(task=sample[0]), dspy.Prediction(impl=sample[1])).score
@@ -173,7 +173,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def measure(contest: Contest, rounds: int, times: int) -> None:
-    """The turns."""
+    """Lets the pools run alternately, and prints the results."""
     count = len(contest.pairs)
     samples = list(repeating(contest.pairs, Random(0)))
     Random(1).shuffle(samples)
@@ -191,8 +191,8 @@ def measure(contest: Contest, rounds: int, times: int) -> None:
             COLLECTING: count / seconds(lambda: contest.pytest(True)),
             NOT_COLLECTING: count / seconds(lambda: contest.pytest(False)),
         }
-        told = [f"{name} {rate:,.1f}/s" for name, rate in {**ours, **theirs}.items()]
-        print(f"round {number + 1}, {contest.workers} workers each: {'; '.join(told)}", flush=True)
+        rates = [f"{name} {rate:,.1f}/s" for name, rate in {**ours, **theirs}.items()]
+        print(f"round {number + 1}, {contest.workers} workers each: {'; '.join(rates)}", flush=True)
         for mine, rate in ours.items():
             for other, slower in theirs.items():
                 ratios.setdefault((mine, other), []).append(rate / slower)

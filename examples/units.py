@@ -2,8 +2,8 @@
 
     python examples/units.py
 
-The LM here is an engine without any knowledge of units. It reads the prompt: an answer that it is shown gives it a
-ratio, and ratios chain: from "yard in foot" and "foot in hand" follows "yard in hand". Where no chain leads to the
+The LM here is an engine without any knowledge of units. It reads the prompt: an answer shown there gives a ratio,
+and ratios chain: "yard in hand" follows from "yard in foot" and "foot in hand". Where no chain leads to the
 answer, it guesses a ratio, and the higher the temperature, the larger. The metric knows the right answers, and the
 engine never sees them: it earns them by guessing, task by task, and the optimizer shows it what it earned.
 """

@@ -4,8 +4,8 @@ Nothing here knows the domain: metric, grouping of answers and their length are 
 `adaptive` (the optimizer), `strategies` (what it shows next), `driver` (compiling), `run` (an iteration),
 `sampling_loop`, `sampling` (a sample), `metering` (a request). `filtering` is the algorithm's function sigma;
 `demonstrations` are made of solutions and of a `call_trace`; `experience` is the record, whose attempts are in an
-`attempt_log`; `observer` is how to listen; `baselines` are DSPy's own optimizers within such a run, and `tuning` is
-what they get; `until_solved` samples without learning; `arguments` are checked before all that.
+`attempt_log`; `observer` is how to listen; `baselines` are DSPy's own optimizers within such a run, which `tuning`
+serves; `until_solved` samples without learning; `arguments` are checked first.
 """
 
 from __future__ import annotations

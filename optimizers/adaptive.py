@@ -10,18 +10,18 @@ from optimizers.strategies.base import Selection
 
 
 class AdaptiveFewShot(DrivenOptimizer):
-    """Samples a program on all unsolved tasks, showing it its own solutions, for as long as that helps.
+    """Samples a program on all unsolved tasks, showing it its own solutions, as long as that helps.
 
     Each predictor of the program is shown its own inputs and its own answer from the attempt that solved a task: the
     last call if there were several, and nothing if it was not called.
 
     Args:
         metric: `metric(example, prediction)`, returning a bool, a float, or a prediction with a `score` and
-            whatever else is worth recording. Called in several threads at once, right after each sample.
+            further fields to record. Called in several threads at once, right after each sample.
         num_samples: Samples per task and temperature.
         granularity: The number m of levels of difficulty.
         selection: What to show next: `adaptive` (the paper's β, hardest level first), `everything`, `hard-first`,
-            `easy-first`, `random`, `none`, or a `Selection` of your own.
+            `easy-first`, `random`, `none`, or your own `Selection`.
         **options: `temperatures` ((0.4, 0.7, 1.0)), `threads` (8), `seed` (0), `budget`, `domain` and `observers`, as
             in `optimizers.driver.Driver`.
 

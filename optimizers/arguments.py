@@ -1,9 +1,9 @@
 """Checks of an optimizer's arguments, made before anything is sampled.
 
-Invariant: an error names what is wrong as the caller knows it: the argument, or the example by its place.
+Invariant: an error names what is wrong in the caller's terms: the argument, or the example by its place.
 
-Hand-written, since Pydantic raises one ValidationError over several lines where callers get a TypeError or a ValueError
-in one.
+Hand-written, since Pydantic raises one ValidationError over several lines, where callers get a TypeError or a
+ValueError of one line.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def checked_temperatures(values: Any) -> tuple[float, ...]:
 
 
 def checked_type(name: str, value: Any, expected: type, description: str) -> None:
-    """Checks for a value of the expected type, which a message calls `description`.
+    """Checks for a value of the expected type, described in messages as `description`.
 
     Raises:
         TypeError: It has another type.
@@ -103,7 +103,7 @@ def named_examples(
             raise TypeError(f"{place}: expected a dspy.Example, found {type(example).__name__}")
         inputs = _inputs(place, example)
         expected = inputs if expected is None else expected
-        if inputs != expected:  # some may be optional
+        if inputs != expected:  # some inputs may be optional
             logger.warning("%s: its inputs are %s, those of %s[0] %s", place, _listed(inputs), name, _listed(expected))
         key = _key(place, example, task_key)
         if key in named:

@@ -24,9 +24,9 @@ class Attempt:
         task_key: The task's name.
         temperature: Sampling temperature.
         sample: Index among the samples of this task at this temperature, from 0.
-        seed: Seed handed to the LM; unique to the sample, the same in every run of one seed.
+        seed: Seed passed to the LM; unique to the sample, the same in every run of one seed.
         outputs: Fields of the prediction; empty where there is none.
-        text: What the LM wrote, if it could not be parsed into a prediction; else None.
+        text: The LM's answer, if it could not be parsed into a prediction; else None.
         score: The metric's score, 0.0 for an answer that could not be parsed; None if unscored.
         passed: Whether the score reached the threshold.
         feedback: Everything else that the metric returned (verdict stage, diagnostics, …).
@@ -61,7 +61,7 @@ class Attempt:
         return self.score is not None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """As JSON data."""
         data: dict[str, Any] = to_jsonable(self)
         if not self.calls:
             del data["calls"]

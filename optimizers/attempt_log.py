@@ -1,10 +1,10 @@
 """Attempts in a file: a run of any length holds a few bytes of each in memory.
 
 Invariants: a log reads like a list and grows only at its end; an attempt that is read equals the one appended, with the
-types of its fields where these can be pickled, and as JSON holds them otherwise; the file has no name and is deleted
-with the log; what a full disk has no room for stays in memory.
+types of its fields if these can be pickled, and as JSON data otherwise; the file has no name and is deleted
+with the log; what does not fit on a full disk stays in memory.
 
-The recorder's journal cannot take its place: a run without a recorder writes none, and JSON drops the fields' types.
+The recorder's journal cannot replace it: a run without a recorder writes none, and JSON drops the fields' types.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class AttemptLog(Sequence[Attempt]):
     """
 
     def __init__(self, attempts: Iterable[Attempt] = ()) -> None:
-        # The file is closed with the log, as long as there is an experience that holds it.
+        # The file is closed with the log, as long as an experience holds it.
         self._file = tempfile.TemporaryFile(prefix="attempts-", buffering=0)  # noqa: SIM115
         self._end = 0
         self._starts, self._sizes = array("Q"), array("L")
@@ -72,7 +72,7 @@ class AttemptLog(Sequence[Attempt]):
             return tuple(self[place] for place in range(*index.indices(len(self))))
         start, size = self._starts[index], self._sizes[index]
         data = self._held.get(start) or os.pread(self._file.fileno(), size, start)
-        # Written by this process, into a file that no other can open.
+        # Written by this process, to a file that no other process can open.
         return Attempt.from_dict(pickle.loads(data))
 
     def __iter__(self) -> Iterator[Attempt]:
@@ -97,12 +97,12 @@ def _packed(attempt: Attempt) -> bytes:
     values["tokens"] = {name: count.to_dict() for name, count in attempt.tokens.items()}
     try:
         return pickle.dumps(values, pickle.HIGHEST_PROTOCOL)
-    except Exception:  # whatever the classes of the values raise
+    except Exception:  # the values' classes may raise anything
         return _packed_as_json(values, attempt.to_dict())
 
 
 def _packed_as_json(values: dict[str, Any], data: dict[str, Any]) -> bytes:
-    """The values unchanged if only the calls cannot be pickled, else all as JSON holds them."""
+    """The values unchanged if only the calls cannot be pickled, else all as JSON data."""
     try:
         return pickle.dumps({**values, "calls": data.get("calls", {})}, pickle.HIGHEST_PROTOCOL)
     except Exception:

@@ -1,7 +1,7 @@
-"""DSPy's own optimizers, unchanged, within a run like any other: what they spend is booked, what they make is sampled.
+"""DSPy's own optimizers, unchanged, within a normal run: their requests are recorded and their program is sampled.
 
 Invariants: the optimizer sees the student, the tasks and the metric that `AdaptiveFewShot` would, and no labels, as
-there are none; the figures of the result come from one pass of samples over all tasks, by the same loop; what the
+none exist; the figures of the result come from one pass of samples over all tasks, by the same loop; what the
 optimizer spent before counts in the tokens and in the budget; it prints nothing on stdout; if it fails, the run ends as
 one whose LM fails, and can be resumed.
 """
@@ -34,10 +34,10 @@ logger = logging.getLogger(__name__)
 Examples = list[dspy.Example]
 
 BOOTSTRAP_ROUNDS = 8
-"""Tries at a solution of a task that is to become a demonstration, unless there are fewer samples."""
+"""Attempts to solve a task that is to become a demonstration, unless there are fewer samples."""
 
 UNLIMITED_ERRORS = 1_000_000
-"""Failures that DSPy ignores: to DSPy an answer that cannot be parsed is one; `Tuning` ends the run on all others."""
+"""Failures that DSPy ignores; to DSPy, an answer that cannot be parsed is one; `Tuning` ends the run on all others."""
 
 
 class Baseline(DrivenOptimizer):
@@ -46,18 +46,18 @@ class Baseline(DrivenOptimizer):
     Args:
         metric: As for `AdaptiveFewShot`.
         num_samples: Samples per task and temperature.
-        granularity: For the record alone.
+        granularity: For the record only.
         reflection_lm: Writes instructions and reflects on failures, if the optimizer does so; None: the LM in use.
         tuned: What the optimizer made of the student in a run that was interrupted later; it is not run again.
-        overhead: Where its requests are booked; what an interrupted run spent on them is in it already.
+        overhead: The ledger of its requests; includes what an interrupted run spent on them.
         **options: As for `AdaptiveFewShot`.
     """
 
     name: str
-    """What its iteration is called, as in the registry."""
+    """The name of its iteration, as in the registry."""
 
     validates = False
-    """Whether the optimizer takes a validation set; without one, it validates on the tasks themselves."""
+    """Whether the optimizer takes a validation set; otherwise it validates on the tasks themselves."""
 
     def __init__(
         self,
@@ -79,10 +79,10 @@ class Baseline(DrivenOptimizer):
 
     @abstractmethod
     def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
-        """What the optimizer makes of the student."""
+        """The optimizer's program, made from the student."""
 
     def _program(self, run: Run, validation: Sequence[TaskExample]) -> dspy.Module:
-        """What the optimizer makes of a run's program, or made of it before the run was interrupted."""
+        """The optimizer's program, made from the run's program now or before the run was interrupted."""
         if validation and not self.validates:
             raise ValueError(f"{type(self).__name__} takes no validation set")
         if self._tuned is not None:
@@ -108,7 +108,7 @@ class Baseline(DrivenOptimizer):
         return dspy.settings.lm if self._reflection_lm is None else tuning.lm(self._reflection_lm)
 
     def _bootstrapping(self, tuning: Tuning) -> dict[str, Any]:
-        """What the optimizers that show a program its own solutions have in common."""
+        """Arguments shared by the optimizers that show a program its own solutions."""
         return {
             "metric": tuning.score,
             "metric_threshold": (self._driver.domain or Domain()).threshold,
@@ -136,7 +136,7 @@ class Bootstrap(Baseline):
 
 
 class RandomSearch(Baseline):
-    """`dspy.BootstrapFewShotWithRandomSearch`: of many sets of demonstrations the one that scores best."""
+    """`dspy.BootstrapFewShotWithRandomSearch`: the best-scoring of many sets of demonstrations."""
 
     name = "random-search"
     validates = True
@@ -160,7 +160,7 @@ class MIPRO(Baseline):
         optimizer = dspy.MIPROv2(
             prompt_model=self._reflection(tuning),
             num_threads=self._sampling.threads,
-            seed=1 + self._sampling.seed,  # it reads 0 as none
+            seed=1 + self._sampling.seed,  # it treats 0 as no seed
             **self._bootstrapping(tuning),
         )
         return optimizer.compile(student, trainset=trainset, valset=valset)
@@ -182,7 +182,7 @@ class SIMBA(Baseline):
 
 
 class GEPA(Baseline):
-    """`dspy.GEPA`, its light setting: instructions evolve by reflection on what the metric says."""
+    """`dspy.GEPA`, its light setting: instructions evolve by reflection on the metric's feedback."""
 
     name = "gepa"
     validates = True
@@ -199,8 +199,8 @@ class GEPA(Baseline):
 
 
 def _cause(error: Exception) -> str:
-    """Why one of DSPy's optimizers failed, and what can be done about it."""
+    """Why one of DSPy's optimizers failed, and how to fix it."""
     if not isinstance(error, AdapterParseError):
         return f"{one_line(error)}; another LM or other tasks may work"
     wanted, found = ", ".join(error.signature.output_fields), " ".join(str(error.lm_response).split())
-    return f"answers of the LM have no {wanted}, the last: {found!r:.80}; a resumed run asks again"
+    return f"the LM's answers lack {wanted}; the last one is {found!r:.80}; resuming the run repeats the request"

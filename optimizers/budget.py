@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from optimizers.ledger import TokenCount
 
 SMALLEST_BASE = 32
-"""Samples on which the share of failures is judged, at least; all of them in a smaller iteration."""
+"""The least number of samples on which the share of failures is judged; all samples in a smaller iteration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits of a run; None is no limit. Samples in flight when a limit is reached are still awaited.
+    """Limits of a run; None means no limit. Samples in flight when a limit is reached are still awaited.
 
     Attributes:
         iterations: Iterations started.
         tokens: Input and output tokens paid for.
-        usd: Dollars, over the calls whose price is known.
+        usd: Dollars, over the calls with a known price.
         minutes: Wall time, in minutes.
-        context: Tokens that a prompt may have; demonstrations beyond are left out, from the end of the prompt's order.
-        failures: Share of an iteration's samples that may have no answer. Two kinds of failure do not count, unless
-            the LM was out of reach, as they are about the task while others are answered: those of a task without any
-            answer in an earlier iteration, and prompts longer than the context window from the second iteration on.
+        context: Tokens that a prompt may have; further demonstrations are omitted, from the end of the prompt's order.
+        failures: Share of an iteration's samples that may have no answer. Two kinds of failure do not count
+            while other tasks are answered, as they are about the task: those of a task without any answer in an
+            earlier iteration, and prompts longer than the context window from the second iteration on.
 
     Raises:
         TypeError: A limit is not a number.

@@ -1,9 +1,8 @@
 """The calls of a program's predictors within one sample, from which their demonstrations are made.
 
-Invariants: a predictor is shown its own inputs and its own answer, as in DSPy's BootstrapFewShot; a call keeps its
-inputs as they were when it was made, whatever the program does to them later; of several calls the last one counts,
-which among parallel calls is the last to end; fields that equal the program's own inputs and outputs are not recorded
-again.
+Invariants: a predictor is shown its own inputs and its own answer, as in DSPy's BootstrapFewShot; a call keeps the
+inputs that it was made with, even if the program changes them later; of several calls the last one counts, which among
+parallel calls is the last to end; fields that equal the program's own inputs and outputs are not recorded again.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def _copied(value: Any) -> Any:
         return value
     try:
         return copy.deepcopy(value)
-    except Exception:  # whatever its class may raise: a value that cannot be copied is kept as it is
+    except Exception:  # its class may raise anything; a value that cannot be copied is kept unchanged
         return value
 
 
@@ -79,7 +78,7 @@ def _last_calls(
     unattributed = []
     for predictor, inputs, prediction in trace:
         name = names.get(id(predictor))
-        if name is None:  # a copy, such as `dspy.BestOfN` makes for every try
+        if name is None:  # a copy, such as `dspy.BestOfN` makes for every attempt
             same = [name for name, own in predictors.items() if own.signature is predictor.signature]
             name = same[0] if len(same) == 1 else None
         if name is None:

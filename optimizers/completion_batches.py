@@ -1,10 +1,10 @@
 """Several samples from one request: the first of a batch asks for n completions, the others take theirs.
 
 Invariants: a batch is the samples of one task and temperature with neighbouring indices; a sample's completion is the
-one at its place in the batch, whatever the threads do; only the first request of a sample is shared, and only with
-samples whose request is identical; what a server leaves out, or refuses to batch, each sample requests alone.
+one at its place in the batch, regardless of threads; only the first request of a sample is shared, and only with
+samples whose request is identical; what a server omits, or refuses to batch, each sample requests alone.
 
-Hand-written, as DSPy's `n` gives all completions to one prediction, where each sample here has its own seed, verdict
+Hand-written, as DSPy's `n` gives all completions to one prediction, whereas each sample here has its own seed, verdict
 and place in the record.
 """
 
@@ -26,7 +26,7 @@ class CompletionBatches:
     """The batches of an iteration.
 
     Args:
-        size: Samples per batch, at most.
+        size: The most samples in a batch.
     """
 
     def __init__(self, size: int) -> None:
@@ -62,9 +62,7 @@ class CompletionBatches:
         with self._lock:
             known, self._accepted = not self._accepted, False
         if not known:
-            logger.warning(
-                "the LM does not accept n=%d; from now on every sample makes its own request: %s", self.size, error
-            )
+            logger.warning("the LM does not accept n=%d; every sample now makes its own request: %s", self.size, error)
 
 
 class CompletionBatch:
@@ -77,7 +75,7 @@ class CompletionBatch:
         self._lock = threading.Lock()
 
     def leave(self) -> None:
-        """One member is done."""
+        """Marks one member as done."""
         with self._lock:
             self._left -= 1
         if not self._left:
@@ -104,8 +102,8 @@ class BatchMember:
             return ask()
         self._used = True
         text = json.dumps(request, default=str, sort_keys=True)
-        asked, completions = self._lead(text, ask) if self._leads else self._batch.answer.result()
-        if asked == text and self._place < len(completions):
+        requested, completions = self._lead(text, ask) if self._leads else self._batch.answer.result()
+        if requested == text and self._place < len(completions):
             return [completions[self._place]]
         return ask()
 
@@ -125,7 +123,7 @@ class BatchMember:
         return answer
 
     def leave(self) -> None:
-        """The sample is done; if it made no request, the others make their own."""
+        """Marks the sample as done; if it made no request, the others make their own."""
         if self._leads and not self._batch.answer.done():
             self._batch.answer.set_result(("", []))
         self._batch.leave()

@@ -2,7 +2,7 @@
 
 Invariants: only the chosen predictors' demonstrations are replaced, in the order given; a demonstration has fields of
 the predictor's signature and no others, an input and an output among them; a predictor that the chosen answer to a task
-never called gets no demonstration from it; those that do not fit the prompt are left out from the end.
+never called gets no demonstration from it; demonstrations that do not fit the prompt are omitted from the end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def copy_program(student: dspy.Module) -> dspy.Module:
     try:
         return copy.deepcopy(student, shared)
     except (TypeError, ValueError, AttributeError, copy.Error):
-        return student.deepcopy()  # part by part, sharing what cannot be copied
+        return student.deepcopy()  # attribute by attribute, sharing what cannot be copied
 
 
 def taught_predictors(
@@ -40,7 +40,7 @@ def taught_predictors(
         program: The program.
         inputs: Names of the examples' input fields.
         names: The chosen predictors, or None for all.
-        traced: Whether they are shown their own calls.
+        traced: Whether the predictors are shown their own calls.
 
     Raises:
         ValueError: The program has no such predictor, or none at all, or takes other inputs; or a predictor takes other
@@ -59,7 +59,7 @@ def taught_predictors(
         raise ValueError(f"the program has no predictor {', '.join(unknown)}; it has {', '.join(fields)}")
     if not traced and (bare := [name for name in names if not fields[name] & set(inputs)]):
         taken = f"{', '.join(bare)} takes none of the examples' inputs ({', '.join(inputs)})"
-        raise ValueError(f"{taken}, and is to be shown these alone: Domain(traced_demos=False)")
+        raise ValueError(f"{taken}, but Domain(traced_demos=False) shows only these")
     return list(names)
 
 
@@ -99,7 +99,7 @@ def fitting(
 
 
 def _prompt_tokens(predictor: dspy.Predict, demos: Sequence[dspy.Example], example: dspy.Example) -> int:
-    """Size of a request; an input that the program itself makes counts as long as the longest one shown."""
+    """Size of a request; an input that the program itself makes counts as the longest one shown."""
     adapter = dspy.settings.adapter or dspy.ChatAdapter()
     inputs = dict(example.inputs().items())
     for field in predictor.signature.input_fields:
@@ -110,7 +110,7 @@ def _prompt_tokens(predictor: dspy.Predict, demos: Sequence[dspy.Example], examp
 
 
 def _demos(name: str, predictor: dspy.Predict, entries: Sequence[Entry]) -> list[dspy.Example]:
-    """The demonstrations of a predictor; adapters silently leave out what has no input or no output."""
+    """The demonstrations of a predictor; adapters silently omit entries without an input or an output."""
     signature, demos = predictor.signature, []
     for entry in entries:
         known = entry.calls.get(name, {**entry.inputs, **entry.outputs})
@@ -121,7 +121,7 @@ def _demos(name: str, predictor: dspy.Predict, entries: Sequence[Entry]) -> list
 
 
 def demonstrated_tasks(program: dspy.Module, tasks: Iterable[TaskExample]) -> tuple[str, ...]:
-    """The key of the task that each of a program's demonstrations is of; `?` where it is of none."""
+    """The task key of each of a program's demonstrations; `?` if unknown."""
     inputs = {task.key: to_jsonable(dict(task.example.inputs().items())) for task in tasks}
     return tuple(
         next((key for key, known in inputs.items() if known.items() <= demo.items()), "?")

@@ -1,4 +1,4 @@
-"""What the algorithm needs to know about a domain; every part has a default that works for any."""
+"""What the algorithm needs to know about a domain; every part has a default that works for any domain."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Domain:
     Attributes:
         grouping_key: Maps a prediction's fields to a key, equal for answers that mean the same; None for an answer
             that forms its own group.
-        length: Maps a prediction's fields to a length; the least one wins among answers that mean different things.
+        length: Maps a prediction's fields to a length; the shortest wins among answers that mean different things.
         task_key: The name of a task, which identifies it across runs.
         threshold: The lowest score of a right answer.
         demo_predictors: Names of the predictors that get the demonstrations; None for all.

@@ -1,8 +1,8 @@
-"""What every optimizer of this package compiles by: a `Driver`, which checks, runs the iterations and makes the result.
+"""The `Driver` by which every optimizer of this package compiles: it checks, runs the iterations and makes the result.
 
 Invariants: student and training set are not changed, also when an exception is raised; all state of a run is in its
-`Run`, so that one optimizer can compile again; of two runs with one seed, the LM being the same function of its
-requests, every attempt, demonstration and figure except times is equal, whatever the number of threads.
+`Run`, so that one optimizer can compile repeatedly; if the LM is a function of its requests, two runs with one seed
+agree in every attempt, demonstration and figure except times, for any number of threads.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ class Driver:
 
     Attributes:
         metric: `metric(example, prediction)`, returning a bool, a float, or a prediction with a `score` and
-            whatever else is worth recording. Called in several threads at once, right after each sample.
+            further fields to record. Called in several threads at once, right after each sample.
         num_samples: Samples per task and temperature.
         granularity: The number m of levels of difficulty.
         selection: What to show next: a strategy, or the name of one.
         temperatures: Sampling temperatures; a task's success rate is that of its best.
         threads: Requests in flight at a time, over all tasks and temperatures.
-        seed: Determines all that is random.
+        seed: Determines everything random.
         budget: Limits of a run.
-        domain: When two answers mean the same, which one is shorter, what a task is called, …
+        domain: When two answers mean the same, which one is shorter, task names, …
         observers: Listeners to the run.
         prepare: Makes the program whose demonstrations and instructions are sampled; None: the selection's
             demonstrations are set.
-        overhead: Where `prepare` books its requests.
+        overhead: The ledger of `prepare`'s requests.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -145,7 +145,7 @@ class Driver:
         entries = {entry.task_key: entry for entry in experience.entries} if experience else {}
         return Run(
             program=program,
-            names=names if self.prepare is None else (),  # what was prepared keeps its demonstrations
+            names=names if self.prepare is None else (),  # a prepared program keeps its demonstrations
             sampler=Sampler(self.metric, self.sampling, domain.threshold, journal),
             selection=make_selection(self.selection),
             domain=domain,
@@ -163,7 +163,7 @@ class Driver:
 
 
 class DrivenOptimizer(Teleprompter):
-    """An optimizer whose compiling is a `Driver`'s."""
+    """An optimizer that compiles by a `Driver`."""
 
     def __init__(self, driver: Driver) -> None:
         super().__init__()
@@ -181,13 +181,13 @@ class DrivenOptimizer(Teleprompter):
     ) -> dspy.Module:
         """A copy of `student` that carries demonstrations, with the record of the run as its `experience`.
 
-        A budget, an interrupt, and an LM that fails after it gave answers end the run early without an exception;
+        A budget, an interrupt, and an LM that fails after giving answers end the run early without an exception;
         `experience.stopped` says so.
 
         Args:
-            student: The program; its demonstrations are replaced in the copy, where it gets others.
+            student: The program; in the copy, its demonstrations are replaced if it gets others.
             trainset: The tasks, `with_inputs` set.
-            teacher: Not used, since the student learns from itself; a teacher is refused.
+            teacher: Not used, since the student learns from itself; a teacher is rejected.
             valset: Chooses among the strategy's candidates for the compiled program; None: its default, which is the
                 hardest level for `adaptive`.
             experience: What an earlier run learned, to continue from.
@@ -213,4 +213,4 @@ def _outcome(run: Run) -> str:
         return "every task is solved"
     summary = "1 task stays unsolved" if len(left) == 1 else f"{len(left)} tasks stay unsolved"
     unanswered = [key for key in left if key in run.unanswered]
-    return f"{summary}; no answer came to {', '.join(unanswered)}" if unanswered else summary
+    return f"{summary}; no answers for {', '.join(unanswered)}" if unanswered else summary

@@ -1,7 +1,7 @@
 """Errors of a run that are not a wrong answer to a task.
 
 OptimizerError
-├── MetricError             the metric raised, or returned no score
+├── MetricError             the metric raises, or returns no score
 ├── UnknownOptimizerError   no optimizer has that name
 └── UnknownSelectionError   no selection strategy has that name
 
@@ -17,7 +17,7 @@ class OptimizerError(Exception):
 
 
 class MetricError(OptimizerError):
-    """The metric failed on a prediction: a fault that must not count as a wrong answer."""
+    """The metric fails on a prediction, which must not count as a wrong answer."""
 
 
 class UnknownOptimizerError(OptimizerError, ValueError):
@@ -43,5 +43,5 @@ class RunStopped(Exception):
 
 
 def one_line(error: BaseException) -> str:
-    """An error's class and the first line of its message; some continue with advice for developers."""
+    """An error's class and the first line of its message; some messages continue with advice for developers."""
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

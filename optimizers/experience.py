@@ -4,8 +4,8 @@ Invariants: one entry per solved task; iterations and attempts are in the order 
 every figure of a run follows from this record alone; a record is immutable, and JSON keeps all of it except the Python
 types of the fields' values, which `decode` restores.
 
-Written by hand and read by Pydantic: in writing, zero columns of token counts are left out and values of any type get
-a text, for which Pydantic's serializers would take as many lines.
+Written by hand and read by Pydantic: writing omits zero columns of token counts and turns values of any type into
+text, for which Pydantic's serializers would need as many lines.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Entry:
         successes: c, correct answers at the best temperature.
         samples: n, scored samples at that temperature.
         temperature: The temperature whose rate c/n is the highest; the first of equals.
-        iteration: Index of the iteration that solved the task, from 0, in the run that did.
+        iteration: Index of the iteration that solved the task, from 0, in the run that solved it.
         answer_temperature: Temperature at which the chosen answer was sampled.
         answer_sample: Index of its sample; with task, iteration and temperature it names the attempt.
         tokens: Spent on the task until it was solved, all predictors together.
@@ -80,13 +80,13 @@ class IterationResult:
 
     Attributes:
         index: From 0.
-        label: What the selection strategy calls it: `None`, `H_1`, `HM_2`, … for `adaptive`; or the name of another
+        label: The selection strategy's name for it: `None`, `H_1`, `HM_2`, … for `adaptive`; or the name of another
             optimizer, whose program is sampled.
         cycle: From 1; 0 for the pass without demonstrations.
         level: Index j of d_j in its cycle; -1 for the pass without demonstrations.
         demos: Keys of the tasks shown as demonstrations, in the order of the prompt.
-        left_out: Keys of demonstrations that did not fit the context window, last in the prompt's order first.
-        tasks: Keys of the tasks that were tried.
+        left_out: Keys of demonstrations that do not fit the context window, last in the prompt's order first.
+        tasks: Keys of the tasks that were sampled.
         counts: Per task and temperature, in the order of `tasks`.
         solved: Keys of the tasks solved here, in task order.
         solved_total: Tasks of this run solved so far.
@@ -95,7 +95,7 @@ class IterationResult:
         pass_at_n: The same for all samples: the share of tasks solved.
         tokens: Tokens of this iteration, per predictor.
         tokens_prompt_per_task: Input tokens since the run started, averaged over all tasks; a task stops counting once
-            solved, and answers from the cache count as if paid for (paper, Figure 7, x-axis).
+            solved, and answers from the cache count like paid ones (paper, Figure 7, x-axis).
         samples: Attempts made.
         failures: Unscored attempts.
         seconds: Wall time.
@@ -144,7 +144,7 @@ class LevelScore:
 
 
 def mean_pass_at(entries: Iterable[Entry], tasks: Collection[str], k: int | None) -> float:
-    """pass@k averaged over `tasks`, those without an entry counting 0; k is at most an entry's own samples."""
+    """pass@k averaged over `tasks`; those without an entry count 0; k is at most an entry's own samples."""
     own = set(tasks)
     solved = [entry for entry in entries if entry.task_key in own]
     return sum(pass_at_k(e.samples, e.successes, min(k or e.samples, e.samples)) for e in solved) / len(tasks)
@@ -161,12 +161,12 @@ class Experience:
         attempts: By iteration, task, temperature, sample; those on the validation set last. After a run they are in
             a file (`AttemptLog`), so that iterating over them takes no memory.
         stopped: Why the run ended: `solved`, `exhausted` (the last level solved nothing), `budget`,
-            `interrupted` or `failed` (the LM could no longer be used).
+            `interrupted` or `failed` (the LM became unusable).
         message: One line about `stopped`, for people.
         demos: Keys of the demonstrations that the compiled program carries, in the order of the prompt.
         validation: Scores of the levels, if a validation set chose among them.
         tokens: All tokens of the run, validation included, per predictor.
-        overhead: Those of `tokens` not spent on samples but by another optimizer within the run.
+        overhead: The part of `tokens` spent by another optimizer within the run, not on samples.
         seconds: Wall time.
         settings: Samples, temperatures, granularity, selection, seed and budget of the run.
     """
@@ -204,11 +204,11 @@ class Experience:
         return mean_pass_at(self.entries, self.tasks, k)
 
     def to_dict(self, *, attempts: bool = True, encode: Codec = to_jsonable) -> dict[str, Any]:
-        """As JSON can hold it.
+        """As JSON data.
 
         Args:
             attempts: Whether to include the attempts, by far the largest part.
-            encode: Turns an entry's inputs, its outputs, and the fields of a call, into what JSON can hold.
+            encode: Turns an entry's inputs, its outputs, and the fields of a call, into JSON data.
         """
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("entries", "attempts")}
         data: dict[str, Any] = {"format": FORMAT, **to_jsonable(named)}

@@ -1,7 +1,7 @@
 """The filter function sigma (paper, Section 3.1): the one answer by which a solved task is remembered.
 
 Invariants: the choice is one of the candidates; the same candidates, keys, lengths and random state give the same
-choice; how often an answer was sampled does not affect which group wins, only which answer represents it.
+choice; how often an answer is sampled affects only which answer represents its group, not which group wins.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def choose_answer(
         ValueError: There are no candidates.
     """
     if not candidates:
-        raise ValueError("there is no answer to choose from")
+        raise ValueError("no answers to choose from")
     groups: dict[Hashable, list[int]] = {}
     for index, candidate in enumerate(candidates):
         name = key(candidate)
@@ -41,7 +41,7 @@ def choose_answer(
 
 
 def normalized_text(outputs: Mapping[str, Any]) -> str:
-    """The default grouping key: the output fields' text with every run of white space reduced to one space."""
+    """The default grouping key: the text of the output fields, with whitespace normalized."""
     return "\n".join(f"{name}: {' '.join(str(outputs[name]).split())}" for name in sorted(outputs))
 
 

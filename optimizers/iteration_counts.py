@@ -1,4 +1,4 @@
-"""Counts over the samples of one iteration, updated as samples finish, so that none has to be kept for them."""
+"""Counts over the samples of one iteration, updated as samples finish, so that no sample has to be kept for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from optimizers.sampling import Sampling, TaskExample
 
 
 class IterationCounts:
-    """Counts of samples, in whatever order they finish.
+    """Counts of samples, independent of the order in which they finish.
 
     Args:
         sampling: How many samples at which temperatures.

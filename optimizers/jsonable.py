@@ -1,7 +1,7 @@
-"""Values as JSON can hold them, for whatever a module's fields may carry.
+"""Conversion of any field value of a module to JSON data.
 
-Hand-written where `pydantic_core.to_jsonable_python` exists, since tasks are named by a digest of this text: sets are
-sorted here, whose order there differs from process to process, and DSPy's examples are values like any other.
+Hand-written where `pydantic_core.to_jsonable_python` exists, since tasks are named by a digest of this text: here sets
+are sorted, whose order there differs between processes, and DSPy's examples are supported.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from optimizers.ledger import TokenCount
 
 
 def to_jsonable(value: Any, other: Callable[[Any], Any] = str) -> Any:
-    """`value` in terms of dict, list, str, int, float, bool and None.
+    """`value` as dict, list, str, int, float, bool and None.
 
     Pydantic models and dataclasses become dicts, a DSPy example or prediction becomes the dict of its fields, and a
     token count keeps only its non-zero columns. Anything else becomes what `other` returns for it, by default its
@@ -27,7 +27,7 @@ def to_jsonable(value: Any, other: Callable[[Any], Any] = str) -> Any:
     if hasattr(value, "model_dump"):
         try:
             return value.model_dump(mode="json")
-        except ValueError:  # it holds what JSON cannot
+        except ValueError:  # it contains values outside JSON
             return other(value)
     if hasattr(value, "toDict"):
         return to_jsonable(value.toDict(), other)

@@ -1,6 +1,6 @@
 """What LM calls cost, per named predictor.
 
-Invariants: every call is counted once, whatever its outcome; tokens paid for and tokens of answers from DSPy's cache
+Invariants: every call is counted once, also if it fails; tokens paid for and tokens of answers from DSPy's cache
 never share a column; counts only grow; adding is safe from several threads.
 """
 
@@ -25,9 +25,9 @@ class TokenCount:
         cached_prompt: Input tokens of answers from the response cache, which cost nothing.
         cached_completion: Output tokens of answers from the response cache.
         provider_cached: Those tokens of `prompt` that the provider read from its own prompt cache, at a lower price.
-        usd: Dollars, over the calls whose price is known.
+        usd: Dollars, over the calls with a known price.
         unpriced: Answered calls whose price is not known.
-        truncated: Completions cut off at the limit of tokens.
+        truncated: Completions truncated at the token limit.
     """
 
     calls: int = 0

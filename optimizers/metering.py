@@ -1,8 +1,8 @@
 """LMs that record what they spend: `metered` copies of the LMs a program uses, made for one sample.
 
-Invariants: a metered LM answers as its original would with the sample's settings; every request it makes is booked on
-the predictor that made it, whether it is answered, fails, is retried or is served by the cache; transient failures are
-retried as often as the original would, and by nothing else; a request that waits for its retry occupies no slot; the
+Invariants: a metered LM answers as its original would with the sample's settings; every request it makes is recorded
+for the predictor that made it, whether it is answered, fails, is retried or is served by the cache; transient failures
+are retried as often as by the original, and nowhere else; a request that waits for its retry occupies no slot; the
 original, its history and the program are not changed.
 
 A metered LM is its original's class with a mixin, not a wrapper: DSPy accepts an adapter's messages without a warning
@@ -30,7 +30,7 @@ from dspy.utils.exceptions import LMError, LMProviderError, is_retryable_lm_erro
 from optimizers.ledger import Ledger, TokenCount
 
 OTHER = "other"
-"""The name on which requests are booked that no predictor of the program made."""
+"""The name for requests that no predictor of the program made."""
 
 LONGEST_WAIT = 120.0
 """Seconds that a provider may ask to wait; a request that must wait longer fails at once."""
@@ -39,7 +39,7 @@ _jitter = random.Random()
 
 
 class Around(Protocol):
-    """Goes around every request of a metered LM."""
+    """Wraps every request of a metered LM."""
 
     def __call__(self, ask: Callable[..., Any], request: Any, defaults: Mapping[str, Any]) -> Any:
         """The LM's answer.
@@ -52,7 +52,7 @@ class Around(Protocol):
 
 
 def estimate_tokens(text: str) -> int:
-    """An estimate where no count is reported: three characters per token, about right for code, high for prose."""
+    """An estimate where no count is reported: three characters per token, about right for code, too high for prose."""
     return (len(text) + 2) // 3
 
 
@@ -60,7 +60,7 @@ def estimate_tokens(text: str) -> int:
 class _RequestMeter:
     """Measures one request: DSPy's usage tracker while it lasts, together with the history entry of the answer.
 
-    DSPy reports usage for exactly the answers it paid for, those of failed calls included; an answer without reported
+    DSPy reports usage for exactly the paid answers, including those of failed calls; an answer without reported
     usage is from the response cache.
     """
 
@@ -99,7 +99,7 @@ def _read_usage(usage: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def _stored_usage(entry: Mapping[str, Any]) -> tuple[int, int]:
-    """Input and output tokens of a cached answer; estimated where the cache did not keep them."""
+    """Input and output tokens of a cached answer; estimated if the cache did not keep them."""
     usages = [_part(response, "usage") for response in _responses(entry["response"])]
     prompt = sum(_part(usage, "input_tokens") or _part(usage, "prompt_tokens") or 0 for usage in usages)
     completion = sum(_part(usage, "output_tokens") or _part(usage, "completion_tokens") or 0 for usage in usages)
@@ -110,7 +110,7 @@ def _stored_usage(entry: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _truncated(response: Any) -> int:
-    """Number of completions cut off at the limit of tokens."""
+    """Number of completions truncated at the token limit."""
     ends = [end for each in _responses(response) for end in _part(each, "choices") or [each]]
     return sum(_part(end, "finish_reason") == "length" for end in ends)
 
@@ -174,13 +174,13 @@ class _Metered:
             self._engine_spec = engine
 
     def _delay(self, error: LMError, attempt: int) -> float:
-        """Seconds before the next try; raises `error` if there is none."""
+        """Seconds before the next attempt; raises `error` if there is none."""
         if attempt >= self._retries or not is_transient(error) or (retry_after(error) or 0) > LONGEST_WAIT:
             raise error
         return _wait(error, attempt)
 
     def update_history(self, entry: Mapping[str, Any]) -> None:
-        """Hands the entry to the meter and keeps it nowhere: prompts of thousands of samples would fill the memory."""
+        """Passes the entry to the meter without keeping it: prompts of thousands of samples would fill the memory."""
         dspy.settings.usage_tracker.entry = entry
 
     @contextmanager
@@ -194,15 +194,15 @@ class _Metered:
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether the same request may be answered a little later.
+    """Whether the same request may be answered later.
 
-    So may one whose reply with status 200 is cut off or is a gateway's page: DSPy raises a plain `LMProviderError`.
+    This includes a reply with status 200 that is truncated or a gateway's page: DSPy raises a plain `LMProviderError`.
     """
     return is_retryable_lm_error(error) or (type(error) is LMProviderError and getattr(error, "status", None) == 200)
 
 
 def retry_after(error: BaseException | None) -> float | None:
-    """Seconds that the provider asks to wait; None if it does not say. LiteLLM has them in its errors' causes."""
+    """Seconds that the provider asks to wait; None if unspecified. LiteLLM has them in its errors' causes."""
     while error is not None:
         own = getattr(error, "retry_after", None)
         headers = getattr(getattr(error, "response", None), "headers", None)
@@ -223,9 +223,9 @@ def finite_seconds(value: Any) -> float | None:
 
 
 def _wait(error: LMError, attempt: int) -> float:
-    """Seconds before the next try: as the provider asks, else doubling; with jitter, so that requests spread out."""
-    asked = retry_after(error)
-    return asked + _jitter.uniform(0.0, 1.0) if asked is not None else 2.0**attempt * _jitter.uniform(0.5, 1.0)
+    """Seconds before the next attempt: as the provider asks, else doubling; with jitter, to spread requests."""
+    requested = retry_after(error)
+    return requested + _jitter.uniform(0.0, 1.0) if requested is not None else 2.0**attempt * _jitter.uniform(0.5, 1.0)
 
 
 def mix_in(instance: Any, mixin: type) -> Any:
@@ -257,14 +257,14 @@ def metered(
     around: Around | None = None,
     **config: Any,
 ) -> Any:
-    """A copy of `lm` with `config` as its settings that books on `ledger`.
+    """A copy of `lm` with `config` as its settings that records its requests in `ledger`.
 
     Args:
         lm: The LM.
-        ledger: Where requests are booked.
-        predictor: Maps the running modules, the outermost first, to the predictor that a request is booked on.
+        ledger: Records the requests.
+        predictor: Maps the running modules, the outermost first, to the predictor that made a request.
         slots: Held by a request while it is in flight; None: no limit.
-        around: Goes around every request, such as the sample's membership in a batch of completions.
+        around: Wraps every request, such as the sample's membership in a batch of completions.
         config: Settings of the copy.
     """
     twin = lm.copy(num_retries=0, **config)
@@ -276,7 +276,7 @@ def metered(
 
 
 def has_own_lms(program: dspy.Module) -> bool:
-    """Whether a predictor of the program is bound to an LM of its own."""
+    """Whether a predictor of the program is bound to its own LM."""
     return any(predictor.lm is not None for predictor in program.predictors())
 
 

@@ -1,4 +1,4 @@
-"""Listeners to a run, and the events they get.
+"""Observers of a run, and the events they receive.
 
 Invariants: events come from the thread that called `compile`, one at a time, so a listener needs no locks; payloads are
 frozen; `sample_done` comes in order of completion, everything else in the order of the algorithm; an exception of a
@@ -22,7 +22,7 @@ class RunStarted:
 
     Attributes:
         tasks: Keys of all tasks, in the order of the training set.
-        solved: Those keys that an earlier run's experience solves already.
+        solved: Those keys that an earlier run's experience already solves.
         settings: Samples, temperatures, granularity, selection, seed and budget.
     """
 
@@ -41,11 +41,11 @@ class IterationStarted:
             sampled.
         cycle: As the strategy counts, from 1; 0 for a pass before any cycle.
         demos: Keys of the demonstrations, in the order of the prompt.
-        left_out: Keys of those that did not fit the context window, last in the prompt's order first.
+        left_out: Keys of those that do not fit the context window, last in the prompt's order first.
         tasks: Keys of the tasks to try.
         total_samples: Attempts to expect: tasks times temperatures times samples.
         program: The program that is about to be sampled, its demonstrations set; read-only.
-        overhead: Tokens not spent on samples but by another optimizer, per predictor.
+        overhead: Tokens spent by another optimizer, not on samples, per predictor.
     """
 
     index: int
@@ -75,8 +75,8 @@ class Observer(Protocol):
         """After the last sample of an iteration, also of one cut short; not after a candidate's validation."""
 
     def run_finished(self, experience: Experience) -> None:
-        """Once, however the run ended, unless with an exception."""
+        """Once, when the run ends in any way but an exception."""
 
 
 class BaseObserver(Observer):
-    """A listener that ignores every event; override those of interest."""
+    """A listener that ignores every event; override the relevant ones."""

@@ -1,4 +1,4 @@
-"""pass@k (paper, Equation 1): an unbiased estimate of the probability that one of k samples is right."""
+"""pass@k (paper, Equation 1): an unbiased estimate of the probability that at least one of k samples is right."""
 
 from __future__ import annotations
 

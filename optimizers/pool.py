@@ -37,14 +37,14 @@ class Pool(Generic[J, R]):
         self._started = False
 
     def stop(self, patience: float = float("inf")) -> None:
-        """Starts no further job; results of running jobs are delivered for another `patience` seconds."""
+        """Starts no further jobs; delivers the results of running jobs for another `patience` seconds."""
         self._stopped = True
         self._deadline = min(self._deadline, time.monotonic() + patience)
         self._permits.release(self._threads)
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Within, Ctrl-C (and SIGTERM, if it is handled the same way) is raised between two results, or at the end.
+        """Delays Ctrl-C (and SIGTERM, if handled the same way) until between two results, or the end.
 
         So no result is lost while it is processed; a second Ctrl-C is raised at once. Outside the main thread, and
         where SIGINT has another handler, nothing changes.

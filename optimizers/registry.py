@@ -29,9 +29,9 @@ def get(name: str) -> type[Teleprompter]:
     """The optimizer called `name`.
 
     Raises:
-        UnknownOptimizerError: No optimizer has that name; the message lists those there are.
+        UnknownOptimizerError: No optimizer has that name; the message lists the known ones.
     """
     if name not in OPTIMIZERS:
         known = ", ".join(sorted(OPTIMIZERS))
-        raise UnknownOptimizerError(f"there is no optimizer {name!r}; there are {known}")
+        raise UnknownOptimizerError(f"unknown optimizer {name!r}; expected one of {known}")
     return OPTIMIZERS[name]

@@ -1,8 +1,8 @@
 """One run: its state, and the iterations by which it grows.
 
 Invariants: a task leaves the unsolved ones in the iteration that gives it an entry, and never comes back; entries are
-in task order; attempts are in the order of the algorithm, whatever the threads did; everything that was sampled is in
-the record, however the run ends; what an iteration shows and what it is called is up to the selection strategy.
+in task order; attempts are in the order of the algorithm, regardless of threads; everything sampled is in the record,
+no matter how the run ends; the selection strategy decides what an iteration shows and what it is called.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Shown:
-    """What fits the prompts of an iteration, what does not, and programs for tasks with their own demonstrations."""
+    """The demonstrations that fit an iteration's prompts, those that do not, and programs for tasks with their own."""
 
     demos: Sequence[Entry]
     left_out: Sequence[Entry] = ()
@@ -62,7 +62,7 @@ class Run:
         observers: Listeners.
         tasks: All tasks, by key, in the order of the training set.
         entries: D, by key.
-        overhead: Tokens not spent on samples but by another optimizer within the run.
+        overhead: Tokens spent by another optimizer within the run, not on samples.
     """
 
     program: dspy.Module
@@ -97,7 +97,7 @@ class Run:
 
     @property
     def unanswered(self) -> set[str]:
-        """Keys of the tasks without an answer to any sample of some iteration, such as for their content."""
+        """Keys of the tasks without an answer to any sample of some iteration, such as tasks that the LM refuses."""
         return {key for result in self.iterations for key in result.unanswered}
 
     @property
@@ -110,7 +110,7 @@ class Run:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the run was asked to do."""
+        """The run's settings."""
         sampling, budget = asdict(self.sampler.sampling), asdict(self.budget)
         others = {"granularity": self.granularity, "selection": self.selection.name, "threshold": self.domain.threshold}
         return {**sampling, **others, "budget": budget}
@@ -121,14 +121,14 @@ class Run:
         self._notify("run_started", RunStarted(tuple(self.tasks), solved, self.settings))
 
     def adopt(self, program: dspy.Module) -> None:
-        """Takes over the demonstrations and the instructions of another optimizer's program."""
+        """Adopts the demonstrations and the instructions of another optimizer's program."""
         made = dict(program.named_predictors())
         for name, predictor in self.program.named_predictors():
             predictor.demos, predictor.signature = made[name].demos, made[name].signature
         self._carried = demonstrated_tasks(self.program, self.tasks.values())
 
     def learn(self) -> str:
-        """Iterations as the strategy has them, while a task is unsolved; why they ended.
+        """Runs the strategy's iterations while a task is unsolved; returns why they ended.
 
         Raises:
             RunStopped: As `iterate`.
@@ -156,8 +156,8 @@ class Run:
         """One iteration over all unsolved tasks (Algorithm 1, lines 6 to 17).
 
         Raises:
-            RunStopped: A budget is reached, the LM fails, or a person interrupts; what was sampled until then is in
-                the record, and what it solved is solved.
+            RunStopped: A budget is reached, the LM fails, or the user interrupts; everything sampled until then is in
+                the record, and tasks solved by it are solved.
         """
         self._check_budget()
         start, index, tasks = time.monotonic(), len(self.iterations), self.unsolved
@@ -182,7 +182,7 @@ class Run:
             raise stop
 
     def finish(self, stopped: str, message: str, demos: Sequence[Entry]) -> Experience:
-        """The record of the run, which is announced."""
+        """Announces and returns the record of the run."""
         experience = Experience(
             tasks=tuple(self.tasks),
             entries=tuple(self.entries.values()),
@@ -209,7 +209,7 @@ class Run:
         scores: dict[int, float] = {}
         for place, candidate in enumerate(candidates):
             if place and len(candidate.demos) == len(candidates[place - 1].demos):
-                continue  # the same demonstrations again would only be measured twice
+                continue  # measuring the same demonstrations twice is useless
             shown = self._show(candidate, tasks)
             counts, stop = self._sample(-1 - place, candidate, shown, tasks)
             if stop is not None:
@@ -224,7 +224,7 @@ class Run:
             getattr(observer, event)(payload)
 
     def _show(self, demo_set: DemoSet, tasks: Sequence[TaskExample]) -> _Shown:
-        """Sets the demonstrations; those chosen per task go into copies of the program, their union into it."""
+        """Sets the demonstrations; those chosen per task are set in copies of the program, and their union in it."""
         if demo_set.select is None:
             shown = self._fit(demo_set.demos, tasks)
             self._teach(self.program, shown.demos)
@@ -263,7 +263,7 @@ class Run:
     def _sample(
         self, index: int, demo_set: DemoSet, shown: _Shown, tasks: Sequence[TaskExample]
     ) -> tuple[IterationCounts, RunStopped | None]:
-        """Announces an iteration and samples it; its counts, and why it ended early, if it did."""
+        """Announces and samples an iteration; returns its counts, and why it ended early, if it did."""
         sampling, counts, before = self.sampler.sampling, IterationCounts(self.sampler.sampling), len(self.attempts)
         total = len(tasks) * len(sampling.temperatures) * sampling.num_samples
         demos, left_out = self._carried + _keys(shown.demos), _keys(shown.left_out)
@@ -286,7 +286,7 @@ class Run:
         return counts, stop
 
     def _excuse(self) -> Callable[[SampleResult], bool]:
-        """Whether a failure is about its task alone, and not about the LM, which answers the others."""
+        """Whether a failure is due to its task alone, as the LM answers others."""
         unanswered, later = self.unanswered, bool(self.iterations)
 
         def excused(result: SampleResult) -> bool:
@@ -306,7 +306,7 @@ class Run:
             raise RunStopped("budget", f"budget reached: {reached}")
 
     def _learn_from(self, index: int, tasks: Sequence[TaskExample], counts: IterationCounts) -> tuple[str, ...]:
-        """Books tokens on tasks and grows D by sigma; the keys of the tasks that were solved."""
+        """Adds tokens to tasks and extends D by sigma; returns the keys of the solved tasks."""
         for task in tasks:
             self._spent[task.key] = self._spent.get(task.key, TokenCount()) + counts.spent(task.index)
         by_index = {task.index: task for task in tasks}

@@ -1,8 +1,8 @@
 """Sampling: the samples of an iteration, and how one of them is made.
 
 Invariants: what a sample requests of the LM depends only on the run's seed and on the sample, not on threads or timing;
-an answer that cannot be parsed is a wrong answer, an LM that fails gives none, and a metric that fails is neither: it
-ends the run; the program is only read; samples that the journal of an interrupted run has an answer for are not
+an answer that cannot be parsed is a wrong answer, an LM that fails gives no answer, and a metric that fails ends
+the run; the program is only read; samples with an answer in the journal of an interrupted run are not
 requested again.
 """
 
@@ -45,7 +45,7 @@ from optimizers.metering import (
 Metric = Callable[..., Any]
 
 LONGEST_TRACE = 10_000
-"""The number of calls of one sample that are kept for demonstrations, the latest ones."""
+"""The number of latest calls of one sample that are kept for demonstrations."""
 
 FATAL = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
 """Errors after which every further request would fail too."""
@@ -63,7 +63,7 @@ class Sampling:
 
     Raises:
         TypeError: An argument is not a whole number, or temperatures are not a sequence of numbers.
-        ValueError: There is nothing to sample, or a temperature is negative or given twice.
+        ValueError: There are no samples, or a temperature is negative or given twice.
     """
 
     num_samples: int = 64
@@ -89,7 +89,7 @@ class TaskExample:
 
 @dataclass(frozen=True, slots=True)
 class SampleSpec:
-    """One sample to make; the LM gets its `seed`."""
+    """One sample to make; its `seed` is passed to the LM."""
 
     iteration: int
     task: TaskExample
@@ -100,7 +100,7 @@ class SampleSpec:
 
 @dataclass(frozen=True, slots=True)
 class SampleResult:
-    """The attempt that a sample gave, and the exception that left it without an answer, if there was one."""
+    """A sample's attempt, and the exception that left it without an answer, if any."""
 
     attempt: Attempt
     failure: Exception | None = None
@@ -113,7 +113,7 @@ def derive_seed(*parts: Any) -> int:
 
 
 class _Sampled:
-    """A program with what every sample of it needs to know."""
+    """A program and the settings shared by all its samples."""
 
     def __init__(self, program: dspy.Module) -> None:
         self.program, self.names, self.has_own_lms = program, predictor_names(program), has_own_lms(program)
@@ -124,12 +124,12 @@ class Sampler:
 
     Args:
         metric: `metric(example, prediction)`, returning a bool, a float, or a prediction with a `score` and
-            whatever else is worth recording. Called in several threads at once.
+            further fields to record. Called in several threads at once.
         sampling: How many samples, at which temperatures.
         threshold: The lowest score of a right answer.
         journal: Attempts of an interrupted run. Those with an answer replace the samples of the same seed, iteration,
             task, temperature and index. So do those without one if a later iteration was built on them; in the
-            interrupted iteration they are tried again, and their tokens count.
+            interrupted iteration they are sampled again, and their tokens count.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Sampler:
     ) -> None:
         self.metric, self.sampling, self.threshold = metric, sampling, threshold
         self._journal, self._last = journal, 0
-        self._places: dict[int, int] = {}  # by hash of the sample's place: a journal of any length takes little memory
+        self._places: dict[int, int] = {}  # by hash of the sample's place: even a long journal takes little memory
         for number, attempt in enumerate(journal):
             checked_type(f"resume[{number}]", attempt, Attempt, "an optimizers.Attempt")
             self._places[hash(_place(attempt, attempt.task_key))] = number
@@ -145,17 +145,17 @@ class Sampler:
 
     @property
     def batch_size(self) -> int:
-        """Samples of a task and temperature that one request answers: the `n` of the LM."""
+        """Samples of a task and temperature in one request: the `n` of the LM."""
         lm = dspy.settings.lm
         return min(getattr(lm, "kwargs", {}).get("n") or 1, self.sampling.num_samples)
 
     @property
     def in_flight(self) -> int:
-        """Samples running at a time, so that `threads` requests are in flight although a batch waits for one."""
+        """Samples running at a time, enough for `threads` requests in flight although a batch shares one."""
         return self.sampling.threads * self.batch_size
 
     def samples(self, iteration: int, tasks: Sequence[TaskExample]) -> Iterator[SampleSpec]:
-        """An iteration's samples, batch by batch over all tasks, so that one cut short treats all alike."""
+        """An iteration's samples, batch by batch over all tasks, so that an interrupted one treats all tasks alike."""
         return self._samples(iteration, tasks, self.batch_size)
 
     def _samples(self, iteration: int, tasks: Sequence[TaskExample], size: int) -> Iterator[SampleSpec]:
@@ -215,7 +215,7 @@ class Sampler:
         lm, trace = dspy.settings.lm, CallTrace()
         with (
             self._membership(batches, spec) as member,
-            # Also where a user has switched DSPy's own traces off.
+            # Even if a user has switched off DSPy's own traces.
             dspy.context(lm=lm and meter(lm, member, n=None), trace=trace, max_trace_size=LONGEST_TRACE),
         ):
             result, prediction = self._ask(twin, spec)
@@ -297,7 +297,7 @@ def _lm_config(spec: SampleSpec) -> dict[str, Any]:
 
 
 def read_verdict(verdict: Any) -> tuple[float, dict[str, Any]]:
-    """The score, and everything else that a metric returned with it.
+    """The score, and the metric's further fields.
 
     Raises:
         TypeError: It returned no score.

@@ -1,7 +1,7 @@
-"""The one loop that samples: through a pool, until all is sampled, a limit is reached, or a person interrupts.
+"""The sampling loop: through a pool, until all samples are made, a limit is reached, or the user interrupts.
 
 Invariants: results are taken in the calling thread, one at a time, in order of completion; once the loop must end, no
-further sample starts, and those in flight are still taken; a failure ends it only if it shows that the LM is unusable.
+further sample starts, and those in flight are awaited; a failure ends it only if it shows that the LM is unusable.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from optimizers.pool import Pool
 from optimizers.sampling import FATAL, Sampler, SampleResult, SampleSpec
 
 PATIENCE = 5.0
-"""Seconds that samples in flight get when a person interrupts."""
+"""Seconds that samples in flight get when the user interrupts."""
 
 
 def _never(result: SampleResult) -> bool:
@@ -34,10 +34,10 @@ class SamplingLoop:
 
     Attributes:
         sampler: Makes and scores one sample.
-        budget: Its share of failures that is tolerated.
-        reached: The limit that has been reached, in words, or None; asked after every sample.
-        take: Called with every attempt; what it raises ends the loop.
-        excused: Whether a failure says nothing about the LM, and does not count.
+        budget: The tolerated share of failures.
+        reached: The limit that has been reached, in words, or None; called after every sample.
+        take: Called with every attempt; an exception from it ends the loop.
+        excused: Whether a failure is not the LM's, and does not count.
     """
 
     sampler: Sampler
@@ -59,7 +59,7 @@ class SamplingLoop:
 
         Args:
             program: The program.
-            specs: The samples to make; an iterator may leave out those that are no longer needed.
+            specs: The samples to make; an iterator may omit those that are no longer needed.
             counts: Counts of the samples so far, which `take` keeps.
             total: The number of samples, at most.
             taught: As for `Sampler.worker`.
@@ -73,12 +73,12 @@ class SamplingLoop:
                 stop = self._take_all(pool, counts, total)
         except KeyboardInterrupt:
             stop = RunStopped("interrupted", "interrupted")
-            with suppress(KeyboardInterrupt):  # a second time: what was taken is enough
+            with suppress(KeyboardInterrupt):  # a second interrupt: keep what was taken so far
                 pool.stop(PATIENCE)
                 self._take_all(pool, counts, total)
         finally:
             pool.stop()
-        if stop is not None and stop.stopped == "budget":  # samples that were in flight have been paid for since
+        if stop is not None and stop.stopped == "budget":  # samples in flight have been paid for since
             stop = self._out_of_budget()
         return stop
 

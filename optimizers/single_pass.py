@@ -1,4 +1,4 @@
-"""The baseline of all learning: one pass over the tasks, without demonstrations."""
+"""The baseline without learning: one pass over the tasks, without demonstrations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class SinglePass(DrivenOptimizer):
     Args:
         metric: As for `AdaptiveFewShot`.
         num_samples: Samples per task and temperature.
-        granularity: For the record alone.
+        granularity: For the record only.
         **options: As for `AdaptiveFewShot`.
     """
 

@@ -1,6 +1,6 @@
-"""What DSPy's optimizers get in place of the LM, the adapter and the metric, so that a run counts and can end them.
+"""Replacements of the LM, the adapter and the metric for DSPy's optimizers, so that a run counts and can end them.
 
-Invariants: every request is booked on the predictor of the student that made it; a request's seed depends on the run's
+Invariants: every request is recorded for the student's predictor that made it; a request's seed depends on the run's
 seed, on the request and on how often it was made before, so that answers differ and runs repeat; a budget that is
 reached, an LM that cannot be used and a metric that fails end the optimizer, which would otherwise ignore them; an
 answer to the optimizer's own request that cannot be parsed, on which it would fail, is requested again.
@@ -25,10 +25,10 @@ from optimizers.run import Run
 from optimizers.sampling import FATAL, derive_seed, read_verdict
 
 MAX_PAID_ANSWERS = 3
-"""Answers paid for to one request of the optimizer's own, before it may fail on one that cannot be parsed."""
+"""The number of paid answers to one of the optimizer's own requests before it may fail on one that cannot be parsed."""
 
 MAX_ANSWERS = 100
-"""The same with answers from the response cache, where a resumed run finds all earlier ones, the bad ones too."""
+"""The same for answers from the response cache, where a resumed run finds all earlier ones, including bad ones."""
 
 
 class OptimizerAborted(BaseException):
@@ -44,10 +44,10 @@ class OptimizerAborted(BaseException):
 
 
 class Tuning:
-    """The LM, the adapter and the metric for an optimizer that works within a run.
+    """The LM, the adapter and the metric for an optimizer within a run.
 
     Args:
-        run: The run; every request is booked on its overhead.
+        run: The run; every request is recorded in its overhead.
     """
 
     def __init__(self, run: Run) -> None:
@@ -57,11 +57,11 @@ class Tuning:
         self._lock = threading.Lock()
 
     def lm(self, lm: Any) -> Any:
-        """A copy of `lm` to tune with; copies that DSPy makes of it for other settings count alike."""
+        """A copy of `lm` to tune with; copies that DSPy makes of it for other settings count too."""
         return metered(lm, self._run.overhead, self._predictor, around=self._request, n=None)
 
     def adapter(self) -> Any:
-        """A copy of the adapter in use that requests again what it cannot parse."""
+        """A copy of the adapter in use that repeats the request if it cannot parse the answer."""
         twin = mix_in(copy.copy(dspy.settings.adapter or dspy.ChatAdapter()), _Repeating)
         twin._tuning = self
         return twin
@@ -91,7 +91,7 @@ class Tuning:
             raise OptimizerAborted(MetricError(f"the metric failed: {type(error).__name__}: {error}")) from error
 
     def _request(self, ask: Callable[..., Any], request: Any, defaults: Mapping[str, Any]) -> Any:
-        """Makes a request of the optimizer's, or of the student's within it; see `metering.Around`."""
+        """Makes a request of the optimizer, or of the student within it; see `metering.Around`."""
         seed = self._next_seed(*request, defaults)
         try:
             answer = ask(**({} if "seed" in request[1] else {"seed": seed}))

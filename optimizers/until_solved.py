@@ -1,7 +1,7 @@
-"""Sampling a program until every task has a right answer.
+"""Samples a program until every task has a right answer.
 
 Invariants: a task is sampled until an answer passes; the answer found is the first in order of sampling that passes,
-whatever the number of threads, since only samples after one that passed are left out; everything sampled before an
+for any number of threads, since only samples after one that passed are omitted; everything sampled before an
 interrupt, a limit of the budget, or a failure of the LM is kept.
 """
 
@@ -24,11 +24,11 @@ from optimizers.sampling_loop import SamplingLoop
 
 @dataclass(frozen=True)
 class UntilSolved:
-    """What was sampled, and why it ended early, if it did.
+    """The attempts, and why sampling ended early, if it did.
 
     Attributes:
         attempts: The attempts at each task, by its name, in the order of sampling.
-        stopped: None, `interrupted`, `budget` if a limit was reached, or `failed` if the LM could no longer be used.
+        stopped: None, `interrupted`, `budget` if a limit was reached, or `failed` if the LM became unusable.
         message: One line about `stopped`.
     """
 
@@ -48,18 +48,18 @@ def sample_until_solved(
     on_solved: Callable[[str], None] = lambda name: None,
     budget: Budget | None = None,
 ) -> UntilSolved:
-    """Samples until every task has a right answer, or all its samples.
+    """Samples until every task has a right answer or all its samples.
 
     Args:
         program: The program.
         examples: The tasks, by name, `with_inputs` set.
-        sampler: Makes and scores the samples; its `num_samples` per temperature is the most that a task gets.
+        sampler: Makes and scores the samples; its `num_samples` per temperature is a task's maximum.
         on_solved: Called with the name of each task when its first right answer arrives.
         budget: Limits; answers in flight when one is reached are still awaited.
 
     Raises:
-        MetricError: The metric failed.
-        LMError: The LM failed before it gave any answer.
+        MetricError: The metric fails.
+        LMError: The LM fails before it gives any answer.
     """
     budget, started = budget or Budget(), time.monotonic()
     tasks = [TaskExample(index, name, example) for index, (name, example) in enumerate(examples.items())]

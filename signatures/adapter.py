@@ -1,4 +1,4 @@
-"""Between signatures and chat messages: values go out as YAML, programs come in, whatever surrounds them.
+"""Between signatures and chat messages: values are written as YAML, programs are found in any answer.
 
 A request is a system message (the instructions, then the fields and how they are marked), a pair of messages for each
 demonstration, and the inputs. All but the demonstrations and the inputs is the same in every request of a predictor.
@@ -33,7 +33,7 @@ def render_task(task: Task) -> str:
 class YAMLAdapter(dspy.ChatAdapter):
     """Writes structured inputs as YAML, and finds the program in any answer that holds one.
 
-    An answer without a program is not requested again: its text becomes the program, which the verifier refuses.
+    An answer without a program is not requested again: its text becomes the program, which the verifier rejects.
     Signatures that ask for no program are parsed as `dspy.ChatAdapter` does.
     """
 
@@ -41,7 +41,7 @@ class YAMLAdapter(dspy.ChatAdapter):
         super().__init__(callbacks=callbacks, use_json_adapter_fallback=False)
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
-        """The instructions as they are, then the fields."""
+        """The instructions unchanged, then the fields."""
         return _system_message(signature)  # type: ignore[arg-type] # DSPy ships no types.
 
     def format_user_message_content(
@@ -52,7 +52,7 @@ class YAMLAdapter(dspy.ChatAdapter):
         suffix: str = "",
         main_request: bool = False,
     ) -> str:
-        """The inputs below their markers; those of a demonstration too."""
+        """The inputs below their markers, also those of a demonstration."""
         fields = signature.input_fields
         rendered = {name: _rendered(inputs[name], fields[name]) for name in fields if name in inputs}
         rendered |= {name: printable(str(rendered[name])) for name in PROGRAMS if name in rendered}
@@ -62,7 +62,7 @@ class YAMLAdapter(dspy.ChatAdapter):
     def format_assistant_message_content(
         self, signature: type[dspy.Signature], outputs: dict[str, Any], missing_field_message: str | None = None
     ) -> str:
-        """A demonstration's answer; comments of a program that could steer the LM are left out of it."""
+        """A demonstration's answer; program comments that could steer the LM are removed."""
         shown = {name: printable(str(value)) if name in ANSWERS else value for name, value in outputs.items()}
         text: str = super().format_assistant_message_content(signature, shown, missing_field_message)
         return text
@@ -91,9 +91,9 @@ def _system_message(signature: type[dspy.Signature]) -> str:
 
 
 def _rendered(value: Any, field: FieldInfo) -> Any:
-    """Structured values as YAML, or as the field asks; text, and other values that DSPy can write, unchanged."""
+    """Structured values as YAML, or in the field's format; text, and other values that DSPy can write, unchanged."""
     if field.annotation is Task and isinstance(value, Mapping):
-        # Demonstrations that were kept as JSON.
+        # Demonstrations that were stored as JSON.
         value = Task.model_validate(value)
     if isinstance(value, Task):
         extra = field.json_schema_extra

@@ -1,7 +1,7 @@
-"""Prompts without the structural IR (paper, Section 6.2): Python scripts in the place of YAML.
+"""Prompts without the structural IR (paper, Section 6.2): Python scripts in place of YAML.
 
 A script is the one that the code generator writes (paper, Figure 19), its `body` left open. The tests it ends with are
-the same for all tasks: they stand in the proposer's base prompt, once.
+the same for all tasks: the proposer's base prompt contains them, once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DESC = "the operator as a test script, whose `body` is the program"
 
 
 class BareWords(Strict):
-    """The proposer's instructions without the structural IR, where those of its prompt name keys of the IR.
+    """The parts of the proposer's instructions that replace those naming keys of the structural IR.
 
     `closing` introduces the tests that every script ends with.
     """

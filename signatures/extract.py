@@ -1,14 +1,14 @@
-"""From an LM's answer to the program in it.
+"""Extracts the program from an LM's answer.
 
-Answers hold a program in many wrappings: field markers, tags, code fences, YAML or JSON under `impl`, a function,
+Answers wrap a program in many ways: field markers, tags, code fences, YAML or JSON under `impl`, a function,
 prose before, after and in between, reasoning in front. Each wrapping has one function here, which gives what
 is inside it, or the text unchanged where it finds no program inside. They are applied from the outermost inwards.
 
-- Nothing is judged: whether the program is right, or even parses, is for the verifier to say.
-- The statements themselves are never edited; only what stands around and between them is removed.
-- The later of two programs counts, as LMs correct themselves; one that returns is preferred to one that is cut off.
-- The work is linear in the length of the answer, whatever stands in it: no pattern looks at a character more than a few
-  times, and of wrappings that repeat, only the last few are tried.
+- Nothing is judged: whether the program is right, or even parses, is the verifier's decision.
+- The statements themselves are never edited; only text around and between them is removed.
+- The later of two programs counts, as LMs correct themselves; one that returns is preferred to a truncated one.
+- The work is linear in the length of any answer: no pattern reads a character more than a few times, and of repeated
+  wrappings, only the last few are tried.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ ANSWERS = ("impl", "output_impl")
 """The fields that hold a program as an answer."""
 
 MAX_CHARACTERS = 200_000
-"""Characters of an answer that are read, the last ones; a program has 20,000 at most."""
+"""The number of characters, from the end of an answer, that are read; a program has 20,000 at most."""
 MAX_CANDIDATES = 16
-"""Keys, or functions, of one answer that are looked into, the last ones."""
+"""The number of keys, or functions, from the end of an answer, that are tried."""
 
 MAX_MARKER_INDENT = 2_000
-"""Characters of its line before a field marker that are looked at."""
+"""The number of characters before a field marker, on its line, that are checked."""
 MAX_PARSED = 40_000
-"""Characters that are tried as Python."""
+"""The number of characters that are parsed as Python."""
 
 _ORNAMENT = r"(?:[^\w\s#\"'`()\[\]{},:=]{1,3}|\d++[ \t]*+[.):|]|(?:Step|Line|L)[ ]?\d++[.:)]|In[ ]?\[\d++\]:)[ \t]++"
 _PREFIX = rf"^[ \t]*+(?:{_ORNAMENT})?(?:\*\*|[`\"'])?"
@@ -94,7 +94,7 @@ _DEF = re.compile(
 
 
 def extract_program(text: str) -> str:
-    """The program in an LM's answer; where nothing looks like one, the answer itself, for the parser to refuse."""
+    """The program in an LM's answer; if nothing resembles one, the answer itself, for the parser to reject."""
     answer = _tidy(text[-MAX_CHARACTERS:])
     for unwrap in (_after_thought, _section, _tagged, _fenced, _value, _function):
         answer = unwrap(answer)
@@ -107,7 +107,7 @@ def holds_program(text: str) -> bool:
 
 
 def sections(text: str) -> dict[str, str]:
-    """What follows each field marker `[[ ## name ## ]]`; of several of one name, the last that is not empty."""
+    """The text after each field marker `[[ ## name ## ]]`; of several with one name, the last that is not empty."""
     found: dict[str, str] = {}
     for name, content in _sections(_tidy(text[-MAX_CHARACTERS:])):
         if content.strip() or name not in found:
@@ -116,7 +116,7 @@ def sections(text: str) -> dict[str, str]:
 
 
 def _sections(text: str) -> list[tuple[str, str]]:
-    """The fields by their markers, with what follows each; a marker in a comment of a program is not one."""
+    """The fields by their markers, with the text after each; a marker in a comment of a program is not one."""
     markers, line = [], 0
     for match in _MARKER.finditer(text):
         line = max(line, text.rfind("\n", line, match.start()) + 1)
@@ -128,11 +128,11 @@ def _sections(text: str) -> list[tuple[str, str]]:
 
 
 def _best(candidates: Iterable[str], otherwise: str) -> str:
-    """The last candidate that holds a whole program, else the last with a part of one.
+    """The last candidate that contains a complete program, else the last with a part of one.
 
     Args:
-        candidates: The last one first.
-        otherwise: What to give if none holds any.
+        candidates: The candidates, the last one first.
+        otherwise: The result if no candidate contains any.
     """
     part = None
     for candidate in candidates:
@@ -144,7 +144,7 @@ def _best(candidates: Iterable[str], otherwise: str) -> str:
 
 
 def _tidy(text: str) -> str:
-    """Line ends, spaces and tabs as Python knows them; no invisible characters, no control tokens of chat models."""
+    """Normalizes line ends, spaces and tabs to Python's; no invisible characters, no control tokens of chat models."""
     text = _LINE_END.sub("\n", text)
     text = _INVISIBLE.sub("", text)
     if _ESCAPED.search(text):
@@ -158,13 +158,13 @@ def _tidy(text: str) -> str:
 
 
 def _without_control(line: str) -> str:
-    """The line with its control tokens as line ends; those in a comment are left out, as they end no line there."""
+    """The line with its control tokens as line ends; those in a comment are removed, as they end no line there."""
     code, mark, comment = line.partition("#")
     return _CONTROL.sub("\n", code) + mark + _CONTROL.sub("", comment.rstrip("\n")) + "\n" * comment.endswith("\n")
 
 
 def _after_thought(text: str) -> str:
-    """The answer without the reasoning, unless the only program is in there."""
+    """The answer without the reasoning, unless that contains the only program."""
     marks = [*_THOUGHT.finditer(text)]
     ends: dict[str, list[int]] = {}
     for mark in marks:
@@ -177,7 +177,7 @@ def _after_thought(text: str) -> str:
         if mark.start() < closed:
             continue  # inside a thought
         if mark["end"]:
-            after = mark.end()  # of a thought that the request has begun
+            after = mark.end()  # of a thought that starts in the request
             continue
         own = ends.get(mark["tag"].lower(), [])
         place = bisect_left(own, mark.end())
@@ -227,7 +227,7 @@ def _fenced(text: str) -> str:
 
 
 def _value(text: str) -> str:
-    """What stands under the key `impl`, in any style of YAML, or of JSON."""
+    """The value of the key `impl`, in any style of YAML or JSON."""
     keys = [*_KEY.finditer(text)][-MAX_CANDIDATES:]
     return _best((_value_at(key, text[key.end() + 1 :]) for key in reversed(keys)), text)
 
@@ -241,7 +241,7 @@ def _value_at(key: re.Match[str], following: str) -> str:
             value, _ = json.JSONDecoder(strict=False).raw_decode(f"{rest}\n{following}")
             value = "\n".join(map(str, value)) if isinstance(value, list) else str(value)
         except (ValueError, RecursionError):
-            # It is cut off, or escapes what needs no escape.
+            # It is truncated, or has needless escapes.
             value = _without_end(f"{rest[1:]}\n{following}").replace("\\n", "\n")
         return value if "\n" in value else value.replace("\\n", "\n")
     if rest[:1] == "'":
@@ -265,12 +265,12 @@ def _indented(text: str, indent: int) -> list[str]:
 
 
 def _until_key(text: str) -> list[str]:
-    """The lines before the next key of a mapping: a block that its writer forgot to indent."""
+    """The lines before the next key of a mapping: a block that is not indented."""
     return _OTHER_KEY.split(text, maxsplit=1)[0].split("\n")
 
 
 def _function(text: str) -> str:
-    """The function that holds the program, under the name `body`; what stands around it is removed."""
+    """The function that holds the program, under the name `body`; surrounding text is removed."""
     matches = [*_DEF.finditer(text)]
     bodies = [match for match in matches if match["name"] == "body"][-MAX_CANDIDATES:]
     for match in [*reversed(bodies), *reversed(matches[-MAX_CANDIDATES:])]:
@@ -298,7 +298,7 @@ def _statements(text: str) -> str:
 
 
 def _plain(line: str) -> str:
-    """The line without the bullet, number, quotation mark or backticks that a statement may be set in."""
+    """The line without a bullet, number, quotation mark or backticks around the statement."""
     if not _CODE.match(line):
         return line
     bare = _BULLET.sub("", line, count=1)
@@ -309,7 +309,7 @@ def _plain(line: str) -> str:
 
 
 def _last_program(lines: list[str]) -> tuple[int, int]:
-    """Where the last program that returns begins and ends; without a return, where the statements do."""
+    """The start and end of the last program that returns; without a return, those of the statements."""
     begin, spans, ends = 0, [], _closing(lines)
     for number, line in enumerate(lines):
         if number >= begin and _RETURN.match(line):
@@ -323,7 +323,7 @@ def _last_program(lines: list[str]) -> tuple[int, int]:
 
     whole = [span for span in spans if first_in(span) is not None]
     if not whole and statements:
-        # It is cut off before its return: everything after its first statement is kept.
+        # It is truncated before its return: everything after its first statement is kept.
         return _first(lines, statements[0]), len(lines)
     span = (whole or spans)[-1]
     first = first_in(span)
@@ -331,7 +331,7 @@ def _last_program(lines: list[str]) -> tuple[int, int]:
 
 
 def _first(lines: list[str], number: int, bound: int = 0) -> int:
-    """Where the program begins whose first primitive stands in line `number`: lists and comments above belong to it."""
+    """The first line of the program whose first primitive is in line `number`: lists and comments above included."""
     indent = _indent(lines[number])
     for index in range(number - 1, bound - 1, -1):
         if not _CODE.match(lines[index]) or _HEADING.match(lines[index]) or _indent(lines[index]) > indent:
@@ -345,7 +345,7 @@ def _indent(line: str) -> int:
 
 
 def _closing(lines: Sequence[str]) -> list[int]:
-    """For each line the one after the statement that begins there, whose brackets may close further down."""
+    """For each line, the line after the statement that begins there, whose brackets may span lines."""
     ends = [number + 1 for number in range(len(lines))]
     open_: list[tuple[int, int]] = []  # lines whose brackets are not closed yet, and how many were open before each
     depth = 0
@@ -361,7 +361,7 @@ def _closing(lines: Sequence[str]) -> list[int]:
 
 
 def _without_prose(lines: list[str]) -> list[str]:
-    """The lines that are code, those inside of open brackets included."""
+    """The lines that are code, including those inside open brackets."""
     kept: list[str] = []
     ends, number = _closing(lines), 0
     while number < len(lines):

@@ -1,4 +1,4 @@
-"""What the guardian is asked (paper, Section 4.1): the same program, with each stream consumed at most once."""
+"""The guardian's task (paper, Section 4.1): the same program, with each stream consumed at most once."""
 
 from __future__ import annotations
 

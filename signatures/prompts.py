@@ -1,6 +1,6 @@
-"""The base prompts of both agents (paper, Section 4.1): data in YAML, checked when read, composed into instructions.
+"""The base prompts of both agents (paper, Section 4.1): YAML data, validated and composed into instructions.
 
-The instructions of an agent are the same text in every request, as providers cache what requests begin with.
+The instructions of an agent are the same text in every request, as providers cache the common beginnings of requests.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Strict(BaseModel):
 
 
 class SolvedExample(Task):
-    """A task with its program, as a prompt's file holds it."""
+    """A task with its program, as in a prompt's file."""
 
     impl: str
 
     def solved(self) -> SolvedTask:
-        """The task and the program apart."""
+        """The task and the program separately."""
         return SolvedTask(Task.model_validate(self.model_dump(by_alias=True, exclude={"impl"})), self.impl)
 
 
@@ -98,7 +98,7 @@ class GuardianPrompt(BasePrompt):
 
 
 class RefinerPrompt(BasePrompt):
-    """How to repair; the proposer's prompt, which comes before it, says what a program is."""
+    """How to repair; the proposer's prompt, which precedes it, explains what a program is."""
 
     def located_examples(self) -> Iterator[tuple[Location, Task]]:
         """None."""
@@ -109,13 +109,13 @@ def read_yaml(model: type[M], path: Path) -> M:
     """The content of a YAML file.
 
     Raises:
-        PromptError: The file cannot be read, or holds something else.
+        PromptError: The file cannot be read, or has other content.
     """
     return _read(model, path)[1]
 
 
 def load_prompt(model: type[P], path: Path) -> P:
-    """Reads the base prompt of an agent: `model` says whose.
+    """Reads the base prompt of the agent that `model` belongs to.
 
     Raises:
         PromptError: The file cannot be read, or does not hold such a prompt.
@@ -123,7 +123,7 @@ def load_prompt(model: type[P], path: Path) -> P:
     node, prompt = _read(model, path)
     try:
         for location, example in prompt.located_examples():
-            # The types of an example's fields hold by now; this checks dtypes, dims, code and names.
+            # The types of an example's fields are already checked; this checks dtypes, dims, code and names.
             plain = example.model_dump(by_alias=True, exclude_defaults=True, include=set(Task.model_fields))
             task_of(plain, path.stem, _places(path, node, location))
     except TaskError as error:

@@ -1,4 +1,4 @@
-"""What the proposer is asked (paper, Section 4.1): a program for a task."""
+"""The proposer's task (paper, Section 4.1): a program for a task."""
 
 from __future__ import annotations
 

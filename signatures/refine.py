@@ -1,4 +1,4 @@
-"""What the refiner is asked: a program that passes, for one that does not, with what the verifier found."""
+"""The refiner's task: a program that passes, given one that does not and the verifier's diagnostics."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
     import step_runtime as step
     verdict = step.verify(step.load_task("task.yaml"), impl_text)
 
-Everything a program may name after `step.` is here too, for programs written in Python and run eagerly.
+Every name that a program may use after `step.` is exported too, for programs written in Python and run eagerly.
 """
 
-# Before torch, whose C code would import it, and take whatever ends that, Ctrl-C too, for a NumPy that is not there.
+# Before torch, whose C code would import NumPy and mistake any exception during that, even Ctrl-C, for a missing NumPy.
 import numpy  # noqa: F401
 
 from step_runtime.base.errors import Diagnostic, RuleError, RunError, Span, StepError, TaskCodeError, TaskError

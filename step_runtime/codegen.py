@@ -3,7 +3,7 @@
 The script needs only this package: it runs the program eagerly, as plain Python, at every set of sizes and seed, and
 passes or fails as the verifier does. Nothing of the program's text becomes code: `body` is printed from the program's
 graph, one primitive a line. A program without a graph, or beyond the limits, is quoted as a string, with the
-verifier's diagnostics as the reason of the failure. The code of the task's author stands in the script as it is.
+verifier's diagnostics as the reason of the failure. The code of the task's author is copied unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from step_runtime.verification.verify import SEEDS, Verifier
 
 _INDENT = "    "
 OPEN_BODY = "...  # the program"
-"""What stands in a script where the program is to be written."""
+"""The placeholder in a script for the program to write."""
 
 
 def generate_test(
@@ -50,7 +50,7 @@ def generate_test(
         program: The program's text.
         seeds: One random input each, at every set of sizes.
         dtype: Torch's name of the floating type to compute in; the author's snippets are widened for float64.
-        scopes: Those of `Verifier(task)`, where they are known; without, the task's `global` is run here.
+        scopes: Those of `Verifier(task)`; None to run the task's `global` here.
 
     Raises:
         TaskError: The task cannot be used.
@@ -71,14 +71,14 @@ def generate_test(
 
 
 def _limits(program: Program, scope: Scope, itemsize: int) -> list[Diagnostic]:
-    """What the verifier refuses before it runs a program, and running alone would not."""
+    """What the verifier rejects before it runs a program, and a run alone would not."""
     types, found = infer_types(program, scope)
-    # A program that breaks a rule breaks it in the script as well.
+    # A program that breaks a rule also breaks it in the script.
     return [] if found else check_size(program, types, scope.sizes, Limits(), itemsize)
 
 
 def _bodies(inputs: Sequence[str], sizes: Sequence[Mapping[str, int]], texts: Sequence[str]) -> list[str]:
-    """`body`; where the graph depends on the sizes, one for each set of sizes and a choice between them."""
+    """`body`; if the graph depends on the sizes, one per set of sizes and a choice between them."""
     if len(set(texts)) == 1:
         return _function_of("body", inputs, texts[0])
     lines = []
@@ -100,13 +100,13 @@ def _docstring(title: str) -> str:
 
 
 def generate_prompt(task: Task, program: str | None = None) -> str:
-    """The script up to its tests, as an LM is shown it that gets no structural IR; see `prompt_tests`.
+    """The script up to its tests, as shown to an LM without the structural IR; see `prompt_tests`.
 
-    The task's code stands there as its author wrote it, and none of it is run.
+    The task's code is copied unchanged, and none of it is run.
 
     Args:
-        task: the task; its name is not told.
-        program: statements; None to leave `body` open.
+        task: The task; its name is not shown.
+        program: Statements; None to leave `body` open.
     """
     sizes = [static_scope(task, index).sizes for index in range(len(task.size_sets()))]
     statements = [OPEN_BODY] if program is None else program.strip("\n").split("\n")
@@ -115,7 +115,7 @@ def generate_prompt(task: Task, program: str | None = None) -> str:
 
 
 def prompt_tests() -> str:
-    """The tests that every script ends with; the same for all tasks, so that a prompt need show them only once."""
+    """The tests that every script ends with; the same for all tasks, so that a prompt shows them only once."""
     return "\n".join(_TESTS)
 
 
@@ -218,7 +218,7 @@ class _Writer:
         return [f"DTYPE = torch.{dtype}", "", "", f"def make_case({values}):", *_indented(inner)]
 
     def _code(self, source: str) -> list[str]:
-        """An author's snippet as it stands, unless a narrower float type in it must be widened."""
+        """An author's snippet unchanged, unless a narrower float type in it must be widened."""
         plain = textwrap.dedent(source).strip("\n")
         if self._widen:
             tree = parse_python(plain)

@@ -1,4 +1,4 @@
-"""What a selection strategy is: the contract between a run and whoever decides what it shows next."""
+"""The contract between a run and the selection strategy that decides what it shows next."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class SelectForTask(Protocol):
         Args:
             task: The task that is about to be sampled.
             experience: D, in task order.
-            token_budget: Tokens that the prompt may have; None for no limit. The run leaves out, from the end,
+            token_budget: Tokens that the prompt may have; None for no limit. The run omits, from the end,
                 what exceeds it.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class DemoSet:
-    """What one iteration shows, and what the record calls it.
+    """What one iteration shows, and its name in the record.
 
     Attributes:
         label: Name of the iteration, such as `HM_2`: in the record, in the name of its MLflow run up to `_`, in charts
@@ -45,7 +45,7 @@ class DemoSet:
 
 
 class Progress(Protocol):
-    """What a strategy sees of a run."""
+    """The part of a run that a strategy sees."""
 
     @property
     def entries(self) -> Mapping[str, Entry]:
@@ -61,7 +61,7 @@ class Progress(Protocol):
 
     @property
     def seed(self) -> int:
-        """The run's seed, from which a strategy derives all that is random."""
+        """The run's seed, from which a strategy derives everything random."""
 
 
 @runtime_checkable
@@ -75,13 +75,13 @@ class Selection(Protocol):
 
     @property
     def name(self) -> str:
-        """As in `optimizers.strategies.registry`; the record has it among the settings."""
+        """The name in `optimizers.strategies.registry`, recorded among the settings."""
 
     def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
         """The demonstration sets to try, one per iteration.
 
         The run samples every unsolved task with each set before it asks for the next, when `progress` holds the
-        result. It asks no further once every task is solved. Where the iterator ends, the run is exhausted.
+        result. It stops once every task is solved. If the iterator ends, the run is exhausted.
         """
 
     def candidates(self, progress: Progress) -> Sequence[DemoSet]:

@@ -19,7 +19,7 @@ class Cycles(ABC):
     """A pass without demonstrations, then cycles over the sets that `order` makes of D.
 
     A cycle starts over from the first set once an iteration solves something. It ends the run when its last set solves
-    nothing. Sets that repeat are tried again, which doubles the samples for the hard tasks.
+    nothing. Repeated sets are sampled again, which doubles the samples for the hard tasks.
     """
 
     @abstractmethod
@@ -28,12 +28,12 @@ class Cycles(ABC):
 
         Args:
             entries: D, in task order; not empty.
-            rng: Decides what is random.
+            rng: The source of randomness.
         """
 
     @abstractmethod
     def level_label(self, level: int) -> str:
-        """What the set with this index is called; without `_`."""
+        """The name of the set with this index; without `_`."""
 
     def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
         """See `Selection.demo_sets`."""
@@ -48,7 +48,7 @@ class Cycles(ABC):
                 return
 
     def candidates(self, progress: Progress) -> Sequence[DemoSet]:
-        """See `Selection.candidates`: the sets of the cycle that would come next."""
+        """See `Selection.candidates`: the sets of the next cycle."""
         return self._cycle(progress, 1 + max((result.cycle for result in progress.iterations), default=0))
 
     def _cycle(self, progress: Progress, cycle: int) -> list[DemoSet]:

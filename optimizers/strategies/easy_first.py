@@ -1,4 +1,4 @@
-"""`easy-first`: the levels of `adaptive` from the other end."""
+"""`easy-first`: the levels of `adaptive` in reverse order."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ from optimizers.strategies.levels import T, hardest_first
 
 
 class HardFirst(Cycles):
-    """The hardest half of D by rank, rounded up, whatever the rates are."""
+    """The hardest half of D by rank, rounded up, regardless of the rates."""
 
     name: ClassVar[str] = "hard-first"
 
     def order(self, entries: Sequence[T], rng: random.Random) -> list[list[T]]:
-        """The half alone, hardest first."""
+        """Only that half, hardest first."""
         return [hardest_first(entries)[: (len(entries) + 1) // 2]]
 
     def level_label(self, level: int) -> str:

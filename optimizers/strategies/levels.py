@@ -26,11 +26,11 @@ def stratify(entries: Iterable[T], granularity: int) -> list[list[T]]:
     """β(D, m): the levels of D, hardest first, each by ascending success rate.
 
     D, sorted by rate, is cut into m runs as even as possible; the first runs take the surplus. The rate of a run's
-    last entry is its boundary. Level j then takes every entry whose rate lies in (boundary j-1, boundary j], which
+    last entry is its boundary. Level j then takes every entry with a rate in (boundary j-1, boundary j], which
     moves ties to the harder level and may leave a level empty. Fewer entries than m give fewer levels.
 
     Args:
-        entries: D, in task order, which decides among equal rates.
+        entries: D, in task order, which breaks ties between equal rates.
         granularity: The number of levels m, at least 1.
 
     Raises:

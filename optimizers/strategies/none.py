@@ -11,10 +11,10 @@ from optimizers.strategies.cycles import UNAIDED
 
 @dataclass(frozen=True)
 class NoDemonstrations:
-    """One pass over the tasks, which learns nothing from it.
+    """One pass over the tasks, without learning.
 
     Attributes:
-        label: What the pass is called.
+        label: The name of the pass.
         name: As in the registry; another optimizer, whose program is sampled, has its own.
     """
 

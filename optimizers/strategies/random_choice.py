@@ -13,7 +13,7 @@ from optimizers.strategies.levels import T, cumulative, stratify
 
 @dataclass(frozen=True)
 class RandomChoice(Cycles):
-    """Random sets, sampled without replacement, of the sizes that `adaptive` gives: what difficulty is compared with.
+    """Random sets, sampled without replacement, of the same sizes as those of `adaptive`: the control for difficulty.
 
     Attributes:
         granularity: The number of levels m.

@@ -1,4 +1,4 @@
-"""Selection strategies by name; a new one is a file beside this one and a line here."""
+"""Selection strategies by name; to add one, add a file to this folder and a line here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SELECTIONS: Mapping[str, Callable[[int], Selection]] = MappingProxyType(
         "none": lambda granularity: NoDemonstrations(),
     }
 )
-"""Each makes a strategy of so many levels m; those that know no levels ignore the number."""
+"""Factories of strategies with m levels; strategies without levels ignore m."""
 
 
 def make_selection(selection: str | Selection, granularity: int = 3) -> Selection:
@@ -32,7 +32,7 @@ def make_selection(selection: str | Selection, granularity: int = 3) -> Selectio
 
     Raises:
         TypeError: It is neither a name nor a strategy.
-        UnknownSelectionError: No strategy has that name; the message lists those there are.
+        UnknownSelectionError: No strategy has that name; the message lists the known ones.
     """
     if isinstance(selection, Selection):
         return selection
@@ -40,5 +40,5 @@ def make_selection(selection: str | Selection, granularity: int = 3) -> Selectio
         raise TypeError(f"selection: expected a name or an optimizers.Selection, found {type(selection).__name__}")
     if selection not in SELECTIONS:
         known = ", ".join(SELECTIONS)
-        raise UnknownSelectionError(f"selection: there is no strategy {selection!r}; there are {known}")
+        raise UnknownSelectionError(f"selection: unknown strategy {selection!r}; expected one of {known}")
     return SELECTIONS[selection](granularity)

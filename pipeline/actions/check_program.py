@@ -25,9 +25,9 @@ def load(arguments: ProgramArguments) -> tuple[Task, str]:
 
 
 def explain_program(task: Task, text: str, graph: str | None) -> str:
-    """A table of the program's streams; the dataflow is drawn to the file `graph`, if one is named.
+    """A table of the program's streams; writes a picture of the dataflow to the file `graph`, if given.
 
-    Errors in the program are left to the verdict.
+    Errors in the program are reported by the verdict.
 
     Raises:
         UsageError: The graph can't be drawn.

@@ -54,7 +54,7 @@ def resume(run: str, given: Mapping[str, Any]) -> Resumed:
     """The recorded run to resume, with the changes that the options on the command line make.
 
     Raises:
-        UsageError: There is no such run, or an option contradicts it.
+        UsageError: No such run exists, or an option contradicts it.
     """
     resumed = earlier_runs.open_run(run)
     config = resumed.request.config.resumed(given)
@@ -67,7 +67,7 @@ def compile_agent(name: str, plan: Request | Resumed, output: str | None, comman
     Args:
         name: The command's, for messages.
         plan: A new run, or one to resume.
-        output: The file for the compiled program; None for a file beside the store.
+        output: The file for the compiled program; None for a file next to the store.
         command: The command line, which is recorded.
 
     Raises:

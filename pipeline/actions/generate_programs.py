@@ -29,7 +29,7 @@ from step_runtime.tasks.task import Task, dump_task
 __all__ = ["generate", "load_tasks", "output_files", "synthesize"]
 
 ENDINGS = {"yaml": (".yaml",), "text": (".step",), "both": (".yaml", ".step")}
-"""Of the files written for a task, by `--format`."""
+"""The suffixes of the files written for a task, by `--format`."""
 
 Files = Mapping[str, Sequence[Path]]
 """Files by the name of their task."""
@@ -37,7 +37,7 @@ Files = Mapping[str, Sequence[Path]]
 
 @dataclass(frozen=True)
 class Generated:
-    """What was found for each task: for machines, for people, and as an exit code with a message for stderr."""
+    """The results by task: for machines, for people, and as an exit code with a message for stderr."""
 
     as_json: Mapping[str, Any]
     text: str
@@ -49,7 +49,7 @@ def output_files(tasks: Sequence[Task], output: str | None, form: str, *, force:
     """The files for each task's program; none if no folder is named.
 
     Args:
-        tasks: To be solved.
+        tasks: The tasks to solve.
         output: The folder.
         form: `yaml`, `text` or `both`.
         force: Whether existing files may be overwritten.
@@ -82,12 +82,12 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
 
     Args:
         name: The command's, for messages.
-        tasks: To be solved.
+        tasks: The tasks to solve.
         files: Where the programs go.
         config: The program and the settings.
 
     Raises:
-        UsageError: The program can't be used, a task's own code failed, or a file can't be written.
+        UsageError: The program can't be used, a task's own code fails, or a file can't be written.
         LMUnavailable: The LM can't be used.
     """
     session = open_program(config)
@@ -160,13 +160,13 @@ def synthesize(
 
     Args:
         name: The command's, for messages.
-        tasks: To be solved.
+        tasks: The tasks to solve.
         files: Where the programs go.
         minutes: Limit per task.
         candidates: Limit per task.
 
     Raises:
-        UsageError: A task's own code failed, or a file can't be written.
+        UsageError: A task's own code fails, or a file can't be written.
     """
     default = SearchBudget()
     limits = SearchBudget(
@@ -179,7 +179,7 @@ def synthesize(
     try:
         for task, outcome in search_all(tasks, limits, min(cores(), len(tasks))):
             outcomes[task.name] = outcome
-            print_message(name, f"{task.name}: {'verified' if outcome.impl else 'nothing found'}")
+            print_message(name, f"{task.name}: {'verified' if outcome.impl else 'no program found'}")
     except TaskError as error:
         raise UsageError(str(error)) from None
     except KeyboardInterrupt:

@@ -45,7 +45,7 @@ class AblationPlan:
 
     Attributes:
         id: Of eight characters.
-        lms: As they were named.
+        lms: The LMs as named by the user.
         temperature: Of the methods that don't learn.
         shared: Settings of all runs.
         tasks: The tasks of all runs.
@@ -103,7 +103,7 @@ def new_plan(
 
 
 def resume(text: str, given: Mapping[str, Any], options: type[AblationConfig]) -> tuple[AblationPlan, Earlier]:
-    """An earlier ablation and its runs.
+    """A recorded ablation and its runs.
 
     Args:
         text: The beginning of its id.
@@ -111,7 +111,7 @@ def resume(text: str, given: Mapping[str, Any], options: type[AblationConfig]) -
         options: The config of all options of an ablation, with `lm` and `temperature`.
 
     Raises:
-        UsageError: There is no such ablation, or an option contradicts it.
+        UsageError: No such ablation exists, or an option contradicts it.
     """
     earlier: dict[tuple[str, str], Resumed | None] = {}
     plan: AblationPlan | None = None
@@ -119,12 +119,12 @@ def resume(text: str, given: Mapping[str, Any], options: type[AblationConfig]) -
         try:
             resumed = open_run(run.info.run_id)
         except UsageError:
-            continue  # it ended before its request was recorded, and is made again
+            continue  # it ended before its request was recorded, and is repeated
         plan = plan or AblationPlan.of(resumed.request)
         finished = run.info.status == "FINISHED"
         earlier[resumed.request.config.lm, run.data.params["method"]] = None if finished else resumed
     if plan is None:
-        raise UsageError(f"--resume: there is no ablation {text!r}, or none of its runs was started")
+        raise UsageError(f"--resume: no ablation {text!r} with started runs")
     recorded = options.of({**dict(plan.shared), "lm": plan.lms, "temperature": plan.temperature})
     return replace(plan, shared=AblationConfig.of(dict(recorded.resumed(given)))), earlier
 
@@ -142,7 +142,7 @@ def _runs(text: str) -> list[Any]:
 
 
 def run(name: str, plan: AblationPlan, earlier: Earlier, command: str) -> Exit | None:
-    """Makes the runs that have not finished; the exit code if the ablation can't continue.
+    """Makes the unfinished runs; returns the exit code if the ablation can't continue.
 
     Args:
         name: The command's, for messages.
@@ -174,7 +174,7 @@ def run(name: str, plan: AblationPlan, earlier: Earlier, command: str) -> Exit |
 def _run(
     name: str, plan: AblationPlan, place: tuple[str, str], solving: dspy.LM, resumed: Resumed | None, command: str
 ) -> Experience:
-    """One run, to its end or to where it is interrupted."""
+    """Makes one run, until it ends or is interrupted."""
     if resumed and resumed.request.lm != solving.model:
         raise UsageError(f"--resume: a run used {resumed.request.lm}, but this is {solving.model}")
     lm, method = place
@@ -227,7 +227,7 @@ def _table(model: str, methods: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def write_page(plan: AblationPlan, output: str | None) -> dict[str, Any]:
-    """Writes the page to a folder, by default beside the store; returns the command's JSON object.
+    """Writes the page to a folder, by default next to the store; returns the command's JSON object.
 
     Raises:
         UsageError: It can't be written.

@@ -2,9 +2,9 @@
 
 Beyond the paper, a refiner may repair a program that fails verification.
 
-- An LM never sees a task's own `impl`, whatever task the agent is given.
+- An LM never sees a task's own `impl`, even if the given task has one.
 - The predictors are those of `proposer`, `guardian.predict` in the modes that ask an LM, and `refiner.predict`.
-- Requests are written and answers read by `YAMLAdapter`, whatever DSPy's configuration.
+- Requests are written and answers read by `YAMLAdapter`, regardless of DSPy's configuration.
 - An answer that is not a program is still an answer: its text is passed on, for the verifier to reject.
 - Samples are independent: they never share an LM's answer, except at temperature 0, where equal requests do.
 """
@@ -88,7 +88,7 @@ class Agent(dspy.Module):
             self.refiner = Refiner(refiner_prompt, self.verifier, ir=ir)
 
     def forward(self, task: Task) -> dspy.Prediction:
-        """A prediction with `impl`, the program, and `proposal`, what it was before the guardian.
+        """A prediction with `impl`, the program, and `proposal`, the program before the guardian.
 
         With a proposer that reasons, also `reasoning`; with repairs, `repairs`: each failed program as `impl`, with its
         `stage` and the `feedback` that the refiner was given.
@@ -109,7 +109,7 @@ class Agent(dspy.Module):
         return dspy.Prediction(impl=impl, proposal=proposal, repairs=repairs, **proposed)
 
     def _refined(self, task: Task, impl: str) -> tuple[str, list[dict[str, str]]]:
-        """The last program of a chain of repairs, and those before it; it ends when a repair brings nothing new."""
+        """The last program of a chain of repairs, and those before it; it ends when a repair changes nothing."""
         repairs: list[dict[str, str]] = []
         seen = {_key(task, impl)}
         while len(repairs) < self.refine and (failure := self.refiner.failure(task, impl)):

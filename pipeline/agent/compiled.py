@@ -37,7 +37,7 @@ MAX_MESSAGES = 20
 """Problems in a file that are reported."""
 
 Lines = list[str]
-"""A text of several lines, which JSON would write on one."""
+"""A text of several lines, which JSON would write on one line."""
 
 
 class _Saved(BaseModel):
@@ -149,7 +149,7 @@ def make_agent(saved: SavedProgram, source: str) -> Agent:
         source: What error messages call the file.
 
     Raises:
-        UsageError: The predictors are other ones than the agent's, or a demonstration is invalid.
+        UsageError: The predictors differ from the agent's, or a demonstration is invalid.
     """
     agent = Agent(
         saved.guardian,
@@ -175,7 +175,7 @@ def make_agent(saved: SavedProgram, source: str) -> Agent:
 
 
 def _key(key: object) -> str:
-    """A key of a file for a message, whatever characters it holds."""
+    """A key of a file for a message, with any characters escaped."""
     text = str(key)
     return text if text.isprintable() and len(text) <= 80 else ascii(text[:80])
 
@@ -208,7 +208,7 @@ def _saved_demonstration(demo: Mapping[str, Any], names: list[str]) -> SavedDemo
 
 
 def _guarded(saved: SavedDemonstration, where: str, signature: type[dspy.Signature]) -> dspy.Example:
-    """Like `_loaded`; whatever a file holds, there is one clear message.
+    """Like `_loaded`; any invalid content gives one clear message.
 
     Raises:
         UsageError: As `_loaded`.

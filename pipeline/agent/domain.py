@@ -12,7 +12,7 @@ from step_runtime.language.equivalence import canonical_key
 def step_domain(confirm: Callable[[Any, str], bool] | None = None) -> Domain:
     """Answers are grouped by their syntax trees, the shortest is preferred, and tasks are keyed by name.
 
-    Demonstrations are tasks with their programs, however many turns the agent took to write them.
+    Demonstrations are tasks with their programs, for any number of turns that the agent took to write them.
 
     Args:
         confirm: Verifies a task's program by its own text, such as `Metric.confirms`; None to trust shared verdicts.

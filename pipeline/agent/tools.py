@@ -25,7 +25,7 @@ from step_runtime.verification.explain import explain
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What the tools work on.
+    """The data that the tools use.
 
     Attributes:
         task: The current task.
@@ -46,7 +46,7 @@ _CONTEXT: ContextVar[ToolContext] = ContextVar("tool_context")
 
 @contextmanager
 def tool_context(context: ToolContext) -> Iterator[None]:
-    """Makes the tools use a context, in this thread."""
+    """Makes the tools use a context in this thread."""
     token = _CONTEXT.set(context)
     try:
         yield

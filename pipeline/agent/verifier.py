@@ -19,7 +19,7 @@ class MetricFn(Protocol):
 
 
 class ProgramVerifier:
-    """Verifies programs while the agent works; copies of an agent share it.
+    """Verifies programs while the agent runs; copies of an agent share it.
 
     Attributes:
         metric: What verifies; None for verification in this process, without a memory limit.
@@ -34,7 +34,7 @@ class ProgramVerifier:
         """The verdict on a program.
 
         Raises:
-            TaskError: The task can't be used, or its reference failed.
+            TaskError: The task can't be used, or its reference fails.
         """
         if self.metric is None:
             self.metric = Metric()

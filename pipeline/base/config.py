@@ -6,7 +6,7 @@ fields below.
     Config
     ├── LMConfig, AgentConfig, SamplingConfig, BudgetConfig, LearningConfig    groups of settings
     ├── RunConfig         all of them: what `pipeline.compile` runs
-    ├── ProgramConfig     all but learning, for a program that is sampled as it is: evaluate, generate
+    ├── ProgramConfig     all but learning, for a fixed program: evaluate, generate
     └── AblationConfig    what the runs of an ablation share
 """
 
@@ -47,7 +47,7 @@ class Option:
     Attributes:
         help: The help text; the default is appended to it.
         group: Title of the group in `--help`.
-        metavar: Stands for the value in `--help`.
+        metavar: The placeholder of the value in `--help`.
         resume: Whether the option of a resumed run is `fixed`, so that only the same value may be given, may be
             `changed`, or names an `input` that `request.json` holds a copy of, and can't be given again.
         flags: The option's names; empty for `--` and the field's name.
@@ -176,7 +176,7 @@ def first_error(error: ValidationError) -> str:
 
 
 class LMConfig(Config):
-    """How the LM is asked."""
+    """Settings of the LM and its requests."""
 
     api_base: Annotated[
         str | None, Option("the address of an OpenAI-compatible server", LM, "URL", resume="changed")
@@ -268,7 +268,7 @@ class SamplingConfig(Config):
 
 
 class BudgetConfig(Config):
-    """When to stop although tasks are unsolved."""
+    """When to stop before all tasks are solved."""
 
     max_tokens_total: Annotated[
         Count | None, Option("prompt and completion tokens together", BUDGET, "N", resume="changed")
@@ -343,7 +343,7 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
 
 
 class ProgramConfig(LMConfig, AgentConfig, SamplingConfig, BudgetConfig):
-    """A program that is sampled as it is, demonstrations included; a compiled one determines the agent's settings."""
+    """A fixed program, demonstrations included; a compiled one determines the agent's settings."""
 
     program: Annotated[
         str,

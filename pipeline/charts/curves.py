@@ -1,4 +1,4 @@
-"""From an experience to the values of its pictures, all of which follow from the iterations' counts."""
+"""The values of an experience's pictures, all derived from the iterations' counts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pass_at_k_curve(counts: Sequence[TaskCount], tasks: int, samples: int) -> li
     """pass@1 to pass@`samples`, from 0 to 1.
 
     Args:
-        counts: The counts of the solved tasks; one with fewer scored samples than k counts with all that it has.
+        counts: The counts of the solved tasks; one with fewer scored samples than k counts with all of them.
         tasks: The number of all tasks, over which the values are averaged.
         samples: The largest k.
     """

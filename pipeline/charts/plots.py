@@ -1,4 +1,4 @@
-"""The pictures of a run: what it learned per token (paper, Figure 7), and pass@k over k (Figure 9).
+"""The pictures of a run: its learning curve (paper, Figure 7), and pass@k over k (Figure 9).
 
 Colours are Okabe and Ito's, which people with any colour vision can distinguish; each series has its own marker, too.
 Figures are built without pyplot, so that no window, backend or global state is involved.

@@ -18,6 +18,6 @@ def stderr_console() -> Console:
 
 
 def print_lines(console: Console, *lines: str) -> None:
-    """Prints lines as they are: without markup, highlighting or wrapping."""
+    """Prints lines unchanged: without markup, highlighting or wrapping."""
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)

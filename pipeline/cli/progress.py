@@ -19,7 +19,7 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class ProgressDisplay(BaseObserver):
-    """Shows a run's progress. A context manager, which restores the terminal when it is left.
+    """Shows a run's progress. A context manager, which restores the terminal on exit.
 
     Args:
         console: Where to print; only a terminal gets bars.

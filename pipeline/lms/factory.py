@@ -1,4 +1,4 @@
-"""From `--lm` to a `dspy.LM`, found usable before anything is sampled."""
+"""Makes a `dspy.LM` from `--lm`, and checks it before anything is sampled."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 EMBEDDED = "embedded"
 _KNOWN_EMBEDDED = re.compile(rf"{EMBEDDED}(?:/(?:small(?:-\d+)?|\d+))?")
-"""With or without the version that records and compiled programs name."""
+"""With or without the version, which records and compiled programs name."""
 
 TIMEOUT = 600.0
 """Seconds without data before a request has failed: the providers' own default, as models may think for minutes."""
 
 MAX_TOKENS = 4096
-"""Of an answer: programs need a tenth of it, and models that think before they answer the rest."""
+"""Length limit of an answer: programs need a tenth of it, and models that reason first need the rest."""
 
 PROBE_SECONDS = 60.0
 PROBE_TOKENS = 16
@@ -48,9 +48,9 @@ def make_lm(
         api_base: The address of an OpenAI-compatible server.
         temperature: None for the provider's default; optimizers set their own for each sample.
         max_tokens: Limit of an answer.
-        num_retries: How often a request is repeated that fails for a transient reason.
+        num_retries: How often a request that fails transiently is retried.
         cache: Whether answers are cached on disk; None for all but the embedded LM's, which cost nothing.
-        probed: Whether to send one request first, so that a wrong key, model or address shows at once; never for the
+        probed: Whether to send one request first, to detect a wrong key, model or address at once; never for the
             embedded LM.
         timeout: Seconds without data after which a request has failed.
         n: Completions that one request asks for.
@@ -62,7 +62,7 @@ def make_lm(
     hide(api_base)
     if api_base and MASK in api_base:
         raise UsageError("--api-base: the record keeps no user and password; give the whole address again")
-    # LiteLLM, which some providers are reached by, else looks prices up on the network when it is imported.
+    # Otherwise LiteLLM, which connects to some providers, fetches prices from the network when imported.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     from dspy.utils.exceptions import LMError
 
@@ -77,7 +77,7 @@ def make_lm(
         return _embedded(model, settings | {"cache": bool(cache)})
     settings |= {"cache": cache is not False, "timeout": timeout}
     settings |= ({"api_base": api_base} if api_base else {}) | ({"n": n} if n > 1 else {})
-    # DSPy would say of every answer that was cut off what the ledger counts.
+    # DSPy would warn of every truncated answer; the ledger counts them.
     logging.getLogger("dspy.clients.lm").setLevel(logging.ERROR)
     try:
         lm = _remote(model, settings)
@@ -105,7 +105,7 @@ def probe(lm: dspy.LM) -> None:
         try:
             return _ask(lm)
         except LMRateLimitError:
-            return  # the key, the model and the address are right where requests are merely too many at the moment
+            return  # a rate limit shows that the key, the model and the address are right
         except Exception as error:
             if last or not is_retryable_lm_error(error):
                 raise
@@ -113,7 +113,7 @@ def probe(lm: dspy.LM) -> None:
 
 
 def _ask(lm: dspy.LM) -> None:
-    # Models that reason would spend so few tokens on thoughts, and may refuse to.
+    # Models that reason would spend so few tokens on thoughts, and may reject the limit.
     bound = {} if "max_completion_tokens" in lm.kwargs else {"max_tokens": PROBE_TOKENS}
     timeout = min(PROBE_SECONDS, lm.kwargs.get("timeout", PROBE_SECONDS))
     twin = lm.copy(cache=False, num_retries=0, temperature=1.0, timeout=timeout, n=None)
@@ -139,7 +139,7 @@ def _remote(model: str, settings: dict[str, Any]) -> dspy.LM:
     try:
         return cls(model, **settings)
     except LMConfigurationError:
-        # Models that reason take no small bound, as their thoughts count as tokens too, and one temperature only.
+        # Models that reason accept no small limit, as their thoughts count as tokens too, and only one temperature.
         return cls(model, **settings | {"max_tokens": None, "temperature": None})
 
 
@@ -160,8 +160,8 @@ def reason(error: Exception, model: str, api_base: str | None) -> str:
         return f"no OpenAI-compatible server at {where}; such an address usually ends in /v1: {message:.200}"
     kinds = {
         e.LMNotConfiguredError: "it is not configured",
-        e.LMAuthError: f"{where} refuses the key",
-        e.LMBillingError: f"{where} refuses for want of credit",
+        e.LMAuthError: f"{where} rejects the key",
+        e.LMBillingError: f"{where} rejects requests: insufficient credit",
         e.LMUnsupportedModelError: f"{where} has no such model",
         e.LMTransportError: f"no answer from {where}",
         e.LMTimeoutError: f"no answer from {where}",
@@ -173,7 +173,7 @@ def reason(error: Exception, model: str, api_base: str | None) -> str:
 
 
 def _is_no_lm(error: Exception) -> bool:
-    """Whether what answers is a web server of another kind: a page, or an unknown path where no model is missed."""
+    """Whether the address is another kind of web server: it returns a page, or an unknown path not due to the model."""
     from dspy.utils import exceptions as e
 
     status = getattr(error, "status", None)

@@ -1,4 +1,4 @@
-"""Cache marks for providers that cache only what a request marks: the part that all requests of an iteration share."""
+"""Cache marks for providers that cache only marked text: marks the part that all requests of an iteration share."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import dspy
 from dspy.lm15 import CacheConfig
 
 PROVIDERS = ("anthropic",)
-"""Those that need marks; others cache the beginnings that they have seen of themselves, or not at all."""
+"""Providers that need marks; others cache common beginnings automatically, or not at all."""
 
 
 class MarkingLM(dspy.LM):
     """Marks the system message and, where there are demonstrations, the last of them: only the task comes after."""
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        """As `dspy.LM`, whose default for all requests can't say where a request's constant part ends."""
+        """As `dspy.LM`, whose default for all requests can't mark the end of a request's constant part."""
         marked = {"prompt_cache": constant_part(messages)} if messages else {}
         return super().__call__(prompt, messages=messages, **{**marked, **kwargs})
 

@@ -1,1 +1,1 @@
-"""The MLflow record of a run: written as it goes, resumed, read back."""
+"""The MLflow record of a run: written during the run, resumed, and read back."""

@@ -1,4 +1,4 @@
-"""The attempts of a run on disk: all that writes or reads `attempts.jsonl` and `attempts.jsonl.gz`.
+"""The attempts of a run on disk: writing and reading `attempts.jsonl` and `attempts.jsonl.gz`.
 
 While an iteration runs, its file grows by one JSON object per line. When the iteration ends, or when a later command
 finds the file of a killed process, a sorted, compressed file replaces it, which is uploaded as an artifact.
@@ -32,10 +32,10 @@ class AttemptWriter:
 
     Args:
         folder: The iteration's folder, which must not exist yet.
-        recorded: Attempts of this iteration that are on record already; the new file replaces theirs.
+        recorded: Attempts of this iteration that are already recorded; the new file replaces theirs.
 
     Raises:
-        OSError: The file cannot be written; so do the methods.
+        OSError: The file cannot be written; also raised by the methods.
     """
 
     def __init__(self, folder: Path, recorded: Iterable[Attempt] = ()) -> None:
@@ -44,7 +44,7 @@ class AttemptWriter:
         partial = self._path.with_suffix(".partial")
         with partial.open("w", encoding="ascii") as file:
             file.writelines(map(_line, recorded))
-        partial.replace(self._path)  # at once: this file will replace what is on record
+        partial.replace(self._path)  # at once: this file will replace the recorded one
         self._file = self._path.open("a", encoding="ascii", buffering=1)
 
     def write(self, attempt: Attempt) -> None:

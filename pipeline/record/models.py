@@ -1,4 +1,4 @@
-"""Compiled programs by path or by address: logged as models of MLflow beside their runs, loaded from either.
+"""Compiled programs by path or by address: logged as MLflow models of their runs, and loaded from either.
 
     load_program("models:/m-1a2b3c", lm=…)      # or "runs:/RUN/program"; the same as from the JSON file
 
@@ -121,15 +121,15 @@ def log_model(client: Any, experiment: str, run_id: str, program: Path) -> str |
 
 
 def _save(program: Path, folder: Path, model_id: str, run_id: str) -> None:
-    """Writes the model's folder: what MLflow needs, and the program's file, which is all that `load_program` reads."""
+    """Writes the model's folder: MLflow's files, and the program's file, the only one that `load_program` reads."""
     from mlflow.models import Model
 
-    logging.getLogger("mlflow.dspy.save").setLevel(logging.ERROR)  # it warns of the pickle
+    logging.getLogger("mlflow.dspy.save").setLevel(logging.ERROR)  # it warns about the pickle
     model = Model(run_id=run_id, model_id=model_id, model_uuid=model_id)
     requirements = [f"dspy=={metadata.version('dspy')}"]
     agent = make_agent(read_program(program), str(program))
     with warnings.catch_warnings(), dspy.context(lm=None, adapter=None, callbacks=[], trace=[]):
-        warnings.simplefilter("ignore")  # MLflow warns of type hints of its own
+        warnings.simplefilter("ignore")  # MLflow warns about its own type hints
         import mlflow.dspy
 
         mlflow.dspy.save_model(agent, str(folder), mlflow_model=model, pip_requirements=requirements)

@@ -29,7 +29,7 @@ class PersistentLedger(Ledger):
     def add(self, name: str, count: TokenCount) -> None:
         """Adds `count` to predictor `name`, and rewrites the file."""
         super().add(name, count)
-        # This runs in the optimizer's threads, which swallow errors; a full disk is reported by the next other write.
+        # This runs in the optimizer's threads, which ignore errors; a full disk is reported by the next other write.
         with self._writing, suppress(OSError):
             partial = self._path.with_suffix(".partial")
             partial.write_text(json.dumps({key: each.to_dict() for key, each in self.counts.items()}, indent=1))

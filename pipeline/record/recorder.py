@@ -1,23 +1,23 @@
-"""The MLflow record of a run, written while it is running: a run that is killed leaves all that it has done.
+"""The MLflow record of a run, written while it runs, so that a killed run leaves everything done so far.
 
 One parent run, whose metrics are curves with the iteration as step, and one nested run per iteration, named `03 HM`.
 Artifacts of the parent:
 
-    request.json                            what the run was asked to do: all that `--resume` needs, written first
+    request.json                            the run's request, which is all `--resume` needs; written first
     tasks/GROUP/NAME.yaml                   the tasks
     iterations/03_HM/demonstrations.yaml    the proposer's demonstrations
     iterations/03_HM/prompt.yaml            every predictor's messages, without the task at their end
     iterations/03_HM/attempts.jsonl.gz      every sample with its verdict, one JSON object per line
-    overhead.json                           tokens that one of DSPy's optimizers spent before, per predictor
+    overhead.json                           tokens that one of DSPy's optimizers spent first, per predictor
     tuned.json                              the program that it made
     solutions/GROUP/NAME.yaml               the solved tasks, each with its program
-    learning_curve.png, pass_at_k.png       drawn at the end, and from time to time in a long run
+    learning_curve.png, pass_at_k.png       written at the end, and from time to time in a long run
     experience.json, compiled.json          the record that another run can start from, and the compiled program
 
 The program is logged as a model, too. An iteration's metrics are logged once, when it is complete; those called
 `total_…` are the run's at its end; their step is the number of its samples, and of the requests of one of DSPy's
-optimizers before them. An interrupted run is resumed in the same MLflow run: what is on record is neither logged nor
-written again. If the store fails, the run ends, and the new samples stay in a folder of the run until a later command
+optimizers before them. An interrupted run is resumed in the same MLflow run: what is recorded is not logged or written
+again. If the store fails, the run ends, and the new samples stay in a folder of the run until a later command
 uploads them (`pipeline.record.store`).
 """
 
@@ -67,18 +67,18 @@ def recorded(
     request: Request | None = None,
     resumed: str | None = None,
 ) -> Iterator[Recorder]:
-    """A run in the store, and its recorder; the way the context is left decides the run's status.
+    """A run in the store, and its recorder; how the context exits decides the run's status.
 
     Args:
         name: The run's name for people.
         params: Everything needed to run it again.
         tasks: The run's tasks.
-        request: What the run is asked to do; None if it cannot be resumed.
+        request: The run's request; None if it cannot be resumed.
         resumed: The id of the run to resume; None for a new run.
 
     Raises:
         UsageError: The store cannot be opened, or the run to resume is still running.
-        RecordError: The record cannot be written any longer; new samples are kept in the run's folder.
+        RecordError: The record can no longer be written; new samples are kept in the run's folder.
     """
     opened, experiment = store.open_store()
     client: Any = store.RetryingClient(opened)
@@ -105,7 +105,7 @@ def recorded(
 
 
 def _where_it_is(folder: Path, run_id: str, request: Request | None) -> str:
-    """Where the answers are if the store has failed, and how to resume the run."""
+    """Where the answers are if the store fails, and how to resume the run."""
     kept = "All answers up to then are on record"
     if any(folder.rglob("attempts.*")):
         kept = f"The latest answers are kept in {shown(folder)}; the next command that reaches the store uploads them"
@@ -142,7 +142,7 @@ class Recorder(BaseObserver):
         run_id: The id of the parent run.
         journal: The recorded attempts of an interrupted run.
         answers: How many of the journal's attempts have an answer.
-        overhead: What one of DSPy's optimizers has spent, in all processes of the run.
+        overhead: Tokens spent by one of DSPy's optimizers, in all processes of the run.
         tuned: The program that it had made before the run was interrupted.
     """
 
@@ -210,7 +210,7 @@ class Recorder(BaseObserver):
                 self._attempts.write(attempt)
 
     def iteration_finished(self, result: IterationResult) -> None:
-        """Uploads the attempts, logs the metrics and redraws the pictures."""
+        """Uploads the attempts, logs the metrics and updates the pictures."""
         self._iterations.append(result)
         if result.complete:
             metrics = iteration_metrics(result)
@@ -241,7 +241,7 @@ class Recorder(BaseObserver):
         self._client.log_text(self.run_id, path.read_text(encoding="utf-8"), "compiled.json")
         try:
             models.log_model(self._client, self._experiment, self.run_id, path)
-        except RecordError as error:  # the program itself is on record
+        except RecordError as error:  # the program itself is recorded
             logger.warning("the program is not logged as a model: %s", error)
 
     def close(self, status: str | None = None) -> None:
@@ -312,8 +312,8 @@ class Recorder(BaseObserver):
         with tempfile.TemporaryDirectory() as scratch:
             curve, at_k = Path(scratch, "learning_curve.png"), Path(scratch, "pass_at_k.png")
             plots.learning_curve(learning_points(self._iterations), self._samples, curve)
-            drawn = {name: pass_at_k_curve(counts, total, self._samples) for name, counts in curves.items()}
-            plots.pass_at_k(drawn, at_k)
+            values = {name: pass_at_k_curve(counts, total, self._samples) for name, counts in curves.items()}
+            plots.pass_at_k(values, at_k)
             self._client.log_artifacts(self.run_id, scratch)
 
 

@@ -1,6 +1,6 @@
 """Earlier runs in the store: finding one, resuming one that was interrupted, and loading what one learned.
 
-A run's artifact `request.json` holds what it was asked to do, the tasks included, even if their files have changed
+A run's artifact `request.json` holds its settings and its tasks, even if their files have changed
 since; its `attempts.jsonl.gz` hold every answer; its `experience.json`, once it has ended, holds what it learned.
 """
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 ID_PREFIX = 6
-"""Number of characters from which on a text may be the beginning of a run's id."""
+"""The least number of characters of the beginning of a run's id."""
 
 COMPLETE = ("solved", "exhausted")
-"""The tags `stopped` of runs that no budget, fault or person ended early."""
+"""The tags `stopped` of runs that were not ended early by a budget, a fault or the user."""
 
 
 @dataclass(frozen=True)
 class Resumed:
-    """A run to resume, what it was asked to do, and its result if there is nothing left to do."""
+    """A run to resume, its request, and its result if it is complete."""
 
     run_id: str
     name: str
@@ -74,7 +74,7 @@ def open_run(text: str) -> Resumed:
         text: Its id, or the beginning of its id or of its name.
 
     Raises:
-        UsageError: There is no such run, there are several, or it lacks a valid `request.json`.
+        UsageError: No run or several runs match, or the run lacks a valid `request.json`.
     """
     client, experiment = store.open_store()
     run = _find(client, experiment, text)
@@ -115,7 +115,7 @@ def load_experience(text: str, tasks: Sequence[Task]) -> Experience:
         tasks: The tasks to solve now.
 
     Raises:
-        UsageError: There is no such run or file, it learned nothing or has not finished, or a task has changed since.
+        UsageError: No such run or file exists, it learned nothing or has not finished, or a task has changed since.
     """
     path = Path(text)
     if path.is_file():

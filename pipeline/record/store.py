@@ -1,11 +1,11 @@
 """The project's MLflow store: a SQLite file and artifacts below `mlruns/`, or the one that MLFLOW_TRACKING_URI names.
 
-While a run is running, it holds a lock on a folder of its own in the store's `running/`, which holds the files that are
-not uploaded yet. The system releases the lock when the process ends, however it ends. A folder without a lock therefore
+While a run is running, it locks its own folder in the store's `running/`, which has the files that are not
+uploaded yet. The system releases the lock when the process ends in any way. A folder without a lock therefore
 belongs to a run that was killed or could no longer write its record. `open_store` marks such runs as failed and uploads
 their files; until that succeeds, the folder stays.
 
-Locks and retries stay hand-written: filelock would save 3 lines and poll instead of waiting, and tenacity would add 2.
+Locks and retries are hand-written: filelock would save 3 lines but polls, and tenacity would add 2 lines.
 """
 
 from __future__ import annotations
@@ -118,13 +118,13 @@ def faults() -> tuple[type[Exception], ...]:
 class RetryingClient:
     """An MLflow client that retries a failed call, then reports the failure in one line.
 
-    After such a failure every further call is tried only once, so that an unreachable store delays nobody.
+    After such a failure every further call is tried only once, so that an unreachable store causes no further delays.
 
     Args:
         client: The client that makes the calls.
 
     Raises:
-        RecordError: By any method: all retries of the call failed.
+        RecordError: By any method, if all retries of the call fail.
     """
 
     def __init__(self, client: MlflowClient) -> None:

@@ -1,4 +1,4 @@
-"""What a program sends to its LM, as legible YAML."""
+"""A program's messages to its LM, as readable YAML."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def messages(program: Any) -> dict[str, Any]:
 
 
 def as_yaml(content: Any) -> str:
-    """YAML with texts of several lines as literal blocks; spaces at the ends of their lines are left out."""
+    """YAML with texts of several lines as literal blocks; trailing spaces are removed."""
     return yaml_format.dump(_legible(content))
 
 

@@ -1,4 +1,4 @@
-"""From answers to figures, tables and a page, for `pipeline.evaluate`, `pipeline.report` and `pipeline.ablate`.
+"""Figures, tables and pages from answers, for `pipeline.evaluate`, `pipeline.report` and `pipeline.ablate`.
 
 measures       attempts → counts, pass@k in total and by group or class, diversity
 runs           a recorded run → its iterations, each recomputed from the attempts alone

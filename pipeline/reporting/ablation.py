@@ -1,7 +1,7 @@
 """The paper's ablation for the LMs at hand: its Tables 1 and 2 and Figures 2, 9, 12 and 13 on one page, with CSV files.
 
-The methods: without the structural IR and without a guardian, without a guardian, with both, and with learning in
-addition. The first three are sampled once over all tasks, at one temperature; only the last learns.
+The methods: without the structural IR and without a guardian, without a guardian, with both, and additionally with
+learning. The first three are sampled once over all tasks, at one temperature; only the last learns.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def write(models: Sequence[ModelRuns], folder: Path) -> list[str]:
         unclassed=[name for name in runs[0].tasks if measures.class_of(name) is None],
     )
     (folder / PAGE).write_text(text, encoding="utf-8")
-    drawn = [name for section in sections for name in (section.pass_at_k, section.groups)]
-    return [PAGE, *(f"{name}.csv" for name in written), *pictures, *drawn]
+    plotted = [name for section in sections for name in (section.pass_at_k, section.groups)]
+    return [PAGE, *(f"{name}.csv" for name in written), *pictures, *plotted]
 
 
 def overview(model: ModelRuns) -> tables.Table:
@@ -122,7 +122,7 @@ def overview(model: ModelRuns) -> tables.Table:
 
 
 def diversity(model: ModelRuns) -> tables.Table:
-    """Table 1: diversity of the answers beside pass@n, of the methods that do not learn; shares from 0 to 1."""
+    """Table 1: diversity of the answers and pass@n of the methods that do not learn; shares from 0 to 1."""
     return tables.Table.of([
         {"method": run.label, **tables.diversity_cells(run.attempts, run), "pass_at_n": run.score.pass_at_n}
         for run in model.named(SAMPLED)

@@ -47,7 +47,7 @@ def pass_at_k(runs: Sequence[RecordedRun], path: Path) -> None:
 
 
 def granularity_sets(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
-    """Sets of two or more runs that differ in granularity alone, sorted by it; of equal ones only the last."""
+    """Sets of two or more runs that differ only in granularity, sorted by it; of equal ones only the last."""
     sets: dict[tuple[str | None, ...], dict[int, RecordedRun]] = {}
     for run in runs:
         m = run.params.get("granularity", "")

@@ -50,7 +50,7 @@ class Diversity:
 
 
 def best_counts(attempts: Iterable[Attempt]) -> dict[str, TaskCount]:
-    """Each task's count at its best temperature, the first of equals; tasks without a scored attempt are left out.
+    """Each task's count at its best temperature, the first of equals; tasks without a scored attempt are omitted.
 
     Args:
         attempts: The attempts of one iteration, in the algorithm's order.
@@ -79,7 +79,7 @@ def score(names: Sequence[str], counts: Mapping[str, TaskCount]) -> Score:
 
 
 def scores_by(label: Label, names: Iterable[str], counts: Mapping[str, TaskCount]) -> dict[str, Score]:
-    """The score of each set of tasks with one label, in order of appearance; tasks labelled None are left out."""
+    """The score of each set of tasks with one label, in order of appearance; tasks labelled None are omitted."""
     sets: dict[str, list[str]] = {}
     for name in names:
         if (key := label(name)) is not None:

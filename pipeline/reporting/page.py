@@ -36,7 +36,7 @@ class Pictures:
     Attributes:
         curves: The learning curve of each run with several iterations, by the run's label.
         compared: The learning curves of all runs, unless a picture by granularity shows them all.
-        granularity: The learning curves of runs that differ in granularity alone.
+        granularity: The learning curves of runs that differ only in granularity.
     """
 
     curves: dict[str, str]
@@ -109,7 +109,7 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
 
 
 def _draw(runs: Sequence[RecordedRun], folder: Path) -> Pictures:
-    """Draws the pictures: for several runs a learning curve each, and one of all."""
+    """Makes the pictures: for several runs a learning curve each, and one of all."""
     curves = {}
     for number, run in enumerate(runs, start=1):
         if len(run.iterations) == 1:

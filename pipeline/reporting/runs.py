@@ -210,7 +210,7 @@ def _chosen(runs: Sequence[Run], wanted: Sequence[str]) -> list[Run]:
 
 
 def _sort_key(run: RecordedRun) -> tuple[list[str], int, datetime]:
-    """Puts runs that differ in granularity alone beside each other, sorted by granularity."""
+    """Groups runs that differ only in granularity, sorted by granularity."""
     m = run.params.get("granularity", "")
     others = [run.params.get(key, "") for key in LABEL_FORMATS if key != "granularity"]
     return others, int(m) if m.isdigit() else 3, run.started
@@ -280,7 +280,7 @@ def _read(client: MlflowClient, run: Run) -> RecordedRun | None:
 
 
 def _attempts(folder: Path) -> tuple[dict[int, list[Attempt]], dict[int, str]]:
-    """The attempts of each iteration, without what no figure needs, and its label without the cycle.
+    """The attempts of each iteration, reduced to the data that figures need, and its label without the cycle.
 
     Equal programs are kept in memory once.
     """

@@ -1,9 +1,9 @@
 """The tables of a report: each a head and rows of plain values, written unchanged to CSV.
 
-Shares are from 0 to 1. Where the paper's tables put runs beside each other, the CSV files have one row for each.
+Shares are from 0 to 1. If the paper's tables put runs side by side, the CSV files have one row for each.
 
-`Table` stays hand-written: pandas would replace 30 lines, but is untyped, mutable, and turns integers beside blanks
-into floats.
+`Table` is hand-written: pandas would replace 30 lines, but is untyped and mutable, and turns integers in columns with
+blanks into floats.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def diversity_cells(attempts: Sequence[Attempt], run: RecordedRun) -> dict[str, 
 
 
 def by_class(recorded: Sequence[RecordedRun]) -> Table:
-    """Scores by class, one row per run and class; tasks of no known class are left out."""
+    """Scores by class, one row per run and class; tasks without a known class are omitted."""
     return Table(("run", "class", *SCORE), tuple(_rows_by(recorded, measures.class_of)))
 
 

@@ -55,7 +55,7 @@ def start_job(
         request: What to run.
         lms: The LMs to ask.
         name: The run's name for people.
-        params: Further MLflow params, beside the settings.
+        params: MLflow params in addition to the settings.
         resumed: The run to resume; None for a new one.
 
     Raises:
@@ -87,10 +87,10 @@ class CompileJob:
         return self.recorder.answers
 
     def run(self, observers: Sequence[Observer] = (), output: Path | None = None) -> JobResult:
-        """Optimizes, and writes the program to `output`, by default beside the store.
+        """Optimizes, and writes the program to `output`, by default next to the store.
 
         Raises:
-            UsageError: A task's own code failed.
+            UsageError: A task's own code fails.
             LMUnavailable: The LM can't be used.
             RecordError: The record, or the program, can't be written.
         """
@@ -155,7 +155,7 @@ def run_params(config: SamplingConfig, tasks: Sequence[Task], lm: dspy.LM, threa
 
 
 def _metadata(experience: Experience, run_id: str) -> dict[str, object]:
-    """What the program's file says about its origin."""
+    """The metadata on its origin in the program's file."""
     rates = {entry.task_key: f"{entry.successes}/{entry.samples}" for entry in experience.entries}
     return {"run_id": run_id, "solved": rates, "unsolved": list(experience.unsolved), "settings": experience.settings}
 

@@ -87,7 +87,7 @@ def new_agent(config: AgentConfig) -> Agent:
 
 
 def lm_settings(config: LMConfig) -> dict[str, Any]:
-    """Arguments of `pipeline.lms.factory.make_lm`, beside the model and its address."""
+    """Arguments of `pipeline.lms.factory.make_lm` other than the model and its address."""
     return {"max_tokens": config.max_tokens, "timeout": config.timeout, "n": config.batch_n}
 
 
@@ -130,7 +130,7 @@ def lm_session(lm: dspy.LM, verdict_cache: str | None = None) -> Iterator[Metric
 
     Raises:
         LMUnavailable: The LM can't be used.
-        UsageError: A task's own code failed, an optimizer lacks something, or the folder can't be used.
+        UsageError: A task's own code fails, an optimizer lacks a package, or the folder can't be used.
     """
     try:
         with (

@@ -1,4 +1,4 @@
-"""From what the search found to a program: a builder in which equal nodes are one, with the Copies it needs."""
+"""Assembles a program from the search's findings: equal nodes are merged, and Copies inserted."""
 
 from __future__ import annotations
 

@@ -20,11 +20,11 @@ from step_runtime.primitives import Frame, Operand, Primitive, Rules
 from step_runtime.verification.instance import TaskInstance
 
 _NUMBERS = 2**21
-"""Numbers that a block may hold where rows are combined; more rows go into further blocks."""
+"""The most numbers in a block of combined rows; more rows go into further blocks."""
 
 
 class BatchExecutor:
-    """A task at one set of sizes, with what has been spent on it."""
+    """A task at one set of sizes, with the budget spent on it."""
 
     def __init__(self, instance: TaskInstance, space: TypeSpace, budget: SearchBudget) -> None:
         self.space = space
@@ -39,7 +39,7 @@ class BatchExecutor:
         self._layouts: dict[StreamType, RowLayout] = {}
 
     def layout(self, type_: StreamType) -> RowLayout:
-        """How the numbers of a type lie in a row."""
+        """The layout of a type's numbers in a row."""
         if type_ not in self._layouts:
             self._layouts[type_] = RowLayout.of(type_, self.sizes)
         return self._layouts[type_]
@@ -49,16 +49,16 @@ class BatchExecutor:
         return self.layout(self.space.types[type_]).numbers
 
     def rows_at_once(self, rule: Rule) -> int:
-        """Rows to run a rule on, by the largest stream on its way."""
+        """The number of rows to run a rule on, by its largest intermediate stream."""
         types = [type_ for path in rule.operands for type_ in path.steps]
         largest = max(self.layout(type_).numbers for type_ in [*types, self.space.types[rule.result]])
         return max(1, _NUMBERS // largest)
 
     def keep(self, numbers: int) -> None:
-        """Accounts for so many numbers kept.
+        """Accounts for numbers kept in memory.
 
         Raises:
-            OutOfBudget: They are too many.
+            OutOfBudget: The limit is exceeded.
         """
         self.kept += numbers
         if self.kept > self.budget.numbers:
@@ -68,7 +68,7 @@ class BatchExecutor:
         """Accounts for candidates about to be tried.
 
         Raises:
-            OutOfBudget: They, or the time, are used up.
+            OutOfBudget: The candidates or the time are used up.
         """
         if self.candidates + candidates > self.budget.candidates:
             raise OutOfBudget("candidates")
@@ -93,7 +93,7 @@ class BatchExecutor:
         return self.layout(path.target).pack(tuple(result.data), len(values))
 
     def apply_where(self, rule: Rule, parts: list[Tensor]) -> tuple[Tensor, Rows]:
-        """A rule on the rows on which it does not fail, and which they are.
+        """The result of a rule on the rows on which it does not fail, and those rows.
 
         Raises:
             OutOfBudget: The time is up.
@@ -110,7 +110,7 @@ class BatchExecutor:
         return torch.cat([first, second]), numpy.concatenate([good, better + half])
 
     def apply(self, rule: Rule, parts: list[Tensor]) -> Tensor | None:
-        """A rule on operands that are in form, row by row; None where a function fails on them.
+        """The result of a rule on coerced operands, row by row; None if a function fails on them.
 
         Raises:
             OutOfBudget: The time is up.

@@ -1,4 +1,4 @@
-"""Classical synthesis: bottom-up and top-down enumeration that meet at a value, held to the verifier.
+"""Classical synthesis: bottom-up and top-down enumeration that meet at a value, checked by the verifier.
 
 It runs the task's functions and its reference, which no proposer may: a baseline, and no language model.
 """
@@ -28,9 +28,9 @@ from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.verify import Verifier
 
 SEED = 0
-"""Of the one set of data that values are observed on; the verifier has others."""
+"""The seed of the data on which values are observed; the verifier also uses others."""
 _MOST_TOGETHER = 64
-"""Programs that are tried for one more way to an output, where a task has several."""
+"""The most programs tried for an additional way to an output, if a task has several outputs."""
 
 
 class BidirectionalSearch:
@@ -67,7 +67,7 @@ class BidirectionalSearch:
         return wanted, {type_: torch.cat(values) for type_, values in inputs.items()}
 
     def run(self) -> SearchOutcome:
-        """Searches until there is a program, the budget is used up, or there is nothing left to try."""
+        """Searches until there is a program, the budget is used up, or nothing is left to try."""
         reason: Reason | None = "exhausted"
         impl = length = None
         try:
@@ -133,7 +133,7 @@ class BidirectionalSearch:
             spent["down" if down else "up"] += self._executor.candidates - before
 
     def _filled(self, type_: TypeId, cost: int) -> Iterator[Meeting]:
-        """Makes a full bucket known; inputs are met here, other streams were when they were made."""
+        """Makes a full bucket known; inputs meet subgoals here, other streams when they are made."""
         bucket = self._bottom_up.buckets[type_][cost]
         index, costs = self._streams[type_]
         index.add(bucket.values)
@@ -154,7 +154,7 @@ def synthesize(task: Task, budget: SearchBudget | None = None) -> SearchOutcome:
     """Searches for a program of a task, whose code runs in this process; see `session` for where it may hang.
 
     Raises:
-        TaskError: The task's own code failed.
+        TaskError: The task's own code fails.
     """
     start = time.monotonic()
     with default_dtype(torch.float64):

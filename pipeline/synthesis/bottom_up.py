@@ -23,11 +23,11 @@ from pipeline.synthesis.type_space import TypeId
 from pipeline.synthesis.value_blocks import Rows, SeenValues, sane
 
 MOST = 60
-"""Cost of the largest programs that are looked for."""
+"""Cost of the largest programs searched for."""
 
 
 class StreamRef(NamedTuple):
-    """A stream found: its type, its cost, and its row in that bucket."""
+    """A stream found so far: its type, its cost, and its row in that bucket."""
 
     type: TypeId
     cost: int
@@ -35,21 +35,21 @@ class StreamRef(NamedTuple):
 
 
 class RuleApplication(NamedTuple):
-    """What a rule makes of streams found."""
+    """An application of a rule to streams found so far."""
 
     rule: Rule
     operands: tuple[StreamRef, ...]
 
 
 class Derivation(NamedTuple):
-    """How rows came about: by a rule, on these `rows` (one array an operand) of buckets of these costs."""
+    """The derivation of rows: by a rule, on these `rows` (one array an operand) of buckets of these costs."""
 
     rule: Rule
     costs: tuple[int, ...]
     rows: tuple[Rows, ...]
 
     def made(self, row: int) -> RuleApplication:
-        """How one of the rows came about."""
+        """The derivation of one of the rows."""
         sources = zip(self.rule.operands, self.costs, self.rows, strict=True)
         return RuleApplication(
             self.rule, tuple(StreamRef(path.source, cost, int(rows[row])) for path, cost, rows in sources)
@@ -64,7 +64,7 @@ class Bucket:
     derivations: list[Derivation] = field(default_factory=list)
 
     def made(self, row: int) -> RuleApplication | None:
-        """How a row came about; None for an input."""
+        """The derivation of a row; None for an input."""
         for derivation in self.derivations:
             if row < len(derivation.rows[0]):
                 return derivation.made(row)
@@ -73,7 +73,7 @@ class Bucket:
 
 
 class Block(NamedTuple):
-    """Streams just made, before any is dropped: none where nothing was made that can be kept."""
+    """New streams, before any is dropped; none if nothing made can be kept."""
 
     type: TypeId
     cost: int
@@ -98,7 +98,7 @@ class BottomUp:
             self._seen[type_].new(values)
 
     def run(self, remaining: Mapping[TypeId, int]) -> Iterator[Block | tuple[TypeId, int]]:
-        """Fills buckets without end, but for that of the costs: every block made, and every bucket when it is full.
+        """Fills buckets up to the largest cost; yields every block made, and every bucket when it is full.
 
         Raises:
             OutOfBudget: The budget is used up.
@@ -127,7 +127,7 @@ class BottomUp:
             yield type_, cost
 
     def _splits(self, rule: Rule, total: int) -> Iterator[tuple[int, ...]]:
-        """Costs of filled buckets, one an operand, that come to a total."""
+        """Costs of filled buckets, one per operand, that add up to a total."""
         *first, last = [self.buckets[path.source] for path in rule.operands]
         for costs in product(*first):
             rest = total - sum(costs)

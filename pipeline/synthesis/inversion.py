@@ -14,15 +14,15 @@ from pipeline.synthesis.type_space import CoercionPath
 from pipeline.synthesis.value_blocks import Rows, close, sane
 
 _POINTS = torch.logspace(-6, 4, 1024, dtype=torch.float64)
-"""Where a function of one operand is tabulated, on both sides of zero."""
+"""The points at which a function of one operand is tabulated, on both sides of zero."""
 _SECANTS = 6
-"""Steps from a place in the table to the limit of rounding."""
+"""The number of secant steps from a point in the table to rounding precision."""
 
 Function = Callable[[Tensor], Tensor | None]
 
 
 def invert_path(executor: BatchExecutor, path: CoercionPath, values: Tensor) -> tuple[Tensor, Rows]:
-    """The rows that a path can end at, as they were where it starts, and which they are."""
+    """The possible inputs of a path for the rows that it can produce, and which rows these are."""
     if not path.ops:
         return values, numpy.arange(len(values))
     numbers = executor.layout(path.steps[0]).numbers
@@ -35,7 +35,7 @@ def invert_path(executor: BatchExecutor, path: CoercionPath, values: Tensor) -> 
 
 
 def is_elementwise(executor: BatchExecutor, rule: Rule, hole: int) -> bool:
-    """Whether a number of the result follows from the number at its place in operand `hole`, the others given."""
+    """Whether each number of the result follows from the one at its place in operand `hole`, given the others."""
     generator = torch.Generator().manual_seed(0)
     layouts = [executor.layout(path.target) for path in rule.operands]
     parts = [torch.rand(1, lay.numbers, dtype=torch.float64, generator=generator).repeat(2, 1) for lay in layouts]
@@ -52,7 +52,7 @@ class OperandSolver:
         self._tables: dict[Rule, list[tuple[Tensor, Tensor]]] = {}
 
     def solve(self, rule: Rule, hole: int, others: list[Tensor], wanted: Tensor) -> tuple[Tensor, Rows]:
-        """Values of operand `hole` for which a rule gives the rows wanted, and the rows for which there are such.
+        """Values of operand `hole` for which a rule gives the rows `wanted`, and the rows that have such values.
 
         A function that is affine in the operand, or a quotient by it, is solved at once; any other of one operand by
         secants from its table, positive numbers first.
@@ -108,7 +108,7 @@ def _secants(result: Function, table: tuple[Tensor, Tensor], wanted: Tensor) -> 
 
 
 def _accept(solved: Tensor, done: Tensor, guess: Tensor, found: Tensor | None, wanted: Tensor) -> None:
-    """Takes over the rows of a guess that are right and not settled yet."""
+    """Adopts the rows of a guess that are right and not yet solved."""
     if found is not None:
         right = ~done & torch.isfinite(guess).all(1) & close(found, wanted)
         solved[right] = guess[right]

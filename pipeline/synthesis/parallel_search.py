@@ -20,10 +20,10 @@ _REASONS: dict[str, Reason] = {"time-limit": "time", "memory-limit": "memory"}
 
 
 def search_all(tasks: Sequence[Task], budget: SearchBudget, workers: int) -> Iterator[tuple[Task, SearchOutcome]]:
-    """What each search comes to, in the order of tasks; so many run at a time, and all end where this is left early.
+    """Yields the outcomes in the order of tasks; `workers` searches run at a time, and closing the iterator ends all.
 
     Raises:
-        TaskError: A task's own code failed.
+        TaskError: A task's own code fails.
     """
     limit, start = budget.seconds + _GRACE, time.monotonic()
     with WorkerPool(workers, seconds=limit, memory=MEMORY, initializer=_settle, preload=[__name__]) as pool:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from step_runtime.tasks.task import Task
 
 _REASONS = {
-    "time": "the time was up; --max-minutes gives more",
-    "candidates": "the candidates were used up; --max-candidates gives more",
-    "memory": "what it may keep in memory was used up",
-    "exhausted": "nothing was left to try; the program is of a kind that it does not look for",
+    "time": "time limit reached; raise --max-minutes",
+    "candidates": "candidate limit reached; raise --max-candidates",
+    "memory": "memory limit reached",
+    "exhausted": "search space exhausted; it does not contain the program",
     "crashed": "the process crashed, in one of the task's functions or its reference",
 }
 
@@ -38,7 +38,7 @@ def as_json(
 def as_text(name: str, outcome: SearchOutcome | None, files: Sequence[Path]) -> str:
     """The result of one task: its program and where it was written, or why there is none."""
     if outcome is None:
-        return f"{name}: not come to"
+        return f"{name}: not reached"
     effort = f"{outcome.seconds:.1f} s, {outcome.candidates:,} candidates"
     if outcome.impl is None:
         return f"{name}: no program found in {effort}: {_REASONS[outcome.reason or 'exhausted']}"

@@ -2,7 +2,7 @@
 
 A `Rule` is one function (Map, Accum, Scan) or one routing (Partition, a Map on each branch, Merge) on streams that
 inputs or other rules give; each operand is coerced by its path. Rules do not depend on values; the search decides what
-to apply them to. Redundant rules are left out: a function on each element gives the same whether its elements are
+to apply them to. Redundant rules are omitted: a function on each element gives the same whether its elements are
 repeated, or a placeholder is put around them, before or after it.
 """
 
@@ -24,12 +24,12 @@ from step_runtime.primitives import Accum, Flatten, Map, Primitive, Rules, Scan
 _MOST_TYPES = 120
 _MOST_BITS = 4
 _MOST_ORDERS = 120
-"""Orders of branches that are tried for one routing."""
+"""The most orders of branches tried for one routing."""
 _MOST_STRUCTURE = 8
-"""Structural primitives in front of one function."""
+"""The most structural primitives before one function."""
 
 _COST = 2
-"""Of a function or a routing, in units of a choice of path."""
+"""The cost of a function or a routing, in units of a choice of path."""
 
 S = TypeVar("S")
 
@@ -46,7 +46,7 @@ class OrderedRouting:
 class Rule:
     """One function, or one routing, whose index is the last operand; `cost` counts all primitives but Copies.
 
-    A placeholder that is left beside other dims is flattened at once, so that streams differ by it nowhere.
+    A placeholder next to other dims is flattened at once, so that no streams differ only by it.
     """
 
     apply: Map | Accum | Scan | OrderedRouting
@@ -60,7 +60,7 @@ class Rule:
         return self.write_last(backend, [follow(backend, *pair) for pair in zip(self.operands, streams, strict=True)])
 
     def write_last(self, backend: Backend[S], parts: Sequence[S]) -> S:
-        """The result on operands that are in form."""
+        """The result on coerced operands."""
         stream = self._applied(backend, parts)
         for op in self.flatten:
             stream = backend.add(op, stream)[0]
@@ -82,7 +82,7 @@ def follow(backend: Backend[S], path: CoercionPath, stream: S) -> S:
 
 
 class _TypeBackend:
-    """Writes rules out on types alone."""
+    """Applies rules to types only."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -96,7 +96,7 @@ class Rulebook:
     """All rules of a task.
 
     `types` are those of inputs and of what rules give, `into` the rules by the type of their result; `cheapest` has
-    for each type the least cost at which a stream of it can be had.
+    the least cost of a stream of each type.
     """
 
     def __init__(self, space: TypeSpace) -> None:
@@ -118,7 +118,7 @@ class Rulebook:
         self.cheapest = self._cheapest()
 
     def remaining(self, goals: Iterable[TypeId]) -> dict[TypeId, int]:
-        """For each type the least cost that it takes from there to some goal; types with no way there are absent."""
+        """For each type the least cost from there to some goal; types without a way there are absent."""
         wanted = [self.space.types[goal] for goal in goals]
         left: dict[TypeId, int] = {}
         for type_ in self.types:
@@ -203,7 +203,7 @@ class Rulebook:
 def _meetings(
     dtype: DType, by_target: dict[DType, dict[tuple[Dim, ...], list[CoercionPath]]]
 ) -> Iterator[tuple[CoercionPath, ...]]:
-    """Plans to streams of one shape that together hold the type, from left to right."""
+    """Plans for streams of one shape that together hold the type, from left to right."""
     parts = components_of(dtype)
 
     def rest(start: int, shape: tuple[Dim, ...] | None) -> Iterator[tuple[CoercionPath, ...]]:
@@ -223,7 +223,7 @@ def _meetings(
 def _indices(
     data: StreamType, by_target: dict[DType, dict[tuple[Dim, ...], list[CoercionPath]]], sizes: Mapping[str, int]
 ) -> Iterator[tuple[int, CoercionPath]]:
-    """Plans to streams that can route the data, and the number of their bits."""
+    """Plans for streams that can route the data, and the number of their bits."""
     for dtype, shapes in by_target.items():
         bits = try_evaluate(dtype.length, sizes) if isinstance(dtype, Multihot) else None
         if bits is None or bits > _MOST_BITS:
@@ -258,7 +258,7 @@ def _common_repeats(paths: Sequence[CoercionPath]) -> frozenset[Dim]:
 
 
 def _has_placeholder(shape: Sequence[Dim]) -> bool:
-    """Whether there is a dim of 1 beside others."""
+    """Whether there is a dim of 1 among others."""
     return ONE in shape and len(shape) > 1
 
 

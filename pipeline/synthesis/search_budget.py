@@ -1,4 +1,4 @@
-"""What a search may spend, and how it ended."""
+"""A search's budget and outcome."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class OutOfBudget(Exception):
 
 @dataclass(frozen=True)
 class SearchOutcome:
-    """What a search came to.
+    """The outcome of a search.
 
-    `impl` is a program that passed the verifier, or None; `reason` then says why there is none: which bound was met,
+    `impl` is a program that passed the verifier, or None; `reason` then says why there is none: the limit reached,
     `exhausted` if nothing was left to try, or `crashed`. `candidates` counts streams computed and subgoals solved for,
     `distinct` the streams of different value that were kept, `subgoals` the values wanted top-down, `refused` programs
-    that gave the outputs where they were observed and not where the verifier looked; `length` counts primitives but
-    Copies. `seconds` are of wall clock, from the task's compilation on, and `processor` those the processor spent.
+    that gave the outputs on the observed data but not in verification; `length` counts primitives except Copies.
+    `seconds` is wall time, from the task's compilation on, and `processor` is processor time.
     """
 
     impl: str | None

@@ -30,21 +30,21 @@ from pipeline.synthesis.value_blocks import Rows, SeenValues, ValueIndex
 from step_runtime.primitives import Map
 
 _HOPED = 2
-"""Cost that a job is forgiven, as to its turn, if its subgoals must be constant along a dim: few will be, and those
-few tell much."""
+"""Reduction of a job's cost, for its priority, if its subgoals must be constant along a dim: few are, and those are
+informative."""
 _GROWTH = 3.0
-"""About how many times as many streams there are for a unit of cost more."""
+"""The approximate factor by which the number of streams grows per unit of cost."""
 
 
 class Subgoal(NamedTuple):
-    """A value wanted: row of a set of subgoals."""
+    """A wanted value: a row of a set of subgoals."""
 
     set: int
     row: int
 
 
 class RuleContext(NamedTuple):
-    """What is context a subgoal: a rule with the subgoal as operand `hole`, the others there; its result is wanted."""
+    """Context: a rule with the subgoal as operand `hole` and other operands; `wanted` is the result."""
 
     rule: Rule
     hole: int
@@ -53,7 +53,7 @@ class RuleContext(NamedTuple):
 
 
 class OutputContext(NamedTuple):
-    """What is context a subgoal that is an output but for a path."""
+    """The context of a subgoal that a path turns into an output."""
 
     output: int
     path: CoercionPath
@@ -61,7 +61,7 @@ class OutputContext(NamedTuple):
 
 @dataclass
 class _SubgoalRows:
-    """How rows came about; `others` has the rows of each operand but the hole, of buckets of these costs."""
+    """The derivation of rows; `others` has the rows of each operand but the hole, of buckets of these costs."""
 
     rule: Rule
     hole: int
@@ -79,7 +79,7 @@ class _SubgoalRows:
 
 @dataclass
 class _SubgoalSet:
-    """Subgoals of one type and cost, and of one credit: how much cost they are forgiven in the order of search."""
+    """Subgoals of one type and cost, and of one credit, which reduces their cost in the order of search."""
 
     type: TypeId
     cost: int
@@ -143,7 +143,7 @@ class TopDown:
                     self._add_set(_SubgoalSet(type_, path.cost, 0, values, [OutputContext(output, path)]))
 
     def context(self, subgoal: Subgoal) -> RuleContext | OutputContext:
-        """What is context a subgoal."""
+        """The context of a subgoal."""
         return self.sets[subgoal.set].context(subgoal.row)
 
     def find(self, type_: TypeId, values: Tensor) -> list[tuple[int, Subgoal]]:
@@ -186,11 +186,11 @@ class TopDown:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to do until there are further streams."""
+        """Whether there is nothing to do until further streams are found."""
         return not self._jobs and not self._pending
 
     def step(self) -> int | None:
-        """Does what is most promising; the number of the set of subgoals that is new, if one is.
+        """Runs the most promising job; returns the number of the new set of subgoals, if there is one.
 
         Raises:
             OutOfBudget: The budget is used up.
@@ -213,7 +213,7 @@ class TopDown:
         return None
 
     def _earned(self, job: _Inversion) -> int:
-        """What is forgiven to subgoals that came through a test which only one in so many passes."""
+        """The credit of subgoals that passed a test which only one in so many passes."""
         tried, passed = self._passed[job.rule, job.hole]
         return int(math.log(tried / passed) / math.log(_GROWTH))
 

@@ -4,8 +4,8 @@ A `CoercionPath` is a shortest chain of structural primitives between two types;
 a path does to the data follows from its two ends. RepeatRef has no place in paths: where its reference's innermost dim
 has a name, Repeat gives the same stream and consumes less.
 
-What keeps this finite: dims are those that the task declares and what they divide into; a type holds a dim no more
-often, and exceeds the number of dims of declared types by no more than one.
+The space is finite: dims are those that the task declares and their quotients; a type holds a dim no more often than a
+declared type, and exceeds the number of dims of declared types by at most one.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class CoercionPath:
 
     @property
     def target(self) -> StreamType:
-        """The type it ends at."""
+        """The type at its end."""
         return self.steps[-1]
 
     @cached_property
     def cost(self) -> int:
-        """How many choices it stands for: that there is one, and every dim that it invents."""
+        """The number of its choices: one for its presence, and one for each invented dim."""
         return bool(self.ops) + sum(isinstance(op, Repeat) for op in self.ops)
 
     @cached_property
@@ -159,7 +159,7 @@ class TypeSpace:
         yield from (Flatten((index,)) for index in range(1, type_.rank + 1))
         for index, dim in enumerate(type_.shape):
             yield from (Reshape((index,), inner) for inner in self._factors.get(dim, ()))
-        # A placeholder belongs at an end more often than not.
+        # A placeholder usually belongs at an end.
         yield from (Promote(b) for b in range(type_.rank + 1, -1, -1))
         yield from self._repeats
 

@@ -1,4 +1,4 @@
-"""Values of many streams of one type at once, and how to distinguish them.
+"""Values of many streams of one type, and how to distinguish them.
 
 A `Block` holds one stream per row: all its numbers, flat, in float64. Primitives run on whole blocks, as the rows form
 one more dim outside the outermost.
@@ -26,7 +26,7 @@ ROWS = sympy.Symbol("rows.")
 Rows = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.int64]]
 
 TOLERANCE = 1e-9
-"""Relative difference up to which two numbers are taken for one."""
+"""Relative difference up to which two numbers count as equal."""
 _NOISE = 1e-13
 _LARGEST = 1e9
 _DIGITS = 9
@@ -39,7 +39,7 @@ def in_rows(type_: StreamType) -> StreamType:
 
 @dataclass(frozen=True)
 class RowLayout:
-    """How the numbers of a type lie in a row: the torch shape of each component."""
+    """The layout of a type's numbers in a row: the torch shape of each component."""
 
     shapes: tuple[tuple[int, ...], ...]
 
@@ -89,13 +89,13 @@ def digests(values: Tensor) -> Rows:
 
 
 class SeenValues:
-    """The digests that have come up among values of one type."""
+    """The digests seen among values of one type."""
 
     def __init__(self) -> None:
         self._known: set[int] = set()
 
     def new(self, values: Tensor) -> Rows:
-        """The rows whose value has not come up, the first of each value, in order; all have from now on."""
+        """The rows with a new value, the first of each value, in order; records them all as seen."""
         keys, first = numpy.unique(digests(values), return_index=True)
         as_text = keys.tolist()
         fresh = numpy.fromiter((key not in self._known for key in as_text), bool, len(as_text))
@@ -104,7 +104,7 @@ class SeenValues:
 
 
 def close(left: Tensor, right: Tensor) -> Tensor:
-    """Whether rows of two blocks agree, number by number, but for what rounding leaves of a row's largest number."""
+    """Whether rows of two blocks agree, number by number, up to rounding relative to a row's largest number."""
     slack = TOLERANCE * right.abs() + _NOISE * right.abs().amax(1, keepdim=True)
     return (((left - right).abs() <= slack) | (left == right)).all(1)
 

@@ -6,8 +6,8 @@
     └── RuleError            a primitive's precondition does not hold
         └── RunError         the same, found only when the program ran on data
 
-A candidate program that is wrong is never an exception to the caller of `verify`: it becomes
-`Diagnostic`s, which read alike for people and for an LM that repairs its own program.
+A wrong candidate program never raises in the caller of `verify`: it yields `Diagnostic`s, which are written for people
+and for an LM that repairs its own program.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class StepError(Exception):
 
 
 class TaskError(StepError):
-    """A task file that cannot be used; the message names the file, the place in it and what was expected.
+    """A task file cannot be used; the message names the file, the place in it and what was expected.
 
-    `location` is the place, such as `("outputs", 0, "data_transform", 1)`, where the line is not known yet.
+    `location` is the place, such as `("outputs", 0, "data_transform", 1)`, if the line is not known yet.
     """
 
     def __init__(self, message: str, location: tuple[str | int, ...] = ()) -> None:
@@ -48,13 +48,13 @@ class TaskCodeError(TaskError):
 
 
 class RuleError(StepError):
-    """A primitive's precondition that does not hold.
+    """A primitive's precondition does not hold.
 
     Attributes:
         code: A short stable name such as `zip-shape`.
         message: What is wrong.
         details: Both sides of the rule, one string each.
-        hint: What would likely repair it.
+        hint: A likely repair.
     """
 
     def __init__(self, code: str, message: str, details: Iterable[str] = (), hint: str | None = None) -> None:
@@ -66,13 +66,13 @@ class RuleError(StepError):
         super().__init__("\n  ".join([*lines, f"hint: {hint}"] if hint else lines))
 
     def about(self, streams: Iterable[tuple[str, object]]) -> RuleError:
-        """The same error with the streams concerned, by name and type, as one more detail."""
+        """The same error with the streams concerned, by name and type, as an additional detail."""
         types = "; ".join(f"{name}: {stream}" for name, stream in streams)
         return type(self)(self.code, self.message, (*self.details, types), self.hint)
 
 
 class RunError(RuleError):
-    """A rule that only the data can break, such as a `Merge` whose stream runs short."""
+    """The data breaks a rule, such as a `Merge` whose stream has too few slices."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Span:
 class Diagnostic:
     """One finding about a program, at the stage that found it.
 
-    `details` are the lines that show both sides of the rule; `hint` says what would likely repair it.
+    `details` are the lines that show both sides of the rule; `hint` is a likely repair.
     """
 
     stage: Stage
@@ -111,7 +111,7 @@ class Diagnostic:
         return cls(stage, error.code, error.message, span, error.details, error.hint)
 
     def moved(self, lines: int, columns: int = 0) -> Diagnostic:
-        """The same finding in a text that was shifted by so many lines and columns."""
+        """The same finding in a text shifted by this many lines and columns."""
         if self.span is None:
             return self
         s = self.span
@@ -128,7 +128,7 @@ class Diagnostic:
 
 
 def _source_with_carets(text: str, span: Span | None) -> list[str]:
-    # Python's grammar ends lines at these alone; str.splitlines knows more.
+    # Python's grammar ends lines only at these; str.splitlines has more.
     source = re.split(r"\r\n|\r|\n", text)
     if span is None or not 1 <= span.line <= len(source):
         return []
@@ -136,7 +136,7 @@ def _source_with_carets(text: str, span: Span | None) -> list[str]:
     end = span.end_column if span.end_line == span.line else len(line) + 1
     start = min(span.column, len(line) + 1)
     line, start, end = _around(line, start, min(end, len(line) + 1))
-    # Tabs stay tabs under the source line, so that the carets stand where the source does.
+    # Tabs stay tabs under the source line, so that the carets are below the source.
     pad = "".join("\t" if char == "\t" else " " for char in line[: start - 1])
     indent = len(line) - len(line.lstrip())
     return [f"  {line[indent:]}", f"  {pad[indent:]}{'^' * max(1, end - start)}"]
@@ -154,15 +154,15 @@ def _around(line: str, start: int, end: int) -> tuple[str, int, int]:
 
 
 def describe_error(error: BaseException) -> str:
-    """An exception of an author's code as one line of bounded length, whatever its class does."""
+    """An exception of an author's code as one line of bounded length, even if its class misbehaves."""
     message = _one_line(lambda: str(error), "it cannot say why")
-    # A class's name may be a property of its metaclass that fails.
+    # A class's name may be a property of its metaclass, which may fail.
     name = _one_line(lambda: type(error).__name__, "an exception")
     return f"{name}: {message}" if message else name
 
 
 def describe_value(value: object) -> str:
-    """A value of an author's code as one line of bounded length, whatever its class does."""
+    """A value of an author's code as one line of bounded length, even if its class misbehaves."""
     return _one_line(lambda: repr(value), "a value that cannot be shown")
 
 
@@ -173,7 +173,7 @@ def _one_line(text: Callable[[], str], otherwise: str) -> str:
         raise
     except BaseException:
         return otherwise
-    # What is not printable may end a terminal's line, or not be valid UTF-8.
+    # Unprintable characters may end a terminal's line, or not be valid UTF-8.
     line = "".join(char if char.isprintable() else repr(char)[1:-1] for char in " ".join(words))
     return line if len(line) <= _LONGEST_TEXT else f"{line[:_LONGEST_TEXT]}…"
 

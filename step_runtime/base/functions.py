@@ -26,19 +26,19 @@ class Fn:
 
     @property
     def label(self) -> str:
-        """The name that programs use; its own name where none was declared."""
+        """The name that programs use; by default the function's own name."""
         return self.name
 
     @property
     def stateful(self) -> bool:
-        """Whether it folds: it has an initial state."""
+        """Whether it has an initial state, and so can fold."""
         return type(self).getInit is not Fn.getInit
 
     def apply(self, *args: Sequence[Tensor]) -> Sequence[Tensor]:
         """The function's value on one element.
 
         Raises:
-            TypeError: The function is declared only, without code.
+            TypeError: The function is only declared, without code.
         """
         raise TypeError(f"function {self.label} has no code to run")
 
@@ -46,12 +46,12 @@ class Fn:
         """The initial state, one tensor per component of `output`.
 
         Raises:
-            TypeError: The function has none.
+            TypeError: The function has no state.
         """
         raise TypeError(f"function {self.label} carries no state")
 
     def sources(self) -> tuple[Callable[..., Any], ...]:
-        """The Python functions that run when it does: what they can reach decides whether it can be traced."""
+        """The Python functions that run when it runs; what they can reach decides whether it can be traced."""
         return (self.apply, self.getInit) if self.stateful else (self.apply,)
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class Fn:
 
 
 class DeclaredFn(Fn):
-    """A function known by its declaration alone, which is all that a program is checked against."""
+    """A function known only by its declaration, which suffices to check a program."""
 
     def __init__(self, func_name: str, name: str, dtypes: tuple[DType, DType], *, stateful: bool) -> None:
         super().__init__(name, *dtypes)

@@ -1,7 +1,7 @@
 """Dims, and the one conversion between stream order and torch order.
 
 A dim is a sympy expression over the task's symbols, kept in one canonical form so that `==` decides
-equality (`M*1 == M`, `M*N == N*M`). A symbol never equals an int, whatever its size. Streams list their
+equality (`M*1 == M`, `M*N == N*M`). A symbol never equals an int, even one of its size. Streams list their
 dims innermost first; torch lists them outermost first.
 """
 
@@ -29,7 +29,7 @@ DEFAULT_SIZES: tuple[dict[str, int], ...] = (
     {"M": 5, "N": 7, "K": 9, "D": 16},
     {"M": 6, "N": 4, "K": 10, "D": 8},
 )
-"""The sets of sizes to verify at where a task names none; E has none."""
+"""The default sets of sizes to verify at; E has no default."""
 
 
 _MAX_TERMS = 64
@@ -56,10 +56,10 @@ def as_dim(value: Any) -> Dim:
 
 
 def _extent(expression: Dim) -> tuple[int, int]:
-    """Bounds on the terms and the degree that the expression has once expanded.
+    """Bounds on the terms and the degree of the expanded expression.
 
     Raises:
-        RuleError: They exceed what a program needs and what sympy computes quickly.
+        RuleError: The expression is larger than a program needs and than sympy computes quickly.
     """
     terms, degree = 1, 0
     if isinstance(expression, sympy.Symbol):
@@ -84,7 +84,7 @@ def _extent(expression: Dim) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def _canonical(expression: Dim) -> Dim:
-    # Python's own `M // 2` on symbols gives a floor; here division is exact, which is checked at every set of sizes.
+    # Python's own `M // 2` on symbols gives a floor; here division is exact, as checked at every set of sizes.
     exact = expression.replace(sympy.floor, lambda quotient: quotient)
     return sympy.cancel(sympy.expand(exact))
 
@@ -140,7 +140,7 @@ def evaluate(dim: Dim, sizes: Sizes) -> int:
         RuleError: The value is not a positive int (a division with a remainder, a difference below one).
     """
     value = _value(dim, sizes)
-    # A routed dim may be empty: an expert that gets no token is not the program's mistake.
+    # A routed dim may be empty: that an expert gets no token is not the program's mistake.
     least = 0 if any(is_routed(symbol) for symbol in dim.free_symbols) else 1
     if value.denominator != 1 or value < least:
         where = ", ".join(f"{s.name}={sizes[s.name]}" for s in sorted(dim.free_symbols, key=str))
@@ -169,7 +169,7 @@ def _value(dim: Dim, sizes: Sizes) -> int | Fraction:
 
 
 def upper_bound(dim: Dim, bounds: Sizes) -> int:
-    """The most that a dim can be, where `bounds` has the most for every symbol.
+    """The upper bound of a dim; `bounds` has the upper bound of every symbol.
 
     Raises:
         KeyError: A symbol of `dim` has no bound.
@@ -178,7 +178,7 @@ def upper_bound(dim: Dim, bounds: Sizes) -> int:
 
 
 def routed_dim(number: int) -> Dim:
-    """A dim that only the data decides. The dot keeps it apart from every symbol a task can declare."""
+    """A dim that depends on the data. The dot keeps it apart from every symbol a task can declare."""
     return sympy.Symbol(f"routed.{number}")
 
 
@@ -195,10 +195,10 @@ def try_evaluate(dim: Dim, sizes: Sizes) -> int | None:
 
 
 def check_positive(dim: Dim, sizes: Sizes, what: str) -> None:
-    """Refuses a configured dim that is not a positive int at the sizes known.
+    """Rejects a configured dim that is not a positive int at the known sizes.
 
     Raises:
-        RuleError: It is not.
+        RuleError: It is not a positive int.
     """
     value = try_evaluate(dim, sizes)
     if value is not None and value < 1:

@@ -53,10 +53,10 @@ _consumed: ContextVar[list[Stream] | None] = ContextVar("_consumed", default=Non
 
 @contextmanager
 def affine() -> Iterator[None]:
-    """Enforces the affine rule on programs that run eagerly inside it: no stream is consumed twice.
+    """Enforces the affine rule on programs run eagerly within the context: no stream is consumed twice.
 
     Raises:
-        RuleError: (from `apply`) a primitive is given a stream that one has consumed before.
+        RuleError: From `apply`, if a primitive gets a stream that is already consumed.
     """
     token = _consumed.set([])
     try:
@@ -69,7 +69,7 @@ def consume(streams: Iterable[Stream]) -> None:
     """Records that a primitive consumes these streams, inside `affine`.
 
     Raises:
-        RuleError: One was consumed before.
+        RuleError: One of them is already consumed.
     """
     seen = _consumed.get()
     if seen is None:

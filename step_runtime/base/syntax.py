@@ -1,4 +1,4 @@
-"""Python's own grammar, with which all program text and code is read: one thread at a time, and without warnings."""
+"""Parsing by Python's own grammar, for all program text and code: one thread at a time, and without warnings."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from types import CodeType
 
 _LOCK = threading.RLock()
-"""CPython 3.11 counts the depth of a syntax tree for the whole process, for which warnings filters hold too."""
+"""CPython 3.11 counts the depth of a syntax tree per process, and warnings filters are global too."""
 
 
 BUILTINS = ("zip", "range", "enumerate", "reversed", "len", "list", "tuple")
-"""The functions of Python that a program may call."""
+"""The Python functions that a program may call."""
 
 HUGE_INT = "an int of too many digits"
 
@@ -57,7 +57,7 @@ def _quiet() -> Iterator[None]:
         try:
             yield
         except SyntaxError as error:
-            # Python's own words are advice on how to set up the interpreter.
+            # Python's own message is advice on how to set up the interpreter.
             if "set_int_max_str_digits" in error.msg:
                 error.msg = HUGE_INT
                 error.args = (HUGE_INT, *error.args[1:])

@@ -35,7 +35,7 @@ class Scalar:
     name: str = "float"
 
     def __post_init__(self) -> None:
-        """Refuses element names that the language does not have."""
+        """Rejects element names that the language lacks."""
         if self.name not in _TEXT_OF:
             raise RuleError("dtype", f"unknown scalar {self.name!r}; expected one of {', '.join(_TEXT_OF)}")
 
@@ -111,7 +111,7 @@ DType: TypeAlias = Scalar | Multihot | Buffer | STuple
 
 @dataclass(frozen=True)
 class StreamType:
-    """What is known of a stream before it runs: element type, and dims innermost first."""
+    """What is known of a stream before the program runs: element type, and dims innermost first."""
 
     dtype: DType
     shape: tuple[Dim, ...]
@@ -148,7 +148,7 @@ def layout(element: Element) -> tuple[Dim, ...]:
 
 
 _expression = lru_cache(maxsize=1024)(parse_expression)
-"""A task's few dtypes and dims are read many times."""
+"""A task has few dtypes and dims, which are read many times."""
 
 
 def parse_dtype(source: str | Sequence[Any], symbols: Mapping[str, Dim]) -> DType:

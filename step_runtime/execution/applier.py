@@ -1,13 +1,13 @@
 """Applies functions to many elements at once.
 
-Functions are written for one element. Each runs in the fastest of three modes that gives what element by element
-gives, found by a trial when it is first applied to elements of some layout:
+Functions are written for one element. Each runs in the fastest of three modes that gives the same result as
+element by element, found by a trial when it is first applied to elements of some layout:
 
-- traced: its operators, written down once, are replayed on whole batches, and folds whose form allows it are done
+- traced: its operators, recorded once, are replayed on whole batches, and folds whose form allows it are computed
   for all steps at once;
-- vmapped: its code runs once per batch under `torch.func.vmap`, on copies, where it writes into its input or a trace
-  does not see all that it uses;
-- sequential: its code runs once per element, in stream order, where it branches on data (`if`, `.item()`), keeps state
+- vmapped: its code runs once per batch under `torch.func.vmap`, on copies, if it writes into its input or a trace
+  does not see everything that it uses;
+- sequential: its code runs once per element, in stream order, if it branches on data (`if`, `.item()`), keeps state
   in Python, or is random.
 """
 
@@ -35,18 +35,18 @@ __all__ = ["Applier", "Data", "StreamData", "element_layout"]
 _Key: TypeAlias = tuple[Any, ...]
 
 _GROWTH = 16
-"""A function is tried again on a batch more than so many times as large as that of its trial."""
+"""A function is tried again on a batch that exceeds its trial's batch by more than this factor."""
 
 
 class Applier:
     """Runs functions over batches in one floating type; remembers how each function runs.
 
-    `map` and `fold` raise TaskCodeError where a function failed or returned something other than it declares,
-    and RunError past the deadline.
+    `map` and `fold` raise TaskCodeError if a function fails or returns something other than it declares,
+    and RunError after the deadline.
 
     Args:
-        dtype: What every output is cast to; None keeps what a function returns.
-        deadline: `time.monotonic()` past which `RunError` (code `time-limit`) is raised; None for no limit.
+        dtype: The type that every output is cast to; None keeps the function's own.
+        deadline: `time.monotonic()` after which `RunError` (code `time-limit`) is raised; None for no limit.
     """
 
     def __init__(self, dtype: torch.dtype | None = None, deadline: float | None = None) -> None:

@@ -1,6 +1,6 @@
-"""Finds the fastest mode that gives what running a function element by element gives, by a trial on real data.
+"""Finds the fastest mode that gives the same result as running a function element by element, by a trial on real data.
 
-The first elements run one by one, in stream order. Where that has side effects (a counter, a random number), and where
+The first elements run one by one, in stream order. If that has side effects (a counter, a random number), or if
 no faster mode gives the same, the remaining elements run one by one too, so that the trial is not observable.
 """
 
@@ -85,13 +85,13 @@ class _Trial:
         self.constant = self._captures.constant
 
     def clean(self) -> bool:
-        """Whether all that the function can reach is known, and unchanged."""
+        """Whether everything that the function can reach is known and unchanged."""
         return not self._captures.opaque and self._captures.state() == self._before
 
     def fastest(
         self, example: Data, run: Callable[[Mode], tuple[Result, Data]], expected: Data
     ) -> tuple[Mode, Result] | None:
-        """The first mode for which `run` gives what is expected, with its result; None where there is none."""
+        """The first mode for which `run` gives the expected result, with that result; None if none does."""
         modes = (lambda: Traced(self._one, self._captures, example)), (lambda: Vmapped(self._one))
         for make in modes:
             try:
@@ -101,7 +101,7 @@ class _Trial:
             except RunError:
                 raise
             except Exception:
-                # Where a faster mode fails, the elements run one by one, which shows a real failure.
+                # If a faster mode fails, the elements run one by one, which shows whether the failure is real.
                 agrees = False
             if not self.clean():
                 return None

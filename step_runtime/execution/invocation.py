@@ -21,7 +21,7 @@ _PLAIN = (Tensor, torch.nn.Parameter)
 """Not their subclasses, which may hold anything: a mask, or no data."""
 
 BeforeRun: TypeAlias = Callable[[str, str], None]
-"""`before_run(what, key)` is called before an author's code runs: `what` it is, for people, and a `key` that is equal
+"""`before_run(what, key)` is called before an author's code runs: `what` describes it for people, and `key` is equal
 only for runs of the same code on the same input. It may raise `RunError`, so that the code does not run."""
 
 
@@ -43,10 +43,10 @@ def element_layout(element: Element, sizes: Sizes) -> tuple[int, ...]:
 
 
 def apply(fn: Fn, element: Sequence[Sequence[Tensor]], sizes: Sizes, dtype: torch.dtype | None) -> Data:
-    """What `fn` makes of one element (for a stateful one: of a state and an element), in `dtype` if one is given.
+    """The value of `fn` on one element (if stateful, on a state and an element), in `dtype` if one is given.
 
     Raises:
-        TaskCodeError: The function failed, or returned something other than it declares.
+        TaskCodeError: The function fails, or returns something other than it declares.
     """
     return _checked(fn, _call(fn, fn.apply, *(list(arg) for arg in element)), fn.output, sizes, dtype, "apply")
 
@@ -66,7 +66,7 @@ def _call(fn: Fn, method: Callable[..., Sequence[Tensor]], *args: list[Tensor]) 
     except (TaskCodeError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        # All of it: an author's `sys.exit()` is a failure like any other.
+        # All exceptions: an author's `sys.exit()` is a failure like any other.
         raise TaskCodeError(f"function {fn.label} raised {describe_error(error)}") from error
 
 

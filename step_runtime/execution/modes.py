@@ -20,21 +20,21 @@ from step_runtime.execution.invocation import Data
 from step_runtime.execution.tracing import MAX_BATCH_DIMS, Captures, Fold, Product, Tape, trace
 
 _LARGE = 2**13
-"""The numbers in a result from which on it pays to look at its factors' layout in memory."""
+"""The size of a result, in numbers, from which checking its factors' memory layout pays off."""
 _CHECKED = 64
-"""Steps of a fold for which all at once is compared to step by step."""
+"""Steps of a fold on which computing all at once is compared with step by step."""
 
 Shape: TypeAlias = Sequence[int]
 StreamData: TypeAlias = Data | Product
-"""A stream's tensors; those of a product are computed when they are read."""
+"""A stream's tensors; those of a product are computed on access."""
 
 
 @dataclass(frozen=True)
 class ElementFunction:
-    """A function with tensors as arguments: the components of the state first, where it has one, then the element's.
+    """A function with tensors as arguments: the components of the state first, if it has one, then the element's.
 
     Args:
-        count: Components of the state, 0 for a function without.
+        count: Components of the state, 0 for a function without state.
         tick: Called before each element that runs alone; may raise.
     """
 
@@ -48,7 +48,7 @@ class ElementFunction:
         """The result for one element.
 
         Raises:
-            TaskCodeError: The function failed, or returned something other than it declares.
+            TaskCodeError: The function fails, or returns something other than it declares.
         """
         element = (tensors[: self.count], tensors[self.count :]) if self.count else (tensors,)
         return invocation.apply(self.fn, element, self.sizes, self.dtype)
@@ -74,7 +74,7 @@ class Mode(ABC):
     """A mode of running a function on batches."""
 
     initial: Data | None = None
-    """The initial state of a function with state, where it is known to be always the same."""
+    """The initial state of a function with state, if it is known to be always the same."""
 
     def __init__(self, one: ElementFunction) -> None:
         self.one = one
@@ -158,7 +158,7 @@ class Traced(Mode):
     """All elements of a batch at once, by a tape of the function's operators.
 
     Raises:
-        Untraceable: There is no tape. Exceptions of the function pass through.
+        Untraceable: The function cannot be traced. Its own exceptions pass through.
     """
 
     def __init__(self, one: ElementFunction, captures: Captures, example: Data) -> None:
@@ -172,13 +172,13 @@ class Traced(Mode):
         self._checked = False
 
     def usable(self, tried: bool) -> bool:
-        """As for any mode, and nothing that the function can reach may have changed, but for the values of tensors."""
+        """As for any mode, and nothing that the function can reach may have changed, except the values of tensors."""
         return tried and self._captures.unchanged() and self._tape.weights() is not None
 
     def map(self, data: StreamData, outer: Shape) -> StreamData:
         """See `Mode`; the result may be a `Product`, not computed yet."""
         batch = prod(outer)
-        # Copying a small batch takes less time than finding out how not to.
+        # Copying a small batch is faster than finding out how to avoid it.
         large = batch * self._layout.numel() >= _LARGE
         if self._tape.elementwise and not (large and self._tape.nodes):
             return self._tape.replay(batch, *data, *(self._tape.weights() or ()))
@@ -214,17 +214,17 @@ class Traced(Mode):
 
     @property
     def sums(self) -> bool:
-        """Whether its folds only sum their input, of one component."""
+        """Whether its folds only sum their input, which has one component."""
         return self._fold is not None and self._fold.sums
 
     def _over(self, dims: int) -> Tape | None:
-        """The tape over so many batch dims; None where none gives what the tape over one dim gives."""
+        """The tape over this many batch dims; None if none gives the same as the tape over one dim."""
         if dims not in self._tapes:
             self._tapes[dims] = None
             with suppress(Exception):
                 tape = trace(self.one, self._example, self._captures, dims)
                 sizes = tuple(range(2, 2 + dims))
-                # A generator of its own, as functions may use the run's.
+                # A separate generator, as functions may use the run's.
                 random = torch.Generator().manual_seed(0)
                 data = [torch.rand(*sizes, *p.shape, dtype=p.dtype, generator=random) for p in self._example]
                 weights = self._tape.weights() or []

@@ -16,15 +16,15 @@ class WalkEnded(Exception):
 
 
 class InvalidCode(Exception):
-    """An expression or statement outside the language; its diagnostic is recorded already."""
+    """An expression or statement is outside the language; its diagnostic is already recorded."""
 
 
 class Places:
-    """The places of a tree's nodes in the text that it was read from.
+    """The places of a tree's nodes in the source text.
 
     Args:
-        lines: The text that the tree was read from, line by line.
-        indent: The columns that were cut off every line before.
+        lines: The source text, line by line.
+        indent: The columns that were removed from every line.
     """
 
     def __init__(self, lines: Sequence[str], indent: int) -> None:
@@ -60,7 +60,7 @@ class DiagnosticCollector(Places):
         """Records a finding at a node of the tree, once.
 
         Raises:
-            WalkEnded: There are more findings than anyone would read.
+            WalkEnded: There are more findings than a reader can use.
         """
         span = None if where is None else self.span(where)
         self._add(Diagnostic(stage, code, message, span, hint=hint))

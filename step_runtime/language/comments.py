@@ -1,14 +1,14 @@
-"""What a program says beside its code, made safe to show to an LM: comments and strings on their own.
+"""Makes comments and string statements of a program safe to show to an LM.
 
-A comment stays as it is unless it could steer whoever reads it: it
+A comment stays unchanged unless it could steer its reader: it
 
 - is longer than 120 characters,
 - holds a field marker (`[[ … ]]`) or a chat model's control token (`<|…|>`),
-- speaks in a role (`SYSTEM:`, `assistant:` and so on) or asks to ignore what was said before,
+- speaks in a role (`SYSTEM:`, `assistant:` and so on) or asks to ignore earlier text,
 - holds an address (`http://…`), or
-- holds a character that is not printable, such as an escape or a mark of writing direction.
+- holds a character that is not printable, such as an escape or a directional mark.
 
-Such a comment is replaced by `REMOVED`. The code stays as it is, and so does every line's number.
+Such a comment is replaced by `REMOVED`. Code and line numbers stay unchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def printable(text: str) -> str:
     text = "\n".join(_escaped(line) for line in LINE_END.split(text))
     source = read(text)
     if source.diagnostics:
-        # Not a program: its words are shown, but no marker that divides a request or an answer.
+        # Not a program: its text is shown, without markers that divide a request or an answer.
         return text.replace("[[", "[ [").replace("]]", "] ]").replace("<|", "< |")
     strings = (node for statement in source.statements for node in ast.walk(statement))
     if any(steers(line) for node in strings if isinstance(node, ast.stmt) and is_text(node) for line in _words(node)):
@@ -54,7 +54,7 @@ def printable(text: str) -> str:
 
 
 def steers(comment: str) -> bool:
-    """Whether a comment could steer whoever reads it; see the module."""
+    """Whether a comment could steer its reader; see the module."""
     return len(comment) > LONGEST_COMMENT or not comment.isprintable() or bool(_STEERING.search(comment))
 
 
@@ -63,12 +63,12 @@ def _escaped(line: str) -> str:
 
 
 def _words(node: ast.stmt) -> list[str]:
-    """The lines of a string on its own."""
+    """The lines of a string statement."""
     return str(ast.literal_eval(node.value)).split("\n") if isinstance(node, ast.Expr) else []
 
 
 def _code_alone(source: Source) -> str:
-    """The program printed from its tree, without comments and strings on their own."""
+    """The program printed from its tree, without comments and string statements."""
     bare = (_Bare().visit(statement) for statement in source.statements)
     code = ast.unparse(ast.Module([statement for statement in bare if statement is not None], []))
     if source.parameters is None:
@@ -78,7 +78,7 @@ def _code_alone(source: Source) -> str:
 
 
 class _Bare(ast.NodeTransformer):
-    """Takes out strings on their own; trees are read anew for each text, so that nobody else sees the change."""
+    """Removes string statements; each text gets its own tree, so no other user of the tree is affected."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
         return None if is_text(node) else node

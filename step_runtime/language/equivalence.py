@@ -1,13 +1,13 @@
 """Keys under which programs count as the same.
 
-There are two questions, and a key for each:
+Two questions, each with its own key:
 
-- `canonical_key`: have two texts one syntax tree, up to a consistent renaming of variables (paper, Sections 3.1 and
-  6.2)? It groups correct answers, tells failures apart and counts distinct answers, and needs no task. An occurrence
+- `canonical_key`: do two texts have the same syntax tree up to a consistent renaming of variables (paper, Sections 3.1
+  and 6.2)? It groups correct answers, distinguishes failures and counts distinct answers, without a task. An occurrence
   of a name is identified by the bindings that may reach it, loops included, so that texts of one key do the same step
   by step; comments and layout do not count. It never decides on a verdict.
-- `Description.key`: do two graphs compute the same by the same primitives, in whatever order? The verifier, which has
-  checked both graphs, runs one of them only.
+- `Description.key`: do two graphs compute the same by the same primitives, in any order? The verifier, which has
+  checked both graphs, runs only one of them.
 
 Whether two texts share a verdict is decided in `step_runtime.language.identity`.
 """
@@ -29,11 +29,11 @@ from step_runtime.program.printer import print_primitive
 
 
 def canonical_key(text: str, inputs: Sequence[str] = ()) -> str:
-    """A digest of the text's syntax tree up to renaming; of the text itself where it cannot be read.
+    """A digest of the text's syntax tree up to renaming; of the text itself if it cannot be parsed.
 
     Args:
         text: The program.
-        inputs: The task's input names, which a `def body` may call otherwise.
+        inputs: The task's input names, which a `def body` may rename.
     """
     return _tree_key(text, tuple(inputs))
 
@@ -53,7 +53,7 @@ def _tree_key(text: str, inputs: tuple[str, ...]) -> str:
             for index, name in enumerate(own):
                 names[name] = (inputs[index] if index < len(inputs) else f"parameter {index}",)
             if len(own) != len(inputs) or len(set(own)) < len(own):
-                # Without the inputs' names, or where these parameters are refused, their spelling and number count.
+                # Without the inputs' names, or if these parameters are rejected, their spelling and number count.
                 head = f"body({len(own)}, {len(set(own))})\n"
         try:
             pieces = [*_pieces(source.statements)]
@@ -101,22 +101,22 @@ class _Scope(NamedTuple):
 
 _Piece: TypeAlias = str | _Use | _Bind | _Enter | _Leave | _Scope
 _Bindings: TypeAlias = tuple[str, ...]
-"""What a name may stand for: numbers of bindings, and its own spelling where none may have come before."""
+"""What a name may refer to: numbers of bindings, and its own spelling if it may be unbound."""
 
 
 class _ForeignNode(Exception):
-    """The tree holds a node that is not part of the language; its names are compared as they are spelled."""
+    """The tree holds a node that is not part of the language; its names are compared by spelling."""
 
 
 _UNTAME = re.compile("[\r\f\v\0\ufeff]")
-"""What does not simply end a line or stand in one."""
+"""Characters that may end a line, or that a line may not contain."""
 
 
 def _by_lines(text: str) -> list[_Piece] | None:
-    """The pieces of a text whose every line is whole statements; samples of one task have most of theirs in common.
+    """The pieces of a text in which every line is complete; samples of one task share most lines.
 
-    None for any other text. A line that starts in the first column, can be read alone and is not continued by an
-    indented one is read alike among others.
+    None for any other text. A line that starts in the first column, parses alone and is not continued by an indented
+    one parses the same in any text.
     """
     if _UNTAME.search(text) or len(text) > 20_000:
         return None
@@ -131,7 +131,7 @@ def _by_lines(text: str) -> list[_Piece] | None:
 
 @functools.lru_cache(maxsize=16384)
 def _of_line(line: str) -> tuple[_Piece, ...] | None:
-    """The pieces of one line; None where it has to be read with others."""
+    """The pieces of one line; None if it has to be read with others."""
     if not line.partition("#")[0].strip(" \t"):
         return ()
     source = read(line)
@@ -144,10 +144,10 @@ def _of_line(line: str) -> tuple[_Piece, ...] | None:
 
 
 def _pieces(statements: Sequence[ast.stmt]) -> Iterator[_Piece]:
-    """The pieces of statements in the order of evaluation; adjoining texts are one piece.
+    """The pieces of statements in the order of evaluation; adjacent texts are one piece.
 
     Raises:
-        _ForeignNode: One is not part of the language.
+        _ForeignNode: A node is not part of the language.
     """
     words: list[str] = []
     for piece in _block(statements):
@@ -193,7 +193,7 @@ def _target(target: ast.expr) -> Iterator[_Piece]:
         case ast.Name(id=name):
             yield _Bind(name)
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            # `(a, b) = …` and `[a, b] = …` are one.
+            # `(a, b) = …` and `[a, b] = …` are equal.
             yield f"unpack {len(parts)}\n"
             for part in parts:
                 yield from _target(part)
@@ -248,7 +248,7 @@ def _field(value: object) -> Iterator[_Piece]:
 
 
 def _comprehension(element: ast.expr, generators: Sequence[ast.comprehension]) -> Iterator[_Piece]:
-    """A comprehension's loops, outermost first, then its element; a round may see what an earlier one has bound."""
+    """A comprehension's loops, outermost first, then its element; an iteration may see names of an earlier one."""
     yield f"ListComp {len(generators)}\n"
     yield _Scope(True)
     parts: list[_Piece] = []
@@ -269,7 +269,7 @@ def _comprehension(element: ast.expr, generators: Sequence[ast.comprehension]) -
 
 
 def _bound(pieces: Sequence[_Piece]) -> Iterator[tuple[str, int]]:
-    """The names that pieces bind for what comes after them, with the number of each binding among theirs."""
+    """The names that pieces bind for later pieces, with the number of each binding among their own."""
     number, inside = 0, 0
     for piece in pieces:
         if isinstance(piece, _Scope):
@@ -289,7 +289,7 @@ def _is_filled(iterable: ast.expr) -> bool:
 
 
 def _renamed(pieces: Sequence[_Piece], names: dict[str, _Bindings]) -> str:
-    """The pieces as one text in which a use stands for the bindings that may reach it, and no variable for its name."""
+    """The pieces as one text in which the bindings that may reach a use replace the variable's name."""
     outer: list[dict[str, _Bindings]] = []
     count = 0
     words: list[str] = []
@@ -312,7 +312,7 @@ def _renamed(pieces: Sequence[_Piece], names: dict[str, _Bindings]) -> str:
             case _Scope(True):
                 outer.append(dict(names))
             case _Scope(False):
-                # What the loops had before their first round, and what the comprehension had before it.
+                # Bindings before the loops' first iteration, and before the comprehension.
                 outer.pop()
                 names = outer.pop()
     return "".join(words)
@@ -329,23 +329,23 @@ def _after_loop(before: Mapping[str, _Bindings], names: dict[str, _Bindings], ce
 
 
 def _joined(name: str, one: _Bindings | None, other: _Bindings) -> _Bindings:
-    """Either's bindings; a name that may not have been bound may stand for itself."""
+    """The bindings of either; a name that may be unbound may also refer to itself."""
     return tuple(sorted({*(one or (f"{name} itself",)), *other}))
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a graph computes, whatever the order of independent primitives.
+    """What a graph computes, regardless of the order of independent primitives.
 
     Every stream is described by the primitive that made it, its place among the results and the descriptions
-    of what that primitive consumed; transparent ones say nothing. Streams are checked for the affine rule
-    before: a description tells what a program computes, not whether it may.
+    of what that primitive consumed; transparent ones are omitted. The affine rule is checked before: a
+    description says what a program computes, not whether it is valid.
 
     Attributes:
-        program: What is described.
+        program: The program.
         streams: A description of each stream.
-        nodes: For each primitive a digest of what it computes, all that leads to it included, so that nodes of one
-            digest do the same; empty for those that say nothing.
+        nodes: For each primitive a digest of what it computes, including everything that leads to it, so that nodes
+            with one digest compute the same; empty for transparent ones.
     """
 
     program: Program
@@ -355,9 +355,9 @@ class Description:
     def key(self, *, whole: bool = False) -> str:
         """A digest of the live part of the graph.
 
-        With `whole`, primitives that no result depends on count too, as all of a program runs and any may fail.
+        With `whole`, primitives that no result depends on count too, as all primitives run and any may fail.
         """
-        # Some fail on their data even where nothing uses their result.
+        # Some fail on their data even if nothing uses their result.
         made = zip(self.program.nodes, self.nodes, strict=True)
         effects = {digest for node, digest in made if digest and (whole or node.op.may_fail)}
         return _digest(f"{sorted(effects)} -> {[self.streams[stream] for stream in self.program.results]}")

@@ -1,4 +1,4 @@
-"""Walks a program's statements and gives the dataflow graph: with `expressions`, this is the whole language."""
+"""Walks a program's statements and returns the dataflow graph; with `expressions`, this defines the whole language."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Evaluator(Expressions):
             self.names[stream.id] = parameter.arg
 
     def _check_end(self, statements: Sequence[ast.stmt]) -> None:
-        """Reports what follows the first `return`: it would never be walked, so that anything could stand there."""
+        """Reports what follows the first `return`: it is never walked, so it could be anything."""
         blocks = [statements]
         while blocks:
             block = [statement for statement in blocks.pop() if not is_text(statement)]
@@ -80,7 +80,7 @@ class Evaluator(Expressions):
         self.collector.report("return", "the program returns nothing", statements[-1] if statements else None, hint)
 
     def _name_unnamed_streams(self) -> None:
-        """Streams that no name was given are called by the primitive that made them."""
+        """Names unnamed streams after the primitive that made them."""
         for node in self.nodes:
             for stream in node.outputs:
                 line = f" of line {node.span.line}" if node.span else ""
@@ -95,7 +95,7 @@ class Evaluator(Expressions):
                 self._poison(statement)
 
     def _poison(self, statement: ast.stmt) -> None:
-        """What a wrong statement would have bound, or appended to, is unknown from here on."""
+        """Marks what a wrong statement would have bound, or appended to, as unknown from here on."""
         for node in ast.walk(statement):
             match node:
                 case ast.Name(id=name, ctx=ast.Store()):
@@ -159,7 +159,7 @@ def _returns(statement: ast.stmt) -> bool:
 
 
 def is_text(statement: ast.stmt) -> bool:
-    """Whether a statement is a string on its own, which is ignored wherever it stands."""
+    """Whether a statement is a string on its own, which is ignored everywhere."""
     match statement:
         case ast.Expr(value=ast.Constant(value=str())):
             return True

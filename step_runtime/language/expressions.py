@@ -1,7 +1,7 @@
 """Evaluates a program's expressions to static values, and adds the primitives they apply to the graph.
 
 An expression that has no method here is a diagnostic. Every sequence has a known length, so every program
-ends; the number of steps, the ints and the primitives are bounded all the same.
+ends; the numbers of steps and primitives and the size of ints are bounded nevertheless.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from step_runtime.program.limits import Limits
 from step_runtime.tasks.scope import Scope
 
 DIM_STEPS = 500
-"""What arithmetic on dims costs: it takes milliseconds, where other steps take microseconds."""
+"""Steps that arithmetic on dims counts for: it takes milliseconds, other steps take microseconds."""
 
 MOST_DIMS = 100
 """The longest list of dim indices."""
 
 _STEP = object()
-"""What the name `step` stands for, which is not a value of the language."""
+"""The meaning of the name `step`, which is not a value of the language."""
 
 
 class Expressions:
@@ -60,7 +60,7 @@ class Expressions:
         self._steps = 0
 
     def value(self, node: ast.expr) -> Any:
-        """The value of an expression, or `UNKNOWN` where a part of it is.
+        """The value of an expression, or `UNKNOWN` if a part of it is unknown.
 
         Raises:
             InvalidCode: The expression is not part of the language; the diagnostic is recorded.
@@ -139,7 +139,7 @@ class Expressions:
         raise self.collector.invalid("name", *_at(node, hints.unknown_name(name, self.env)))
 
     def _remember(self, name: str, value: Any) -> None:
-        """The first name that a stream gets is what reports call it."""
+        """Reports call a stream by the first name that it gets."""
         if isinstance(value, StreamRef) and value.id >= len(self.inputs):
             self.names.setdefault(value.id, name)
         elif isinstance(value, list | tuple):
@@ -330,7 +330,7 @@ class Expressions:
         return refs[0] if count is None else refs
 
     def _primitive(self, made: ast.Call) -> Primitive | None:
-        """The configured primitive, or None where its configuration is wrong or unknown (and was reported)."""
+        """The configured primitive, or None if its configuration is wrong (and reported) or unknown."""
         match made.func:
             case ast.Attribute(value=ast.Name(id="step"), attr=name) if self.env["step"] is _STEP:
                 if name not in PRIMITIVES:

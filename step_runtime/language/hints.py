@@ -1,4 +1,4 @@
-"""Messages about syntax outside the language, each with a hint on how to correct it."""
+"""Messages about syntax outside the language, each with a hint on how to fix it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from step_runtime.language.static_values import StreamRef, are_streams, kind
 from step_runtime.primitives import PRIMITIVES, Primitive
 
 Advice = tuple[str, str | None]
-"""A finding, and a hint where one is likely to help."""
+"""A message, and a hint if one is likely to help."""
 
 _ONLY = "a program only binds names to step.NAME(config).apply(stream) and returns streams"
 _IMPORT = ("imports are not part of the language", "leave it out; step, the functions and the dims are in scope")
@@ -103,14 +103,14 @@ def target(node: ast.expr) -> Advice:
 
 
 def not_a_sequence(value: Any) -> str:
-    """The hint where a loop, star or builtin is given no sequence."""
+    """The hint for a loop, star or builtin without a sequence."""
     if isinstance(value, StreamRef):
         return "Map, Accum and Scan run over a stream's elements; loops run over lists, zip, enumerate and range"
     return f"for a number of rounds write range({value}{'' if isinstance(value, int) else '_value'})"
 
 
 def unknown_name(name: str, known: Mapping[str, Any]) -> Advice:
-    """For a name that nothing bound."""
+    """For an unbound name."""
     if name == "step":
         return "step is not a value", "write step.NAME(config).apply(stream)"
     if name in PRIMITIVES:
@@ -132,7 +132,7 @@ def _suggestion(name: str, known: Mapping[str, Any]) -> str:
         return f"{guess}the task's functions are {', '.join(functions)}" if functions else "the task has no functions"
     if name.swapcase() in known:
         return f"did you mean {name.swapcase()}?"
-    # Short names are all alike: E4 is as good a guess for E5 as E is.
+    # Short names are all similar: E4 is as good a guess for E5 as E is.
     close = _closest(name, [key for key in known if len(key) > 3])
     return f"did you mean {close}?" if close else f"the streams here are {', '.join(streams[-20:])}"
 
@@ -185,7 +185,7 @@ def _root(node: ast.expr) -> str | None:
 
 
 def arithmetic(op: ast.operator, left: Any, right: Any) -> Advice:
-    """For an operator or operands that the language does not take."""
+    """For an operator or operands that the language does not support."""
     if isinstance(left, StreamRef) or isinstance(right, StreamRef):
         hint = "streams are combined by a function: step.Map(fn=fn_…).apply((E0, E1))"
         return f"this operator does not take {kind(left)} and {kind(right)}", hint
@@ -199,7 +199,7 @@ def arithmetic(op: ast.operator, left: Any, right: Any) -> Advice:
 
 
 def apply_usage(made: ast.Call, node: ast.Call) -> str | None:
-    """The hint where `apply` has none, several, starred or named arguments."""
+    """The hint for an `apply` with no, several, starred or named arguments."""
     name = made.func.attr if isinstance(made.func, ast.Attribute) else ""
     if len(node.args) > 1 and PRIMITIVES[name].arity == 1 and not PRIMITIVES[name].zips:
         return f"write {usage(name)}; zip two streams into one first: step.Zip().apply((E0, E1))"
@@ -207,7 +207,7 @@ def apply_usage(made: ast.Call, node: ast.Call) -> str | None:
 
 
 def argument(op: Primitive, found: Any, error: RuleError) -> RuleError:
-    """`error`, of an argument of another form than `op` takes, with what was found and how to write it."""
+    """Adds what was found and how to write it to `error`, about an argument of another form than `op` takes."""
     hint = error.hint or f"write {usage(op.name)}"
     if isinstance(found, list) and are_streams(found) and op.arity == 1:
         hint = f"it is a list: take one by index, or write [{usage(op.name).replace('E0', 's')} for s in E1]"

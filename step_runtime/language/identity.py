@@ -1,14 +1,14 @@
-"""Which texts are one program, so that the verdict on one is the verdict on the other.
+"""Decides which texts are the same program, so that they share a verdict.
 
-A verdict is a function of the checked graph at every set of sizes, and of the words and places of the text where
-something is wrong with it. Two texts therefore share one
+A verdict is a function of the checked graph at every set of sizes, and, if something is wrong, of the wording and the
+places in the text. Two texts therefore share a verdict
 
-- if they differ in comments and empty lines alone (`code_of`), places apart, whatever the verdict is; or
-- if both can be evaluated without a finding at every set of sizes and give the same graphs there (`graphs`): the same
-  primitives with the same configurations, in the same order, on the same streams. What such a verdict says of a run
-  names no variable, and has its places by the graph.
+- if they differ only in comments and empty lines (`code_of`), for any verdict and except for its places; or
+- if both evaluate without a diagnostic at every set of sizes and give the same graphs (`graphs`): the same
+  primitives with the same configurations, in the same order, on the same streams. Such a verdict names no variable, and
+  its places follow from the graph.
 
-`skeleton` finds candidates without parsing, as that takes longer than all else here; it decides nothing.
+`skeleton` finds candidates without parsing, as parsing takes longest; it decides nothing.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task
 
 _UNTAME = re.compile("[\f\v\0\x1a\ufeff\ud800-\udfff]")
-"""What may make a text unreadable wherever it stands, or count as no blank."""
+"""Characters that may make a text unreadable anywhere, or do not count as blank."""
 _QUOTED = re.compile("[\"'`\\\\]")
-"""What may make a `#` part of a string, a line continue, or a fence."""
+"""Characters that may put a `#` in a string, continue a line, or make a fence."""
 _WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _HEADER = re.compile(r"[ \t]*def[ \t]+body[ \t]*\([^()\n]*\)[^\n]*:[ \t]*\n")
 
@@ -40,7 +40,7 @@ class Code:
     """A text without comments and empty lines.
 
     Attributes:
-        text: What remains.
+        text: The remaining text.
         lines: The number of each of its lines in the whole text.
     """
 
@@ -50,7 +50,7 @@ class Code:
 
 @functools.lru_cache(maxsize=4096)
 def code_of(text: str) -> Code:
-    """The text without comments and empty lines; whole where a `#` may not begin a comment."""
+    """The text without comments and empty lines; unchanged if a `#` may not begin a comment."""
     whole = LINE_END.split(text)
     if not _UNTAME.search(text):
         stripped = [(line.partition("#")[0].rstrip(" \t"), number) for number, line in enumerate(whole, start=1)]
@@ -63,7 +63,7 @@ def code_of(text: str) -> Code:
 
 @functools.lru_cache(maxsize=4096)
 def skeleton(text: str) -> str:
-    """A digest that most texts of one program have in common: names are numbered in the order of their appearance."""
+    """A digest that most texts of one program share: names are numbered in the order of their appearance."""
     numbers: dict[str, str] = {}
     code = textwrap.dedent(_HEADER.sub("", code_of(text).text, count=1))
     return _digest(_WORD.sub(lambda match: numbers.setdefault(match[0], f"{len(numbers)}"), code))
@@ -77,7 +77,7 @@ class KnownScopes:
 
 
 def known_scopes(task: Task) -> KnownScopes | None:
-    """The task's scopes, as its text alone gives them; None where only running its `global` would."""
+    """The task's scopes, as its text alone gives them; None if only running its `global` gives them."""
     if task.global_ is not None and not _is_literal(task, task.global_):
         return None
     return KnownScopes(tuple(static_scope(task, index) for index in range(len(task.size_sets()))))
@@ -97,7 +97,7 @@ def graphs(text: str, known: KnownScopes) -> tuple[Program, ...] | None:
 
 
 def verdict_key(text: str, task: Task) -> str:
-    """A key that two texts share only if they have one verdict for the task, places apart."""
+    """A key that two texts share only if they have the same verdict on the task, except for places."""
     known = known_scopes(task)
     programs = graphs(text, known) if known else None
     if programs is None:
@@ -115,10 +115,10 @@ def _digest(text: str) -> str:
 
 
 def _is_literal(task: Task, code: str) -> bool:
-    """Whether `static_scope` reads all that `global` does to the scope.
+    """Whether `static_scope` sees every effect of `global` on the scope.
 
-    Sizes and lists of functions are written out, each once; every other statement mentions none of them, nor what could
-    reach them by another way.
+    Sizes and lists of functions are literal, each set once; no other statement mentions them, or anything that could
+    reach them otherwise.
     """
     symbols = {*task.symbols()}
     functions = {spec.func_name for spec in task.fns}
@@ -134,14 +134,14 @@ def _is_literal(task: Task, code: str) -> bool:
             case ast.Assign(
                 targets=[ast.Subscript(value=ast.Name(id="ctx"), slice=ast.Name(id=name))], value=ast.Name(id=value)
             ) if value == f"{name}_value" and name in symbols:
-                # Of the same size as the name, which is bound before.
+                # The same size as the name, which is bound before.
                 if value not in bound:
                     return False
             case ast.Assign(
                 targets=[ast.Subscript(value=ast.Name(id="ctx"), slice=ast.Name(id=name))],
                 value=ast.Constant(value=int(size)),
             ) if name in symbols and not isinstance(size, bool):
-                # Bound once, by this or by its name.
+                # Bound once, here or by its name.
                 bound.append(f"{name}_value")
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.List(elts=parts) | ast.Tuple(elts=parts)) if (
                 parts and all(isinstance(part, ast.Name) and part.id in functions for part in parts)

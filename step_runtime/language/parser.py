@@ -1,7 +1,7 @@
 """Program text to dataflow graph.
 
-The text has Python's syntax and is read with Python's own grammar, but nothing of it is executed: the
-evaluator walks the tree and knows only the forms that the language has (`step_runtime.language.evaluator`).
+The text has Python's syntax and is parsed by Python's own grammar, but nothing of it is executed: the evaluator walks
+the tree and supports only the forms of the language (`step_runtime.language.evaluator`).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _HUGE_INT = re.compile(r"\d[\d_]{4000,}")
 
 @dataclass(frozen=True)
 class Source:
-    """A program's syntax tree, or why there is none.
+    """A program's syntax tree, or the reasons why there is none.
 
     Attributes:
-        lines: What the tree was read from: the text's lines, each indented by `indent` less.
+        lines: The parsed text: the program's lines, each without its first `indent` columns.
         statements: The program's own, without a `def body` around them.
         parameters: Those of the `def body`; their annotations, and its own, have no meaning and are never evaluated.
-        indent: The columns that were cut off every line.
-        diagnostics: Why there is no tree.
+        indent: The columns that were removed from every line.
+        diagnostics: The reasons why there is no tree.
     """
 
     lines: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ def read(text: str, limits: Limits | None = None) -> Source:
     """The syntax tree of a program text: statements, with a `def body` or a code fence around them or not.
 
     A tree nests no deeper than the limit and holds no int beyond the largest, so that code that walks or prints it
-    needs no guard of its own.
+    needs no further checks.
     """
     limits = limits or Limits()
     if len(text) > limits.characters:
@@ -71,13 +71,13 @@ def _refused(code: str, message: str) -> Source:
 def parse(text: str, scope: Scope, limits: Limits | None = None) -> tuple[Program, list[Diagnostic]]:
     """The graph of a program text in a scope, with every diagnostic.
 
-    Where something is wrong the graph holds what could be read, so that later checks can report more.
+    If something is wrong, the graph holds what could be read, so that later checks can report more.
     """
     return evaluate(read(text, limits), scope, limits)
 
 
 def evaluate(source: Source, scope: Scope, limits: Limits | None = None) -> tuple[Program, list[Diagnostic]]:
-    """Like `parse`, for a text that has been read already."""
+    """Like `parse`, for a text that is already read."""
     if source.diagnostics:
         return Program(tuple(scope.inputs), (), ()), list(source.diagnostics)
     evaluator = Evaluator(scope, limits or Limits(), DiagnosticCollector(source.lines, source.indent))
@@ -121,7 +121,7 @@ def _syntax_hint(message: str) -> str:
 
 
 def _bounded(source: Source, limits: Limits) -> Source:
-    """The source, refused where its tree is too deep or holds an int that is too large; found without recursion."""
+    """The source, rejected if its tree is too deep or holds an int that is too large; checked without recursion."""
     depth, level = 1, list[ast.AST](source.statements)
     while level:
         depth += 1

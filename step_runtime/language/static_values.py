@@ -1,4 +1,4 @@
-"""What a name of a program may stand for: streams, dims, ints, functions, and lists and tuples of them."""
+"""The values of a program's names: streams, dims, ints, functions, and lists and tuples of them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SEQUENCE_BUILTINS: dict[str, Callable[[list[Any]], Any]] = {
     "list": list,
     "tuple": tuple,
 }
-"""The builtins of one sequence."""
+"""The builtins that take one sequence."""
 
 
 def too_large(number: int) -> str:
-    """The message for an int beyond `LARGEST_INT`; its digits are never written out, which may take long or fail."""
+    """The message for an int beyond `LARGEST_INT`; the digits are never printed, as that may take long or fail."""
     return f"an int of {number.bit_length()} bits; the limit is {LARGEST_INT.bit_length()}"
 
 
@@ -38,14 +38,14 @@ class StreamRef:
 
 
 class _Unknown:
-    """The value of a wrong expression: what is built on it is not reported again."""
+    """The value of a wrong expression: its uses are not reported again."""
 
 
 UNKNOWN = _Unknown()
 
 
 def kind(value: Any) -> str:
-    """What a value of the program is, in words."""
+    """A description of the kind of a value."""
     if isinstance(value, list | tuple):
         return f"a {type(value).__name__} of {len(value)}"
     if isinstance(value, Fn):
@@ -57,7 +57,7 @@ def kind(value: Any) -> str:
 
 def is_unknown(value: Any) -> bool:
     """Whether a value is unknown, or a sequence that holds something unknown at any depth."""
-    # A list may hold itself, or one list many times over: each is looked into once.
+    # A list may hold itself, or one list many times: each is visited once.
     seen: set[int] = set()
     waiting = [value]
     while waiting:

@@ -1,4 +1,4 @@
-"""The primitives of STeP: for each its rule on types and shapes, its execution and the facts about it, side by side."""
+"""The primitives of STeP: for each its rule on types and shapes, its execution and the facts about it, together."""
 
 from step_runtime.primitives import registry
 from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules

@@ -35,7 +35,7 @@ class Zip(Primitive):
     argument: ClassVar[str] = "(E0, E1)"
 
     def bad_argument(self, streams: int) -> RuleError:
-        """Where there are too many streams, the hint shows how to nest the calls."""
+        """For too many streams, the hint shows how to nest the calls."""
         error = super().bad_argument(streams)
         if streams > 2:
             error.hint = "zip two at a time: step.Zip().apply((step.Zip().apply((E0, E1)), E2))"
@@ -46,7 +46,7 @@ class Zip(Primitive):
         return (zip_types(*inputs),)
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
-        """The components of both, side by side."""
+        """The components of both, in order."""
         return ((*inputs[0].data, *inputs[1].data),)
 
 

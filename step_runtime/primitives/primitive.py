@@ -19,7 +19,7 @@ from step_runtime.base.types import StreamType
 from step_runtime.execution.applier import Applier, StreamData
 
 Kind: TypeAlias = Literal["compute", "copy", "route", "shape"]
-"""What a primitive is there for: to apply functions, to give a stream twice, to route by an index, to reshape."""
+"""A primitive's purpose: to apply functions, to copy a stream, to route by an index, or to reshape."""
 
 
 class Operand(NamedTuple):
@@ -31,7 +31,7 @@ class Operand(NamedTuple):
 
 @dataclass
 class Rules:
-    """What a type rule may use: the sizes, and fresh names for dims that only the data decides."""
+    """What a type rule may use: the sizes, and fresh names for dims that depend on the data."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     counter: Iterator[int] = field(default_factory=itertools.count)
@@ -53,17 +53,17 @@ class Frame:
 class Primitive(ABC):
     """Base of all primitives. `apply` runs eagerly; `infer` and `run` are its two halves.
 
-    Whatever else the packages know of a primitive, it says of itself; the defaults here hold for most of them.
+    All other facts that the packages need are attributes of the primitive; the defaults here suit most primitives.
 
     Attributes:
-        kind: What it is there for.
+        kind: Its purpose.
         arity: The streams that it takes, as one stream or a tuple of two.
-        zips: Whether a tuple of several streams may stand for one stream, into which they are zipped.
-        argument: What `apply` is given, as hints write it.
-        lists_results: Whether its results are one list of streams, however many, and not one name to each.
+        zips: Whether a tuple of several streams is accepted in place of one stream, and zipped.
+        argument: The argument of `apply` as hints write it.
+        lists_results: Whether its results are one list of streams of any length, not one name per stream.
         reshapes: Whether it makes a program shape-manipulating (paper, Table 2).
-        transparent: Whether every result holds what the input held, so that it computes nothing.
-        may_fail: Whether data may break a rule that types and shapes kept.
+        transparent: Whether every result equals the input, so that it computes nothing.
+        may_fail: Whether data may break a rule although types and shapes are right.
     """
 
     kind: ClassVar[Kind] = "shape"
@@ -86,7 +86,7 @@ class Primitive(ABC):
         return _field_names(cls)
 
     def operands(self, argument: Any, is_stream: Callable[[Any], bool]) -> tuple[Any, ...]:
-        """The streams in what `apply` was given, in the primitive's order.
+        """The streams in the argument of `apply`, in the primitive's order.
 
         Raises:
             RuleError: The argument has another form than the primitive takes.
@@ -100,26 +100,26 @@ class Primitive(ABC):
         raise self.bad_argument(0)
 
     def bad_argument(self, streams: int) -> RuleError:
-        """The error for an argument of another form than the primitive takes, a sequence of so many streams."""
+        """The error for an argument of another form than the primitive takes: a sequence of this many streams."""
         takes = "one stream" if self.arity == 1 else "a tuple of two streams"
         hint = "zip streams into one first: step.Zip().apply((E0, E1))" if self.arity == 1 else None
         return RuleError("apply-argument", f"{self.name} takes {takes}", hint=hint)
 
     def print_argument(self, names: Sequence[str]) -> str:
-        """What `apply` is given in a program's text, for streams of these names in the primitive's order."""
+        """The argument of `apply` in a program's text, for streams of these names in the primitive's order."""
         return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
     def output_count(self, sizes: Sizes) -> int | None:
-        """How many streams it gives: None for a single one, a number for a list of streams."""
+        """The number of streams in its result list; None for a single stream."""
         return None
 
     def dim_bounds(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], bounds: Sizes) -> Sizes:
-        """The most that each dim can be that only the data of this primitive decides, by name.
+        """The upper bound of each dim that depends on this primitive's data, by name.
 
         Args:
             inputs: The types of its operands.
             outputs: The types of its results, as `infer` gave them.
-            bounds: The most that every other dim can be.
+            bounds: The upper bound of every other dim.
         """
         return {}
 
@@ -141,7 +141,7 @@ class Primitive(ABC):
 
         Raises:
             RunError: The data breaks a rule.
-            TaskCodeError: A function failed, or returned something other than it declares.
+            TaskCodeError: A function fails, or returns something other than it declares.
         """
 
     def apply(self, argument: Any, name: str = "") -> Any:
@@ -177,10 +177,10 @@ _EAGER_DIMS = itertools.count()
 
 
 def whole(value: Any, who: str, key: str) -> int:
-    """`value` as a whole number of a configuration.
+    """`value` as an int of a configuration.
 
     Raises:
-        RuleError: It is not one.
+        RuleError: It is not an int.
     """
     if isinstance(value, sympy.Integer):
         return int(value)
@@ -206,7 +206,7 @@ def function(value: Any, who: str, *, stateful: bool) -> Fn:
     """`value` as a function of the kind the primitive takes.
 
     Raises:
-        RuleError: It is not a function, or carries state where it must not, or has none where it must.
+        RuleError: It is not a function, has state where it must not, or has none where it must.
     """
     if not isinstance(value, Fn):
         raise RuleError("config", f"{who}: fn must be one of the task's functions, found {_shown(value)}")

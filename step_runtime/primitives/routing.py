@@ -45,7 +45,7 @@ class Partition(Primitive):
         return count
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
-        """`N` streams, each with the slice's dims and one dim of its own that only the data decides."""
+        """`N` streams, each with the slice's dims and a fresh outermost dim that depends on the data."""
         data, index = inputs
         count = self.output_count(rules.sizes) or 0
         _check_index(index, count, "Partition: N", rules.sizes)
@@ -123,7 +123,7 @@ class Merge(Primitive):
         return (StreamType(self.fn.output, first.shape[:-1] + index.shape),)
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
-        """The slices in the order in which the index elements take them, folded once per number of slices taken."""
+        """For each index element the fold of its slices; elements with equally many slices fold as one batch."""
         *streams, index = inputs
         bits = _bits(index)
         counts = bits.sum(0).tolist()
@@ -140,7 +140,7 @@ class Merge(Primitive):
     def _folded_by_count(
         self, slices: StreamData, taken: torch.Tensor, inner: tuple[int, ...], frame: Frame
     ) -> StreamData:
-        """`slices` in the order of index elements, of which each folds as many as `taken` says."""
+        """Folds `slices`, which are in the order of index elements; `taken` has the number of slices of each."""
         most = int(taken.max()) if len(taken) else 0
         if most * len(taken) == len(slices[0]):
             return self._folded(slices, most, len(taken), inner, frame)
@@ -157,14 +157,14 @@ class Merge(Primitive):
     def _folded(
         self, slices: StreamData, count: int, elements: int, inner: tuple[int, ...], frame: Frame
     ) -> StreamData:
-        """`count` slices of shape `inner` for each of so many index elements, folded across the slices."""
+        """`count` slices of shape `inner` for each of `elements` index elements, folded across the slices."""
         dims = len(inner) + 2
         data = tuple(part.reshape(elements, count, *part.shape[1:]).movedim(1, dims - 1) for part in slices)
         return frame.applier.fold(self.fn, data, dims, 1, frame.sizes, scan=False)
 
 
 def _order(bits: torch.Tensor, counts: list[int]) -> torch.Tensor:
-    """For each bit that is set, element by element, the place of its slice in all streams joined end to end."""
+    """For each bit that is set, element by element, the place of its slice in the concatenation of all streams."""
     starts = [start - 1 for start in itertools.accumulate(counts[:-1], initial=0)]
     return (bits.cumsum(0) + torch.tensor(starts))[bits]
 

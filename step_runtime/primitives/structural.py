@@ -126,7 +126,7 @@ class Reshape(Primitive):
         return as_dim(dim / self.S)
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
-        """A reshape; for a dim that only the data decides, the rule is checked here."""
+        """A reshape; for a dim that depends on the data, the rule is checked here."""
         stream, data = inputs[0]
         parts = evaluate(self.S, frame.sizes)
         shape: list[int] = []

@@ -1,6 +1,6 @@
 """A program as a dataflow graph: primitives as nodes, streams as edges.
 
-Streams are numbered: first the inputs, then each node's results in order. Nodes stand in program order, so
+Streams are numbered: first the inputs, then each node's results in order. Nodes are in program order, so
 every stream is produced before it is consumed.
 """
 
@@ -36,12 +36,12 @@ class Program:
     result_span: Span | None = field(default=None, compare=False)
 
     def name(self, stream: StreamId) -> str:
-        """What the text calls a stream; a `def body` may call the inputs otherwise than the task does."""
+        """A stream's name in the text; a `def body` may rename the task's inputs."""
         own = self.inputs[stream] if stream < len(self.inputs) else f"stream {stream}"
         return self.names.get(stream, own)
 
     def consumers(self) -> dict[StreamId, list[Node]]:
-        """The nodes that consume each stream, once for each use; streams that none consumes are absent."""
+        """The nodes that consume each stream, once for each use; unconsumed streams are absent."""
         uses: dict[StreamId, list[Node]] = {}
         for node in self.nodes:
             for stream in node.inputs:

@@ -1,4 +1,4 @@
-"""The limits of a program: those it must keep before it runs, and the time that a run may take."""
+"""The limits of a program: those checked before it runs, and the time that a run may take."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Limits:
         steps: Of evaluating it.
         primitives: After unrolling.
         dims: Of one stream.
-        bytes: That all its streams would hold at once.
+        bytes: Of all its streams together.
         seconds: Of one run.
     """
 
@@ -38,9 +38,9 @@ class Limits:
 def check_size(
     program: Program, types: Sequence[StreamType | None], sizes: Sizes, limits: Limits, itemsize: int
 ) -> list[Diagnostic]:
-    """Refuses a program whose streams have too many dims or would hold too much, by their symbolic shapes.
+    """Rejects a program whose streams, by their symbolic shapes, have too many dims or would hold too much.
 
-    A routed dim counts as the largest that it can be: the number of its index's elements.
+    A routed dim counts as its upper bound: the number of its index's elements.
     """
     bounds = dict(sizes)
     total = sum(_bytes(types[i], bounds, itemsize) for i in range(len(program.inputs)))

@@ -15,7 +15,7 @@ from step_runtime.program.graph import Program, StreamId
 def print_program(program: Program) -> str:
     """The program's text; `parse` gives the same graph back.
 
-    The streams of a list that a primitive gives are written `E4[0]`; other results get a name each.
+    The streams of a result list are written `E4[0]`; other results get a name each.
     """
     names: dict[StreamId, str] = dict(enumerate(program.inputs))
     taken = set(program.inputs)

@@ -1,4 +1,4 @@
-"""What names a program may use, and what each stands for."""
+"""The names that a program may use, and their values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from step_runtime.tasks.task import Task
 class Scope:
     """Names in a program's scope at one set of sizes.
 
-    `dims` are the symbols by name, `sizes` their values (`M_value` stands for `sizes["M"]`), and `lists` the
+    `dims` are the symbols by name, `sizes` their values (`M_value` is `sizes["M"]`), and `lists` the
     names that the task's `global` binds to lists of its functions.
     """
 
@@ -30,7 +30,7 @@ class Scope:
     lists: Mapping[str, tuple[Fn, ...]] = field(default_factory=dict)
 
     def without_code(self) -> Scope:
-        """The same with functions that are declared only: it can be pickled, and runs none of the task's code."""
+        """The same with functions that are only declared: it can be pickled, and runs none of the task's code."""
         bare: dict[Fn, Fn] = {
             fn: DeclaredFn(name, fn.name, (fn.input, fn.output), stateful=fn.stateful) for name, fn in self.fns.items()
         }
@@ -39,9 +39,9 @@ class Scope:
 
 
 def static_scope(task: Task, set_index: int = 0) -> Scope:
-    """The scope as far as the task's text shows it, without running any of its code.
+    """The scope as far as the task's text determines it, without running any of its code.
 
-    Sizes and lists that `global` binds are read where they are literal (`E_value = 3`, `ctx[E] = E_value`,
+    Sizes and lists that `global` binds are read if they are literal (`E_value = 3`, `ctx[E] = E_value`,
     `fns = [fn_a, fn_b]`), and unknown otherwise.
     """
     fns = {spec.func_name: declared(task, index) for index, spec in enumerate(task.fns)}
@@ -80,7 +80,7 @@ def make_scope(
 
 
 def declared(task: Task, index: int) -> DeclaredFn:
-    """The task's function number `index`, by its declaration alone."""
+    """The task's function number `index`, by its declaration only."""
     spec = task.fns[index]
     return DeclaredFn(spec.func_name, spec.name, task.fn_types[index], stateful=spec.init is not None)
 

@@ -1,6 +1,6 @@
 """Compiles the task author's snippets.
 
-They are trusted as a test file is; a candidate program never comes here. For a run in float64 every narrower
+They are trusted like a test file; candidate programs are never compiled here. For a run in float64 every narrower
 float type that a snippet hard-codes is read as float64, so that neither side of a comparison rounds early.
 """
 
@@ -59,7 +59,7 @@ def compile_function(body: str, parameters: tuple[str, ...], name: str, *, widen
 
 
 def compile_block(source: str, name: str, *, widen: bool) -> CodeType:
-    """Code of statements, run for what they bind."""
+    """Code of statements, run for the names that they bind."""
     return _compiled(parse_python(textwrap.dedent(source)), name, widen=widen)
 
 

@@ -33,7 +33,7 @@ DimText: TypeAlias = str | StrictInt
 
 
 def _number(value: Any) -> float:
-    """An initial value; YAML has no plain `-inf`, so it comes as text."""
+    """An initial value; YAML has no plain `-inf`, so it is text."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and value == value
     if not known and value not in ("-inf", "inf"):
         raise ValueError("expected a number, -inf or inf")
@@ -88,7 +88,7 @@ class OutputSpec(_Strict):
 class Task(_Strict):
     """An operator to implement, with the functions to implement it from; see the module.
 
-    The types that its texts stand for are parsed once, when they are first asked for, in the order of the specs.
+    The types in its texts are parsed once, on first access, in the order of the specs.
     """
 
     test_name: str | int | None = None
@@ -104,7 +104,7 @@ class Task(_Strict):
     @model_validator(mode="before")
     @classmethod
     def _without_empty_keys(cls, content: Any) -> Any:
-        """A key with nothing after its colon is as good as absent, and so is a blank `impl` to be filled in."""
+        """Treats a key without a value, and a blank `impl` to be filled in, as absent."""
         if not isinstance(content, Mapping):
             return content
         blank = [key for key, value in content.items() if value is None or (key == "impl" and not str(value).strip())]
@@ -178,7 +178,7 @@ class Task(_Strict):
         return sets
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with other values, without what was derived from those it had."""
+        """A copy with other values, without values derived from the old ones."""
         copy = super().model_copy(update=update, deep=deep)
         if update and update.keys() != {"impl"}:
             for name in ("statement", "input_types", "parameter_types", "output_types", "fn_types"):
@@ -209,7 +209,7 @@ def dump_task(task: Task) -> str:
 
 @dataclass(frozen=True)
 class WrittenDim:
-    """A dim of a tensor that a task declares: its place in the file, the text there, and what it says."""
+    """A dim of a tensor that a task declares: its place in the file, the text there, and the parsed dim."""
 
     location: Location
     text: str

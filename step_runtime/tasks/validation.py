@@ -1,4 +1,4 @@
-"""What a task file must hold beyond the types of its fields; every problem comes with its place."""
+"""What a task file must hold beyond the types of its fields; every problem is reported with its place."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TAKEN_IN_CODE = dict.fromkeys(BUILTINS, "a builtin of the language") | {
     "ctx": "the sizes in a snippet",
     "Symbol": "sympy's in a snippet",
 }
-"""Names that are taken where a program or a snippet uses the names of functions and dims."""
+"""Names that are reserved where a program or a snippet uses the names of functions and dims."""
 
 
 def problems(task: Task) -> Iterator[Problem]:

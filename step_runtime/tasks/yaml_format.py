@@ -58,7 +58,7 @@ def load(text: str, source: str) -> tuple[yaml.Node | None, Any]:
     """The text's node tree (for places) and its content.
 
     Raises:
-        TaskError: It is not YAML, repeats a key, or is larger than the bounds, aliases expanded.
+        TaskError: It is not YAML, repeats a key, or exceeds the bounds with aliases expanded.
     """
     if len(text) > MAX_CHARACTERS:
         raise TaskError(f"{source}: {len(text):,} characters; the limit is {MAX_CHARACTERS:,}")
@@ -125,7 +125,7 @@ def _check_keys(node: yaml.MappingNode, source: str) -> None:
 
 
 def line_in(text: str, location: Location) -> int:
-    """As `line_of`, of a text that was loaded before."""
+    """As `line_of`, for a loaded text."""
     return line_of(yaml.SafeLoader(text).get_single_node(), location)
 
 
@@ -146,7 +146,7 @@ def _child(node: yaml.Node | None, part: str | int) -> yaml.Node | None:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.value == part:
-                # A block's own mark is its first line; the key's line is the one to look at.
+                # A block's own mark is its first line; the key's line is more useful.
                 return value if not isinstance(value, yaml.ScalarNode) else key  # type: ignore[no-any-return]
     return None
 
@@ -167,11 +167,11 @@ class LiteralText(str):
 
 class _Dumper(yaml.SafeDumper):
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        """Lists are indented below their key."""
+        """Indents lists below their key."""
         super().increase_indent(flow, False)
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Equal values are written out."""
+        """Writes equal values out, without aliases."""
         return True
 
 

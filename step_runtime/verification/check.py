@@ -14,7 +14,7 @@ from step_runtime.program.graph import Node, Program, StreamId
 from step_runtime.tasks.scope import Scope
 
 Types = list[StreamType | None]
-"""The type of every stream by number; None where an error before it leaves it unknown."""
+"""The type of every stream by number; None if an earlier error leaves it unknown."""
 
 
 def infer_types(program: Program, scope: Scope) -> tuple[Types, list[Diagnostic]]:

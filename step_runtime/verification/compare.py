@@ -1,4 +1,4 @@
-"""When two outputs count as equal, and how they differ where they do not (paper, Section 4.3)."""
+"""When two outputs count as equal, and how they differ if they do not (paper, Section 4.3)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def close(result: Tensor, reference: Tensor) -> bool:
 
 
 def difference(result: Tensor, reference: Tensor) -> str | None:
-    """How a result differs from its reference, or None where it is close to it."""
+    """How a result differs from its reference, or None if the two are close."""
     if result.shape != reference.shape:
         return f"has shape {tuple(result.shape)}, expected {tuple(reference.shape)}"
     if torch.equal(result, reference):

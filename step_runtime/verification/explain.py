@@ -12,7 +12,7 @@ from step_runtime.verification.check import Types, infer_types
 
 
 class Explained(NamedTuple):
-    """A program's graph with the type of every stream, as far as they are known."""
+    """A program's graph with the type of every stream, as far as known."""
 
     program: Program
     types: Types
@@ -43,7 +43,7 @@ class Explained(NamedTuple):
 
 
 def explain(text: str, scope: Scope) -> Explained:
-    """The graph of a program text with all types that can be inferred, also where other parts are wrong."""
+    """The graph of a program text with all types that can be inferred, even if other parts are wrong."""
     program, _ = parse(text, scope)
     types, _ = infer_types(program, scope)
     return Explained(program, types)

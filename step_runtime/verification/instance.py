@@ -68,8 +68,8 @@ class TaskInstance:
 
     Raises:
         TaskError: A dim has no size, or is not a positive int at these sizes; a tensor holds too many numbers, or a
-            Multihot is to have more ones than bits.
-        TaskCodeError: The task's `global` failed.
+            Multihot needs more ones than it has bits.
+        TaskCodeError: The task's `global` fails.
     """
 
     def __init__(
@@ -125,10 +125,10 @@ class TaskInstance:
 
     @contextmanager
     def _author_code(self, who: str, location: Location) -> Iterator[None]:
-        """Runs an author's code with the instance's floating type as torch's default; names the snippet where it fails.
+        """Runs an author's code with the instance's floating type as torch's default; names the snippet if it fails.
 
         Raises:
-            TaskCodeError: The code raised.
+            TaskCodeError: The code raises.
         """
         if self._before_run is not None:
             self._before_run(f"{format_location(location)} at {format_sizes(self.sizes)}", "")
@@ -144,7 +144,7 @@ class TaskInstance:
             raise TaskCodeError(f"{who}: {_line(error, who)}raised {describe_error(error)}", location) from error
 
     def _settled_sizes(self, before: Mapping[str, int]) -> dict[str, int]:
-        """What `global` made of the sizes: `ctx` wins over a name such as `E_value`, which wins over defaults."""
+        """The sizes after `global`: from `ctx`, else from a name such as `E_value`, else the defaults."""
         ctx = self._namespace["ctx"]
         settled: dict[str, int] = {}
         for name, symbol in self.task.symbols().items():
@@ -212,7 +212,7 @@ class TaskInstance:
         return make_scope(self.task, self.fns, self.sizes, lists)
 
     def sample_inputs(self, seed: int) -> dict[str, Data]:
-        """Random data for every input, and for the parameters, which the snippets then see.
+        """Random data for every input, and for the parameters, which the snippets then use.
 
         Tensors have torch shape `reversed(dims) + layout`. The same seed gives the same data.
         """
@@ -267,7 +267,7 @@ class TaskInstance:
         """The reference outputs for the inputs sampled last, one tuple of tensors per output.
 
         Raises:
-            TaskCodeError: A snippet failed, or its value is not a tensor of the declared shape.
+            TaskCodeError: A snippet fails, or its value is not a tensor of the declared shape.
         """
         namespace = dict(self._namespace)
         namespace["input_data"] = {name: value.clone() for name, value in self._namespace["input_data"].items()}
@@ -301,7 +301,7 @@ def _not_as_declared(value: object, expected: tuple[int, ...]) -> str | None:
 
 
 def _line(error: BaseException, who: str) -> str:
-    """The last line of a snippet of several that an error passed, for a message."""
+    """The last line of a snippet of several lines in an error's traceback, for a message."""
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == f"<{who}>"]
     return f"line {lines[-1]} of it " if lines else ""
 

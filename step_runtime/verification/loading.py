@@ -1,4 +1,4 @@
-"""Reads a task file and runs its code, so that a task that cannot work is refused here."""
+"""Reads a task file and runs its code, so that a task that cannot work is rejected early."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from step_runtime.verification.compare import close
 from step_runtime.verification.instance import TaskInstance, instances
 
 _SAMPLES = 5
-"""Inputs that a reference is computed on: with few possible outcomes two of them may agree by chance."""
+"""Inputs that a reference is computed on: if few outcomes are possible, two may agree by chance."""
 
 
 def load_task(path: str | Path, name: str | None = None, *, before_run: BeforeRun | None = None) -> Task:
@@ -50,7 +50,7 @@ def load_task(path: str | Path, name: str | None = None, *, before_run: BeforeRu
 
 
 def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[str]:
-    """Runs the task's code except its functions at each set of sizes; gives what makes its verdicts unreliable.
+    """Runs the task's code except its functions at each set of sizes; returns what makes its verdicts unreliable.
 
     Raises:
         TaskError: A dim has no size, or the code fails or gives another shape than declared.

@@ -42,7 +42,7 @@ from step_runtime.verification.simulate import NodeError, simulate
 
 SEEDS = (0, 1)
 _TORCH = threading.RLock()
-"""Held while an author's code runs, as torch's default dtype and random state are those of the process."""
+"""Held while an author's code runs, as torch's default dtype and random state are global."""
 _RANDOM = "a function of the task uses random numbers"
 _LONGEST_FEEDBACK = 20_000
 """Characters of a rendered verdict after which no further finding is added."""
@@ -93,14 +93,14 @@ class _Checked:
 class Verifier:
     """Verifies programs against one task, whose code is compiled and whose references are computed once.
 
-    Safe to call from several threads, which take turns.
+    Safe to call from several threads; calls run one at a time.
 
     Args:
         seeds: One random input each, at every set of sizes.
         dtype: The floating type both sides compute in.
         remember: Whether the result for a graph is reused for other programs of the same graph.
-        before_run: Called before each piece of the author's code runs; it may raise `RunError`, which is a verdict
-            where a program is running, and passes through elsewhere.
+        before_run: Called before each piece of the author's code runs; it may raise `RunError`, which becomes a
+            verdict while a program runs, and passes through otherwise.
 
     Raises:
         TaskError: The task cannot be used.
@@ -137,11 +137,10 @@ class Verifier:
     def verify(self, text: str) -> Verdict:
         """The verdict on a program text; never raises for a bad program.
 
-        Whatever else goes wrong on the way from text to verdict is a diagnostic of code `internal`, with a traceback in
-        the log.
+        Any other failure between text and verdict is a diagnostic of code `internal`, with a traceback in the log.
 
         Raises:
-            TaskError: The task's reference code failed.
+            TaskError: The task's reference code fails.
         """
         start = time.perf_counter()
         try:
@@ -169,12 +168,12 @@ class Verifier:
         return [] if found is None else [found]
 
     def _result(self, checked: Sequence[_Checked]) -> Diagnostic | None:
-        """What running finds; remembered for programs of one graph at every set of sizes."""
+        """The result of running; remembered for programs with one graph at every set of sizes."""
         key = tuple(one.described.key(whole=True) for one in checked)
         if key not in self._results:
             found = self._run_all(checked)
             if not self._remember or (found is not None and found.stage == "run"):
-                # It names a place in this text, and another text may reach another of several failures first.
+                # It names a place in this text, and another text may reach a different failure first.
                 return found
             self._results[key] = found
         known = self._results[key]
@@ -211,7 +210,7 @@ class Verifier:
         self._applier.deadline = time.monotonic() + self.limits.seconds
         try:
             with default_dtype(self._dtype), torch.random.fork_rng(devices=[]):
-                # The CPU's alone: torch.manual_seed records a stack trace for each other device, every time.
+                # Only the CPU's: torch.manual_seed records a stack trace for every other device, each time.
                 torch.default_generator.manual_seed(seed)
                 enter = partial(self._enter, checked.described) if self._before_run is not None else None
                 results = simulate(checked.program, checked.types, inputs, instance.sizes, self._applier, enter)
@@ -255,7 +254,7 @@ def verify(
     To judge many programs of one task, make one `Verifier`.
 
     Raises:
-        TaskError: The task cannot be used, or there is no program.
+        TaskError: The task cannot be used.
         ValueError: Neither `impl` nor the task holds a program.
     """
     text = impl if impl is not None else task.impl
@@ -279,8 +278,8 @@ def _run_failure(error: NodeError, where: str) -> Diagnostic:
 
 
 def out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error is Python's or torch's for memory that the system refused."""
-    # On a CPU, torch has no class of its own for it.
+    """Whether an error is Python's or torch's for a failed memory allocation."""
+    # On a CPU, torch has no separate class for it.
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and "allocate memory" in describe_error(error)
     )

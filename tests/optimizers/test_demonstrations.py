@@ -297,7 +297,7 @@ def test_a_predictor_that_could_be_shown_nothing_is_named_before_anything_is_sam
             super().__init__()
             self.inner = dspy.Predict("query -> hits")
 
-    message = r"inner takes none of the examples' inputs \(task\), and is to be shown these alone"
+    message = r"inner takes none of the examples' inputs \(task\), but Domain\(traced_demos=False\) shows only these"
     with pytest.raises(ValueError, match=message):
         solved(Renaming(), domain=Domain(traced_demos=False))
     assert solved(Renaming()).inner.demos == []

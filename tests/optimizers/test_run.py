@@ -301,7 +301,7 @@ def test_a_task_that_is_always_refused_is_tried_on_and_does_not_end_the_learning
     record = compiled.experience
     assert story(compiled)[:4] == ["None: - -> abc", "H_1: ab -> -", "HM_1: ab -> -", "HME_1: abc -> x"]
     assert (record.stopped, record.unsolved) == ("exhausted", ("r",))
-    assert record.message == "1 task stays unsolved; no answer came to r"
+    assert record.message == "1 task stays unsolved; no answers for r"
     assert all(result.unanswered == ("r",) and result.failures == 8 for result in record.iterations)
     warnings = [entry.getMessage() for entry in caplog.records]
     assert len(warnings) == 1 and warnings[0].startswith("r: no sample got an answer")
@@ -550,7 +550,7 @@ def test_a_listener_that_raises_ends_the_run():
 
 def test_optimizers_are_found_by_name():
     assert [registry.get(name).__name__ for name in ("adaptive", "none")] == ["AdaptiveFewShot", "SinglePass"]
-    with pytest.raises(UnknownOptimizerError, match="'best'; there are adaptive, bootstrap, gepa") as caught:
+    with pytest.raises(UnknownOptimizerError, match="'best'; expected one of adaptive, bootstrap, gepa") as caught:
         registry.get("best")
     assert isinstance(caught.value, OptimizerError) and isinstance(caught.value, ValueError)
 

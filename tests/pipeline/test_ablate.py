@@ -120,7 +120,7 @@ def test_a_budget_that_is_gone_at_once_ends_it(
     ("argv", "told"),
     [
         (["--lm", "a", "a"], "--lm: an LM is named twice"),
-        (["--resume", "ffffffff"], "there is no ablation 'ffffffff'"),
+        (["--resume", "ffffffff"], "no ablation 'ffffffff' with started runs"),
         (["--resume", "x'y%"], "expected the id of an ablation"),
         (["--temperature", "0.4,0.7"], "expected one number from 0 to 2"),
         (["--tasks", "nowhere"], "nowhere: no such task"),

@@ -39,7 +39,7 @@ NAMES = ("a", "b", "c", "n", "m", "E0", "E1", "x")
 
 @dataclass
 class Figures:
-    """What came of the pairs."""
+    """The results of the pairs."""
 
     pairs: int = 0
     shared: int = 0
@@ -112,7 +112,7 @@ EDITS: tuple[Callable[[str, Random], str], ...] = (_renamed, _renamed_once, _swa
 
 
 def pairs(rng: Random) -> Iterator[tuple[str, str]]:
-    """Programs and edits of them, without end."""
+    """Programs and edits of them, endlessly."""
     while True:
         one = program(rng)
         other = one
@@ -147,7 +147,7 @@ def compare(source: Iterator[tuple[str, str]], count: int) -> Figures:
             figures.shared += 1
         wrong = moved is not None and moved != second
         wrong |= key and _summary(first) != _summary(second)
-        # Of one tree are only texts that fail at one stage; the guesses that follow a mistake may be others.
+        # Texts of one tree fail at the same stage; diagnostics that follow from a first mistake may differ.
         wrong |= tree and (first.passed, first.stage) != (second.passed, second.stage)
         if wrong:
             figures.disagreeing.append((one, other))

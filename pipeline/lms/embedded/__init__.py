@@ -1,6 +1,6 @@
 """The embedded proposers: offline stand-ins for an LM that write STeP programs by search.
 
-They stand behind an engine for `dspy.LM`, so they go through the same adapter, parsing, accounting and tracking as
+They are engines for `dspy.LM`, so they use the same adapter, parsing, accounting and tracking as
 any LM:
 
     engine = engine_named("embedded")  # or "embedded/small"
@@ -9,7 +9,7 @@ any LM:
 They see the text of a request: the instructions with their solved examples, the demonstrations, the task (its
 functions' code and its PyTorch reference as text, never a solution), the temperature and the seed. They never run a
 candidate, the reference, a function or `global`; never verify; never interpret names; and keep nothing between
-requests except what can be computed again from the same texts.
+requests except what can be recomputed from the same texts.
 
 What both proposers share:
 
@@ -20,8 +20,8 @@ What both proposers share:
                   dims), type_table (the types of one task; at which shape they join, how they fold)
     operands      which streams can be the operands of a function
     draft         a program as a list of moves: applications of a function, or of a routing, to earlier streams
-    lowering      a draft → a program: equal nodes once, nothing dead, Copies inserted
-    kinds         types, dims and nodes as statistical models know them, without names
+    lowering      a draft → a program: equal nodes once, without dead nodes, Copies inserted
+    kinds         types, dims and nodes as statistical models see them, without names
     randomness    a sample's seeded choices, and how sharply scores decide them
     retrieval/    fingerprints (what a function does, independent of names), applications (a solved example without
                   structural primitives), precedents (which of its applications resemble one that is possible now),

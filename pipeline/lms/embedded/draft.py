@@ -1,7 +1,7 @@
-"""Drafts: programs as they grow, move by move.
+"""Drafts: programs under construction, move by move.
 
-A move applies one function (Map, Accum, Scan) or routes through several (Partition, Map on each, Merge) to streams
-that earlier moves left; the structural primitives in between are its coercions.
+A move applies one function (Map, Accum, Scan) or routes through several (Partition, Map on each, Merge) to existing
+streams; the structural primitives in between are its coercions.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from step_runtime.base.functions import Fn
 from step_runtime.base.types import Multihot
 
 _MOST_BRANCHES = 4
-"""With more branches than these their orders are too many to look at each."""
+"""With more branches than this, there are too many orders to try each."""
 
 
 @dataclass(frozen=True)
 class Routing:
-    """Functions that an index of so many bits chooses among, and the function that folds what they return.
+    """Functions among which an index of `bits` bits chooses, and the function that folds what they return.
 
     Where the index has a bit more than there are branches, that bit lets its element pass unchanged.
     """
@@ -36,7 +36,7 @@ class Routing:
         return (*self.branches, *(None,) * (self.bits - len(self.branches)))
 
     def orders(self) -> tuple[tuple[Fn | None, ...], ...]:
-        """The orders in which branches may stand for bits, that of the listing first; none if they are too many."""
+        """The orders in which branches may be assigned to bits, the listed order first; none if there are too many."""
         return tuple(itertools.permutations(self.passing())) if self.bits <= _MOST_BRANCHES else ()
 
 
@@ -70,7 +70,7 @@ class Move:
 
 @dataclass
 class Draft:
-    """A proposal as it grows: its live streams by type, how often each is used, and the moves so far."""
+    """A proposal under construction: its live streams by type, how often each is used, and the moves so far."""
 
     streams: list[TypeId]
     uses: list[int]
@@ -79,7 +79,7 @@ class Draft:
     results: tuple[int, ...] = ()
     output_coercions: tuple[Coercion, ...] = ()
     read: bool = False
-    """Whether, as far as could be read, the results are what the reference computes."""
+    """Whether, by the interpretation, the results are what the reference computes."""
     support: list[float] = field(default_factory=list)
     """How well precedents support each move."""
 

@@ -1,4 +1,4 @@
-"""The engine that DSPy's LM class calls: a request's text in, an answer's text out."""
+"""The engine that DSPy's LM class calls: it turns a request's text into an answer's text."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from step_runtime.verification.check import check_affine, insert_copies
 DEFAULT_TEMPERATURE = 0.7
 CHARACTERS_PER_TOKEN = 4
 OTHERWISE = 4
-"""How often a program is sampled again that was rejected already."""
+"""How often a new program is sampled if the last equals the rejected one."""
 
 
 class OfflineProposer(Protocol):
-    """What answers. `name` changes whenever a request may get another answer under the same seed."""
+    """What finds programs. `name` changes whenever a request may get another answer under the same seed."""
 
     name: str
     how: str
     """One sentence on how it finds a program, for requests that ask for reasoning."""
 
     def propose(self, view: TaskView, read: Examples, seed: int, temperature: float) -> str | None:
-        """A program for the task, by what was read; None if none was found. Safe to call from several threads."""
+        """A program for the task, given the examples; None if none is found. Safe to call from several threads."""
 
 
 class EmbeddedEngine:
     """The offline proposer and guardian as an engine for `dspy.LM(engine.model, engine=engine)`.
 
-    A request with a seed always gets the same answer. One without gets the next of a fixed sequence of answers, so
-    that several completions of one request differ. Safe to call from several threads.
+    A request with a seed always gets the same answer. A request without a seed gets the next of a fixed sequence of
+    answers, so that several completions of one request differ. Safe to call from several threads.
     """
 
     supports_function_calling = False
@@ -64,7 +64,7 @@ class EmbeddedEngine:
         return f"embedded/{self._proposer.name}"
 
     def complete(self, request: Request) -> Response:
-        """Answers one request; never raises for one that it cannot make sense of, but says so in its answer."""
+        """Answers one request; if it cannot interpret the request, the answer says so instead of raising."""
         messages = [(message.role, message.text or "") for message in request.messages]
         system = _text(request.system)
         answer = self._answer(system, messages, request.config.seed, request.config.temperature)
@@ -86,47 +86,47 @@ class EmbeddedEngine:
         """Nothing is held."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EmbeddedEngine:
-        """Copies of an LM share the engine, and with it what it has worked out."""
+        """Copies of an LM share the engine, and with it its caches."""
         return self
 
     def _answer(self, system: str, messages: Sequence[tuple[str, str]], seed: int | None, heat: float | None) -> str:
-        asked = question(messages[-1][1])
-        if "next_tool_name" in asked.fields:
+        query = question(messages[-1][1])
+        if "next_tool_name" in query.fields:
             return "I call no tools: I can only write STeP programs at once."
-        view = None if asked.task is None else view_of(asked.task)
+        view = None if query.task is None else view_of(query.task)
         if view is None:
             return "I can only write STeP programs, and found no task (YAML with inputs and outputs) in this request."
-        if asked.program is not None:
-            repaired = repair(view.task, asked.program, asked.diagnostics is None)
-            if asked.diagnostics is None or repaired is not None:
-                # What cannot be parsed is handed back as it came: the checker's own words help more than a guess.
-                return _formatted(asked, repaired or asked.program, "every stream that is used again gets a Copy")
+        if query.program is not None:
+            repaired = repair(view.task, query.program, query.diagnostics is None)
+            if query.diagnostics is None or repaired is not None:
+                # What cannot be parsed is returned unchanged: the checker's own message helps more than a guess.
+                return _formatted(query, repaired or query.program, "every stream that is used again gets a Copy")
         read = (solved_examples(system), _demonstrations(messages[:-1]))
         own = next(self._row) if seed is None else seed
         mixed = _mixed(own, messages[-1][1])
-        program = self._proposed(view, read, mixed, DEFAULT_TEMPERATURE if heat is None else heat, asked.program)
+        program = self._proposed(view, read, mixed, DEFAULT_TEMPERATURE if heat is None else heat, query.program)
         if program is None:
             return "I found no well-typed program that applies every function of this task and gives its outputs."
-        return _formatted(asked, program, self._proposer.how)
+        return _formatted(query, program, self._proposer.how)
 
-    def _proposed(self, view: TaskView, read: Examples, seed: int, heat: float, refused: str | None) -> str | None:
-        """A program, and if it can be had another than the one that was refused."""
+    def _proposed(self, view: TaskView, read: Examples, seed: int, heat: float, rejected: str | None) -> str | None:
+        """A program, if possible another than the rejected one."""
         program = self._proposer.propose(view, read, seed, heat)
-        for turn in range(OTHERWISE if refused else 0):
-            if program is not None and canonical_key(program) != canonical_key(refused or ""):
+        for turn in range(OTHERWISE if rejected else 0):
+            if program is not None and canonical_key(program) != canonical_key(rejected or ""):
                 break
             program = self._proposer.propose(view, read, _mixed(seed, f"another, {turn}"), heat)
         return program
 
 
-def repair(task: Task, text: str, whatever: bool = True) -> str | None:
-    """The program with the Copies it lacks; None where it cannot be read, or lacks none, unless `whatever` is set."""
+def repair(task: Task, text: str, always: bool = True) -> str | None:
+    """The program with missing Copies inserted; None if it cannot be parsed, or lacks none and `always` is not set."""
     program, wrong = parse(text, static_scope(task))
-    return None if wrong or not (whatever or check_affine(program)) else print_program(insert_copies(program))
+    return None if wrong or not (always or check_affine(program)) else print_program(insert_copies(program))
 
 
 def estimate_tokens(characters: int) -> int:
-    """The estimate that stands for a token count: there is no tokenizer."""
+    """The estimated number of tokens: there is no tokenizer."""
     return -(-characters // CHARACTERS_PER_TOKEN)
 
 
@@ -151,10 +151,10 @@ def _mixed(seed: int, text: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}\n{text}".encode()).digest()[:8], "big")
 
 
-def _formatted(asked: Question, program: str, reason: str) -> str:
+def _formatted(query: Question, program: str, reason: str) -> str:
     """The answer under the markers that the request asks for; the program alone where it asks for none."""
-    if not asked.fields:
+    if not query.fields:
         return f"```python\n{program.rstrip()}\n```"
-    *others, last = asked.fields
+    *others, last = query.fields
     bodies = {**dict.fromkeys(others, reason), last: program.rstrip()}
     return "\n\n".join([*(f"[[ ## {name} ## ]]\n{body}" for name, body in bodies.items()), "[[ ## completed ## ]]"])

@@ -1,7 +1,7 @@
-"""Kinds: what models of programs know of a type, a dim or a node, which is nothing of names.
+"""Kinds: what models of programs know of a type, a dim or a node, without any names.
 
 A type is known by its structure, a dim by whether the outputs have it too, and a function by the primitive that applies
-it and the kinds of its types, so that what one task shows says something about others.
+it and the kinds of its types, so that one task is evidence about others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Kind: TypeAlias = tuple[str, ...]
 ROUTE: Kind = ("Route",)
 
 PASSED = ("Zip", "Copy", "Identity")
-"""Primitives that leave a stream's elements as they are."""
+"""Primitives that leave a stream's elements unchanged."""
 
 
 def kind_of(dtype: DType) -> str:
@@ -48,7 +48,7 @@ class Context:
         return cls(frozenset(dim for output in outputs for dim in without_ones(dims_of(output))), emitting)
 
     def fold_kind(self, scan: bool, fn: Fn, inner: Sequence[Dim]) -> Kind:
-        """A fold by its function's state, and by what it folds: dims that the outputs have, or dims that go."""
+        """A fold by its function's state, and by what it folds: dims that the outputs have, or dims that disappear."""
         stays = "kept" if all(dim in self.kept for dim in inner) else "gone"
         state = "emits" if fn.label in self.emitting else "state" if isinstance(fn.output, STuple) else "value"
         return ("Scan" if scan else "Accum", state, stays)
@@ -60,7 +60,7 @@ def map_kind(fn: Fn) -> Kind:
 
 
 def structure_kind(op: Primitive, source: StreamType, context: Context, result: StreamType) -> Kind:
-    """The kind of a structural primitive: by what becomes of the dims."""
+    """The kind of a structural primitive: by its effect on the dims."""
     match op:
         case Promote(b=b):
             return (op.name, "outside" if b == len(source.shape) else "inside")

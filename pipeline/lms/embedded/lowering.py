@@ -32,14 +32,14 @@ S = TypeVar("S")
 
 
 class Backend(Protocol[S]):
-    """What applications are written out with: nodes of a program, types, or a run on data."""
+    """The target of lowering: nodes of a program, types, or a run on data."""
 
     def add(self, op: Primitive, *inputs: S) -> tuple[S, ...]:
         """The results of a primitive on streams."""
 
 
 class ProgramBuilder:
-    """A builder in the making: equal nodes are made once."""
+    """A program under construction: equal nodes are made once."""
 
     def __init__(self, scope: Scope) -> None:
         self._inputs = tuple(scope.inputs)
@@ -66,7 +66,7 @@ class ProgramBuilder:
 def lower(table: TypeTable, draft: Draft, by_reference: Callable[[], bool]) -> tuple[Program, list[StreamType]]:
     """The program of a finished draft, and the types of its streams; Copies are not yet in it.
 
-    `by_reference` is asked whether a Repeat is to be a RepeatRef, wherever a stream can serve as the reference.
+    `by_reference` decides whether a Repeat becomes a RepeatRef, if a stream can serve as the reference.
     """
     builder = ProgramBuilder(table.scope)
     number: list[StreamId] = list(range(len(table.inputs)))
@@ -104,7 +104,7 @@ def _follow(
 def _reference(
     builder: ProgramBuilder, op: Repeat, stream: StreamId, by_reference: Callable[[], bool]
 ) -> StreamId | None:
-    """A stream that says by its shape what the Repeat says by a dim, if this program likes to do so."""
+    """A stream whose shape has the dim of the Repeat, if `by_reference` chooses to use it."""
     shape = (op.n, *builder.types[stream].shape)
     fitting = [other for other, known in enumerate(builder.types) if known.shape == shape]
     return fitting[0] if fitting and by_reference() else None

@@ -1,4 +1,4 @@
-"""What a function takes, and which streams can be its operands."""
+"""The operands of a function, and the streams that can serve as them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Callee:
     """Something that takes components: a function, or a routing with its index last.
 
     Attributes:
-        fn: The function; of a routing, the one that merges.
+        fn: The function; for a routing, the merging one.
         need: The types of the components, in order.
-        routed: Whether it is a routing, whose index must be a stream of its own.
+        routed: Whether it is a routing, whose index must be a separate stream.
     """
 
     def __init__(self, fn: Fn, need: Need, table: TypeTable, *, routed: bool = False) -> None:
@@ -38,11 +38,11 @@ class Callee:
 
     @property
     def number(self) -> int:
-        """The number of the whole need in the type table."""
+        """The number of the complete need in the type table."""
         return self._suffixes[0][1]
 
     def operand_types(self, counts: tuple[int, ...]) -> list[DType]:
-        """What each source serves when each serves so many components."""
+        """The part of the need that each source serves, given the number of components of each."""
         known = self._served.get(counts)
         if known is None:
             ends = list(itertools.accumulate(counts))
@@ -61,7 +61,7 @@ class Operands(NamedTuple):
 def find_operands(
     streams: Sequence[TypeId], among: Sequence[int], callee: Callee, newest: int, steps: StepLimit
 ) -> Iterator[Operands]:
-    """Finds operands among some streams, the newest one included, that serve without an invented dim.
+    """Finds operands among some streams, including the newest, without inventing a dim.
 
     Raises:
         StepsExhausted: The sample has used all its steps.

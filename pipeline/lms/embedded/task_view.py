@@ -1,4 +1,4 @@
-"""A task as a proposal sees it: its functions as callees, and what may be routed. Nothing of the task is run."""
+"""A proposal's view of a task: its functions as callees, and possible routings. Nothing of the task is run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from step_runtime.tasks.task import Task
 
 
 def _normalizes(task: Task) -> bool:
-    """Whether the reference normalizes exponentials, which can be read in two ways, and a maximum is callees_given."""
+    """Whether the reference normalizes exponentials, which has two interpretations, and can take a maximum."""
     codes = "\n".join(code for spec in task.outputs for code in spec.data_transform)
     return ("softmax" in codes or "logsumexp" in codes) and any(
         spec.init is not None and "max" in spec.apply for spec in task.fns
@@ -50,14 +50,14 @@ class TaskView:
         self._plain: dict[TypeId, tuple[Dim, ...]] = {}
 
     def callees_given(self, routings: Sequence[Routing]) -> list[tuple[Callee, Routing | None]]:
-        """What may be applied if these routings are: them, and the functions that none of them takes."""
+        """What may be applied with these routings: the routings, and the functions that none of them uses."""
         taken = {fn for routing in routings for fn in (*routing.branches, routing.merge)}
         alone: list[tuple[Callee, Routing | None]] = [
             (callee, None) for callee in self.callees if callee.fn not in taken
         ]
         return [*alone, *((self.routing_callees[id(routing)], routing) for routing in routings)]
 
-    # What follows reads the task's code; who never asks for it sees types only.
+    # The members below interpret the task's code, on first access; the others use only types.
 
     @cached_property
     def interpretation(self) -> Interpretation:
@@ -66,7 +66,7 @@ class TaskView:
 
     @cached_property
     def interpretations(self) -> tuple[Interpretation, ...]:
-        """All ways to read the task."""
+        """All interpretations of the task."""
         shifts = (False, True) if _normalizes(self.task) else (False,)
         flats = (False, True) if self.interpretation.ambiguous else (False,)
         ways = [(shifted, flat) for shifted in shifts for flat in flats]
@@ -114,7 +114,7 @@ class TaskView:
     def _find_routings(self) -> list[Routing]:
         """Functions of one signature, as many as an index has bits, with a stateful function that folds their results.
 
-        Of more such functions all choices are callees_given; of fewer, if an element may pass a bit unchanged, those.
+        Of more such functions all choices are considered; fewer suffice if an element may pass a bit unchanged.
         """
         found = []
         for index, merge in itertools.product(self._indices(), (fn for fn in self.fns if fn.stateful)):

@@ -1,15 +1,16 @@
 """Traced functions: an author's function as a list of torch operators, for batches and for folds.
 
 - captures: what a function can reach besides its arguments
-- operators: runs it under vmap and writes a tape
+- operators: runs it under vmap and records a tape
 - tape: the operators, and Python code to replay them
 - products: products that an Accum sums without computing them
 - recurrences: folds that need no loop: sums, products, extrema, linear recurrences
 - folds: folds of a traced step, at once or step by step
 
-Traces are recorded here and not by `make_fx`, which takes 23 times as long where one graph serves every batch size
-(24 s and not 1 s for the benchmark's 94 functions at one set of sizes), gives graphs that take twice as long to replay
-(10 and not 4.5 microseconds), and would leave captures, folds, recurrences and products to be done here all the same.
+Traces are recorded here and not by `make_fx`, which takes 23 times as long if one graph serves every batch size
+(24 s instead of 1 s for the benchmark's 94 functions at one set of sizes), gives graphs that take twice as long to
+replay (10 instead of 4.5 microseconds), and would still leave captures, folds, recurrences and products to this
+package.
 """
 
 from step_runtime.execution.tracing.captures import Captures

@@ -1,8 +1,8 @@
 """What an author's function can reach besides its arguments: globals, closures, attributes, weights.
 
-A traced function is replayed without running its Python code, so all that the code could read or change must
-be known. `Captures` walks it once. Tensors found are the trace's further inputs, looked up where they were
-found at every replay, as a task's weights are sampled again for every seed. Other values must be the same
+A traced function is replayed without running its Python code, so everything that the code could read or change must
+be known. `Captures` walks it once. Tensors found are the trace's further inputs, looked up again in the same
+place at every replay, as a task's weights are sampled again for every seed. Other values must be the same
 objects as when the trace was made. A value of a kind that may hide state makes the function `opaque`.
 """
 
@@ -35,7 +35,7 @@ class Place(NamedTuple):
     key: Any
 
     def look(self) -> Any:
-        """What is there now, None for nothing."""
+        """The current value; None if there is none."""
         try:
             return self.container[self.key]
         except (KeyError, IndexError, ValueError):
@@ -84,16 +84,16 @@ class Captures:
 
     @property
     def constant(self) -> bool:
-        """Whether there is no tensor, whose values may change."""
+        """Whether no tensor, whose values may change, is captured."""
         return not self.opaque and not self._tensors
 
     def place(self, tensor: Tensor) -> Place | None:
-        """Where `tensor` is found; None where it is in no place, or in several, which may differ later."""
+        """Where `tensor` is found; None if it is in no place, or in several, which may differ later."""
         places = [place for place in self._tensors if place.look() is tensor]
         return places[0] if len(places) == 1 else None
 
     def state(self) -> list[Any]:
-        """What a call without side effects leaves unchanged: equal before it and after it."""
+        """The state that a call without side effects leaves equal."""
         tensors = [place.look() for place in self._tensors]
         versions = [(id(tensor), tensor._version) for tensor in tensors if isinstance(tensor, Tensor)]
         return [self.unchanged(), versions, torch.get_rng_state().numpy().tobytes()]
@@ -170,7 +170,7 @@ def _is_library(module: str) -> bool:
 
 
 def _is_library_class(kind: type) -> bool:
-    # Looked up, as what an author defines in a namespace without a name claims to be of `builtins`.
+    # Looked up, as a definition in a namespace without a name claims to be in `builtins`.
     owner = sys.modules.get(kind.__module__)
     return _is_library(kind.__module__) and getattr(owner, kind.__name__, None) is kind
 

@@ -1,7 +1,7 @@
 """Runs folds from the tape of one step, `state, input -> state`.
 
-Where the tape shows that each component of the state follows from itself in a way that `recurrences` solves, all
-steps run at once, component after component. Other folds run step by step, less what depends on the input alone,
+If the tape shows that each component of the state follows from itself in a way that `recurrences` solves, all
+steps run at once, component after component. Other folds run step by step, except for what depends only on the input,
 which is computed for all steps first.
 """
 
@@ -20,9 +20,9 @@ from step_runtime.execution.tracing.recurrences import ADD, MUL, SUB, Link, Scal
 from step_runtime.execution.tracing.tape import Node, Replay, Tape, Var
 
 _LINEAR_STEPS = 12
-"""From so many steps on, a linear recurrence takes less time solved than stepped through."""
+"""The number of steps from which solving a linear recurrence is faster than running its steps."""
 _BLOCK = 1024
-"""Steps that are taken apart at a time."""
+"""Steps that are unbound at a time."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class _Stage:
     """How one component of the state is folded once those in `depends` are.
 
     `links` lead from the old state to the new one, and `wanted`, computed from `known`, are those of their operands
-    that are tensors; of products by a number to each step, both factors. Where the new state does not depend on the
-    old, `links` is None and `wanted` is the new state.
+    that are tensors; of products by a number to each step, both factors. If the new state does not depend on the
+    old one, `links` is None and `wanted` is the new state.
     """
 
     component: int
@@ -68,7 +68,7 @@ class Fold:
 
     @cached_property
     def sums(self) -> bool:
-        """Whether all that it does is to sum its input, of one component."""
+        """Whether it only sums its input, which has one component."""
         if self._stages is None or len(self._stages) != 1 or len(self._inputs) != 1:
             return False
         (stage,) = self._stages
@@ -100,7 +100,7 @@ class Fold:
         return self._step_by_step(state, data, weights, scan, tick)
 
     def check(self, state: Sequence[Tensor], data: Sequence[Tensor], weights: Sequence[Tensor]) -> None:
-        """Compares all steps at once to step by step, on data as for `run`; they must agree to be used again."""
+        """Compares all steps at once with step by step, on data as for `run`; keeps the former only if they agree."""
         if self._stages is None:
             return
         expected = self._step_by_step(state, data, weights, scan=True, tick=_nothing)
@@ -116,7 +116,7 @@ class Fold:
     # --- all steps at once --------------------------------------------------------------------------------------------
 
     def _planned(self) -> list[_Stage] | None:
-        """The stages, each after those that it depends on; None where there is no such order."""
+        """The stages, each after those that it depends on; None if no such order exists."""
         waiting = {component: self._stage(component) for component in range(len(self._states))}
         ordered: list[_Stage] = []
         while waiting:
@@ -143,7 +143,7 @@ class Fold:
         return _Stage(component, depends, links, known, wanted, self._tape.compiled(known, wanted))
 
     def _links(self, component: int) -> list[Link] | None:
-        """The operators between a component's old state and its new one; None where they form no chain."""
+        """The operators between a component's old state and its new one; None if they form no chain."""
         reached = self._reached[component]
         producer = {output: node for node in self._tape.nodes for output in node.outputs}
         links = []
@@ -205,7 +205,7 @@ class Fold:
 
     @cached_property
     def _loop(self) -> _Loop:
-        """The step, split where the state comes in."""
+        """The step, split at the first use of the state."""
         tape = self._tape
         late = set[Var]().union(*self._reached)
         nodes = [node for node in tape.needed([], tape.outputs) if not late.isdisjoint(node.outputs)]
@@ -251,14 +251,14 @@ def _vars(operand: Any) -> list[Var]:
 
 
 def _filled(operand: Any, values: Mapping[Var, Tensor]) -> Any:
-    """A link's operand with tensors in the place of variables."""
+    """A link's operand with tensors in place of variables."""
     if isinstance(operand, Scaled):
         return Scaled(values[operand.scale], values[operand.tensor])
     return values[operand] if isinstance(operand, Var) else operand
 
 
 def _rows(values: Tensor) -> Iterator[Tensor]:
-    """The steps of `(folds, steps, ...)`, some at a time, as each is an object of its own."""
+    """The steps of `(folds, steps, ...)`, some at a time, as each becomes an object."""
     if values.shape[1] <= _BLOCK:
         yield from values.unbind(1)
         return

@@ -1,9 +1,9 @@
-"""Traces functions: one run by `torch.func.vmap`, written down operator by operator as a `Tape`.
+"""Traces functions: one run by `torch.func.vmap`, recorded operator by operator as a `Tape`.
 
-Runs on two batches of different sizes give recordings that agree in all but the sizes: an int that differs
-is a multiple of batch sizes, which makes one tape good for every batch. A tensor from outside is either a
-literal of the function or found where `Captures` says; with any other, with values read into Python, or
-with writes into tensors that others may hold, there is no tape.
+Runs on two batches of different sizes give recordings that differ only in the sizes: an int that differs is a multiple
+of batch sizes, so that one tape serves every batch. A tensor from outside is either a literal of the function or known
+to `Captures`. A function that uses any other tensor, reads values into Python, or writes into tensors that others may
+hold has no tape.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _VIEWS = {torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default}
 
 
 class Untraceable(Exception):
-    """No tape can stand for the function; the message says why."""
+    """The function cannot be traced; the message says why."""
 
 
 def trace(function: Callable[..., Any], example: tuple[Tensor, ...], captures: Captures, dims: int = 1) -> Tape:
     """The tape of `function`, which takes one element's tensors such as `example`, over `dims` batch dims.
 
     Raises:
-        Untraceable: There is none. Exceptions of `function` pass through.
+        Untraceable: The function cannot be traced. Exceptions of `function` pass through.
     """
     one, other = (_record(function, example, sizes[:dims]) for sizes in _SIZES)
     return _Merger(one, other, captures).tape
@@ -64,13 +64,13 @@ class _Recording(NamedTuple):
 
 
 def _mark(tensor: Tensor) -> Any:
-    """What two names of one tensor have in common, while both are held."""
+    """What two names of one tensor have in common while both exist."""
     place = tensor.data_ptr() if tensor.numel() else id(tensor)
     return place, tensor.shape, tensor.stride(), tensor.dtype
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Writes down every operator that runs below vmap, with its outputs as they were then."""
+    """Records every operator that runs below vmap, with its outputs at that time."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -95,7 +95,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class _ReadGuard(TorchFunctionMode):
-    """Refuses what reads values into Python without calling an operator."""
+    """Rejects what reads values into Python without calling an operator."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") in _READS:
@@ -145,7 +145,7 @@ class _Merger:
         elif op._schema.is_mutable:
             self._write(one)
         elif op in _VIEWS:
-            # The inputs of a replay, such as a repeated stream, may lie in memory in a way that `view` refuses.
+            # The inputs of a replay, such as a repeated stream, may have a memory layout that `view` rejects.
             op = torch.ops.aten.reshape.default
         known = set(self._values)
         outputs = tuple(
@@ -156,7 +156,7 @@ class _Merger:
             self.tape.nodes.append(Node(op, args, kwargs, outputs))
 
     def _name(self, one: Tensor, other: Tensor, marks: Any) -> Var:
-        """The tensor's number: an earlier one's where it is that under another name (a `detach`, a `view`)."""
+        """The tensor's number: an earlier tensor's if it is an alias of that (a `detach`, a `view`)."""
         key = tuple(marks)
         if key not in self._marked:
             var = self._marked[key] = Var(next(self._counter))
@@ -216,7 +216,7 @@ class _Merger:
         raise Untraceable(f"{one} depends on the batch, and is not a multiple of its size")
 
     def _fold_constants(self) -> None:
-        """Keeps the value of what depends on no input, no captured tensor and no size."""
+        """Keeps the values that depend on no input, no captured tensor and no size."""
         varying = []
         for node in self.tape.nodes:
             if node.inputs <= self.tape.constants.keys() and not node.sized:

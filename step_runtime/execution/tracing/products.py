@@ -1,7 +1,7 @@
-"""Products that are summed without ever being formed.
+"""Products that are summed without being formed.
 
 A `Map` that multiplies what is repeated, with an `Accum` that sums, is a matrix product. Formed, the products
-take many times the memory of their factors; so they are formed only if somebody looks at them.
+take many times the memory of their factors; so they are formed only when read.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Product(Sequence[Tensor]):
 
 
 def _numbers(tensor: Tensor) -> int:
-    """How many numbers it holds, each counted once however often it is repeated."""
+    """The number of distinct numbers in memory; repeated ones count once."""
     count = 1
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
         count *= size if stride else 1

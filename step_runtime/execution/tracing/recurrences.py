@@ -25,7 +25,7 @@ _EXTREMA: dict[OpOverload, tuple[Callable[..., Tensor], Callable[..., Tensor], C
 
 
 class Scaled:
-    """`scale * tensor`, with one number of `scale` to a step: what is summed of it need not be formed.
+    """`scale * tensor`, with one number of `scale` to a step: sums of it are computed without forming the product.
 
     Both have shape `(folds, steps, *layout)`, where `scale` has a layout of ones.
     """
@@ -56,7 +56,7 @@ class Scaled:
         return Scaled(self.scale / factor, self.tensor) if self._scales(factor) else self.formed / factor
 
     def _scales(self, factor: Value) -> bool:
-        """Whether a factor is one number, or one to a step."""
+        """Whether a factor is one number, or one number per step."""
         return not isinstance(factor, Tensor) or factor.numel() == 1 or _is_single(factor, self.tensor.dim())
 
 
@@ -64,7 +64,7 @@ Value: TypeAlias = Tensor | float
 
 
 class Unstable(Exception):
-    """A linear recurrence with factors beyond 1, which might overflow at once where it does not step by step."""
+    """A linear recurrence has factors beyond 1: solved at once it might overflow where step by step it does not."""
 
 
 class Link(NamedTuple):
@@ -76,7 +76,7 @@ class Link(NamedTuple):
 
 
 def solvable(links: Sequence[Link]) -> bool:
-    """Whether `solve` takes a step of these parts, one after the other."""
+    """Whether `solve` accepts a step of these parts, one after the other."""
     operators = {link.op for link in links}
     if operators <= {ADD, SUB, MUL, _DIV}:
         return all(link.first or link.op is not _DIV for link in links)
@@ -84,7 +84,7 @@ def solvable(links: Sequence[Link]) -> bool:
 
 
 def linear(links: Sequence[Link]) -> bool:
-    """Whether a solvable step is a linear recurrence, which takes many torch calls and not one."""
+    """Whether a solvable step is a linear recurrence, which takes many torch calls instead of one."""
     operators = {link.op for link in links}
     return bool(operators & {ADD, SUB}) and bool(operators & {MUL, _DIV})
 
@@ -96,7 +96,7 @@ def solve(links: Sequence[Link], initial: Tensor, steps: int, *, every: bool) ->
     may be `Scaled`.
 
     Raises:
-        Unstable: It has to be run step by step.
+        Unstable: The steps must run one by one.
     """
     shape = (initial.shape[0], steps, *initial.shape[1:])
     if links and links[0].op in _EXTREMA:
@@ -190,7 +190,7 @@ def _linear_last(factors: Tensor, terms: Tensor | Scaled, initial: Tensor) -> Te
 
 
 def _is_single(values: Tensor, dims: int) -> bool:
-    """Whether a tensor of so many dims, `(folds, steps, *layout)`, has one number to a step."""
+    """Whether a tensor of this many dims, `(folds, steps, *layout)`, has one number to a step."""
     return values.dim() == dims and values.shape[2:].numel() == 1
 
 

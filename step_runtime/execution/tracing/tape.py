@@ -49,12 +49,12 @@ class Node:
 
     @cached_property
     def inputs(self) -> frozenset[Var]:
-        """The tensors that it takes."""
+        """Its tensor arguments."""
         return frozenset(leaf for leaf in self._leaves if isinstance(leaf, Var))
 
     @cached_property
     def sized(self) -> bool:
-        """Whether it takes the size of the batch."""
+        """Whether the batch size is among its arguments."""
         return any(isinstance(leaf, Extent) for leaf in self._leaves)
 
     @cached_property
@@ -62,11 +62,11 @@ class Node:
         return list(_leaves([*self.args, *self.kwargs.values()]))
 
     def source(self, names: dict[str, Any]) -> str:
-        """The call as a line of Python; what has no literal is bound in `names`."""
+        """The call as a line of Python; values without a literal are bound in `names`."""
         args = [_text(arg, names) for arg in self.args]
         args += [f"{key}={_text(value, names)}" for key, value in self.kwargs.items()]
         targets = "".join(f"{output}, " for output in self.outputs) if len(self.outputs) > 1 else str(self.outputs[0])
-        # `_op` is all that the operator's `__call__` calls, less a microsecond.
+        # The operator's `__call__` only calls `_op`; calling it directly saves a microsecond.
         return f"{targets} = {_name(self.op._op, names)}({', '.join(args)})"
 
 
@@ -76,7 +76,7 @@ class Tape:
 
     Attributes:
         inputs: One batch each.
-        captured: Tensors from outside, with their place and the tensor that was there.
+        captured: Tensors from outside, with their place and the tensor found there.
         constants: Tensors that are the same in every replay.
         layouts: The shape of one element of each tensor whose leading dims are the batch dims.
         functional: Whether no node writes into a tensor.
@@ -93,7 +93,7 @@ class Tape:
 
     @cached_property
     def sources(self) -> list[Var]:
-        """What a replay starts from: inputs, then captured tensors."""
+        """The variables that a replay is given: inputs, then captured tensors."""
         return [*self.inputs, *(var for var, _, _ in self.captured)]
 
     @cached_property
@@ -108,9 +108,9 @@ class Tape:
 
     @cached_property
     def elementwise(self) -> bool:
-        """Whether it may be replayed on a batch of any number of dims: all that it does is to broadcast from the right.
+        """Whether it may be replayed on a batch of any number of dims: it only broadcasts from the right.
 
-        Elements of several ranks are not: `vmap` aligns them by views, which count on the number of batch dims.
+        Elements of several ranks are excluded: `vmap` aligns them by views, which depend on the number of batch dims.
         """
         if not self.nodes:
             return set(self.outputs) <= set(self.inputs)
@@ -127,19 +127,19 @@ class Tape:
 
     @cached_property
     def factors(self) -> Replay | None:
-        """As `replay`, but gives two factors that broadcast to the only output; None where it has no such form."""
+        """As `replay`, but gives two factors that broadcast to the only output; None if it has no such form."""
         node = self.nodes[-1] if self.nodes else None
         if node is None or node.op is not _MUL or node.outputs != tuple(self.outputs) or not self.functional:
             return None
         whole = self.layouts[self.outputs[0]].numel()
         for factor in node.args:
-            # Over one batch dim nothing is repeated but by the function itself.
+            # Over one batch dim only the function itself repeats anything.
             if factor not in self.layouts or (self.dims == 1 and 2 * self.layouts[factor].numel() > whole):
                 return None
         return self.compiled(self.sources, node.args)
 
     def weights(self) -> list[Tensor] | None:
-        """The captured tensors as they are now; None where the form of one has changed since the tape was made."""
+        """The captured tensors as they are now; None if the form of one has changed since the tape was made."""
         found = []
         for _, place, before in self.captured:
             now = place.look()
@@ -149,7 +149,7 @@ class Tape:
         return found
 
     def depending(self, var: Var) -> set[Var]:
-        """All that is computed from `var`, itself included."""
+        """Everything computed from `var`, itself included."""
         found = {var}
         for node in self.nodes:
             if not found.isdisjoint(node.inputs):
@@ -170,7 +170,7 @@ class Tape:
         return nodes[::-1]
 
     def compiled(self, known: Sequence[Var], wanted: Sequence[Var]) -> Replay:
-        """A Python function `(*batch sizes, *known)` that gives `wanted`, and computes only what that takes."""
+        """A Python function `(*batch sizes, *known)` that gives `wanted`, and computes only what that requires."""
         nodes = self.needed(known, wanted)
         last = {var: index for index, node in enumerate(nodes) for var in (*node.inputs, *node.outputs)}
         kept = {*wanted, *known, *self.constants}
@@ -178,11 +178,11 @@ class Tape:
         lines = [f"def replay({', '.join([*(f'b{dim}' for dim in range(self.dims)), *map(str, known)])}):"]
         for index, node in enumerate(nodes):
             lines.append(f"    {node.source(names)}")
-            # Dropped at once, so that the memory is used again while it is in the cache.
+            # Dropped at once, so that the memory is reused while it is in the cache.
             done = {var for var in (*node.inputs, *node.outputs) if last[var] == index} - kept
             lines += [f"    del {var}" for var in done]
         lines.append(f"    return ({''.join(f'{var}, ' for var in wanted)})")
-        # The text is made of operators and numbers; it holds no text of a program or a task.
+        # The text is made of operators and numbers; it contains no text of a program or a task.
         exec("\n".join(lines), names)
         replay: Replay = names["replay"]
         return replay

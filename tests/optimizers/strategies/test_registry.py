@@ -69,7 +69,7 @@ def test_a_strategy_goes_by_its_name_in_the_registry() -> None:
 @pytest.mark.parametrize(
     ("selection", "kind", "message"),
     [
-        ("best", UnknownSelectionError, r"there is no strategy 'best'; there are adaptive, everything, hard-first"),
+        ("best", UnknownSelectionError, r"unknown strategy 'best'; expected one of adaptive, everything, hard-first"),
         (3, TypeError, r"selection: expected a name or an optimizers\.Selection, found int"),
     ],
 )

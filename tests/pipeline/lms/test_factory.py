@@ -65,9 +65,9 @@ def test_a_model_string_cut_short_is_told(model: str) -> None:
 @pytest.mark.parametrize(
     ("status", "message", "code", "told"),
     [
-        (401, "Incorrect API key provided", "invalid_api_key", "refuses the key: Incorrect API key provided"),
-        (403, "This key may not use tiny", None, "refuses the key: This key may not use tiny"),
-        (402, "No credit is left", None, "refuses for want of credit: No credit is left"),
+        (401, "Incorrect API key provided", "invalid_api_key", "rejects the key: Incorrect API key provided"),
+        (403, "This key may not use tiny", None, "rejects the key: This key may not use tiny"),
+        (402, "No credit is left", None, "rejects requests: insufficient credit: No credit is left"),
         (404, "model 'tiny' not found", None, "has no such model: model 'tiny' not found"),
         (404, "The model `tiny` does not exist", "model_not_found", "has no such model: The model `tiny` does not"),
         (400, "temperature is not supported", None, "it can't be used: temperature is not supported"),

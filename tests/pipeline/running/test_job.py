@@ -149,7 +149,7 @@ def test_an_optimizer_that_breaks_off_leaves_a_run_that_can_be_gone_on_with(
         code, result, told = run(capsys, *argv)
         assert (code, engine.garbled, result["stopped"], result["iterations"]) == (3, left, "failed", 0)
         last = told.splitlines()[-1]
-        assert last.startswith(f"{command.NAME}: mipro failed: answers of the LM have no proposed_instruction")
+        assert last.startswith(f"{command.NAME}: mipro failed: the LM's answers lack proposed_instruction")
         assert last.endswith(f"To resume: python -m pipeline.compile --resume {result['run_id'][:8]}")
         marked = client.get_run(result["run_id"])
         assert (marked.info.status, marked.data.tags["stopped"]) == ("FAILED", "failed")

@@ -35,12 +35,12 @@ def test_a_task_is_solved_without_an_lm(tmp_path: Path, capsys: pytest.CaptureFi
     assert verify(load_task(tmp_path / "gemm" / "1.yaml")).passed
 
 
-def test_what_is_not_found_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_found_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With exit code 1, the reason, and no file."""
     assert run("gemm/1", "norm/1", "--max-candidates", "500", "-o", str(tmp_path), "--format", "text") == 1
     out = capsys.readouterr().out
     assert "gemm/1: verified" in out
-    assert "norm/1: no program found" in out and "--max-candidates gives more" in out
+    assert "norm/1: no program found" in out and "raise --max-candidates" in out
     assert [path.name for path in tmp_path.rglob("*.*")] == ["1.step"]
 
 

@@ -1,1 +1,1 @@
-"""A request's text: what it asks, and the solved examples that it shows."""
+"""The text of a request: its question, and the solved examples that it shows."""

@@ -1,7 +1,7 @@
-"""From a request's text to what it asks: instructions, demonstrations, the task, the fields to answer.
+"""Parses a request's text: instructions, demonstrations, the task, the fields to answer.
 
 Messages are sections under `[[ ## name ## ]]` markers where there are any. Tasks are found by their structure: a YAML
-block at one indentation with the keys `inputs` and `outputs`, whatever surrounds it; or a script (`python_tasks`).
+block at one indentation with the keys `inputs` and `outputs`, in any surroundings; or a script (`python_tasks`).
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ class SolvedExample:
 
 
 Examples: TypeAlias = tuple[tuple[SolvedExample, ...], tuple[SolvedExample, ...]]
-"""What a request shows beside its task: the instructions' examples, and the demonstrations."""
+"""The solved tasks in a request: the instructions' examples, and the demonstrations."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What the last message asks.
+    """The question in the last message.
 
     Attributes:
         task: Its text, if there is one.
         program: The program to repair, if there is one.
         fields: The fields of the answer.
-        diagnostics: What a checker found in the program, if it was shown.
+        diagnostics: A checker's findings about the program, if shown.
     """
 
     task: str | None
@@ -63,7 +63,7 @@ class Question:
 
 
 def sections(text: str) -> dict[str, str]:
-    """A message's sections by name; what stands before the first marker is the section ``""``."""
+    """A message's sections by name; the text before the first marker is the section ``""``."""
     parts = _MARKER.split(text)
     named = {"": parts[0].strip("\n")}
     return named | {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
@@ -71,7 +71,7 @@ def sections(text: str) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def solved_examples(text: str) -> tuple[SolvedExample, ...]:
-    """The tasks in a text that stand there with their solution, in order."""
+    """The tasks in a text that have a solution there, in order."""
     found = []
     for content in _contents(text):
         program = content.get("output_impl", content.get("impl"))
@@ -107,23 +107,23 @@ def demonstration(user: str, assistant: str) -> SolvedExample | None:
 
 
 def question(text: str) -> Question:
-    """What the last message asks."""
+    """The question in the last message."""
     *parts, last = re.split(r"\n\s*\n", text.rstrip()) or [""]
-    asked = tuple(name for name in _ASKED.findall(last) if name != _END)
-    if asked:
+    fields = tuple(name for name in _ASKED.findall(last) if name != _END)
+    if fields:
         text = "\n\n".join(parts)
     named = sections(text)
     task_section = next((name for name, body in named.items() if find_task(body) is not None), None)
     task = None if task_section is None else named[task_section]
     diagnostics = named.pop("diagnostics", None)
     rest = [body for name, body in named.items() if name not in ("", task_section, _END)]
-    # A guardian is shown whatever was proposed, a program or not.
+    # A guardian is shown every proposal, whether or not it is a program.
     programs = rest if "input_impl" in named else [body for body in rest if "return" in body]
-    return Question(task, programs[-1] if programs else None, asked, diagnostics)
+    return Question(task, programs[-1] if programs else None, fields, diagnostics)
 
 
 def _contents(text: str) -> Iterator[Mapping[str, object]]:
-    """The contents of tasks in a text: in YAML, or in Python where there is no structural IR."""
+    """The contents of tasks in a text: in YAML, or in Python if the prompts have no structural IR."""
     yield from map(_load, _task_blocks(text))
     yield from scripts(text)
 

@@ -19,13 +19,13 @@ _SCALARS = {"float": "fp32"}
 
 
 def scripts(text: str) -> list[Mapping[str, Any]]:
-    """The tasks that stand in a text as scripts, as the contents of task files; `impl` where `body` is not open."""
+    """The tasks given as scripts in a text, as contents of task files; `impl` is set if `body` is not open."""
     found = (_content(match[0]) for match in _SCRIPT.finditer(text))
     return [content for content in found if content is not None]
 
 
 def _content(script: str) -> Mapping[str, Any] | None:
-    """What a script says; None where it is laid out otherwise than by the code generator."""
+    """The content of a script; None if it is laid out differently than by the code generator."""
     try:
         return _Script(script).content()
     except (SyntaxError, ValueError, TypeError, LookupError, AttributeError):
@@ -60,7 +60,7 @@ class _Script:
         return {key: value for key, value in content.items() if value}
 
     def _global(self) -> str:
-        """What stands between `ctx` and `input_data`."""
+        """The statements between `ctx` and `input_data`."""
         start, end = (self._statement(name) for name in ("ctx", "input_data"))
         return self._code(start.end_lineno or start.lineno, end.lineno - 1)
 
@@ -141,7 +141,7 @@ def _items(node: Any) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 
 def _called(node: ast.expr | None) -> str:
-    """What a call calls, `torch.rand`; empty for anything but a call."""
+    """The name of the called function, such as `torch.rand`; empty for anything but a call."""
     return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
 
 
@@ -170,7 +170,7 @@ def _dtype(node: ast.expr) -> Any:
 
 
 def _generator(value: ast.expr) -> dict[str, Any]:
-    """How an input is generated: by a generator, as ones and zeros, or as so many ones at least and at most."""
+    """How an input is generated: by a generator, as ones and zeros, or with a least and a largest number of ones."""
     known = _called(value)
     if known in ("torch.rand", "torch.randn", "torch.ones"):
         return {"data_gen": known}
@@ -198,7 +198,7 @@ def _parameter(name: str, value: ast.expr) -> dict[str, Any]:
 
 
 def _number(part: ast.expr) -> Any:
-    """An initial value, out of `torch.tensor(v)` or `torch.full(shape, v)`."""
+    """An initial value, from `torch.tensor(v)` or `torch.full(shape, v)`."""
     value = part.args[-1] if isinstance(part, ast.Call) else part
     if isinstance(value, ast.Call):
         return ast.literal_eval(value.args[0])

@@ -1,1 +1,1 @@
-"""Solved examples that resemble a task: which of their applications serve as precedents."""
+"""Solved examples that resemble a task, and which of their applications serve as precedents."""

@@ -1,7 +1,7 @@
-"""Solved examples without structural primitives: what was applied to what.
+"""Solved examples without structural primitives: applications of functions to streams.
 
-Structural primitives are left out because another task's types need different ones. `adapted` turns an outline into
-what it would be in a task that lacks some of its functions; `relevance` measures how related two tasks are.
+Structural primitives are omitted because another task's types need different ones. `adapted` adapts a solved task
+to a task that lacks some of its functions; `relevance` measures how related two tasks are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.task import Task
 
 How: TypeAlias = Literal["Map", "Accum", "Scan", "Accum all", "Scan all", "Route"]
-"""How a function is applied; a fold of `all` leaves a stream with nothing but ones."""
+"""How a function is applied; a fold of `all` leaves a stream whose dims are all 1."""
 
 _UNLIKE = 0.25
 """Functions less similar than this are unrelated."""
@@ -32,9 +32,9 @@ _UNLIKE = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Provenance:
-    """What made a stream: a function's fingerprint and whether it scanned, or for an input its type, rank and data.
+    """The origin of a stream: a function's fingerprint and whether it scanned, or for an input its type, rank and data.
 
-    `sources` are the provenances of what it was made of. Origins of one program or one task are known by identity.
+    `sources` are the provenances of its operands. Those of one program or one task are known by identity.
     """
 
     maker: Fingerprint | tuple[str, ...]
@@ -43,10 +43,10 @@ class Provenance:
 
 
 class Application(NamedTuple):
-    """A function, or a routing, on sources: inputs by number, then what applications before this one made.
+    """A function, or a routing, on sources: inputs by number, then results of earlier applications.
 
-    `fingerprints` has one function, or that which merges and those of the branches; `passes` is the place of the source
-    that would stand in for the result, were the application left out.
+    `fingerprints` has one function, or the merging one and those of the branches; `passes` is the place of the source
+    that replaces the result if the application is omitted.
     """
 
     how: How
@@ -56,7 +56,7 @@ class Application(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """A solved task as others can be held against it: its program without structural primitives."""
+    """A solved task in a form to compare others with: its program without structural primitives."""
 
     inputs: tuple[Provenance, ...]
     applications: tuple[Application, ...]
@@ -74,7 +74,7 @@ class Use(NamedTuple):
 
 
 class TaskProfile(NamedTuple):
-    """What tasks are compared by: their functions, streams, and the operations of their references."""
+    """The features by which tasks are compared: functions, streams, and the operations of their references."""
 
     fingerprints: tuple[Fingerprint, ...]
     streams: frozenset[str]
@@ -90,7 +90,7 @@ class TaskProfile(NamedTuple):
 
 
 def relevance(shown: TaskProfile, new: TaskProfile) -> float:
-    """How much a solved task bears on a new one, in [0, 1]: by functions first, then references and streams."""
+    """The relevance of a solved task to a new one, in [0, 1]: by functions first, then references and streams."""
     one, other = _covered(shown.fingerprints, new.fingerprints), _covered(new.fingerprints, shown.fingerprints)
     functions = max(one, other)
     return (
@@ -125,7 +125,7 @@ def outline(solved: SolvedExample) -> Outline | None:
 def _applications(
     program: Program, types: Sequence[StreamType], fingerprints: dict[str, Fingerprint]
 ) -> tuple[tuple[Application, ...], tuple[int, ...]]:
-    """What a program applies, and the numbers of its results; a routing from Partition to Merge is one."""
+    """A program's applications, and the numbers of its results; a routing, from Partition to Merge, is one."""
     held: dict[StreamId, tuple[int, ...]] = {stream: (stream,) for stream in range(len(program.inputs))}
     routed: dict[StreamId, tuple[tuple[int, ...], Fingerprint | None]] = {}
     found: list[Application] = []
@@ -157,10 +157,10 @@ def _applications(
 
 
 def adapted(outline: Outline, fingerprints: Sequence[Fingerprint]) -> tuple[list[Use], list[Provenance]]:
-    """A solved task's applications, as they would be in a task of these functions.
+    """A solved task's applications, adapted to a task with these functions.
 
-    Those of functions unlike all of these are left out, with one source in place of the result; and so are those
-    whose results then go nowhere. The second value are the provenances of the results.
+    Applications of functions unlike all of these are omitted, with one source in place of the result; so are those
+    whose results are then unused. The second value is the provenances of the results.
     """
     first, applications = len(outline.inputs), outline.applications
     kept = [
@@ -194,6 +194,6 @@ def how_applied(op: Primitive | None, shape: tuple[Dim, ...]) -> How:
 
 
 def how_folded(scan: bool, outside: tuple[Dim, ...]) -> How:
-    """How a fold is applied that leaves these dims alone."""
+    """How a fold is applied that keeps these dims."""
     whole = not without_ones(outside)
     return ("Scan all" if whole else "Scan") if scan else "Accum all" if whole else "Accum"

@@ -1,7 +1,7 @@
-"""Fingerprints: what a function does, independent of names, so that it is recognized in another task.
+"""Fingerprints: what a function does, independent of names, to recognize it in other tasks.
 
-A fingerprint is a set of features: every operation, and every operation with what its arguments are made by. Locals are
-replaced by what they stand for, weights and sizes by their kind, so that renaming changes nothing. Fingerprints are
+A fingerprint is a set of features: every operation, and every operation with the origins of its arguments. Locals are
+replaced by their values, weights and sizes by their kind, so that renaming changes nothing. Fingerprints are
 compared by the features that they share and by their types without dims; nothing is run or evaluated.
 """
 
@@ -48,7 +48,7 @@ def similarity(one: Fingerprint, other: Fingerprint) -> float:
 
 
 def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    """What two sets share, of all they have; 1 for empty ones."""
+    """The Jaccard similarity of two sets; 1 for empty ones."""
     union = len(one | other)
     return len(one & other) / union if union else 1.0
 
@@ -67,7 +67,7 @@ def fingerprints_of(task: Task, fns: Mapping[str, Fn]) -> dict[str, Fingerprint]
 
 @lru_cache(maxsize=4096)
 def features_of(code: str) -> frozenset[str]:
-    """The features of a snippet; just its text where it is not Python."""
+    """The features of a snippet; only its text if it is not Python."""
     try:
         statements = parse_python(textwrap.dedent(code)).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -79,14 +79,14 @@ def features_of(code: str) -> frozenset[str]:
 
 
 class _Reader:
-    """Walks one snippet; `features` are what it met."""
+    """Walks one snippet; `features` are those found."""
 
     def __init__(self) -> None:
         self.features: set[str] = set()
         self._names: dict[str, str] = {}
 
     def read(self, statement: ast.stmt) -> None:
-        """Takes in one statement."""
+        """Processes one statement."""
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self._names[name] = self._head(value)
@@ -109,7 +109,7 @@ class _Reader:
             self._names[target.id] = head
 
     def _head(self, node: ast.expr) -> str:
-        """What an expression is made by: an operation, an argument, a weight, a size, a number."""
+        """The origin of an expression: an operation, an argument, a weight, a size, or a number."""
         match node:
             case ast.Constant(value=value):
                 return repr(value)

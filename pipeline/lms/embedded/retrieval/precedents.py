@@ -1,10 +1,10 @@
-"""How solved examples bear on a new task: where a similar function was applied to similar streams.
+"""Evidence from solved examples for a new task: similar functions applied to similar streams.
 
-A solved program is a list of uses: a function (or a routing) on sources, each known by its provenance, that is, by
-what made it from what. Uses that the new task has no function for are left out first (`applications.adapted`). A use is
+A solved program is a list of uses: a function (or a routing) on sources, each known by its provenance: the
+functions that made it. Uses that the new task has no function for are omitted first (`applications.adapted`). A use is
 a precedent for applying a function of the new task to its streams to the degree that the functions are similar, the
 provenances are similar, and the example is relevant to the task. The best precedent counts, not their number, so
-unrelated examples have no effect, however many there are.
+any number of unrelated examples has no effect.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.task import Task
 
 DEMONSTRATION = 4.0
-"""What is seen in a demonstration counts, against a reference example, if it could not bear more on the task."""
+"""The weight of a demonstration of full relevance, relative to a reference example."""
 _FAINT = 0.02
-"""Support below this is none."""
+"""Support below this counts as none."""
 _ORIGINS = 0.7
 """How much the provenances of an operand's own sources count in its similarity."""
 _MADE = 0.15
@@ -44,19 +44,19 @@ _OTHERWISE = 0.3
 _INSERTED = 0.4
 """Similarity that a stream keeps after a function without a counterpart in the example."""
 _COINCIDE = 0.2
-"""What a precedent counts where an operand is taken twice that was not, or the other way round."""
+"""The factor for a precedent if an operand is used twice here but not there, or the other way round."""
 _AGAIN = 0.2
-"""What a precedent counts for applying once more what its own program applied only once."""
+"""The factor for a precedent that supports a repeated application which its own program made only once."""
 
 
 @lru_cache(maxsize=128)
 def precedents_for(view: TaskView, read: Examples) -> Precedents:
-    """What was read, as it bears on a task."""
+    """The examples and demonstrations, weighted by relevance to a task."""
     return Precedents(view.task, view.scope, [*read[0], *read[1]])
 
 
 class Precedents:
-    """What solved tasks say about one new task. Threads may share it; answers are cached."""
+    """The evidence from solved tasks about one new task. Threads may share it; answers are cached."""
 
     def __init__(self, task: Task, scope: Scope, shown: Sequence[SolvedExample]) -> None:
         fingerprints = fingerprints_of(task, scope.fns)
@@ -77,12 +77,12 @@ class Precedents:
         self._support: dict[tuple[object, ...], dict[How, float]] = {}
 
     def weights(self, read: Examples) -> Mapping[SolvedExample, float]:
-        """What each solved task counts in statistics: all examples equally, demonstrations by relevance."""
+        """The weight of each solved task in statistics: all examples equally, demonstrations by relevance."""
         weights = {solved: DEMONSTRATION * self.relevance.get(solved, 0.0) ** 2 for solved in read[1]}
         return dict.fromkeys(read[0], 1.0) | weights
 
     def made(self, maker: Fn | Routing, how: How, sources: tuple[Provenance, ...]) -> Provenance:
-        """The provenance of what a function, or a routing, makes of streams."""
+        """The provenance of the result of a function, or a routing, on streams."""
         fingerprint = self._fingerprints_of(maker)[0]
         key = (fingerprint, how, sources)
         known = self._provenances.get(key)
@@ -116,7 +116,7 @@ class Precedents:
     def support(self, maker: Fn | Routing, sources: tuple[Provenance, ...], *, again: bool) -> dict[How, float]:
         """How well precedents support applying this to streams of these provenances: in (0, 1], by how it is applied.
 
-        `again` says that the same was applied before, to others.
+        `again` says that the same was already applied to other streams.
         """
         key = (id(maker), sources, again)
         known = self._support.get(key)
@@ -137,7 +137,7 @@ class Precedents:
         return best
 
     def _all_alike(self, sources: tuple[Provenance, ...], others: tuple[Provenance, ...]) -> float:
-        """The similarity of operands: the geometric mean, less where streams coincide in one program only."""
+        """The similarity of operands: the geometric mean, lower if streams coincide in only one of the programs."""
         product = math.prod(self._likeness(*pair) for pair in zip(sources, others, strict=True))
         same = len(set(sources)) == len(set(others))
         return float(product ** (1 / len(sources))) * (1.0 if same else _COINCIDE)
@@ -181,7 +181,7 @@ class Precedents:
 
 
 def _makers_alike(fingerprints: tuple[Fingerprint, ...], others: tuple[Fingerprint, ...]) -> float:
-    """The similarity of two functions, or two routings: the merging functions, and of the branches the first."""
+    """The similarity of two functions, or two routings: by the merging functions and the first branches."""
     if (len(fingerprints) > 1) != (len(others) > 1):
         return 0.0
     return min(

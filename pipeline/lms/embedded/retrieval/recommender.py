@@ -1,4 +1,4 @@
-"""What precedents recommend next, while one program grows; for both proposers."""
+"""Recommendations from precedents while one program grows; for both proposers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEEN = 5.0
 
 
 class Recommendation(NamedTuple):
-    """What could be applied to what, how, and how well precedents support it."""
+    """A possible application, how it is applied, and how well precedents support it."""
 
     callee: Callee
     routing: Routing | None
@@ -34,10 +34,10 @@ class Recommendation(NamedTuple):
 
 
 class Recommender:
-    """Follows one program. What was made already is not advised again.
+    """Follows one program. What is already made is not recommended again.
 
-    `streams` are the types of the program's streams, and grow with it; precedents are looked for among those that
-    are inputs or that a function made.
+    `streams` are the types of the program's streams, and grow with it; precedents are sought for those that
+    are inputs or made by a function.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class Recommender:
         self._callees = [(one, routing) for one, routing in callees if precedents.cover(routing or one.fn)]
         self._provenances: dict[int, Provenance] = {}
         self._heads: list[int] = []
-        self._looked_at = 0
-        """How many heads were looked at; the others are when recommendations is asked for."""
+        self._examined = 0
+        """The number of heads examined so far; the others are examined when recommendations are requested."""
         self._made: set[Provenance] = set()
         self._applied: set[Fn] = set()
         self._known: list[tuple[Callee, Routing | None, Operands, tuple[Provenance, ...]]] = []
@@ -62,7 +62,7 @@ class Recommender:
             self._arrive(stream, provenance)
 
     def applied(self, maker: Fn | Routing, how: How, sources: Sequence[int], result: int) -> float:
-        """Records that something was applied; how well precedents support it."""
+        """Records an application; returns how well precedents support it."""
         provenances = tuple(self._provenances[source] for source in sources)
         fns = (maker.merge, *maker.branches) if isinstance(maker, Routing) else (maker,)
         support = self._precedents.support(maker, provenances, again=fns[0] in self._applied).get(how, 0.0)
@@ -71,14 +71,14 @@ class Recommender:
         return support
 
     def reshaped(self, source: int, result: int) -> None:
-        """Records a stream that holds what another one holds."""
+        """Records a stream with the same content as another one."""
         self._provenances[result] = self._provenances[source]
 
     def recommendations(self) -> list[Recommendation]:
-        """What precedents support now."""
-        for newest in self._heads[self._looked_at :]:
+        """The applications that precedents support now."""
+        for newest in self._heads[self._examined :]:
             self._look_at(newest)
-        self._looked_at = len(self._heads)
+        self._examined = len(self._heads)
         return [
             Recommendation(callee, routing, operands, how, support)
             for callee, routing, operands, held in self._known
@@ -97,7 +97,7 @@ class Recommender:
         )
 
     def support(self, callee: Callee, routing: Routing | None, operands: Operands) -> dict[How, float]:
-        """How well precedents support applying this to these, by how."""
+        """How well precedents support applying this to these streams, by how it is applied."""
         return self._support(callee, routing, self._held(operands))
 
     def ending(self, stream: int) -> float:

@@ -1,1 +1,1 @@
-"""The small proposer: a random walk over typed actions, weighted by what it has read."""
+"""The small proposer: a random walk over typed actions, weighted by its examples."""

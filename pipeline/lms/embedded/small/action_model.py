@@ -1,4 +1,4 @@
-"""The small proposer's statistical model: which action follows which, counted in the programs that it reads.
+"""The small proposer's statistical model: which action follows which, counted in the programs of the examples.
 
 Every stream of a program has a history: what produced it, and what produced the operands of that. Counts give the
 action that follows a history, at each of its operands, backed off from longer histories to shorter ones and finally to
@@ -18,7 +18,7 @@ from step_runtime.primitives import Accum, Copy, Map, Merge, Partition, Scan, Zi
 from step_runtime.program.graph import Node, Program, StreamId
 
 _PRIMITIVES = 12.0
-# How many actions seen are worth as much as …
+# The number of counted actions that weigh as much as …
 _UNIFORM = 6.0
 """… the uniform prior,"""
 _SHORTER = 3.0
@@ -26,7 +26,7 @@ _SHORTER = 3.0
 
 
 class History(NamedTuple):
-    """How a stream came about: the kinds of the last two actions."""
+    """The origin of a stream: the kinds of the last two actions."""
 
     last: Kind
     before: Kind
@@ -36,19 +36,19 @@ INPUT = History(("input",), ())
 
 
 class CountedAction(NamedTuple):
-    """An action as it is counted: its kind, and the histories of its operands."""
+    """An action in the statistics: its kind, and the histories of its operands."""
 
     kind: Kind
     sources: tuple[History, ...]
 
     @property
     def result(self) -> History:
-        """The history of what it makes."""
+        """The history of its result."""
         return History(self.kind, self.sources[0].last)
 
 
 class ActionModel:
-    """Counts, and what they make likely. Threads may share one that learns no more."""
+    """Counts, and the probabilities that follow. Threads may share it once it is complete."""
 
     def __init__(self) -> None:
         self._kinds: defaultdict[object, float] = defaultdict(float)
@@ -79,7 +79,7 @@ class ActionModel:
         self._note("older", weight * older, weight * len(actions))
 
     def note_order(self, listed: bool, weight: float) -> None:
-        """Counts a routing whose branches stand in the order in which the functions are listed, or do not."""
+        """Counts whether a routing's branches are in the order in which the functions are listed."""
         self._note("listed", weight * listed, weight)
 
     def _note(self, name: str, part: float, whole: float) -> None:
@@ -87,16 +87,16 @@ class ActionModel:
         self._shares[name] = (known[0] + part, known[1] + whole)
 
     def share(self, name: str) -> float:
-        """How often something is so.
+        """The frequency of a property.
 
-        `applied`: a function once more; `used`: a stream once more; `older`: an action takes no result of the one
-        before; `listed`: branches stand in the order of the listing.
+        `applied`: a function is applied again; `used`: a stream is used again; `older`: an action does not take a
+        result of the previous one; `listed`: branches are in the listed order.
         """
         part, whole = self._shares[name]
         return part / whole
 
     def weight(self, taken: CountedAction) -> float:
-        """How likely an action is after its first operand, times how much likelier each of the others makes it."""
+        """The probability of an action after its first operand, times the lift from each other operand."""
         known = self._cache.get(taken)
         if known is None:
             known = 1.0
@@ -115,7 +115,7 @@ class ActionModel:
 
 
 def _follow(one: Node, other: Node, program: Program) -> bool:
-    """Whether a node takes what the one before it made."""
+    """Whether a node takes a result of the previous one."""
     made = set(one.outputs)
     for node in program.nodes:
         if isinstance(node.op, Copy | Zip) and made & set(node.inputs):
@@ -124,13 +124,13 @@ def _follow(one: Node, other: Node, program: Program) -> bool:
 
 
 def _grams(taken: CountedAction, place: int, source: History) -> tuple[tuple[object, object], ...]:
-    """What came before an operand, and the action, the shorter history first."""
+    """The history of an operand with the action, the shorter history first."""
     action = (taken.kind, place)
     return ((source.last, action), ((source.last, source.before), action))
 
 
 def actions_of(program: Program, types: Sequence[StreamType], context: Context) -> Iterator[CountedAction]:
-    """A program's actions in order; Zip and Copy are none, and a routing from Partition to Merge is one."""
+    """A program's actions in order; Zip and Copy do not count, and a routing from Partition to Merge is one."""
     parts: dict[StreamId, tuple[History, ...]] = dict.fromkeys(range(len(program.inputs)), (INPUT,))
     routed: dict[StreamId, tuple[History, ...]] = {}
     for node in program.nodes:

@@ -1,8 +1,8 @@
-"""What can be done next, one primitive at a time: for the small proposer.
+"""The possible next actions, one primitive at a time, for the small proposer.
 
 An `Action` applies one primitive to existing streams; only a Partition, the functions of its branches and the Merge
-form one action together. Types alone decide which actions there are: of a function only its declared types are
-considered, and nothing of the reference. A structural primitive is available where it is the first on some path to
+form one action together. Types alone decide which actions there are: only the declared types of a function
+are considered, and nothing of the reference. A structural primitive is available where it is the first on some path to
 streams that a function could take, or to an output; a program need not follow the rest of that path.
 All answers depend on types only, so they are cached per task.
 """
@@ -32,11 +32,11 @@ from step_runtime.primitives import (
 )
 
 _MOST_JOINS = 2
-"""For streams that can come to one shape in more ways than these, the cheapest are callees_given."""
+"""For streams that can come to one shape in more ways than these, only the cheapest are considered."""
 _JOINED = 50
-"""Steps that it counts for to find how operands of some types join."""
+"""Steps that finding how operands of some types join counts for."""
 _MOST_STREAMS = 4
-"""Of more streams only the newest are combined with others, and those that nothing takes yet."""
+"""If there are more streams, only the newest and those not used yet are combined with others."""
 
 
 class Action(NamedTuple):
@@ -51,12 +51,12 @@ class Action(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """ActionTable of one key make the same."""
+        """Actions of one key make the same."""
         return (self.op, self.sources, self.result)
 
 
 class Goal(NamedTuple):
-    """A function, or a routing, and the streams that it shall take; each serves so many components (`counts`)."""
+    """A function, or a routing, and the streams to apply it to; `counts` has the components that each serves."""
 
     callee: Callee
     routing: Routing | None
@@ -108,13 +108,13 @@ class ActionTable:
             yield from self.towards(goal, streams)
 
     def goals(self, streams: Sequence[TypeId], company: Sequence[int], newest: int, limit: StepLimit) -> Iterator[Goal]:
-        """What could be applied to streams in company of the newest, now or after structural primitives."""
+        """What could be applied to streams including the newest, now or after structural primitives."""
         for callee, routing in self.callees_given:
             for operands in find_operands(streams, company, callee, newest, limit):
                 yield Goal(callee, routing, *operands)
 
     def towards(self, goal: Goal, streams: Sequence[TypeId]) -> Iterator[Action]:
-        """The actions that come next if something is to be applied: structural ones on its sources, or itself."""
+        """The next actions towards an application: structural ones on its sources, or itself."""
         types = tuple(streams[source] for source in goal.sources)
         for op, place, result, kind in self._templates(goal.callee, goal.routing, types, goal.counts):
             if place is not None:
@@ -169,7 +169,7 @@ class ActionTable:
         return known
 
     def _along(self, fn: Fn, routing: Routing | None, types: Sequence[TypeId], join: Join) -> Iterator[ActionTemplate]:
-        """What a join asks for next: of each source that is not there yet the next primitive, else the function."""
+        """The next actions of a join: for each source not in form yet, the next primitive; else the function."""
         waiting = [(place, coercion.ops[0]) for place, coercion in enumerate(join.coercions) if coercion.ops]
         if waiting:
             yield from (self._structural(op, place, types[place]) for place, op in waiting)

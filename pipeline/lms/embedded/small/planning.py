@@ -1,4 +1,4 @@
-"""How the small proposer reaches a goal: a path of actions is planned first and followed if it gets there."""
+"""How the small proposer reaches a goal: it plans a path of actions first, and follows it if it leads there."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pipeline.lms.embedded.types.type_table import TypeId
 
 _LONGEST = 10
 _THERE = 2.5
-"""For the function itself against one more structural primitive."""
+"""Score of the function itself against another structural primitive."""
 
 
 class PathPlanner:
-    """Finds paths for one sample, each action weighted by what was read."""
+    """Finds paths for one sample, each action weighted by the model."""
 
     def __init__(self, actions: ActionTable, action_model: ActionModel, choice: SeededChoice) -> None:
         self._actions = actions
@@ -28,9 +28,9 @@ class PathPlanner:
     def application(
         self, recommendations: Recommendation, all_streams: Sequence[TypeId], all_histories: Sequence[History]
     ) -> list[Action] | None:
-        """Structural primitives, then the function as advised; None if they do not lead there.
+        """Structural primitives, then the function as recommended; None if they do not lead there.
 
-        Results of the path are numbered on from the streams there are.
+        Results of the path are numbered after the existing streams.
         """
         streams, histories = list(all_streams), list(all_histories)
         goal = Goal(recommendations.callee, recommendations.routing, *recommendations.operands)

@@ -1,9 +1,9 @@
-"""The small proposer: a random walk over typed actions, weighted by what it has read.
+"""The small proposer: a random walk over typed actions, weighted by its examples.
 
 Any action that types allow may be next, weighted by the `ActionModel`. Only where a solved example shows a similar
-function applied to similar streams (`Recommender`) does the walk head there, with a probability that grows with the
-similarity. A walk ends when every function is applied and the unused streams are the outputs; one that takes too long
-is abandoned, and another starts.
+function applied to similar streams (`Recommender`) does the walk aim there, with a probability that grows with the
+similarity. A walk ends when every function is applied and the unused streams are the outputs; a walk that takes too
+long is abandoned, and another starts.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from step_runtime.tasks.scope import Scope
 
 _TRIES = 5
 _OFFERED = 5
-"""Steps that it counts for to weigh an action."""
+"""Steps that weighting an action counts for."""
 _STEPS = 400_000
 """Steps that a sample may take, see `StepLimit`."""
 _SPARE = 8
-"""How many actions a walk may take beside two for every function."""
+"""The number of actions that a walk may take in addition to two per function."""
 _GIVES_UP = 0.3
-"""How often a walk ends that has applied every function and yet has something left over."""
+"""The probability that a walk ends which has applied every function but has streams left over."""
 _FOLLOWED = 0.95
-"""How often a precedent is followed that could not be better."""
+"""The probability of following a perfect precedent."""
 _KEEN = 5.0
-"""How much the better one of several is preferred."""
+"""How strongly the better one of several is preferred."""
 _LEAST = 1e-3
-"""Support below this is as bad as this."""
+"""The lower bound of support."""
 
-# What it knows about its goal, as scores.
+# Its knowledge of its goal, as scores.
 _EAGER = 2.5
-"""For a function that waits to be applied."""
+"""For a function that is not applied yet."""
 _HOPELESS = -4.0
-"""For an action after which the functions that wait could not bring all streams together."""
+"""For an action after which the remaining functions could not join all streams."""
 _WAITS = 1.5
 """For a stream that such a function could take."""
 
@@ -73,7 +73,7 @@ class SmallProposer:
         self._steps = steps
 
     def propose(self, view: TaskView, read: Examples, seed: int, temperature: float) -> str | None:
-        """A program's text; None if no walk came to an end."""
+        """A program's text; None if no walk ends."""
         choice = SeededChoice(seed, 1.0 / (0.3 + temperature))
         actions, learned = _actions_of(view), learned_for(view, read)
         limit = StepLimit(self._steps)
@@ -86,12 +86,12 @@ class SmallProposer:
             except StepsExhausted:
                 return None
             except RuleError:
-                continue  # Types that a primitive refuses after all: that walk is dropped.
+                continue  # A primitive rejects the types after all: the walk is dropped.
         return None
 
 
 class LearnedActions(NamedTuple):
-    """What was read, as it bears on one task."""
+    """What was learned, weighted by relevance to one task."""
 
     action_model: ActionModel
     precedents: Precedents
@@ -104,13 +104,13 @@ def _actions_of(view: TaskView) -> ActionTable:
 
 @lru_cache(maxsize=128)
 def learned_for(view: TaskView, read: Examples) -> LearnedActions:
-    """What instructions and demonstrations teach about a task; of the demonstrations, those that bear on it."""
+    """What instructions and relevant demonstrations teach about a task."""
     precedents = precedents_for(view, read)
     return LearnedActions(action_model_of(precedents.weights(read)), precedents)
 
 
 def action_model_of(weights: Mapping[SolvedExample, float]) -> ActionModel:
-    """What solved tasks make likely, each counted so many times."""
+    """The model of solved tasks, each with its weight."""
     action_model = ActionModel()
     for solved, weight in weights.items():
         if (found := as_graph(solved)) is not None:
@@ -122,7 +122,7 @@ def action_model_of(weights: Mapping[SolvedExample, float]) -> ActionModel:
 
 
 def _routings_as_listed(program: Program, scope: Scope) -> list[bool]:
-    """For each Merge, whether the functions that made its streams stand in the order in which the task lists them."""
+    """For each Merge, whether the functions that made its streams are in the order in which the task lists them."""
     makers = {stream: fn for node in program.nodes for fn in node.op.functions() for stream in node.outputs}
     listing = list(scope.fns.values())
     merges = (node for node in program.nodes if isinstance(node.op, Merge))
@@ -145,16 +145,16 @@ class Walk:
         self._histories: list[History] = []
         self._uses: list[int] = []
         self._heads = list(range(len(actions.table.inputs)))
-        """The inputs and what functions made; other streams hold the same in another form."""
+        """The inputs and the results of functions; other streams are reshapes of these."""
         self._open: list[list[tuple[Action, float]]] = []
         """For each stream the actions that take it, alone or with older ones."""
         self._waiting: list[int] = []
-        """Streams that have come since it last looked around."""
+        """Streams made since actions were last collected."""
         self._passed: list[frozenset[TypeId]] = []
-        """For each stream the types that structural primitives have led through since a function made it."""
+        """For each stream the types passed through by structural primitives since a function made it."""
         self._left = set(actions.view.fns)
         self._done: dict[tuple[object, ...], int] = {}
-        """The actions that were taken, and what they made."""
+        """The actions taken, and their results."""
         self._logs = {name: math.log(action_model.share(name)) for name in ("applied", "used", "older")}
         self._paths = PathPlanner(actions, action_model, choice)
         self._recommender = Recommender(learned.precedents, self._streams, actions.callees_given, limit)
@@ -162,7 +162,7 @@ class Walk:
             self._add(type_, INPUT, frozenset())
 
     def run(self) -> tuple[int, ...] | None:
-        """Walks; the streams that are the outputs, or None if it comes to no end."""
+        """Walks; returns the streams that are the outputs, or None if the walk does not end."""
         for _ in range(2 * len(self._actions.view.fns) + _SPARE):
             results = None if self._left else self._results()
             if results is not None:
@@ -185,7 +185,7 @@ class Walk:
         return None if self._left else self._results()
 
     def _recommended(self) -> list[Action] | None:
-        """What precedents say comes next, as often as they are good ones: an application, or an output."""
+        """What precedents recommend next, with a probability by their quality: an application, or an output."""
         recommendations: list[Recommendation | int] = [*self._recommender.recommendations()]
         support = [one.support for one in recommendations if isinstance(one, Recommendation)]
         if not self._left:
@@ -201,7 +201,7 @@ class Walk:
         return self._paths.application(chosen, self._streams, self._histories)
 
     def _follow(self, path: Sequence[Action]) -> None:
-        """Takes the actions of a path, but for those that were taken before."""
+        """Takes the actions of a path, except for those already taken."""
         first, numbers = len(self._streams), list[int]()
         for planned in path:
             sources = (source if source < first else numbers[source - first] for source in planned.sources)
@@ -211,7 +211,7 @@ class Walk:
             numbers.append(self._done[action.key])
 
     def _interest(self, stream: int) -> float:
-        """How likely it is that a stream is taken next."""
+        """The probability that a stream is used next."""
         waits = any(action.fns and action.fns[0] in self._left for action, _ in self._open[stream])
         newest = stream == len(self._streams) - 1 or not self._taken
         return _WAITS * waits + self._logs["used"] * bool(self._uses[stream]) + (0 if newest else self._logs["older"])
@@ -223,7 +223,7 @@ class Walk:
         return score + (_EAGER if action.fns[0] in self._left else self._logs["applied"]) if action.fns else score
 
     def _scatters(self, action: Action) -> bool:
-        """Whether after an action more streams are left over than the functions that wait could bring together."""
+        """Whether an action leaves more streams than the remaining functions could join."""
         fresh = sum(not self._uses[source] for source in set(action.sources))
         strays = self._uses.count(0) - fresh + 1
         joining = sum(self._actions.arity[fn] - 1 for fn in self._left if fn not in action.fns)
@@ -253,7 +253,7 @@ class Walk:
                 self._offer(stream, () if used else self._actions.towards_outputs(stream, self._streams[stream]))
 
     def _order(self, routing: Routing) -> tuple[Fn | None, ...]:
-        """An order of branches: like that of precedents, or as listed, as often as that was so."""
+        """An order of branches: like that of precedents, or as listed, with the observed frequency."""
         share = self._action_model.share("listed")
         others = max(math.factorial(routing.bits) - 1, 1)
         return choose_order(routing, self._precedents, self._choice, math.log(others * share / (1 - share)))
@@ -267,7 +267,7 @@ class Walk:
         self._waiting.append(len(self._streams) - 1)
 
     def _look_around(self) -> None:
-        """Finds what may be done with the streams that came since it last did, but for those on the way of a path."""
+        """Collects the actions on the streams made since the last time, except for those within a path."""
         waiting, self._waiting = self._waiting, []
         for stream in waiting:
             if not self._uses[stream] or stream in self._heads:
@@ -286,7 +286,7 @@ class Walk:
         return CountedAction(action.kind, tuple(self._histories[source] for source in action.sources))
 
     def _results(self) -> tuple[int, ...] | None:
-        """A stream for every output, among them all that nothing takes."""
+        """A stream for every output, including all unused streams."""
         outputs = self._actions.table.outputs
         strays = [stream for stream, used in enumerate(self._uses) if not used]
         if len(strays) > len(outputs):

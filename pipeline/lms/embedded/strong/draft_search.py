@@ -1,7 +1,7 @@
 """Samples drafts: function first, then its operands, until every function is used.
 
-A finished draft applies every function, and only its outputs are left over. A draft that has no next move, or has too
-many moves, is a dead end.
+A finished draft applies every function and leaves only its outputs. A draft without a next move, or with too many
+moves, is a dead end.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from pipeline.lms.embedded.types.type_table import TypeTable
 # Scores, in the units of the softmax at sharpness 1.
 _APPLIED_AGAIN = -2.8
 _SUPPORTED = 3.0
-"""For a step along the interpretation that has a precedent which could not be better."""
+"""For a step along the interpretation with a perfect precedent."""
 _KEEN = 5.0
-"""How much the better one of several precedents is preferred."""
+"""How strongly the better one of several precedents is preferred."""
 # Probabilities.
 _FOLLOWED = 0.97
 """How often an open step of the interpretation is taken."""
 _DETOURS = 0.4
-"""How often what the reference does not compute itself may be a step towards it."""
+"""How often a term that the reference does not compute itself may be a step towards it."""
 _UNROUTED = 0.04
 """How often functions that could be routed are applied on their own."""
 _GIVES_UP = 0.5
-"""How often a draft is abandoned that has used every function and yet has something left over."""
+"""How often a draft is abandoned that has used every function but has streams left over."""
 
 _MOST_USES = 3
 _SCANNED = 10
-"""Pairs of a stream and a component that count for one step when streams are ranked."""
+"""The number of pairs of a stream and a component that count as one step when streams are ranked."""
 _ALONG = 0.5
-"""What a step along the interpretation takes of a draft's moves, as such steps run out by themselves."""
+"""The part of a draft's limit of moves that a step along the interpretation takes, as such steps are finite."""
 
 
 @dataclass(frozen=True)
 class LearnedEdges:
-    """What was read, as it bears on one task."""
+    """What was learned, weighted by relevance to one task."""
 
     edge_model: EdgeModel
     precedents: Precedents
@@ -160,7 +160,7 @@ class DraftSearch:
         return self._operands.apply(draft, hint.callee, hint.operands, hint.scan)
 
     def _recommended(self, draft: Draft, recommender: Recommender) -> Move | None:
-        """What a precedent says comes next, as often as it is a good one."""
+        """What a precedent recommends next, with a probability by its quality."""
         recommendations = recommender.recommendations()
         if not recommendations or not self._choice.happens(max(each.support for each in recommendations)):
             return None

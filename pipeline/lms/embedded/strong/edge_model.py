@@ -62,7 +62,7 @@ def _head(node: Node, types: Sequence[StreamType], context: Context) -> Kind | N
 
 
 class EdgeModel:
-    """Counts of edges, and what they make likely."""
+    """Counts of edges, and the probabilities that follow."""
 
     def __init__(self) -> None:
         self._edges: defaultdict[Edge, float] = defaultdict(float)

@@ -1,4 +1,4 @@
-"""From a function and its operands to a move: coercions to one shape, and how the function folds them."""
+"""Builds a move from a function and its operands: coercions to one shape, and how the function folds them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from step_runtime.base.types import StreamType
 _COST = -0.8
 """For each unit of a coercion's cost."""
 _SCAN = -0.7
-"""Scan against Accum, before anything is known."""
+"""Prior of Scan against Accum."""
 _GONE = 0.6
 """For each dim that Accum folds and the outputs lack; as much against it for one that they have."""
 _PLACEHOLDER = -0.8
 _DEEPER = -0.8
 """For each dim after the first that is folded at once."""
 _REPEATED = -2.0
-"""For folding with Accum what was only just repeated."""
+"""For folding with Accum what was just repeated."""
 _EMITS = 2.0
 """For scanning with a function that emits, and against reducing with it."""
 _HABIT = 0.7
@@ -35,7 +35,7 @@ _HABIT = 0.7
 class MoveBuilder:
     """Turns a function and its sources into a move, for one sample.
 
-    `read` says whether the sample may use what was read of the functions' code.
+    `read` says whether the sample may use the interpretation of the functions' code.
     """
 
     def __init__(self, view: TaskView, edge_model: EdgeModel, choice: SeededChoice, *, read: bool) -> None:
@@ -47,7 +47,7 @@ class MoveBuilder:
         self._fold_scores: dict[tuple[str, FoldSpec], float] = {}
 
     def apply(self, draft: Draft, callee: Callee, operands: Operands, scan: bool | None = None) -> Move | None:
-        """A function on its sources; `scan` says how it folds, if that is decided. None where they cannot meet."""
+        """A function on its sources; `scan` says how it folds, if that is decided. None if they cannot be joined."""
         types = [draft.streams[source] for source in operands.sources]
         joins = self._table.joins(types, callee.operand_types(operands.counts), callee.number)
         if not callee.fn.stateful:
@@ -84,7 +84,7 @@ class MoveBuilder:
         return self._table.intern(StreamType(fn.output, shape))
 
     def _grown(self, draft: Draft, callee: Callee, operands: Operands, joins: Sequence[Join]) -> Iterator[Join]:
-        """Joins at the shape of some other stream, larger than need be: a fold may count what was repeated."""
+        """Joins at the larger shape of another stream: a fold may count what is repeated."""
         types = [draft.streams[source] for source in operands.sources]
         operand_types, number = callee.operand_types(operands.counts), callee.number
         for dims in dict.fromkeys(self._view.plain_shape(type_) for type_ in draft.streams):

@@ -11,9 +11,9 @@ from pipeline.lms.embedded.task_view import TaskView
 
 # Scores, in the units of the softmax at sharpness 1.
 _TAKEN_ALREADY = -1.6
-"""For a stream that some other function takes already."""
+"""For a stream that another function already takes."""
 _TAKEN_TWICE = -4.0
-"""For a stream that this function takes already."""
+"""For a stream that this function already takes."""
 _NEWEST = 0.3
 _WIDE = 1.0
 """For each further component that one stream serves."""
@@ -23,7 +23,7 @@ _UNSERVED = -9.0
 
 
 class OperandCandidate(NamedTuple):
-    """A stream that serves the next components of a need: so many, as well as `score` says, but for `distance`."""
+    """A stream that serves the next components of a need: their number, its distance, and its score without that."""
 
     stream: int
     serves: int
@@ -32,7 +32,7 @@ class OperandCandidate(NamedTuple):
 
 
 class OperandRanking:
-    """Follows one draft, whose streams only become more; `read` says whether the reference may be looked at."""
+    """Follows one draft, whose streams only grow in number; `read` says whether the reference may be used."""
 
     def __init__(self, view: TaskView, draft: Draft, *, read: bool) -> None:
         self._view = view
@@ -41,7 +41,7 @@ class OperandRanking:
         self._known: dict[tuple[Callee, int], tuple[list[OperandCandidate], int]] = {}
 
     def readiness(self, callee: Callee) -> float:
-        """How well the streams there are serve a callee, each component on its own."""
+        """How well the existing streams serve a callee, each component on its own."""
         total, place = 0.0, 0
         while place < len(callee.need):
             ways = [(self._score(each) - 0.5 * each.distance, each.serves) for each in self._at(callee, place)]
@@ -50,7 +50,7 @@ class OperandRanking:
         return total
 
     def choose(self, callee: Callee, choice: SeededChoice) -> Operands | None:
-        """Streams that serve a callee's components, first component first; None where there are none."""
+        """Streams that serve a callee's components, first component first; None if there are none."""
         operands, place = Operands((), ()), 0
         while place < len(callee.need):
             found = self._at(callee, place)

@@ -16,7 +16,7 @@ _READ = 6.0
 _BOUND_TWICE = -4.0
 _INPUT = -2.0
 _BROADCAST = 0.1
-"""How often an output may be a stream that only repeats what was computed."""
+"""How often an output may be a stream that only repeats a computed one."""
 
 
 class OutputBinder:
@@ -48,7 +48,7 @@ class OutputBinder:
             return False
         self._draft.results = tuple(self._bound[output] for output in outputs)
         self._draft.output_coercions = output_coercions
-        # Terms know no shapes: what only a broadcast brings to the right one is the less likely interpretation.
+        # Terms have no shapes: a stream that needs a broadcast to the right one is the less likely interpretation.
         self._draft.read = not broadcast and all(self._reads(self._bound[output], output) for output in outputs)
         return True
 
@@ -59,7 +59,7 @@ class OutputBinder:
         return self._guide is not None and self._guide.reads(stream, output)
 
     def _pick(self, pairs: Sequence[tuple[int, int]]) -> bool:
-        """Binds one of these pairs of stream and output, if one of them can be."""
+        """Binds one of these pairs of stream and output, if possible."""
         fitting = [pair for pair in pairs if self._coercions(*pair)]
         if fitting:
             stream, output = self._choice.pick(fitting, [self._score(*pair) for pair in fitting])

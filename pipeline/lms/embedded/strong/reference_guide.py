@@ -15,7 +15,7 @@ from step_runtime.base.functions import Fn
 from step_runtime.base.types import DType
 
 _INTERPRETED = 400
-"""Steps that it counts for to interpret the application of a function."""
+"""Steps that interpreting the application of a function counts for."""
 
 
 class Hint(NamedTuple):
@@ -30,11 +30,11 @@ class Hint(NamedTuple):
     distance: float
     """How far the sources are from what they serve."""
     detour: bool = False
-    """Whether the reference itself does not compute it on its way, as far as can be read."""
+    """Whether, by the interpretation, the reference does not compute it itself."""
 
 
 class ReferenceGuide:
-    """Follows one draft. `hints` are open steps; a step whose result is there already is not offered again."""
+    """Follows one draft. `hints` are open steps; a step whose result exists already is not offered again."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ReferenceGuide:
         self._arrive(len(self._draft.streams) - 1, terms)
 
     def hints(self) -> list[Hint]:
-        """The steps that are open now: detours only of functions that were not used, where nothing else is left."""
+        """The steps that are open now: detours only of unused functions, if nothing else is left."""
         self._open = [hint for hint in self._open if self._new(hint)]
         direct = [hint for hint in self._open if not hint.detour]
         if direct:
@@ -82,7 +82,7 @@ class ReferenceGuide:
         return [hint for hint in self._open if hint.callee.fn not in used]
 
     def reads(self, stream: int, output: int) -> bool:
-        """Whether a stream holds what an output shall hold."""
+        """Whether a stream has the content of an output."""
         return self._terms[stream] == self._interpretation.outputs[output]
 
     def _new(self, hint: Hint) -> bool:
@@ -118,7 +118,7 @@ class ReferenceGuide:
     def _operands(self, callee: Callee, newest: int) -> Iterator[Operands]:
         """Operands for a callee among the streams that the guide follows, the newest one among them.
 
-        Terms have no shapes, so much seems to fit: a stream must serve without an invented dim.
+        Terms have no shapes, so many streams seem to fit: a stream must serve without an invented dim.
         """
         return find_operands(self._draft.streams, self._known, callee, newest, self._steps_left)
 

@@ -14,7 +14,7 @@ from step_runtime.primitives import Repeat
 
 
 def backward_slice(table: TypeTable, draft: Draft, guide: ReferenceGuide, needed: set[Fn]) -> Draft | None:
-    """The part of a draft that leads to the outputs as they were read; None if there is none.
+    """The part of a draft that leads to the outputs by the interpretation; None if there is none.
 
     It must use every input and every function that is `needed`.
     """
@@ -41,7 +41,7 @@ def backward_slice(table: TypeTable, draft: Draft, guide: ReferenceGuide, needed
 
 
 def _read(table: TypeTable, draft: Draft, guide: ReferenceGuide, output: int) -> tuple[int, Coercion] | None:
-    """A stream that holds what an output shall, and how it gets its form; the form is not to be had by repeating."""
+    """A stream with the content of an output, and its coercion to the output's type, without repeating."""
     for stream, type_ in enumerate(draft.streams):
         if guide.reads(stream, output):
             for coercion in table.coercions(type_, table.outputs[output])[:1]:
@@ -51,7 +51,7 @@ def _read(table: TypeTable, draft: Draft, guide: ReferenceGuide, output: int) ->
 
 
 def _live(draft: Draft, first: int, ends: Sequence[int]) -> set[int]:
-    """The streams that these need, they among them."""
+    """The streams that these depend on, including themselves."""
     live = set(ends)
     for place in reversed(range(len(draft.moves))):
         if first + place in live:

@@ -1,4 +1,4 @@
-"""One sample: several drafts, scored by the interpretation and by what was read, of which one is chosen."""
+"""One sample: several drafts, scored by the interpretation and by the examples, of which one is chosen."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from step_runtime.tasks.scope import static_scope
 
 _PER_NODE = 0.3
 _READ = 12.0
-"""For a draft that computes what was read: a longer program is less likely otherwise."""
+"""For a draft that computes the interpreted reference; otherwise a longer program is less likely."""
 _SUPPORTED = 8.0
-"""For a draft each of whose moves has a precedent that could not be better."""
+"""For a draft each of whose moves has a perfect precedent."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much goes into one sample; bounds are numbers, not seconds, so that a seed decides everything.
+    """The effort of one sample; limits are counts, not seconds, so that the seed decides everything.
 
-    `drafts` finished drafts are there to choose from, or `enough` that compute what was read, out of at most `tries`;
+    A sample chooses from `drafts` finished drafts, or `enough` that compute the reference, out of at most `tries`;
     `following` is the share of samples that follow the interpretation of the reference, which may be wrong.
     """
 
@@ -45,13 +45,13 @@ class Effort:
 
 @lru_cache(maxsize=128)
 def learned_for(view: TaskView, read: Examples) -> LearnedEdges:
-    """What instructions and demonstrations teach about a task; of the demonstrations, those that bear on it."""
+    """What instructions and relevant demonstrations teach about a task."""
     precedents = precedents_for(view, read)
     return LearnedEdges(edge_model_of(precedents.weights(read)), precedents)
 
 
 def edge_model_of(weights: Mapping[SolvedExample, float]) -> EdgeModel:
-    """What solved tasks make likely, each counted so many times."""
+    """The model of solved tasks, each with its weight."""
     edge_model = EdgeModel()
     for solved, weight in weights.items():
         if (found := as_graph(solved)) is not None:
@@ -81,12 +81,12 @@ class StrongProposer:
         self._effort = effort or Effort()
 
     def propose(self, view: TaskView, read: Examples, seed: int, temperature: float) -> str | None:
-        """A program's text; None if no proposal came to an end."""
+        """A program's text; None if no draft is finished."""
         return propose(view, learned_for(view, read), seed, temperature, self._effort)
 
 
 def propose(view: TaskView, learned: LearnedEdges, seed: int, temperature: float, effort: Effort) -> str | None:
-    """As `StrongProposer.propose`, by what was learned."""
+    """As `StrongProposer.propose`, given what was learned."""
     choice = SeededChoice(seed, 1.0 / (0.3 + temperature))
     interpretations: Sequence[Interpretation | None] = (
         view.interpretations if choice.happens(effort.following) else (None,)
@@ -104,7 +104,7 @@ def propose(view: TaskView, learned: LearnedEdges, seed: int, temperature: float
         try:
             program, types = lower(view.table, draft, lambda: choice.happens(edge_model.reference_share()))
         except RuleError:
-            continue  # Types that a primitive refuses after all: that draft is dropped.
+            continue  # A primitive rejects the types after all: the draft is dropped.
         score = edge_model.score(program, types, view.context) - _PER_NODE * len(program.nodes)
         score += _READ * draft.read + _SUPPORTED * sum(draft.support) / max(len(draft.support), 1)
         found.append((score, program))

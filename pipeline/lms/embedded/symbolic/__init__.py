@@ -1,1 +1,1 @@
-"""PyTorch code as text: what a task's functions and its reference compute, as terms of an algebra."""
+"""Symbolic interpretation of PyTorch code: a task's functions and its reference as terms of an algebra."""

@@ -16,9 +16,9 @@ Monomial: TypeAlias = tuple[tuple[int, float], ...]
 
 _CONSTANT = frozenset(("size", "sum", "amax"))
 _OPAQUE = frozenset(("input", "weight", "select", "argument", "state", "cumsum", "cummax", "text", "name", "data"))
-"""Atoms that are not constant, whatever they are made of, or that are made of nothing."""
+"""Atoms that are never constant, regardless of their arguments, or have none."""
 _MOST_PRODUCTS = 48
-"""A product that would have more summands stays a product of opaque atoms."""
+"""A product with more summands stays a product of opaque atoms."""
 
 
 class Term:
@@ -31,15 +31,15 @@ class Term:
 
 
 class Algebra:
-    """Makes and knows all terms of one task. Atoms are numbered as they are met.
+    """Makes and interns all terms of one task. Atoms are numbered in order of creation.
 
     If it is `flat`, all sums are taken along one dim: what was reduced is then constant under a second sum, which
-    multiplies it by the size. Else a second sum is along another dim, and an operation of its own.
+    multiplies it by the size. Otherwise a second sum is along another dim, and a separate operation.
     """
 
     def __init__(self, *, flat: bool = False) -> None:
         self.ambiguous = False
-        """Whether something reduced was summed again, which can be meant in two ways."""
+        """Whether something reduced was summed again, which has two interpretations."""
         self._flat = flat
         self._reduced: dict[int, bool] = {}
         self._terms: dict[tuple[tuple[Monomial, float], ...], Term] = {}
@@ -48,7 +48,7 @@ class Algebra:
         self.one = self.number(1.0)
         self.zero = self.number(0.0)
         self.size = self.atom("size")
-        """Any size that code mentions: which one it is, shapes tell better."""
+        """Any size that code mentions; which one it is follows from shapes."""
 
     def number(self, value: float) -> Term:
         """A constant."""
@@ -111,7 +111,7 @@ class Algebra:
         return self.times(self.power(common, exponent), self._term({((number, exponent),): 1.0}))
 
     def factored(self, a: Term) -> tuple[Term, Term]:
-        """What all summands share, with the size of the first one's number, and what that leaves of them."""
+        """The common factor of all summands, with the magnitude of the first coefficient, and the quotient."""
         products = [dict(monomial) for monomial, _ in a.summands]
         atoms = sorted({number for product in products for number in product})
         least = ((number, min(product.get(number, 0.0) for product in products)) for number in atoms)
@@ -131,7 +131,7 @@ class Algebra:
         """A linear operation along a dim: of a sum it is taken summand by summand.
 
         Numbers and sizes stay outside, and so do factors that were reduced themselves, if others are left: as dims
-        are not looked at, they are taken to be constant along the one that is reduced now.
+        are ignored, they count as constant along the one that is reduced now.
         """
         parts = []
         for monomial, value in a.summands:
@@ -148,7 +148,7 @@ class Algebra:
         return self.add(*parts)
 
     def _is_reduced(self, number: int) -> bool:
-        """Whether an atom is made by reductions, and by what is done to their results."""
+        """Whether an atom is made only of reductions and operations on their results."""
         known = self._reduced.get(number)
         if known is None:
             name, *parts = self.atoms[number]
@@ -172,7 +172,7 @@ class Algebra:
         return self.add(*parts)
 
     def parts_of(self, term: Term) -> Iterable[Term]:
-        """Products of some factors, or sums of some summands: what code may compute on its way to the term."""
+        """Products of some factors, or sums of some summands: possible intermediate results of the term."""
         if len(term.summands) == 1:
             monomial, _ = term.summands[0]
             if 2 < len(monomial) <= 5:
@@ -181,10 +181,10 @@ class Algebra:
             yield from (self._term(dict(part)) for part in _subsets(term.summands, 2))
 
     def pieces_of(self, term: Term) -> Iterable[Term]:
-        """What code may compute that comes to the term in another way.
+        """Possible intermediate results of code that computes the term in another way.
 
-        These are single factors and summands, bases and inverses of powers, what all summands share, and what that
-        leaves of them.
+        These are single factors and summands, bases and inverses of powers, the common factor of all summands, and the
+        quotient.
         """
         if not 0 < len(term.summands) <= 8:
             return
@@ -218,7 +218,7 @@ def _joined(left: Monomial, right: Monomial) -> Monomial:
 
 
 def _subsets(items: tuple[object, ...], least: int) -> Iterable[tuple]:  # type: ignore[type-arg]
-    """The proper subsets of at least so many items; of a single item, itself."""
+    """The proper subsets of a least size; of a single item, itself."""
     for mask in range(1, max(2, 2 ** len(items) - 1)):
         if mask.bit_count() >= least:
             yield tuple(item for place, item in enumerate(items) if mask >> place & 1)

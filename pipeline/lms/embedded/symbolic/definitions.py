@@ -1,9 +1,9 @@
-"""What calls of PyTorch compute that are made of simpler ones, as PyTorch text.
+"""Definitions of PyTorch calls in terms of simpler ones, as PyTorch text.
 
-It is read by the same walk as a task's code, and never run: in place of a call its body is read, on the call's
-arguments. Left out are arguments that are about shape only, and the tiny numbers that merely guard a division; of an
-argument that is None, or not given, the default is taken. `top` stands for what an exponential is shifted by, and
-`reduced` for what `reduction` asks for: words of the vocabulary that PyTorch has not.
+It is interpreted by the same walk as a task's code, and never run: a call is replaced by its body on the call's
+arguments. Arguments that only affect shape are omitted, and so are tiny numbers that only guard a division; an
+argument that is None, or not given, has its default. `top` is the shift of an exponential, and `reduced` the reduction
+that `reduction` names: words of the vocabulary that PyTorch lacks.
 """
 
 from __future__ import annotations

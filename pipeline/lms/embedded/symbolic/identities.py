@@ -1,8 +1,8 @@
 """Equalities of exponentials, logarithms and absolute values, so that equivalent code has equal terms.
 
 An exponential of a sum is written as a product, a logarithm of a product as a sum: then a softmax is the same with and
-without the largest element taken off, and a geometric mean is the same as a root and as a mean of logarithms. Numbers
-are taken to be such that both sides exist: the verifier's data is positive where a logarithm is asked for.
+without subtracting the largest element, and a geometric mean is the same as a root and as a mean of logarithms. Both
+sides are assumed to exist: the verifier's data is positive where a logarithm is taken.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NEVER_NEGATIVE = frozenset(("exp", "abs", "size"))
 
 
 def exponential(algebra: Algebra, term: Term) -> Term:
-    """The exponential of a term: the product of what its summands give."""
+    """The exponential of a term: the product of those of its summands."""
     product = algebra.one
     for monomial, value in term.summands:
         product = algebra.times(product, _one_exponential(algebra, monomial, value))
@@ -34,7 +34,7 @@ def _one_exponential(algebra: Algebra, monomial: Monomial, value: float) -> Term
 
 
 def logarithm(algebra: Algebra, term: Term) -> Term:
-    """The natural logarithm of a term: of a product the sum of what its factors give."""
+    """The natural logarithm of a term: of a product, the sum of those of its factors."""
     if len(term.summands) != 1 or term.summands[0][1] <= 0:
         return algebra.atom("log", term)
     monomial, value = term.summands[0]
@@ -53,7 +53,7 @@ def logarithm(algebra: Algebra, term: Term) -> Term:
 
 
 def absolute(algebra: Algebra, term: Term) -> Term:
-    """The absolute value: of a product the product of them, of a difference the same in both directions."""
+    """The absolute value: of a product, the product of its factors'; of a difference, the same in both directions."""
     if len(term.summands) != 1:
         if not term.summands:
             return term

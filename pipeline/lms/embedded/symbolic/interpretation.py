@@ -1,8 +1,8 @@
-"""The interpretation of a task: what its reference and functions compute, and so which steps lead towards it.
+"""The interpretation of a task: what its reference and functions compute, and which steps lead towards it.
 
 The bodies of the reference and the functions are interpreted as terms (`interpreter`). A function applied to streams
 whose terms are known gives a stream of a known term; if that term occurs in the reference, or is part of a sum or
-product there, the application is a step on the way. Unknown code has a term that occurs nowhere, and suggests nothing.
+product there, the application is a step on the way. Unknown code has a term that occurs nowhere, and suggests no step.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Terms: TypeAlias = tuple[Term, ...]
 
 
 class Interpretation:
-    """Terms of one task, worked out when they are first asked for. Threads may share it.
+    """Terms of one task, computed on first access. Threads may share it.
 
     `shifted` chooses among two ways to read an exponential's normalization, see `Operations`; `flat` among two to read
     a sum of sums, see `Algebra`.
@@ -49,7 +49,7 @@ class Interpretation:
         weights = {spec.name: algebra.atom("weight", spec.name) for spec in task.parameters}
         self._helpers = _helpers(task.global_ or "")
         self._seen: list[Term] = []
-        """Terms on the way of the function that is being read."""
+        """Intermediate terms of the function being interpreted."""
         ones = next((data[spec.name] for spec in task.inputs if spec.data_gen == "torch.ones"), None)
         words = Operations(algebra, self._see, shifted=shifted, ones=ones)
         self._functions = SymbolicInterpreter(words, self._sizes, data | weights)
@@ -64,23 +64,23 @@ class Interpretation:
             for spec in task.outputs
         )
         self.ambiguous = algebra.ambiguous
-        """Whether the reference sums what was reduced before."""
+        """Whether the reference sums something already reduced."""
 
     def wanted(self, terms: Terms) -> bool:
-        """Whether a stream of these terms holds something that the reference computes on its way."""
+        """Whether a stream of these terms holds an intermediate result of the reference."""
         return all(term in self._wanted or self._partly_wanted(term) for term in terms)
 
     def useful(self, terms: Terms) -> bool:
-        """Whether a stream of these terms may lead to what the reference computes, which goes another way itself."""
+        """Whether a stream of these terms may lead to the reference's result in another way than the reference's."""
         return all(term in self._wanted or term in self._pieces for term in terms)
 
     def _partly_wanted(self, term: Term) -> bool:
-        """Whether it is an index that stacks choices of which the reference makes one."""
+        """Whether it is an index that stacks choices, one of which the reference makes."""
         parts = self._arguments(term, "stack")
         return any(part in self._wanted for part in parts) and self._chooses(term)
 
     def _chooses(self, term: Term) -> bool:
-        """Whether a term is made of zeros and ones, as an index must be, as far as can be read."""
+        """Whether a term is made of zeros and ones, as an index must be, by the interpretation."""
         if len(term.summands) > 1:
             opposite = self._algebra.minus(self._algebra.one, term)
             return len(opposite.summands) == 1 and self._chooses(opposite)
@@ -106,7 +106,7 @@ class Interpretation:
         return known
 
     def routed(self, routing: Routing, branches: Sequence[Fn | None], arguments: Terms, index: Term) -> Terms:
-        """What a routing of these terms by an index gives: the sum of what its bits choose, if it is a sum."""
+        """What a routing of these terms by an index gives: the sum of the chosen branches, if it is a sum."""
         key = (routing.merge.label, *(None if fn is None else fn.label for fn in branches), *arguments, index)
         known = self._values.get(key)
         if known is None:
@@ -116,7 +116,7 @@ class Interpretation:
     def emits(self, fn: Fn) -> bool:
         """Whether part of a function's state is never read again by its next step.
 
-        Folding would drop that part but for the last element, so such a function is written to be scanned.
+        Folding would keep only the last element of that part, so such a function is meant for Scan.
         """
         spec = self._specs[fn.label]
         if spec.init is None or len(spec.init) < 2:
@@ -126,7 +126,7 @@ class Interpretation:
         return results is not None and not all(any(self._mentions(r, s) for r in results) for s in state)
 
     def agrees(self, fn: Fn, place: int, stream: int) -> bool:
-        """Whether a function does to an argument what the reference does to an input, as far as can be read."""
+        """Whether, by the interpretation, a function does to an argument what the reference does to an input."""
         own = self._roles_in(self._seen_in(fn), self._algebra.atom("argument", place))
         wanted = self._roles_in(self._wanted, self.inputs[stream][0])
         return not own or not wanted or bool(own & wanted)
@@ -142,7 +142,7 @@ class Interpretation:
         return term
 
     def _roles_in(self, terms: Iterable[Term], item: Term) -> set[str]:
-        """What happens to an atom in these terms: the operations it goes into, and its part in sums and products."""
+        """The roles of an atom in these terms: the operations that take it, and its part in sums and products."""
         number = item.summands[0][0][0][0]
         roles = set()
         for term in terms:
@@ -161,14 +161,14 @@ class Interpretation:
         return {number for m, _ in part.summands for number, _ in m} if isinstance(part, Term) else set()
 
     def projects(self, fn: Fn) -> bool:
-        """Whether a function only picks components of its input: it is of no use on streams zipped for it."""
+        """Whether a function only selects components of its input, so that zipping streams for it is useless."""
         spec = self._specs[fn.label]
         results = None if spec.init is not None else self._applied(spec)
         inputs = [self._algebra.atom("argument", place) for place in range(len(components_of(fn.input)))]
         return len(inputs) > 1 and results is not None and all(result in inputs for result in results)
 
     def _applied(self, spec: FnSpec) -> Terms | None:
-        """What one step of a function gives on arguments and a state of which nothing is known."""
+        """The result of one step of a function on unknown arguments and state."""
         count = len(spec.input_dtype) if isinstance(spec.input_dtype, list) else 1
         arguments = tuple(self._algebra.atom("argument", place) for place in range(count))
         return self._results(spec, arguments, self._state(spec))
@@ -192,7 +192,7 @@ class Interpretation:
         return term
 
     def _input(self, spec: TensorSpec, task: Task) -> Term:
-        """An input's term; of an index with exactly one bit set the last bit is what the others leave."""
+        """An input's term; for an index with exactly one bit set, the last bit is 1 minus the others."""
         algebra = self._algebra
         whole = algebra.atom("input", spec.name)
         dtype = parse_dtype(spec.dtype, task.symbols())
@@ -234,7 +234,7 @@ class Interpretation:
         factor = algebra.divide(result, state)
         if not self._has_state(factor) and initial == 1:
             return self._words.product("cumsum" if scan else "sum", factor)
-        for sign in (1.0, -1.0):  # a smallest element is the opposite of the largest opposite
+        for sign in (1.0, -1.0):  # a minimum is the negative of the maximum of negatives
             one = algebra.number(sign)
             others = list(self._arguments(algebra.times(one, result), "maximum"))
             own = algebra.times(one, state)

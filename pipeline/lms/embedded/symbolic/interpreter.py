@@ -1,6 +1,6 @@
-"""Symbolic interpreter of PyTorch code: its text becomes terms; the syntax tree is walked, nothing is run.
+"""Symbolic interpreter of PyTorch code: it turns text into terms by walking the syntax tree, and runs nothing.
 
-Code that the walk does not know becomes an opaque atom made of its text.
+Unknown code becomes an opaque atom made of its text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BINARY: dict[type[ast.operator], str] = {
     ast.Pow: "pow", ast.BitAnd: "multiply",
 }  # fmt: skip
 _WITH_INDICES = frozenset(("max", "min", "cummax", "cummin", "sort", "topk", "kthvalue", "median"))
-"""Calls that give values and, along a dim, their indices."""
+"""Calls that return values and, along a dim, their indices."""
 _COMPARE: dict[type[ast.cmpop], str] = {
     ast.Gt: "greater", ast.Lt: "less", ast.GtE: "greater_equal", ast.LtE: "less_equal", ast.Eq: "eq", ast.NotEq: "ne",
 }  # fmt: skip
@@ -40,7 +40,7 @@ class SymbolicInterpreter:
         self._data = data
 
     def run(self, code: str, env: dict[str, Value]) -> Value:
-        """The value of a snippet: of its `return`, or of its last line; `env` gets the names it assigns."""
+        """The value of a snippet: of its `return`, or of its last line; `env` receives the names that it assigns."""
         return self._run(_statements(code), env)
 
     def _run(self, statements: Sequence[ast.stmt], env: dict[str, Value]) -> Value:
@@ -115,7 +115,7 @@ class SymbolicInterpreter:
         return self.algebra.atom("text", ast.unparse(node))
 
     def _either(self, test: ast.expr, body: ast.expr, other: ast.expr, env: dict[str, Value]) -> Value:
-        """The branch that a comparison of constants, or a constant, decides for; else something unknown."""
+        """The branch chosen by a comparison of constants, or a constant; else an unknown value."""
         match test:
             case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
                 decision: Value = self.value(left, env) == self.value(right, env)
@@ -200,7 +200,7 @@ class SymbolicInterpreter:
             case ast.Name(id=name):
                 name = env[name] if isinstance(env.get(name), str) else name
             case ast.Call(func=inner, args=settings, keywords=more):
-                # An instance of a module: what it was made with comes after what it is called with.
+                # An instance of a module: its constructor's arguments follow the call's.
                 name = inner.attr if isinstance(inner, ast.Attribute) else ast.unparse(inner)
                 args += [self.value(setting, env) for setting in settings]
                 keywords = [*keywords, *more]

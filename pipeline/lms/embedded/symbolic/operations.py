@@ -1,6 +1,6 @@
-"""Operations: what PyTorch's simplest calls mean in arithmetic and a few reductions.
+"""Operations: PyTorch's simplest calls in terms of arithmetic and a few reductions.
 
-So `x @ y` and a sum of products, or a minimum and the opposite of a maximum of opposites, are recognized as equal. A
+So `x @ y` and a sum of products, or a minimum and the negative of a maximum of negatives, are recognized as equal. A
 call that is neither known here nor made of such calls (`definitions`) is an atom of its name and its arguments.
 """
 
@@ -22,7 +22,7 @@ _SAME = frozenset(
     transpose type type_as unflatten unsqueeze view view_as
     """.split()  # noqa: SIM905 (a list of so many strings would be harder to read)
 )
-"""Calls that are about shape or storage only."""
+"""Calls that only affect shape or storage."""
 _ALIASES = {
     "sub": "subtract", "mul": "multiply", "div": "divide", "true_divide": "divide", "max": "amax", "min": "amin",
     "bmm": "matmul", "mm": "matmul", "mv": "matmul", "dot": "matmul", "clip": "clamp", "neg": "negative",
@@ -30,16 +30,16 @@ _ALIASES = {
     "gt": "greater", "lt": "less", "ge": "greater_equal", "le": "less_equal", "concat": "cat", "concatenate": "cat",
 }  # fmt: skip
 _NAMED = {"clamp": ("min", "max"), "cat": ("dim",), "norm": ("p", "dim"), "stack": ("dim",), "sum": ("dim",)}
-"""What may be given by name, in the order of the methods below; what else is given so is not looked at."""
+"""Arguments that may be passed by keyword, in the order of the methods below; others are ignored."""
 _COMMUTATIVE = frozenset(("eq", "ne"))
 _KEEPS_NUMBERS = frozenset(("topk", "kthvalue"))
 
 
 class Operations:
-    """Gives terms to calls. `keep` is called with every term on the way, as soon as it is known.
+    """Maps calls to terms. `keep` is called with every intermediate term as soon as it is known.
 
-    `shifted` reads a softmax, or the log of a sum of exponentials, as taken of differences to the largest element,
-    which is the same. `ones` is an input that holds nothing else, if there is one: its running sum counts.
+    With `shifted`, a softmax, or the log of a sum of exponentials, is of the differences to the largest element, which
+    is equivalent. `ones` is an input of all ones, if there is one: its running sum counts.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Operations:
         return self.algebra.atom("text", str(value))
 
     def select(self, term: Term, place: int) -> Term:
-        """Entry `place` of a vector: of a product it is the product of the entries, of a stack the part itself."""
+        """Entry `place` of a vector: for a product, the product of the entries; for a stack, the part itself."""
 
         def change(atom: tuple[object, ...]) -> Term | None:
             if atom[0] == "size":
@@ -88,12 +88,12 @@ class Operations:
         try:
             value = known(*args) if known is not None and args else self._other(name, args)
         except (TypeError, ValueError, ArithmeticError):
-            # Arguments that the call does not take as far as this vocabulary knows: then it is not known.
+            # Arguments that this vocabulary does not know make the call unknown.
             value = self._other(name, args)
         return self._keep(value) if isinstance(value, Term) else value
 
     def _other(self, name: str, args: Sequence[Value]) -> Term:
-        # Numbers that say a dim are about shape; those that say how much are kept where that is known.
+        # Numbers that name a dim only affect shape; those that are values are kept if known.
         kept = args[:2] if name in _KEEPS_NUMBERS else [arg for arg in args if not isinstance(arg, int)]
         terms = [self.term(arg) for arg in kept]
         if name in _COMMUTATIVE:
@@ -137,14 +137,14 @@ class Operations:
         return self.product("cumsum", self.term(a))
 
     def product(self, how: str, a: Term) -> Term:
-        """A product along a dim: what a `sum`, or a `cumsum`, of logarithms is the logarithm of."""
+        """A product along a dim: the exponential of a `sum`, or a `cumsum`, of logarithms."""
         return exponential(self.algebra, self.algebra.linear(how, logarithm(self.algebra, a)))
 
     def _less_(self, a: Value, b: Value) -> Term:
         return self.algebra.atom("greater", self.term(b), self.term(a))
 
     def _greater_equal_(self, a: Value, b: Value) -> Term:
-        # The same but where both are equal, which no random number is.
+        # The same except for equal values, which random numbers never are.
         return self.algebra.atom("greater", self.term(a), self.term(b))
 
     def _less_equal_(self, a: Value, b: Value) -> Term:
@@ -177,7 +177,7 @@ class Operations:
     _numel_ = _len_ = _size_
 
     def _top_(self, a: Value) -> Term:
-        """What is taken off before an exponential: nothing, or the largest element."""
+        """The shift before an exponential: nothing, or the largest element."""
         return self._keep(self.algebra.atom("amax", self.term(a))) if self._shifted else self.algebra.zero
 
     def _reduced_(self, a: Value, how: Value = "mean", *_: Value) -> Term:
@@ -245,7 +245,7 @@ class Operations:
         return self._keep(product)
 
     def _contraction(self, terms: Sequence[Term]) -> Term:
-        """A sum of products; with a weight among them it stays one operation, as functions do not take it apart."""
+        """A sum of products; with a weight among them it stays one operation, as functions do not split it."""
         if any(self._has_weight(term) for term in terms):
             return self.algebra.atom("contract", *terms)
         return self.algebra.linear("sum", self._product(terms))

@@ -1,1 +1,1 @@
-"""Stream types: coercions by structural primitives, and what is asked about the types of one task."""
+"""Stream types: coercions by structural primitives, and cached queries about the types of one task."""

@@ -23,7 +23,7 @@ from step_runtime.primitives import Bufferize, Flatten, Primitive, Promote, Repe
 
 ONE: Dim = sympy.Integer(1)
 _WIDEST = 7
-"""Longer lists of dims are left alone: aligning them would be slow, and nobody writes them."""
+"""Longer lists of dims are not aligned: it would be slow, and they do not occur."""
 
 
 class Edit(NamedTuple):
@@ -64,7 +64,7 @@ def without_ones(dims: Sequence[Dim]) -> tuple[Dim, ...]:
 
 
 def find_coercions(source: StreamType, target: StreamType) -> tuple[Coercion, ...]:
-    """Up to two coercions from `source` to `target`, cheapest first; none where the structural primitives have none."""
+    """Up to two coercions from `source` to `target`, cheapest first; none if structural primitives do not suffice."""
     if source == target:
         return (Coercion((), 0.0),)
     if cut(source.dtype)[0] != cut(target.dtype)[0]:
@@ -96,7 +96,7 @@ def _alignments(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[tuple[float, tu
 
 
 def _first_edits(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Iterator[Edit]:
-    """What may happen at the innermost dims."""
+    """The possible steps at the innermost dims."""
     if a and b and a[0] == b[0]:
         yield Edit("keep", a[:1], b[:1])
     if a and a[0] == ONE:
@@ -135,7 +135,7 @@ class _Walk:
         """The primitives.
 
         Raises:
-            RuleError: This alignment cannot be walked.
+            RuleError: This alignment is not possible.
         """
         self._narrow(edits)
         self._widen([edit for edit in edits if edit.kind != "drop"])
@@ -151,7 +151,7 @@ class _Walk:
         return len(cut(self.now.dtype)[1])
 
     def _move_cut(self, position: int) -> None:
-        """Brings the cut to a position; where all dims would be buffered, a placeholder is promoted outside them."""
+        """Moves the cut to a position; if all dims would be buffered, a placeholder is promoted outside them."""
         if self._cut > position:
             self._do(Streamify())
         missing = position - self._cut
@@ -195,7 +195,7 @@ class _Walk:
         self._do(Repeat(dim))
 
     def _settle(self) -> None:
-        """Drops a placeholder that `_widen` needed, and brings the cut where the target has it."""
+        """Drops a placeholder that `_widen` needed, and moves the cut to the target's."""
         final = dims_of(self.target)
         if len(dims_of(self.now)) > len(final):
             if len(self.now.shape) < 2:
@@ -226,7 +226,7 @@ def interleavings(a: tuple[Dim, ...], b: tuple[Dim, ...], limit: int = 6) -> tup
 
 
 def remainder(dims: tuple[Dim, ...], wanted: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
-    """What of `dims` is left as stream dims when elements have the dims `wanted`, which are taken from inside.
+    """The stream dims that remain of `dims` when elements take the dims `wanted` from inside.
 
     Dims of `wanted` that `dims` lacks are to be inserted; None where one of them would come in the wrong order.
     """

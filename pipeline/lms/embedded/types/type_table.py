@@ -1,7 +1,7 @@
 """The types of one task, interned and numbered, with cached answers to questions about them.
 
-A sample asks the same few questions hundreds of times: can this stream serve that component, how do two streams
-come to one shape, what does folding leave. All answers depend on types alone, so they are cached per task and shared by
+A sample repeats a few questions hundreds of times: can this stream serve that component, how do two streams come to
+one shape, what does folding leave. All answers depend on types alone, so they are cached per task and shared by
 its samples. Entries are only ever added, and adding one twice is harmless, so threads may share a table.
 """
 
@@ -30,7 +30,7 @@ from step_runtime.tasks.scope import Scope
 
 INVENTED = 2.0
 _RECUT = 1.2
-"""What it costs a stream to serve a component for which a dim must be invented, or the cut moved."""
+"""The cost for a stream to serve a component by inventing a dim or moving the cut."""
 
 TypeId: TypeAlias = int
 Need: TypeAlias = tuple[DType, ...]
@@ -94,11 +94,11 @@ class TypeTable:
         return found
 
     def number(self, need: Need) -> int:
-        """A number for what is needed, under which `fit` remembers it."""
+        """A number for a need, under which `fit` caches it."""
         return self._needs.setdefault(need, len(self._needs))
 
     def fit(self, source: TypeId, need: Need, number: int) -> tuple[int, float]:
-        """How many of the first components of `need` one stream can serve (0: none), and how far it is from that."""
+        """How many of the first components of `need` one stream can serve (0: none), and its distance from them."""
         key = (source, number)
         found = self._fits.get(key)
         if found is None:
@@ -182,7 +182,7 @@ class TypeTable:
         return min((_inversions(shape, dims) for dims in self.output_dims), default=0.0)
 
     def folds(self, shape: tuple[Dim, ...]) -> tuple[FoldSpec, ...]:
-        """The ways to fold a stream of this shape; folding nothing but ones is none."""
+        """The ways to fold a stream of this shape; folding only ones does not count."""
         found = self._folds.get(shape)
         if found is None:
             ways = []
