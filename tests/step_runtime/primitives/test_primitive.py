@@ -1,7 +1,7 @@
 """What every primitive requires.
 
-Invariant: a precondition that fails is an error that names the primitive, the rule and both sides, with data and
-without; what a function returns is held to its declaration.
+Invariant: a precondition that fails is an error that names the primitive, the rule and both sides,
+with data and without.
 """
 
 from __future__ import annotations
@@ -10,24 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 
 import step_runtime as step
-from step_runtime import RuleError, RunError
+from step_runtime import RuleError
 from tests.support.streams import (
     ELEMENTS,
-    Apply,
-    D,
     F,
-    K,
     M,
     N,
-    Sum,
-    counted,
     fn_double,
     fn_mul,
     fn_sum,
-    index,
     stream,
 )
 
@@ -166,49 +159,3 @@ def test_a_precondition_that_fails_names_primitive_rule_and_sides(
     assert all(text in shown for text in quoted), shown
     if name != "Map" or code != "zip-shape":
         assert name in shown or code in ("zip-shape", "dim", "dim-value"), shown
-
-
-@pytest.mark.parametrize(
-    ("counts", "quoted"), [((1, 1), "stream 1 runs short"), ((2, 2), "stream 0 has slices left at the end")]
-)
-def test_merge_holds_its_streams_to_the_index(counts: tuple[int, int], quoted: str) -> None:
-    """A stream that runs short, or has slices left, is found when the data is there."""
-    streams = [counted(count) for count in counts]
-    with pytest.raises(RunError, match=quoted):
-        step.Merge(fn=fn_sum).apply((streams, index([1, 1], [0, 1])))
-
-
-def test_a_routed_dim_is_held_to_reshapes_rule_when_it_is_known() -> None:
-    """Only the data tells whether `S` divides what a stream was given."""
-    part, _ = step.Partition(N=2).apply((counted(4), index([1, 0], [1, 0], [1, 0], [0, 1])))
-    with pytest.raises(RuleError, match="S to divide the dim"):
-        step.Reshape(L=[0], S=2).apply(part)
-
-
-WRONG_RESULTS = [
-    (lambda x: [x], "returned 1 component; expected 2"),
-    (lambda x: [x, x, x], "returned 3 components; expected 2"),
-    (lambda x: x, "returned Tensor"),
-    (lambda x: None, "returned NoneType"),
-    (lambda x: [x, x], r"component 1 of apply has shape \(\); expected \(2,\)"),
-    (lambda x: [torch.zeros(1), torch.zeros(2)], r"component 0 of apply has shape \(1,\); expected \(\)"),
-    (lambda x: [x, torch.zeros(1)], r"component 1 of apply has shape \(1,\); expected \(2,\)"),
-    (lambda x: [x, "zeros"], "component 1 of apply is a str"),
-    (lambda x: [x, torch.zeros(2) / {}["no"]], "raised KeyError"),
-]
-
-
-@pytest.mark.parametrize(("code", "quoted"), WRONG_RESULTS)
-def test_what_a_function_returns_is_held_to_its_declaration(code: Any, quoted: str) -> None:
-    """Components and layouts are those declared, or the error names function, component and both shapes."""
-    fn = Apply(code, F, step.STuple((F, step.Buffer(F, [D]))))
-    with pytest.raises(step.TaskCodeError, match=quoted) as caught:
-        step.Map(fn=fn).apply(counted(M))
-    assert "function Apply" in str(caught.value)
-
-
-def test_an_initial_state_is_held_to_the_declaration() -> None:
-    """`getInit` gives the declared layout, not something that would broadcast to it."""
-    fn = Sum("Sum", F, step.Buffer(F, [K]))
-    with pytest.raises(step.TaskCodeError, match=r"component 0 of getInit has shape \(2,\); expected \(4,\)"):
-        step.Accum(fn=fn, b=1).apply(counted(M, N))

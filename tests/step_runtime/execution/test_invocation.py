@@ -1,0 +1,71 @@
+"""What an author's function returns is held to its declaration: components, layouts and kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import step_runtime as step
+from step_runtime.base.errors import TaskCodeError
+from step_runtime.execution.applier import Applier
+from tests.support.element_functions import SIZES, Given, V, drawn
+from tests.support.streams import (
+    Apply,
+    D,
+    F,
+    K,
+    M,
+    N,
+    Sum,
+    counted,
+)
+
+WRONG_RESULTS = [
+    (lambda x: [x], "returned 1 component; expected 2"),
+    (lambda x: [x, x, x], "returned 3 components; expected 2"),
+    (lambda x: x, "returned Tensor"),
+    (lambda x: None, "returned NoneType"),
+    (lambda x: [x, x], r"component 1 of apply has shape \(\); expected \(2,\)"),
+    (lambda x: [torch.zeros(1), torch.zeros(2)], r"component 0 of apply has shape \(1,\); expected \(\)"),
+    (lambda x: [x, torch.zeros(1)], r"component 1 of apply has shape \(1,\); expected \(2,\)"),
+    (lambda x: [x, "zeros"], "component 1 of apply is a str"),
+    (lambda x: [x, torch.zeros(2) / {}["no"]], "raised KeyError"),
+]
+
+
+@pytest.mark.parametrize(("code", "quoted"), WRONG_RESULTS)
+def test_what_a_function_returns_is_held_to_its_declaration(code: Any, quoted: str) -> None:
+    """Components and layouts are those declared, or the error names function, component and both shapes."""
+    fn = Apply(code, F, step.STuple((F, step.Buffer(F, [D]))))
+    with pytest.raises(step.TaskCodeError, match=quoted) as caught:
+        step.Map(fn=fn).apply(counted(M))
+    assert "function Apply" in str(caught.value)
+
+
+def test_an_initial_state_is_held_to_the_declaration() -> None:
+    """`getInit` gives the declared layout, not something that would broadcast to it."""
+    fn = Sum("Sum", F, step.Buffer(F, [K]))
+    with pytest.raises(step.TaskCodeError, match=r"component 0 of getInit has shape \(2,\); expected \(4,\)"):
+        step.Accum(fn=fn, b=1).apply(counted(M, N))
+
+
+WRONG: dict[str, tuple[Callable[..., Any], str]] = {
+    "shape": (lambda i: [i[0][:2]], "component 0 of apply has shape (2,); expected (4,)"),
+    "broadcast": (lambda i: [i[0].sum()], "component 0 of apply has shape (); expected (4,)"),
+    "count": (lambda i: [i[0], i[0]], "returned 2 components; expected 1"),
+    "tensor": (lambda i: i[0], "returned Tensor; expected a list"),
+    "kind": (lambda i: ["x"], "component 0 of apply is a str"),
+    "fails": (lambda i: [i[0] @ torch.ones(3)], "raised RuntimeError"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_function_is_reported_by_name_component_and_shapes(name: str) -> None:
+    """What a function returns is held to its declaration; no silent broadcast."""
+    body, quoted = WRONG[name]
+    with pytest.raises(TaskCodeError) as caught:
+        Applier(torch.float64).map(Given(body, V, V), drawn(V, (5,)), 1, SIZES)
+    assert "function given" in str(caught.value) and quoted in str(caught.value)

@@ -1,0 +1,40 @@
+"""Folds that are solved for all steps at once give what their steps give, special values included."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from step_runtime.execution.applier import Applier
+from step_runtime.execution.modes import Traced
+from tests.support.element_functions import AT_ONCE, FOLDED, INF, SIZES, drawn, same, step_by_step, way
+
+SHAPES = [((3, 1), 1), ((4, 5), 1), ((2, 3, 4), 2), ((3, 40), 1), ((1, 3, 2), 1)]
+
+
+@pytest.mark.parametrize("scan", [False, True], ids=["accum", "scan"])
+@pytest.mark.parametrize(("shape", "b"), SHAPES, ids=str)
+@pytest.mark.parametrize("name", FOLDED)
+def test_a_traced_fold_gives_what_its_steps_give(name: str, shape: tuple[int, ...], b: int, scan: bool) -> None:
+    """First use, replay, and replay with other numbers of folds and steps."""
+    fn, applier = FOLDED[name], Applier(torch.float64)
+    for outer in (shape, shape, (2, *shape[1:-1], shape[-1] + 1)):
+        data = drawn(fn.input, outer)
+        expected = step_by_step(fn, data, len(outer), b, scan=scan)
+        same(applier.fold(fn, data, len(outer), b, SIZES, scan=scan), expected)
+    assert way(applier) == "Traced"
+    ((found, _),) = applier._modes.values()
+    assert isinstance(found, Traced) and found._fold is not None
+    assert (found._fold._stages is not None) == (name in AT_ONCE)
+
+
+@pytest.mark.parametrize("value", [float("nan"), INF, -INF, 0.0, 1e300], ids=str)
+@pytest.mark.parametrize("name", FOLDED)
+def test_special_values_are_folded_as_by_steps(name: str, value: float) -> None:
+    """NaN, infinities, zeros and huge numbers end in the same places."""
+    fn, applier = FOLDED[name], Applier(torch.float64)
+    for place in (0, 7, 19):
+        data = drawn(fn.input, (3, 20))
+        data[0][1, place] = value
+        for scan in (False, True):
+            same(applier.fold(fn, data, 2, 1, SIZES, scan=scan), step_by_step(fn, data, 2, 1, scan=scan))
