@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from step_runtime import TaskError, loads_task
-from step_runtime.tasks.scope import static_scope
 from step_runtime.verification.instance import TaskInstance, instances
 from tests.support.samples import general
 
@@ -100,20 +99,3 @@ def test_streams_beyond_the_limit_are_refused(dims: str) -> None:
     expected = rf"sizes.M: inputs\[0\] would hold {found} numbers at M=10{{9}}, .*; the limit is 134,217,728"
     with pytest.raises(TaskError, match=expected):
         TaskInstance(task, task.size_sets()[0])
-
-
-def test_the_scope_read_without_running_anything_is_that_of_the_instance() -> None:
-    """Inputs, functions, dims, sizes and lists of functions are the same in the text and by the running task."""
-    static, running = static_scope(general()), TaskInstance(general(), general().size_sets()[0]).scope
-    assert static.inputs == running.inputs and static.outputs == running.outputs and static.sizes == running.sizes
-    assert list(static.fns) == list(running.fns) and static.dims == running.dims
-    assert {name: [fn.label for fn in fns] for name, fns in static.lists.items()} == {
-        name: [fn.label for fn in fns] for name, fns in running.lists.items()
-    }
-    assert [fn.stateful for fn in static.fns.values()] == [fn.stateful for fn in running.fns.values()]
-
-
-def test_dims_without_a_size_are_out_of_scope() -> None:
-    """A dim that has no size cannot be named by a program."""
-    task = loads_task(HEAD + TAIL)
-    assert "E" not in TaskInstance(task, task.size_sets()[0]).scope.dims
