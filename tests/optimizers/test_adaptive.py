@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers import AdaptiveFewShot, Budget, Domain, Experience, SinglePass, pass_at_k
+from optimizers import AdaptiveFewShot, Budget, Domain, Experience, pass_at_k
 from tests.support.scripted_program import ScriptedEngine, Solver, answer, by_task, is_right, learn, story, tasks
 
 UNAIDED = {"a": 1, "b": 2, "c": 3}
@@ -210,22 +210,6 @@ def test_a_task_without_a_confirmed_answer_stays_unsolved():
     compiled = learn("ab", lambda *_: 4, domain=domain, compiling={}, budget=Budget(iterations=1))
     assert compiled.experience.solved == ("b",)
     assert [count.successes for count in compiled.experience.iterations[0].counts] == [4, 4]
-
-
-def test_none_samples_once_without_demonstrations_and_learns_nothing():
-    compiled = learn("abcx", unaided, optimizer=SinglePass)
-    assert story(compiled) == ["None: - -> abc"]
-    assert (compiled.solve.demos, compiled.experience.stopped) == ([], "exhausted")
-    assert len(compiled.experience.entries) == 3
-
-
-def test_one_optimizer_compiles_again_with_nothing_left_over():
-    optimizer = AdaptiveFewShot(is_right, 4, temperatures=(0.7,), domain=Domain(task_key=by_task))
-    stories = []
-    for _ in range(2):
-        with dspy.context(lm=dspy.LM("scripted", engine=ScriptedEngine(unaided, 4), cache=False)):
-            stories.append(story(optimizer.compile(Solver(), trainset=tasks("abx"))))
-    assert stories[0] == stories[1] == ["None: - -> ab", "H_1: a -> -", "HM_1: ab -> -"]
 
 
 def test_it_is_called_as_the_interface_says():

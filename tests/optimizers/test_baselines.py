@@ -9,35 +9,19 @@ all the same, and the run can be resumed; the student stays untouched; stdout st
 from __future__ import annotations
 
 import importlib.util
-import json
-import re
-from collections.abc import Iterator
 from typing import Any
 
 import dspy
 import numpy as np
 import pytest
-from dspy import lm15
-from dspy.utils.exceptions import LMAuthError
 
-from optimizers import Budget, MetricError, OptimizerError, TokenCount, registry
+from optimizers import OptimizerError, TokenCount, registry
 from optimizers.baselines import Baseline
 from optimizers.demonstrations import demonstrated_tasks
 from optimizers.ledger import Ledger
-from optimizers.sampling import TaskExample, derive_seed
-from optimizers.tuning import MAX_PAID_ANSWERS, _is_like
-from tests.support.scripted_program import (
-    FIELD,
-    Heard,
-    ScriptedEngine,
-    Solver,
-    answer,
-    is_right,
-    learn,
-    respond,
-    story,
-    tasks,
-)
+from optimizers.sampling import TaskExample
+from tests.support.reflective_engine import NAMES, SHOWING, THOUGHT, Reflective, tuned
+from tests.support.scripted_program import Heard, Solver, is_right, learn, tasks
 
 # DSPy's optimizers ask their own libraries for things that are on their way out.
 pytestmark = [
@@ -48,53 +32,6 @@ pytestmark = [
 needs_optuna = pytest.mark.skipif(
     importlib.util.find_spec("optuna") is None, reason="mipro needs optuna, which is not installed"
 )
-
-SHOWING = ["bootstrap", "random-search"]
-THOUGHT = "Think twice."
-NAMES = [*SHOWING, "simba", "gepa"]
-
-
-def reflection(system: str, user: str) -> str:
-    """A text for every field that a request asks for, as JSON where it asks for that."""
-    if "JSON object" in user:
-        return json.dumps(dict.fromkeys(re.findall(r"`(\w+)`", user.rpartition("JSON object")[2]), THOUGHT))
-    fields = re.findall(r"`\[\[ ## (\w+) ## \]\]`", user) or re.findall(r"\[\[ ## (\w+) ## \]\]", system)
-    return "\n\n".join(f"[[ ## {name} ## ]]\n{THOUGHT}" for name in dict.fromkeys(fields)) + f"\n\n```\n{THOUGHT}\n```"
-
-
-class Reflective(ScriptedEngine):
-    """Solves what it is shown or instructed to, by the request alone; fills every field of any other request.
-
-    Of its first instructions, as many as `garbled` says can't be read.
-    """
-
-    garbled = 0
-
-    def complete(self, request: lm15.Request) -> lm15.Response:
-        users = [message.text or "" for message in request.messages if message.role == "user"]
-        found = [FIELD.search(text) for text in users]
-        system = request.system if isinstance(request.system, str) else "".join(p.text for p in request.system or ())
-        if "[[ ## answer ## ]]" not in system or not found or found[-1] is None:
-            text = reflection(system, users[-1])
-            if self.garbled and "[[ ## proposed_instruction ## ]]" in system:
-                text, self.garbled = "I would rather\nnot.", self.garbled - 1
-        else:
-            task = found[-1].group(1).strip()
-            luck = derive_seed(request.config.seed, task) % 100
-            odds = {"a": 90, "b": 60}.get(task, 40 if len(users) > 1 or THOUGHT in system else 0)
-            text = answer(f"right {task}" if luck < odds else f"wrong {luck}")
-        usage = lm15.Usage(input_tokens=sum(map(len, users)), output_tokens=len(text))
-        with self.lock:
-            self.calls += 1
-            self.prompt += usage.input_tokens or 0
-            self.completion += usage.output_tokens or 0
-        return respond(request, text, usage)
-
-
-def tuned(name: str, engine: Any = None, **options: Any) -> dspy.Module:
-    return learn(
-        "abcx", lambda *_: 0, engine=engine or Reflective(lambda *_: 0, 4), optimizer=registry.get(name), **options
-    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -196,50 +133,6 @@ def test_what_a_process_that_was_killed_had_spent_adds_up():
     assert again.tokens["solve"] == whole.tokens["solve"] + before["solve"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_budget_ends_the_optimizer_with_a_usable_program(name):
-    compiled = tuned(name, budget=Budget(tokens=1), threads=1)
-    assert (compiled.experience.stopped, story(compiled)) == ("budget", [])
-    assert 0 < TokenCount.sum(compiled.experience.tokens.values()).total < 1000
-    assert compiled.solve.demos == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_metric_that_fails_ends_the_optimizer(name):
-    def metric(example: dspy.Example, prediction: dspy.Prediction) -> bool:
-        raise ZeroDivisionError("boom")
-
-    with pytest.raises(MetricError, match="boom"):
-        tuned(name, metric=metric)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_lm_that_refuses_ends_the_optimizer_at_once(name):
-    class Refusing(Reflective):
-        def complete(self, request: lm15.Request) -> lm15.Response:
-            self.calls += 1
-            raise lm15.AuthError("bad key")
-
-    engine = Refusing(lambda *_: 0, 4)
-    with pytest.raises(LMAuthError):
-        tuned(name, engine, threads=1)
-    assert engine.calls <= 3
-
-
-def test_an_lm_that_refuses_after_it_gave_answers_leaves_what_was_spent_on_record():
-    class Refusing(Reflective):
-        def complete(self, request: lm15.Request) -> lm15.Response:
-            if self.calls >= 5:
-                raise lm15.AuthError("the key was revoked")
-            return super().complete(request)
-
-    engine = Refusing(lambda *_: 0, 4)
-    record = tuned("bootstrap", engine, threads=1).experience
-    assert record.stopped == "failed"
-    assert "the key was revoked" in record.message
-    assert TokenCount.sum(record.tokens.values()).prompt == engine.prompt > 0
-
-
 def test_an_optimizer_that_fails_ends_the_run_and_says_which_and_why(monkeypatch):
     """Whatever it raised: what it had spent is on record, and the student comes back as it was."""
 
@@ -251,50 +144,6 @@ def test_an_optimizer_that_fails_ends_the_run_and_says_which_and_why(monkeypatch
     assert (compiled.experience.stopped, compiled.experience.iterations) == ("failed", ())
     assert compiled.experience.message.startswith("bootstrap failed: ZeroDivisionError: no; ")
     assert compiled.dump_state() == Solver().dump_state()
-
-
-@pytest.fixture
-def no_second_form() -> Iterator[None]:
-    """Answers that can't be read are not asked for as JSON."""
-    with dspy.context(adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
-        yield
-
-
-@pytest.fixture
-def cache() -> Iterator[None]:
-    """A response cache of the test's own."""
-    before = dspy.cache
-    dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=True)
-    yield
-    dspy.cache = before
-
-
-@needs_optuna
-def test_an_instruction_that_cannot_be_parsed_is_requested_again(no_second_form):
-    """And booked like any other; a wrong answer of the student's is none of these."""
-    engine = Reflective(lambda *_: 0, 4)
-    engine.garbled = MAX_PAID_ANSWERS - 1
-    record = tuned("mipro", engine).experience
-    assert (engine.garbled, [result.label for result in record.iterations]) == (0, ["mipro"])
-    assert TokenCount.sum(record.tokens.values()).calls == engine.calls
-
-
-@needs_optuna
-def test_a_run_that_ended_on_answers_that_cannot_be_parsed_asks_again_when_it_continues(no_second_form, cache):
-    """The bad answers are in the response cache, and don't pass for new ones; the good ones are not paid for twice."""
-    engine, overhead = Reflective(lambda *_: 0, 4), Ledger()
-    engine.garbled = 2 * MAX_PAID_ANSWERS + 1
-    spent = []
-    for left in (MAX_PAID_ANSWERS + 1, 1):
-        record = tuned("mipro", engine, overhead=overhead, lm={"cache": True}).experience
-        assert (record.stopped, engine.garbled) == ("failed", left)
-        assert record.message.startswith("mipro failed: the LM's answers lack proposed_instruction; the last one is ")
-        assert "'I would rather not.'" in record.message
-        total = TokenCount.sum(record.tokens.values())
-        assert (total.prompt, total.calls - total.cache_hits) == (engine.prompt, engine.calls)
-        spent.append(engine.calls)
-    assert spent[1] - spent[0] == MAX_PAID_ANSWERS
-    assert tuned("mipro", engine, overhead=overhead, lm={"cache": True}).experience.iterations[0].label == "mipro"
 
 
 def test_a_validation_set_is_taken_where_the_optimizer_has_use_for_one():
@@ -323,14 +172,6 @@ def test_mipro_searches_instructions_and_demonstrations():
     total = TokenCount.sum(compiled.experience.tokens.values())
     assert (total.calls, total.prompt) == (engine.calls, engine.prompt)
     assert len(compiled.experience.attempts) == 16
-
-
-def test_a_predictor_of_the_optimizers_own_is_not_a_copy_of_a_student_that_is_a_predictor() -> None:
-    """They differ in their fields; instructions, optimizers change."""
-    student = dspy.Predict("question -> answer")
-    copied = dspy.Predict(student.signature.with_instructions("Be brief."))
-    assert _is_like(copied, student) and not _is_like(dspy.Predict("program -> proposed_instruction"), student)
-    assert _is_like(Solver(), Solver()) and not _is_like(student, Solver())
 
 
 def test_demonstrations_of_arrays_are_found_again() -> None:

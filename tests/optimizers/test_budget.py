@@ -53,3 +53,18 @@ def test_a_limit_of_iterations_allows_exactly_that_many() -> None:
         for limit in (0, 1, 2)
     ]
     assert counts == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "seconds", "message"),
+    [(0.02, 1.2, "0.020 minutes of 0.02"), (90, 5430.5, "90.5 minutes of 90"), (0, 0.0, "0.000 minutes of 0")],
+)
+def test_the_message_on_a_budget_of_minutes_has_digits_enough(minutes, seconds, message):
+    assert Budget(minutes=minutes).reached(TokenCount(), seconds) == message
+
+
+def test_bad_budgets_are_refused():
+    with pytest.raises(ValueError, match="tokens is -1"):
+        Budget(tokens=-1)
+    with pytest.raises(ValueError, match="share"):
+        Budget(failures=2)

@@ -13,10 +13,7 @@ from optimizers import AdaptiveFewShot, Budget, Domain, TokenCount
 from optimizers.ledger import Ledger
 from tests.support.scripted_program import ScriptedEngine, Solver, answer, by_task, is_right, learn, tasks
 
-
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch):
-    monkeypatch.setattr("optimizers.metering._wait", lambda error, attempt: 0.0)
+pytestmark = pytest.mark.usefixtures("no_waiting")
 
 
 @pytest.fixture

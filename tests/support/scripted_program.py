@@ -137,3 +137,45 @@ def story(compiled: dspy.Module) -> list[str]:
         f"{result.label}: {''.join(result.demos) or '-'} -> {''.join(result.solved) or '-'}"
         for result in compiled.experience.iterations
     ]
+
+
+def some(task: str, demos: tuple[str, ...], visit: int) -> int:
+    return {"a": 1, "b": 2}.get(task, 0)
+
+
+def failing(error: Exception, after: int) -> ScriptedEngine:
+    """An engine that raises `error` after so many answers."""
+
+    class Failing(ScriptedEngine):
+        asked = 0
+
+        def complete(self, request: Any) -> Any:
+            with self.lock:
+                self.asked += 1
+                if self.asked > after:
+                    raise error
+            return super().complete(request)
+
+    return Failing(some, 4)
+
+
+class Refusing(ScriptedEngine):
+    """Never answers a task called `r`, as a filter of contents would; answers no other once `dead` says so."""
+
+    error: Exception = lm15.InvalidRequestError("not allowed")
+    dead: Exception | None = None
+    after = 0
+
+    def complete(self, request: Any) -> Any:
+        if "\nr\n" in (request.messages[-1].text or ""):
+            with self.lock:
+                self.calls += 1
+            raise self.error
+        response = super().complete(request)
+        if self.dead and self.calls > self.after:
+            raise self.dead
+        return response
+
+
+def shown_two(task: str, demos: tuple[str, ...], visit: int) -> int:
+    return {"a": 1, "b": 1, "c": 2}.get(task, 0) if task != "x" else 4 * (len(demos) == 3)

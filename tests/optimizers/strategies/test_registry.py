@@ -38,17 +38,6 @@ def test_each_strategy_shows_what_its_name_says_until_a_cycle_solves_nothing(nam
     assert "".join(record.demos) == shown, "the first set of the next cycle"
 
 
-def test_random_sets_have_the_sizes_of_the_levels_and_repeat_with_the_seed() -> None:
-    def sets(seed: int) -> list[tuple[str, ...]]:
-        results = learn("abcdx", unaided, selection="random", seed=seed).experience.iterations
-        assert [result.label for result in results] == ["None", "random-1_1", "random-2_1", "random-3_1"]
-        return [result.demos for result in results[1:]]
-
-    assert sets(1) == sets(1)
-    assert [len(demos) for demos in sets(1)] == [2, 3, 4]
-    assert len({str(sets(seed)) for seed in range(5)}) > 1
-
-
 @pytest.mark.parametrize("name", SELECTIONS)
 def test_every_strategy_starts_over_once_something_is_solved(name: str) -> None:
     def script(task: str, demos: tuple[str, ...], visit: int) -> int:

@@ -12,16 +12,7 @@ import step_runtime as step
 from step_runtime.base.errors import TaskCodeError
 from step_runtime.execution.applier import Applier
 from tests.support.element_functions import SIZES, Given, V, drawn
-from tests.support.streams import (
-    Apply,
-    D,
-    F,
-    K,
-    M,
-    N,
-    Sum,
-    counted,
-)
+from tests.support.streams import Apply, D, F, K, M, N, Sum, counted
 
 WRONG_RESULTS = [
     (lambda x: [x], "returned 1 component; expected 2"),

@@ -13,16 +13,7 @@ import pytest
 
 import step_runtime as step
 from step_runtime import RuleError
-from tests.support.streams import (
-    ELEMENTS,
-    F,
-    M,
-    N,
-    fn_double,
-    fn_mul,
-    fn_sum,
-    stream,
-)
+from tests.support.streams import ELEMENTS, F, M, N, fn_double, fn_mul, fn_sum, stream
 
 
 def bad(name: str, make: Callable[[], Any], code: str, *quoted: str) -> Any:

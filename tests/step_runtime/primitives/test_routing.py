@@ -7,20 +7,7 @@ import torch
 
 import step_runtime as step
 from step_runtime import RunError
-from tests.support.streams import (
-    ELEMENTS,
-    E,
-    K,
-    M,
-    N,
-    counted,
-    filled,
-    fn_double,
-    fn_last,
-    fn_sum,
-    index,
-    values,
-)
+from tests.support.streams import ELEMENTS, E, K, M, N, counted, filled, fn_double, fn_last, fn_sum, index, values
 
 
 @pytest.mark.parametrize("dtype", ELEMENTS)

@@ -10,17 +10,7 @@ import torch
 
 import step_runtime as step
 from step_runtime import RuleError
-from tests.support.streams import (
-    CTX,
-    ELEMENTS,
-    D,
-    K,
-    M,
-    N,
-    counted,
-    filled,
-    index,
-)
+from tests.support.streams import CTX, ELEMENTS, D, K, M, N, counted, filled, index
 
 
 @pytest.mark.parametrize("dtype", ELEMENTS)

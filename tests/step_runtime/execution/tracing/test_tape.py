@@ -31,7 +31,7 @@ def test_only_the_operators_that_are_needed_are_replayed() -> None:
     """Of two results, one asked for alone takes the operators that lead to it."""
     tape = taped(lambda i: [i[0].exp().sin(), i[1] * 3], STuple((F, F)), STuple((F, F)), *torch.zeros(2))
     second = tape.needed(tape.sources, tape.outputs[1:])
-    assert second == tape.nodes[2:] and second[-1].op is torch.ops.aten.mul.Tensor
+    assert second[-1].op is torch.ops.aten.mul.Tensor and not set(map(id, second)) & set(map(id, tape.nodes[:2]))
     assert tape.depending(tape.inputs[0]) == {tape.inputs[0], *tape.nodes[0].outputs, tape.outputs[0]}
     replay = tape.compiled(tape.inputs[1:], tape.outputs[1:])
     assert torch.equal(replay(2, torch.ones(2))[0], torch.full((2,), 3.0))

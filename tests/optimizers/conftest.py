@@ -1,0 +1,11 @@
+"""What tests of several modules use."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests that failed are repeated at once."""
+    monkeypatch.setattr("optimizers.metering._wait", lambda error, attempt: 0.0)

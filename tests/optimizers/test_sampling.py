@@ -1,0 +1,153 @@
+"""Samples of one seed are the same whatever the threads; a failure and a wrong answer are different things."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+import dspy
+import pytest
+from dspy import lm15
+
+from optimizers import Domain, MetricError
+from optimizers.sampling import derive_seed
+from tests.support.scripted_program import ScriptedEngine, Solver, answer, by_task, learn, some
+
+pytestmark = pytest.mark.usefixtures("no_waiting")
+
+
+class Seeded(ScriptedEngine):
+    """Right or wrong by the request alone, and late by an arbitrary amount."""
+
+    def complete(self, request: Any) -> Any:
+        config = request.config
+        luck = derive_seed(config.seed, config.temperature, len(request.messages)) % 100
+        time.sleep(luck / 50_000)
+        response = super().complete(request)
+        task = (request.messages[-1].text or "").split()[5]
+        odds = {"a": 40, "b": 10}.get(task, len(request.messages))
+        text = f"right {task}" if luck < odds else f"wrong {luck}"
+        usage = replace(response.usage, output_tokens=len(text))
+        return replace(response, message=lm15.Message.assistant(answer(text)), usage=usage)
+
+
+def timeless(compiled: dspy.Module) -> Any:
+    def strip(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {k: strip(item) for k, item in value.items() if "seconds" not in k and k != "threads"}
+        return [strip(item) for item in value] if isinstance(value, list) else value
+
+    return strip(compiled.experience.to_dict())
+
+
+def test_same_seed_same_run_whatever_the_threads_and_another_seed_another():
+    options = {"n": 8, "temperatures": (0.4, 1.0)}
+    runs = [
+        timeless(learn("abcx", some, engine=Seeded(some, 8), threads=threads, seed=seed, **options))
+        for threads, seed in [(1, 3), (8, 3), (8, 4)]
+    ]
+    assert runs[0] == runs[1]
+    assert [a["seed"] for a in runs[1]["attempts"]] != [a["seed"] for a in runs[2]["attempts"]]
+    assert len(runs[0]["iterations"]) > 1
+
+
+def test_the_engine_sees_each_samples_temperature_and_seed():
+    engine = ScriptedEngine(some, 3)
+    compiled = learn("x", some, engine=engine, n=3, temperatures=(0.0, 0.7))
+    sent = {(request.config.temperature, request.config.seed) for request in engine.requests}
+    assert sent == {(a.temperature, a.seed) for a in compiled.experience.attempts} and len(sent) == 6
+
+
+def test_failures_within_the_bound_are_not_wrong_answers():
+    class Sometimes(ScriptedEngine):
+        def complete(self, request: Any) -> Any:
+            response = super().complete(request)
+            if self.calls == 5:
+                raise lm15.InvalidRequestError("no")
+            return response
+
+    compiled = learn("a", lambda *_: 4, engine=Sometimes(lambda *_: 8, 8), n=8, threads=1)
+    (entry,) = compiled.experience.entries
+    assert (entry.successes, entry.samples, entry.rate) == (7, 7, 1.0)
+    (failed,) = [a for a in compiled.experience.attempts if not a.scored]
+    assert (failed.sample, failed.passed, failed.score) == (4, False, None)
+    assert failed.error is not None and failed.error.startswith("LMInvalidRequestError")
+    assert compiled.experience.iterations[0].failures == 1
+
+
+def test_a_program_that_crashes_is_a_failure_and_its_error_the_reason():
+    class Broken(Solver):
+        def forward(self, task: str) -> dspy.Prediction:
+            raise KeyError("oops")
+
+    with pytest.raises(KeyError, match="oops"):
+        learn("ab", some, student=Broken())
+
+
+def test_a_program_that_gives_no_prediction_is_a_failure_that_says_so():
+    class Plain(Solver):
+        def forward(self, task: str) -> str:
+            return "right"
+
+    with pytest.raises(TypeError, match=r"gave .right., expected a dspy\.Prediction"):
+        learn("ab", some, student=Plain())
+
+
+def test_a_run_that_is_resumed_keeps_what_its_iterations_were_built_on():
+    """A sample without an answer in a whole iteration stays one; in the interrupted iteration it is tried again."""
+
+    class Sometimes(ScriptedEngine):
+        def complete(self, request: Any) -> Any:
+            response = super().complete(request)
+            if self.calls == 2:
+                raise lm15.InvalidRequestError("no")
+            return response
+
+    whole = learn("ax", some, engine=Sometimes(some, 8), n=8, threads=1).experience
+    assert [result.failures for result in whole.iterations] == [1, 0]
+    engine = ScriptedEngine(some, 8)
+    resumed = learn("ax", some, engine=engine, n=8, threads=1, compiling={"resume": whole.attempts[:18]}).experience
+    assert engine.calls == 24 - 18
+    assert [(a.iteration, a.seed, a.outputs, a.score) for a in resumed.attempts] == [
+        (a.iteration, a.seed, a.outputs, a.score) for a in whole.attempts
+    ]
+    assert resumed.entries == whole.entries
+    unscored = replace(whole.attempts[17], score=None)
+    resumed = learn("ax", some, engine=engine, n=8, compiling={"resume": [*whole.attempts[:17], unscored]}).experience
+    assert all(attempt.scored for attempt in resumed.attempts[16:])
+
+
+def test_a_metric_that_raises_ends_the_run_naming_the_sample():
+    def metric(example: dspy.Example, prediction: dspy.Prediction) -> bool:
+        raise ZeroDivisionError("boom")
+
+    with pytest.raises(MetricError, match=r"task a, temperature 0\.7, sample \d+: ZeroDivisionError: boom"):
+        learn("a", some, metric=metric)
+
+
+def test_a_metric_without_a_score_is_refused():
+    with pytest.raises(MetricError, match=r"task a.*it gave None, expected a number"):
+        learn("a", some, metric=lambda example, prediction: None)
+
+
+def test_what_a_metric_returns_beside_the_score_is_recorded():
+    def metric(example: dspy.Example, prediction: dspy.Prediction) -> dspy.Prediction:
+        return dspy.Prediction(score=0.5, stage="type", diagnostics=["E1"])
+
+    compiled = learn("a", some, metric=metric, domain=Domain(task_key=by_task, threshold=0.5))
+    attempt = compiled.experience.attempts[0]
+    assert (attempt.score, attempt.passed) == (0.5, True)
+    assert attempt.feedback == {"stage": "type", "diagnostics": ["E1"]}
+
+
+def test_the_metric_runs_in_the_worker_right_after_the_sample():
+    threads = set()
+
+    def metric(example: dspy.Example, prediction: dspy.Prediction) -> float:
+        threads.add(threading.get_ident())
+        return 0.0
+
+    learn("ab", some, metric=metric, threads=4)
+    assert threading.get_ident() not in threads and threads

@@ -1,0 +1,192 @@
+"""The loop ends at a limit, at an interrupt and with an LM that cannot be used, and keeps what was in flight."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+import time
+from typing import Any
+
+import dspy
+import pytest
+from dspy import lm15
+from dspy.utils.exceptions import LMServerError
+
+from optimizers import Attempt, Budget
+from optimizers.iteration_counts import IterationCounts
+from tests.support.scripted_program import (
+    Heard,
+    Refusing,
+    ScriptedEngine,
+    Solver,
+    answer,
+    failing,
+    learn,
+    shown_two,
+    some,
+)
+
+pytestmark = pytest.mark.usefixtures("no_waiting")
+
+
+def test_jobs_of_all_tasks_and_temperatures_are_in_flight_together():
+    """None is answered before all are asked."""
+    everybody = threading.Barrier(16, timeout=120)
+
+    def say(request: Any, task: str, right: bool) -> str:
+        everybody.wait()
+        return answer("wrong")
+
+    compiled = learn("xyzw", some, engine=ScriptedEngine(some, 2, say), n=2, temperatures=(0.4, 0.7), threads=16)
+    assert [attempt.scored for attempt in compiled.experience.attempts] == [True] * 16
+
+
+def test_a_budget_of_tokens_ends_the_run_within_an_iteration_and_keeps_what_was_solved():
+    compiled = learn("abx", some, budget=Budget(tokens=1), threads=1)
+    (result,) = compiled.experience.iterations
+    assert (result.samples, result.complete, compiled.experience.stopped) == (1, False, "budget")
+    (entry,) = compiled.experience.entries
+    assert (entry.task_key, entry.successes, entry.samples) == ("a", 1, 1)
+
+
+def test_the_message_on_a_budget_has_the_figures_of_the_end_with_what_was_in_flight():
+    together = threading.Barrier(4, timeout=60)
+
+    def say(request: Any, task: str, right: bool) -> str:
+        together.wait()
+        return answer("wrong")
+
+    engine = ScriptedEngine(some, 4, say)
+    record = learn("xy", some, engine=engine, n=8, budget=Budget(tokens=1), threads=4).experience
+    assert engine.calls >= 4
+    assert record.message == f"budget reached: {engine.prompt + engine.completion} tokens of 1"
+
+
+def test_a_budget_reached_by_the_last_sample_does_not_cut_the_iteration_short():
+    engine = ScriptedEngine(some, 4)
+    learn("a", some, engine=engine)
+    compiled = learn("a", some, threads=1, budget=Budget(tokens=engine.prompt + engine.completion))
+    assert (compiled.experience.stopped, compiled.experience.iterations[0].complete) == ("solved", True)
+
+
+def test_an_interrupt_ends_the_run_with_what_was_done():
+    heard = Heard()
+
+    def interrupt(attempt: Attempt) -> None:
+        if attempt.iteration == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    heard.sample_done = interrupt  # type: ignore[method-assign]
+    compiled = learn("abx", some, observers=[heard], threads=2)
+    record = compiled.experience
+    assert (record.stopped, record.message) == ("interrupted", "interrupted in iteration H_1")
+    assert [result.complete for result in record.iterations] == [True, False]
+    assert [demo.task for demo in compiled.solve.demos] == ["a"]
+
+
+def test_an_interrupt_loses_no_answer_that_is_being_taken_in(monkeypatch):
+    """It comes after an answer was put on record, and before it is counted and announced; every request is recorded."""
+    added, heard, engine = IterationCounts.add, Heard(), ScriptedEngine(some, 4)
+
+    def add(counts: IterationCounts, attempt: Attempt) -> None:
+        if counts.samples == 2:
+            signal.raise_signal(signal.SIGINT)
+        added(counts, attempt)
+
+    monkeypatch.setattr(IterationCounts, "add", add)
+    record = learn("abx", some, engine=engine, threads=2, observers=[heard]).experience
+    assert record.stopped == "interrupted"
+    assert engine.calls == len(record.attempts) == len(heard.attempts) == record.iterations[0].samples < 12
+
+
+def test_an_interrupt_with_the_last_answer_ends_the_run():
+    """There is nothing left to wait for when it comes."""
+    heard = Heard()
+
+    def interrupt(attempt: Attempt) -> None:
+        heard.attempts.append(attempt)
+        if len(heard.attempts) == 12:
+            signal.raise_signal(signal.SIGINT)
+
+    heard.sample_done = interrupt  # type: ignore[method-assign]
+    record = learn("abx", some, observers=[heard]).experience
+    assert (record.stopped, len(record.iterations), record.iterations[0].samples) == ("interrupted", 1, 12)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_does_not_wait_for_a_request_that_hangs(monkeypatch):
+    monkeypatch.setattr("optimizers.sampling_loop.PATIENCE", 0.05)
+    release, hanging, heard = threading.Event(), threading.Event(), Heard()
+
+    def say(request: Any, task: str, right: bool) -> str:
+        if task == "x":
+            hanging.set()
+            release.wait(120)
+        return answer("right a")
+
+    def interrupt(attempt: Attempt) -> None:
+        """Once there is nothing left to wait for but the request that hangs."""
+        assert hanging.wait(60)
+        main = threading.main_thread().ident
+        threading.Timer(0.1, signal.pthread_kill, [main, signal.SIGINT]).start()
+
+    heard.sample_done = interrupt  # type: ignore[method-assign]
+    start = time.monotonic()
+    compiled = learn("ax", some, engine=ScriptedEngine(some, 1, say), n=1, threads=2, observers=[heard])
+    assert time.monotonic() - start < 60 and not release.is_set()
+    release.set()
+    assert compiled.experience.stopped == "interrupted"
+    assert compiled.experience.solved == ("a",)
+
+
+def test_an_lm_that_refuses_in_mid_run_ends_it_with_what_was_learned():
+    engine = failing(lm15.AuthError("bad key"), 13)
+    compiled = learn("abx", some, engine=engine, threads=1)
+    assert engine.asked == 14
+    assert compiled.experience.stopped == "failed" and "bad key" in compiled.experience.message
+    assert compiled.experience.solved == ("a", "b") and compiled.solve.demos
+
+
+@pytest.mark.parametrize("error", [lm15.ServerError("down"), lm15.InvalidRequestError("broken")])
+def test_an_lm_that_fails_on_the_others_still_ends_a_run_with_a_refused_task(error):
+    engine = Refusing(shown_two, 8)
+    engine.dead, engine.after = error, 5 * 40 + 5  # within the second iteration, whose tasks are x and r
+    record = learn("abcxr", shown_two, engine=engine, n=40, threads=1, lm={"num_retries": 0}).experience
+    assert (record.stopped, len(record.iterations)) == ("failed", 2)
+    assert record.message.startswith("9 of ")
+
+
+def test_an_lm_that_is_gone_ends_the_run_when_refused_tasks_are_all_that_is_left():
+    class Gone(Refusing):
+        def complete(self, request: Any) -> Any:
+            if len(request.messages) > 2:
+                self.error = lm15.ServerError("down")
+            return super().complete(request)
+
+    engine = Gone(shown_two, 40)
+    record = learn("abcr", shown_two, engine=engine, n=40, threads=1, lm={"num_retries": 0}).experience
+    assert (record.stopped, len(record.iterations)) == ("failed", 2)
+    assert record.message == "9 of 9 samples got no answer, the last: LMServerError: [scripted] down"
+
+
+def test_the_message_distinguishes_a_program_that_raises_from_an_lm_that_gives_no_answer():
+    class Half(Solver):
+        def forward(self, task: str) -> dspy.Prediction:
+            if task != "a":
+                raise ValueError("boom")
+            return self.solve(task=task)
+
+    record = learn("abc", lambda *_: 4, student=Half(), n=20, threads=1).experience
+    assert re.fullmatch(
+        r"\d+ of \d+ samples got no answer, the last as the program raised ValueError: boom", record.message
+    )
+
+
+def test_more_failures_than_the_bound_end_the_run_early():
+    engine = failing(lm15.ServerError("down"), 2)
+    compiled = learn("xyz", some, engine=engine, n=40, threads=1, lm={"num_retries": 0})
+    assert compiled.experience.stopped == "failed" and "down" in compiled.experience.message
+    assert engine.asked == 2 + 9
+    with pytest.raises(LMServerError):
+        learn("xyz", some, engine=failing(lm15.ServerError("down"), 0), n=40, lm={"num_retries": 1})
