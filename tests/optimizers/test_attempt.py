@@ -1,0 +1,41 @@
+"""One sample and its outcome: scored or not, and the same after a trip through JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from optimizers import Attempt, TokenCount
+
+RIGHT = Attempt(
+    iteration=1,
+    task=2,
+    task_key="c",
+    temperature=0.7,
+    sample=3,
+    seed=4,
+    outputs={"answer": "right"},
+    score=1.0,
+    passed=True,
+    tokens={"solve": TokenCount(calls=1, prompt=5)},
+    calls={"check": {"draft": "x"}},
+)
+
+
+def test_only_an_attempt_with_a_score_is_scored() -> None:
+    """A score of nothing is one; an attempt without an answer has none."""
+    assert RIGHT.scored and replace(RIGHT, score=0.0, passed=False).scored
+    assert not replace(RIGHT, score=None, passed=False, error="LMServerError: down").scored
+
+
+def test_an_attempt_survives_json() -> None:
+    """Counts of tokens come back as counts."""
+    again = Attempt.from_dict(json.loads(json.dumps(RIGHT.to_dict())))
+    assert again == RIGHT and isinstance(again.tokens["solve"], TokenCount)
+
+
+def test_an_attempt_without_calls_is_recorded_without_the_key() -> None:
+    """Records of programs whose own fields say all stay short, and read back."""
+    bare = replace(RIGHT, calls={})
+    assert "calls" not in bare.to_dict() and "calls" in RIGHT.to_dict()
+    assert Attempt.from_dict(bare.to_dict()) == bare
