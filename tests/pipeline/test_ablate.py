@@ -7,36 +7,14 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pipeline import ablate as command
-from pipeline.base.errors import Exit, run_command
-from pipeline.record import store
+from pipeline.base.errors import Exit
+from tests.support.ablation_runs import options, recorded, run
 from tests.support.answering_lm import Engine
-
-
-def run(*argv: str) -> int:
-    return run_command(command.NAME, command.main, argv)
-
-
-def options(folder: Path, page: Path) -> list[str]:
-    return ["--tasks", str(folder), "--lm", "scripted", "--samples", "4", "--threads", "2", "-o", str(page)]
-
-
-def recorded() -> list[Any]:
-    client, experiment = store.open_store()
-    runs = client.search_runs([experiment], order_by=["attributes.start_time ASC"])
-    return [run for run in runs if "ablation" in run.data.params]
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def test_four_methods_one_page(
@@ -67,53 +45,6 @@ def test_four_methods_one_page(
     assert len({params["task_set_digest"] for params in runs.values()}) == 1
     assert methods["Single"]["solved"] == 2
     assert methods["Single"]["pass_at_n"] == pytest.approx(2 / 3)
-
-
-def test_the_figures_are_those_of_the_attempts(engine: Engine, folder: Path, tmp_path: Path) -> None:
-    """Tokens are of every call: the guardian doubles the answers' cost in the paper's scheme."""
-    page = tmp_path / "page"
-    assert run(*options(folder, page)) == Exit.OK
-    methods = {row["method"]: row for row in rows(page / "methods.csv")}
-    answers = 3 * 4
-    assert int(methods["Single"]["tokens in"]) == 10 * answers
-    assert int(methods["Agent"]["tokens in"]) == 2 * 10 * answers
-    assert int(methods["Agent"]["tokens per solved task"]) == round(2 * 13 * answers / 2)
-    assert [row["method"] for row in rows(page / "table1_diversity.csv")] == ["Single-WS", "Single", "Agent"]
-    assert {row["run"] for row in rows(page / "figure9_pass_at_k.csv")} == {"Single-WS", "Single", "Agent"}
-    assert [row["method"] for row in rows(page / "figure2_completed.csv")] == ["Single", "Agent", "Agent, adaptive"]
-
-
-def test_an_interrupted_ablation_is_resumed(
-    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The LM fails in the second run; resumed, the first is unchanged and no answer is requested again."""
-    page = tmp_path / "page"
-    engine.fail_from = 12 + 7
-    assert run(*options(folder, page)) == Exit.LM
-    told = capsys.readouterr().err
-    ablation = told.rpartition("--resume ")[2].split()[0]
-    first = recorded()
-    assert [r.info.status for r in first] == ["FINISHED", "FAILED"]
-    engine.fail_from, engine.calls = 1_000_000, 0
-    assert run("--resume", ablation, "--samples", "8") == Exit.USAGE
-    assert run("--resume", ablation[:5], "-o", str(page)) == Exit.OK
-    runs = recorded()
-    assert [r.info.run_id for r in runs[:2]] == [r.info.run_id for r in first]
-    assert len(runs) == 4
-    assert [r.info.status for r in runs] == ["FINISHED"] * 4
-    attempts = rows(page / "methods.csv")
-    assert int(attempts[1]["tokens in"]) == 10 * 12
-    assert run("--resume", ablation, "-o", str(page)) == Exit.OK
-    assert len(recorded()) == 4
-
-
-def test_a_budget_that_is_gone_at_once_ends_it(
-    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Exit code 3, and no page of nothing."""
-    assert run(*options(folder, tmp_path / "page"), "--max-minutes", "1e-9") == Exit.LM
-    assert "before any answer was sampled" in capsys.readouterr().err.splitlines()[-1]
-    assert (engine.calls, (tmp_path / "page").exists()) == (0, False)
 
 
 @pytest.mark.parametrize(

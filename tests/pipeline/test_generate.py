@@ -15,18 +15,17 @@ from typing import Any
 import dspy
 import pytest
 
-from optimizers import Attempt, Sampling
+from optimizers import Sampling
 from optimizers.sampling import Sampler
 from optimizers.until_solved import sample_until_solved
 from pipeline import generate
 from pipeline.actions import generate_programs
 from pipeline.agent.agent import Agent
 from pipeline.base.errors import run_command
-from pipeline.reporting.failures import summarize
 from pipeline.verification.metric import Metric
 from step_runtime import verify
 from step_runtime.verification.loading import load_task
-from tests.support.answering_lm import COMPLETION_TOKENS, PROMPT_TOKENS, WRONG, Engine
+from tests.support.answering_lm import COMPLETION_TOKENS, PROMPT_TOKENS, Engine
 from tests.support.scripted_runs import RIGHT
 
 
@@ -95,27 +94,6 @@ def test_a_task_without_a_solution_gets_its_best_failures(
     assert "halve:1:8: value: output S0 differs from the reference" in out
     assert "      return E7\n             ^^" in out
     assert not (tmp_path / "out").exists()
-
-
-def test_failures_are_ordered_by_stage_then_by_how_common_they_are() -> None:
-    """And counted by meaning: renamed programs are one; requests without an answer stand apart."""
-
-    def wrong(impl: str, stage: str, code: str) -> Attempt:
-        feedback = {"stage": stage, "codes": [code], "feedback": f"t: {code}"}
-        return Attempt(0, 0, "t", 0.7, 0, 0, outputs={"impl": impl}, score=0.0, feedback=feedback)
-
-    drawn = [wrong("return E7", "parse", "unknown-name")] * 5
-    drawn += [wrong("A = step.Copy().apply(E0)\nreturn A", "value", "value"), wrong(WRONG[1], "value", "value")]
-    drawn += [wrong(WRONG[1].replace("E9", "x"), "value", "value"), wrong("return [E0]", "shape", "count")]
-    drawn.append(Attempt(0, 0, "t", 0.7, 0, 0, error="LMTimeoutError: too slow"))
-    found = summarize(drawn)
-    assert list(found.stages.items()) == [("value", 3), ("shape", 1), ("parse", 5)]
-    assert next(iter(found.diagnostics.items())) == ("unknown-name", 5)
-    assert [(failure.stage, failure.count) for failure in found.best] == [("value", 2), ("value", 1), ("shape", 1)]
-    assert (found.without_answer, found.reason) == (1, "LMTimeoutError: too slow")
-    assert "  most common:  unknown-name 5, value 3, count 1\n" in found.render("t")
-    alike = summarize([wrong(WRONG[1], "value", "value")]).render("t")
-    assert alike.count("value 1") == 1, "where the stage says it all, it is said once"
 
 
 def test_a_file_that_exists_is_left_alone_unless_forced(

@@ -27,7 +27,6 @@ from mlflow.exceptions import MlflowException
 from optimizers import Attempt, BaseObserver, Budget, Experience
 from pipeline.base.errors import RecordError
 from pipeline.record import store
-from pipeline.record.metrics import describe
 from pipeline.record.recorder import recorded
 from step_runtime.tasks.reader import loads_task
 from tests.pipeline.conftest import Recorded
@@ -341,13 +340,3 @@ def test_a_call_to_a_busy_store_is_retried(store_folder: Path, monkeypatch: pyte
     monkeypatch.setattr(MlflowClient, "log_batch", busy)
     assert record().stopped == "exhausted"
     assert points(store_folder, runs(store_folder)[0])["solved"] == [1, 2, 3, 4]
-
-
-def test_a_run_is_described_in_sentences() -> None:
-    """Singular and plural differ, and an empty part is left out."""
-    many, one = learn([]), learn([], budget=Budget(iterations=1))
-    assert describe(many).startswith("**2 of 3 tasks solved** in 4 iterations. 1 task stays unsolved.\n")
-    assert describe(many).endswith("\n\nUnsolved: no/0.")
-    assert describe(one).startswith("**1 of 3 tasks solved** in 1 iteration. Budget reached: 1 iteration of 1.\n")
-    nothing = Experience(("a",), stopped="exhausted", message="1 task stays unsolved")
-    assert describe(nothing) == "**0 of 1 task solved** in 0 iterations. 1 task stays unsolved.\n\nUnsolved: a."

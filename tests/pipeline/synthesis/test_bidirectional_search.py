@@ -8,18 +8,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import combinations
-
 import pytest
-import torch
 
 from pipeline.synthesis import SearchBudget, synthesize
-from pipeline.synthesis.bidirectional_search import BidirectionalSearch
-from pipeline.synthesis.top_down import TopDown
-from pipeline.synthesis.value_blocks import close
 from step_runtime import verify
-from step_runtime.execution.invocation import default_dtype
 from step_runtime.verification.loading import load_task
 from tests.support.paths import PROJECT
 from tests.support.small_tasks import of_scalars, task
@@ -82,45 +74,6 @@ def test_what_is_right_only_where_observed_is_refused() -> None:
     assert outcome.impl is not None and "fn_rows" in outcome.impl
 
 
-def test_of_equal_streams_one_is_kept() -> None:
-    """Whatever was made: no two streams of one type agree in value, but for inputs."""
-    fns = {
-        "square": ("input[0] ** 2", 1),
-        "power": ("input[0] * input[0]", 1),
-        "abs": ("input[0].abs()", 1),
-        "plus": ("input[0] + input[1]", 2),
-        "add": ("state[0] + input[0]", 0),
-    }
-    unsolvable = of_scalars(fns, "torch.sin(input_data['E0'])")
-    with default_dtype(torch.float64):
-        search = BidirectionalSearch(unsolvable, SearchBudget(seconds=600, candidates=1_000))
-        assert search.run().reason == "candidates"
-    for buckets in search._bottom_up.buckets.values():
-        values = torch.cat([bucket.values for bucket in buckets.values()]) if buckets else torch.zeros(0, 1)
-        for row, other in list(combinations(range(min(len(values), 60)), 2)):
-            assert not bool(close(values[row : row + 1], values[other : other + 1]))
-
-
-def test_the_same_candidates_give_the_same_result() -> None:
-    """Solved or not, all but the times are equal, and no more candidates are tried than allowed."""
-    given = load_task(DATA / "tasks" / "norm" / "1.yaml")
-    outcomes = [
-        replace(synthesize(given, SearchBudget(seconds=1200, candidates=5_000)), seconds=0.0, processor=0.0)
-        for _ in range(2)
-    ]
-    assert outcomes[0] == outcomes[1]
-    assert outcomes[0].reason == "candidates" and outcomes[0].candidates <= 5_000
-
-
-@pytest.mark.parametrize(
-    ("budget", "reason"), [(SearchBudget(seconds=0.01), "time"), (SearchBudget(numbers=2_000), "memory")]
-)
-def test_a_budget_ends_the_search(budget: SearchBudget, reason: str) -> None:
-    """With no program, and with the bound that was met."""
-    outcome = synthesize(load_task(DATA / "tasks" / "norm" / "1.yaml"), budget)
-    assert (outcome.impl, outcome.reason) == (None, reason)
-
-
 def test_a_search_with_nothing_left_to_try_says_so() -> None:
     """A task without functions whose output is no input has no program."""
     text = """
@@ -130,20 +83,3 @@ def test_a_search_with_nothing_left_to_try_says_so() -> None:
     - {name: S0, dtype: fp32, dims: [N], data_transform: "input_data['E0'] * 2"}
     """
     assert synthesize(task(text)).reason == "exhausted"
-
-
-def test_a_function_that_fails_on_some_values_is_used_where_it_does_not() -> None:
-    """It refuses negative numbers, which only the square is without."""
-    strict = "torch.sqrt(input[0]) if float(input[0]) >= 0 else 1 / 0"
-    fns = {"root": (strict, 1), "square": ("input[0] ** 2", 1), "negate": ("-input[0]", 1)}
-    outcome = synthesize(of_scalars(fns, "-input_data['E0'].abs()"), SearchBudget(seconds=600, candidates=2_000))
-    assert outcome.impl is not None
-    assert outcome.length == 3
-
-
-def test_going_backward_reaches_deeper(monkeypatch: pytest.MonkeyPatch) -> None:
-    """LayerNorm is found within so many candidates, and not bottom-up alone."""
-    given, budget = load_task(DATA / "tasks" / "norm" / "0.yaml"), SearchBudget(seconds=1200, candidates=25_000)
-    assert synthesize(given, budget).impl is not None
-    monkeypatch.setattr(TopDown, "_push", lambda *args: None)
-    assert synthesize(given, budget).reason == "candidates"

@@ -25,8 +25,6 @@ from step_runtime.verification.verify import Verdict
 from tests.support.answering_lm import Engine
 
 pytestmark = pytest.mark.usefixtures("unrendered")
-
-# One at a time, as it is a matter of timing what else `generate` has in flight when an answer is right.
 SAMPLING = ("--samples", "4", "--temperatures", "0.7", "--threads", "1", "--json")
 
 

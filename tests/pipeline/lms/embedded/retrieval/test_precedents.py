@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pipeline.lms.embedded.prompt.parsing import SolvedExample
-from pipeline.lms.embedded.retrieval.applications import adapted, outline
-from pipeline.lms.embedded.retrieval.fingerprints import fingerprints_of
 from pipeline.lms.embedded.retrieval.precedents import Precedents
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.base.functions import Fn
@@ -30,14 +28,6 @@ def precedents(name: str, *shown: str) -> tuple[Precedents, dict[str, Fn]]:
     task = task_named(name)
     scope = static_scope(task)
     return Precedents(task, scope, [oracle(one) for one in shown]), dict(scope.fns)
-
-
-def test_relevance_is_that_of_the_same_group() -> None:
-    """Tasks of one group bear more on each other than on any other."""
-    known, _ = precedents("rope/2", "rope/0", "norm/1", "etoe/0", "gemm/0")
-    ranked = sorted(known.relevance, key=lambda solved: -known.relevance[solved])
-    assert ranked[0].task.name == "rope/0"
-    assert known.relevance[ranked[0]] > 2 * known.relevance[ranked[1]]
 
 
 def test_an_unlike_task_supports_nothing() -> None:
@@ -67,16 +57,6 @@ def test_more_of_what_is_unlike_changes_nothing() -> None:
         known, fns = precedents("rope/0", *shown)
         supports.append(known.support(fns["fn_sum"], known.inputs[:1], again=False))
     assert supports[0] == supports[1]
-
-
-def test_what_a_task_lacks_is_left_out_of_its_precedent() -> None:
-    """Of a normalization with a mean, one without is what remains, branch and all."""
-    shown, task = oracle("norm/1"), task_named("norm/2")
-    known = outline(shown)
-    assert known is not None
-    uses, results = adapted(known, list(fingerprints_of(task, static_scope(task).fns).values()))
-    assert len(uses) == len(task.fns) < len(known.applications)
-    assert len(results) == 1
 
 
 def test_applying_again_needs_a_precedent_that_did() -> None:
@@ -111,3 +91,11 @@ def test_a_solution_that_is_not_well_typed_is_no_precedent() -> None:
     assert known.relevance != {} or not known.cover(next(iter(static_scope(task).fns.values())))
     broken = Precedents(task, static_scope(task), [SolvedExample(task_named("rope/1"), "return step.Nope().apply(E0)")])
     assert broken.relevance == {}
+
+
+def test_relevance_is_that_of_the_same_group() -> None:
+    """Tasks of one group bear more on each other than on any other."""
+    known, _ = precedents("rope/2", "rope/0", "norm/1", "etoe/0", "gemm/0")
+    ranked = sorted(known.relevance, key=lambda solved: -known.relevance[solved])
+    assert ranked[0].task.name == "rope/0"
+    assert known.relevance[ranked[0]] > 2 * known.relevance[ranked[1]]

@@ -7,29 +7,14 @@ import re
 import pytest
 
 from pipeline.lms.embedded import SmallProposer, engine_named
-from pipeline.lms.embedded.kinds import Context
-from pipeline.lms.embedded.prompt.parsing import SolvedExample, as_graph, solved_examples
-from pipeline.lms.embedded.small.action_model import INPUT, actions_of
-from pipeline.lms.embedded.small.small_proposer import action_model_of
+from pipeline.lms.embedded.prompt.parsing import SolvedExample
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.language.parser import parse
 from step_runtime.tasks.reader import loads_task
-from step_runtime.tasks.task import Task, dump_task
+from step_runtime.tasks.task import dump_task
 from step_runtime.verification.check import check_affine, check_outputs, infer_types
-from step_runtime.verification.loading import load_task
 from step_runtime.verification.verify import Verifier
-from tests.support.paths import PROJECT
-
-ROOT = PROJECT
-EXAMPLES = solved_examples((ROOT / "data/prompts/proposer.yaml").read_text())
-
-
-def task_named(name: str) -> Task:
-    return load_task(ROOT / f"data/tasks/{name}.yaml")
-
-
-def oracle(name: str) -> SolvedExample:
-    return SolvedExample(task_named(name), (ROOT / f"data/oracles/{name}.step").read_text())
+from tests.support.benchmark_tasks import EXAMPLES, oracle, task_named
 
 
 def proposals(name: str, count: int, demonstrations: tuple[SolvedExample, ...] = ()) -> list[str]:
@@ -92,30 +77,6 @@ def test_names_of_functions_mean_nothing() -> None:
         text, program = (re.sub(rf"{spec.func_name}\b", f"{spec.func_name[3:]}_f", part) for part in (text, program))
     other = SolvedExample(loads_task(text, "renamed"), program)
     assert proposals("etoe/1", 4, (shown,)) == proposals("etoe/1", 4, (other,))
-
-
-def test_a_routing_is_read_as_one_step_with_its_data_and_index() -> None:
-    """From Partition to Merge, whatever the branches apply, the action takes what is partitioned, and the index."""
-    found = as_graph(oracle("expert/1"))
-    assert found is not None
-    program, types, scope = found
-    actions = list(actions_of(program, types, Context.of(scope.outputs, frozenset())))
-    assert [action.kind[0] for action in actions][-1] == "Route"
-    assert INPUT in actions[-1].sources
-
-
-def test_what_follows_in_demonstrations_is_likelier() -> None:
-    """A demonstration raises the weight of the very actions it shows."""
-    shown = oracle("norm/2")
-    found = as_graph(shown)
-    assert found is not None
-    program, types, scope = found
-    actions = list(actions_of(program, types, Context.of(scope.outputs, frozenset())))
-    counts = dict.fromkeys(EXAMPLES, 1.0)
-    plain, taught = (
-        sum(action_model_of(seen).weight(action) for action in actions) for seen in (counts, counts | {shown: 4.0})
-    )
-    assert taught > plain
 
 
 def test_engines_go_by_their_names() -> None:

@@ -1,0 +1,22 @@
+"""An error in one line of bounded length."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.base.text import MAX_END, first_line
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("\n first\nsecond"), "first"),
+        (ValueError(""), "ValueError"),
+        (ValueError("x" * 2 * MAX_END), "x" * 2 * MAX_END),
+        (ValueError("a" * MAX_END + "middle" + "b" * MAX_END), f"{'a' * MAX_END} … {'b' * MAX_END}"),
+    ],
+    ids=["two lines", "empty", "just short enough", "too long"],
+)
+def test_the_first_line_stands_for_the_error_without_its_middle(error: Exception, line: str) -> None:
+    """Beginning and end of a long message are kept, as the reason may stand at either."""
+    assert first_line(error) == line

@@ -1,0 +1,44 @@
+"""A run's result, for machines and for people."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from optimizers import Experience, TokenCount
+from pipeline.cli.summary import as_json, print_summary
+from pipeline.running.job import JobResult
+from tests.support.scripted_runs import learn
+
+
+@pytest.fixture(scope="module")
+def experience() -> Experience:
+    return learn([])
+
+
+def result(experience: Experience) -> JobResult:
+    return JobResult(experience=experience, program=Path("/programs/p.json"), run_id="r1", run_name="a run")
+
+
+def test_the_object_has_the_figures_of_the_run(experience: Experience) -> None:
+    """It is JSON as it stands."""
+    told = json.loads(json.dumps(as_json(result(experience))))
+    tokens = TokenCount.sum(experience.tokens.values())
+    assert (told["run_id"], told["program"], told["stopped"]) == ("r1", "/programs/p.json", "exhausted")
+    assert (told["solved"], told["unsolved"], told["iterations"]) == (["easy/0", "hard/0"], ["no/0"], 4)
+    assert told["tokens"] == {"prompt": tokens.prompt, "completion": tokens.completion, "cached": 0}
+    assert told["pass_at_n"] == pytest.approx(2 / 3)
+
+
+def test_the_summary_has_a_row_for_each_task_and_says_where_all_is(
+    experience: Experience, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Iterations count from 1; an unsolved task says so."""
+    print_summary(result(experience))
+    out = capsys.readouterr().out
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in out.splitlines() if "/0 " in line}
+    assert rows == {"easy/0": "2 of 2 1.0 1", "hard/0": "2 of 2 1.0 2", "no/0": "none unsolved"}
+    assert "solved 2 of 3 tasks in 0 s: 1 task stays unsolved" in out
+    assert "program  /programs/p.json" in out and "run 'a run'" in out

@@ -1,0 +1,35 @@
+"""What the strong proposer learns from: demonstrations and the base prompt's examples."""
+
+from __future__ import annotations
+
+from pipeline.lms.embedded.prompt.parsing import solved_examples
+from tests.support.benchmark_tasks import ROOT
+from tests.support.renamed_tasks import SCANNED, demo, drafts, names, taught
+
+
+def test_a_demonstration_counts_more_than_an_example() -> None:
+    """The same program weighs more as a demonstration than as a reference example."""
+    program, types, view = next(d for d in drafts(taught((), ())) if names(d[0]) == ["Map", "Scan"])
+    as_example, as_demonstration = taught(demo(SCANNED), ()), taught((), demo(SCANNED))
+    assert as_demonstration.edge_model.score(program, types, view.context) > as_example.edge_model.score(
+        program, types, view.context
+    )
+
+
+def test_demonstrations_that_do_not_parse_teach_nothing() -> None:
+    """A broken program leaves the counts as they were."""
+    broken = taught((), demo("return step.Nothing().apply(E0)"))
+    program, types, view = drafts(broken)[0]
+    assert broken.edge_model.score(program, types, view.context) == taught((), ()).edge_model.score(
+        program, types, view.context
+    )
+
+
+def test_the_instructions_examples_are_learnt_from() -> None:
+    """The base prompt's examples all count."""
+    examples = solved_examples((ROOT / "data/prompts/proposer.yaml").read_text())
+    program, types, view = drafts(taught((), ()))[0]
+    shown, untaught = taught(examples, ()), taught((), ())
+    assert shown.edge_model.score(program, types, view.context) != untaught.edge_model.score(
+        program, types, view.context
+    )

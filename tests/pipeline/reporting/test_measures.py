@@ -1,0 +1,49 @@
+"""Figures are counted from the attempts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from optimizers import Attempt, TaskCount
+from pipeline.base.paths import TASKS
+from pipeline.reporting import measures
+from tests.support.scripted_runs import RIGHT
+
+
+def test_the_benchmark_has_the_classes_of_table_2() -> None:
+    """A1 7, AR 8, S1 7, SR 4, read off the oracles."""
+    names = [path.relative_to(TASKS).with_suffix("").as_posix() for path in TASKS.rglob("*.yaml")]
+    classes = measures.scores_by(measures.class_of, names, {})
+    assert {kind: score.tasks for kind, score in classes.items()} == {"A1": 7, "AR": 8, "S1": 7, "SR": 4}
+
+
+def test_groups_stand_in_the_order_of_the_paper() -> None:
+    """The benchmark's own first, then others as they came."""
+    names = measures.in_group_order(["x", "etoe/0", "mine/1", "gemm/1", "attn/2", "gemm/0"])
+    assert names == ["attn/2", "gemm/1", "gemm/0", "etoe/0", "x", "mine/1"]
+
+
+def test_the_best_temperature_counts() -> None:
+    """The highest rate, the first of equals; an attempt without an answer is in no count."""
+    drawn = [attempt("a", i, "x", i < 1, 0.4) for i in range(4)] + [attempt("a", i, "x", i < 1, 0.7) for i in range(2)]
+    drawn += [
+        Attempt(0, 0, "a", 0.7, 2, 0, error="no answer"),
+        *(attempt("b", i, "x", False, t) for i, t in [(0, 0.4), (0, 0.7)]),
+    ]
+    assert measures.best_counts(drawn) == {"a": TaskCount("a", 0.7, 1, 2), "b": TaskCount("b", 0.4, 0, 1)}
+
+
+def test_diversity_is_distinct_trees_per_answer_averaged_over_tasks() -> None:
+    """A hand-worked case: renaming and comments make no new tree, and a task without wrong answers has no failure."""
+    renamed = RIGHT.replace("E1", "out") + "  # the same"
+    drawn = [attempt("a", 0, RIGHT, True), attempt("a", 1, renamed, True), attempt("a", 2, "return E0", False)]
+    drawn += [attempt("a", 3, "return E0", False), attempt("b", 0, RIGHT, True), attempt("b", 1, "return [E0]", True)]
+    drawn.append(Attempt(0, 0, "a", 0.7, 9, 0, error="no answer"))
+    found = measures.diversity(drawn, {"a": ["E0"], "b": ["E0"]})
+    assert asdict(found) == {"success": (1 / 2 + 2 / 2) / 2, "failure": 1 / 2, "overall": (2 / 4 + 2 / 2) / 2}
+    assert asdict(measures.diversity([], {})) == {"success": None, "failure": None, "overall": None}
+
+
+def attempt(task: str, sample: int, impl: str, passed: bool, temperature: float = 0.7) -> Attempt:
+    score = float(passed)
+    return Attempt(0, 0, task, temperature, sample, 0, outputs={"impl": impl}, score=score, passed=passed)

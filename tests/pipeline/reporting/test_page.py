@@ -1,0 +1,75 @@
+"""The page escapes texts, compares runs with remarks and leaves blank what it cannot say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline.reporting import page
+from pipeline.reporting.runs import RecordedRun, replay
+from tests.support.csv_files import rows
+
+NAMES = ("easy/0", "hard/0", "no/0")
+
+
+def test_texts_of_a_run_are_no_markup(run_read: RecordedRun, tmp_path: Path) -> None:
+    """Names, options and programs are escaped."""
+    evil = "<script>alert(1)</script>"
+    run = replace(run_read, name=evil, label=evil, params={"lm": evil}, programs={"easy/0": f"return E0  # {evil}"})
+    page.write([run], tmp_path)
+    text = (tmp_path / "index.html").read_text()
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_nothing_solved_is_reported_too(run_read: RecordedRun, tmp_path: Path) -> None:
+    """No curve rises, and what can't be said is left blank."""
+    wrong = [replace(a, passed=False, score=0.0) for a in run_read.iterations[0].attempts]
+    iterations, counts = replay({0: wrong}, {0: "None"}, NAMES, {})
+    page.write([replace(run_read, iterations=iterations, counts=counts, programs={})], tmp_path)
+    (row,) = rows(tmp_path / "table1_diversity.csv")
+    assert (row["success diversity"], row["pass_at_n"]) == ("", "0.0")
+
+
+def test_runs_with_other_tasks_or_samples_are_compared_with_a_remark(run_read: RecordedRun, tmp_path: Path) -> None:
+    """The page says which runs differ, and in what; and which have no pass@8."""
+    few = replace(run_read, label="few", tasks={"easy/0": run_read.tasks["easy/0"]})
+    many = replace(run_read, label="many", samples=8)
+    assert page.remarks([many, replace(many, label="again")]) == []
+    tasks_told, samples_told, few_told = page.remarks([few, replace(run_read, label="all"), many])
+    assert tasks_told == "The runs have different tasks: 1 in few; 3 in all and many. Tasks in all of these runs: 1."
+    assert samples_told.endswith("which is the n of pass@n: 2 in few and all; 8 in many.")
+    assert few_told == "Runs with fewer than 8 samples, whose pass@8 is over all samples: few and all."
+    other = replace(run_read, label="other", params={"task_set_digest": "of the same names"})
+    assert "3 in other" in page.remarks([run_read, other])[0]
+    page.write([few, many], tmp_path)
+    assert (tmp_path / "index.html").read_text().count('class="remark"') == 3
+
+
+def test_a_run_of_one_iteration_has_no_curve(run_read: RecordedRun, tmp_path: Path) -> None:
+    """Beside others it is a point of the picture of all; the page says so."""
+    point = replace(run_read, label="point", iterations=run_read.iterations[:1])
+    files = page.write([point, run_read], tmp_path)
+    assert [name for name in files if name.startswith("learning_curve")] == [
+        "learning_curve.csv",
+        "learning_curve_2.png",
+        "learning_curves.png",
+    ]
+    assert "Some runs have a single iteration" in (tmp_path / "index.html").read_text()
+    alone = page.write([point], tmp_path)
+    assert [name for name in alone if name.startswith("learning")] == ["learning_curve.csv"]
+    assert "The run has a single iteration" in (tmp_path / "index.html").read_text()
+
+
+def test_the_status_is_a_column_if_a_run_did_not_finish(run_read: RecordedRun, tmp_path: Path) -> None:
+    """A column of nothing but FINISHED would only take room."""
+
+    def columns(*runs: RecordedRun) -> list[str]:
+        page.write(runs, tmp_path)
+        overview = (tmp_path / "index.html").read_text().partition("</thead>")[0]
+        return re.findall(r"<th[^>]*>([^<]*)</th>", overview)
+
+    other = replace(run_read, label="other")
+    assert "status" not in columns(run_read, other)
+    assert columns(run_read, replace(other, status="FAILED"))[:2] == ["run", "status"]

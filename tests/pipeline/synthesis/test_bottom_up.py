@@ -1,0 +1,32 @@
+"""Of equal streams made bottom-up, one is kept."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import torch
+
+from pipeline.synthesis import SearchBudget
+from pipeline.synthesis.bidirectional_search import BidirectionalSearch
+from pipeline.synthesis.value_blocks import close
+from step_runtime.execution.invocation import default_dtype
+from tests.support.small_tasks import of_scalars
+
+
+def test_of_equal_streams_one_is_kept() -> None:
+    """Whatever was made: no two streams of one type agree in value, but for inputs."""
+    fns = {
+        "square": ("input[0] ** 2", 1),
+        "power": ("input[0] * input[0]", 1),
+        "abs": ("input[0].abs()", 1),
+        "plus": ("input[0] + input[1]", 2),
+        "add": ("state[0] + input[0]", 0),
+    }
+    unsolvable = of_scalars(fns, "torch.sin(input_data['E0'])")
+    with default_dtype(torch.float64):
+        search = BidirectionalSearch(unsolvable, SearchBudget(seconds=600, candidates=1_000))
+        assert search.run().reason == "candidates"
+    for buckets in search._bottom_up.buckets.values():
+        values = torch.cat([bucket.values for bucket in buckets.values()]) if buckets else torch.zeros(0, 1)
+        for row, other in list(combinations(range(min(len(values), 60)), 2)):
+            assert not bool(close(values[row : row + 1], values[other : other + 1]))
