@@ -18,23 +18,16 @@ import dspy
 import pytest
 from mlflow import MlflowClient
 
-from pipeline import compile as command
 from pipeline import load_program
-from pipeline.base.errors import LMUnavailable, run_command
+from pipeline.base.errors import LMUnavailable
 from pipeline.record import store
 from step_runtime.verification.loading import load_task
 from tests.support import answering_lm as answering
+from tests.support.doubling_lm import Engine, run
 from tests.support.forked import Forked
 from tests.support.scripted_runs import RIGHT, TASK
 
 pytestmark = pytest.mark.usefixtures("unrendered")
-
-
-class Engine(answering.Engine):
-    """Doubles alone, triples once it has seen a demonstration and never before, and can't halve."""
-
-    def solves(self, task: str, shown: bool, turn: int) -> bool:
-        return "'] * 2" in task or ("'] * 3" in task and shown)
 
 
 @pytest.fixture
@@ -43,10 +36,6 @@ def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
     engine = Engine()
     answering.use(engine, monkeypatch)
     return engine
-
-
-def run(*argv: str) -> int:
-    return run_command(command.NAME, command.main, ["--optimizer", *argv, "--samples", "2", "--threads", "2"])
 
 
 def test_json_is_one_object_with_the_figures(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,58 +97,10 @@ def test_the_summary_tells_tasks_program_and_the_command_for_the_ui(
     assert "2: H_1" in err
 
 
-def test_what_an_earlier_run_solved_counts_as_solved(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """In pass@k too, where nothing is left to ask."""
-    asked = ("adaptive", "--tasks", str(folder / "double.yaml"), "--json")
-    run(*asked)
-    first = json.loads(capsys.readouterr().out)
-    assert run(*asked, "--experience", first["run_id"]) == 0
-    second = json.loads(capsys.readouterr().out)
-    assert (second["iterations"], second["solved"]) == (0, ["double"])
-    assert (second["pass_at_1"], second["pass_at_n"]) == (first["pass_at_1"], 1.0)
-
-
 def test_nothing_solved_is_exit_code_1(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The run is whole, its answer is no."""
     assert run("adaptive", "--tasks", str(folder / "halve.yaml"), "--json") == 1
     assert json.loads(capsys.readouterr().out)["unsolved"] == ["halve"]
-
-
-def test_the_same_seed_gives_the_same_run(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All but the times, the run's id and the program's path."""
-
-    def figures() -> dict[str, Any]:
-        run("adaptive", "--tasks", str(folder), "--json")
-        result: dict[str, Any] = json.loads(capsys.readouterr().out)
-        return {key: value for key, value in result.items() if key not in ("run_id", "program", "seconds")}
-
-    assert figures() == figures()
-
-
-def test_a_budget_ends_the_run_with_what_it_has(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One iteration, a usable program, exit code 0."""
-    assert run("adaptive", "--tasks", str(folder), "--json", "--max-iterations", "1") == 0
-    result = json.loads(capsys.readouterr().out)
-    assert (result["solved"], result["stopped"], result["iterations"]) == (["double"], "budget", 1)
-    assert Path(result["program"]).exists()
-
-
-def test_an_lm_that_gives_out_within_a_run_keeps_the_work(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Exit code 3, and a summary of what was solved until then; the run is marked as failed."""
-    engine.fail_from = 7
-    assert run("adaptive", "--tasks", str(folder), "--json", "--temperatures", "0.7") == 3
-    out, err = capsys.readouterr()
-    result = json.loads(out)
-    assert result["solved"] == ["double"]
-    assert "the key was revoked" in err
-    assert "Traceback" not in err
-    assert MlflowClient(tracking_uri=store.store_uri()).get_run(result["run_id"]).info.status == "FAILED"
 
 
 def test_an_lm_that_never_answers_is_exit_code_3(

@@ -61,26 +61,6 @@ def test_the_figures_follow_from_the_answers(engine: Engine, folder: Path, capsy
     assert result["tokens_by_module"]["proposer.predict"]["calls"] == 12
 
 
-def test_a_program_keeps_its_demonstrations(
-    engine: Engine, folder: Path, compiled: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The LM triples every time once it is shown how to double."""
-    argv = ("--program", str(compiled), "--tasks", str(folder / "triple.yaml"), "--json")
-    assert run(*argv) == 0
-    assert json.loads(capsys.readouterr().out)["pass_at_1"] == 1
-
-
-def test_the_same_seed_gives_the_same_figures_whatever_the_threads(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def figures(threads: str) -> dict[str, Any]:
-        argv = ["--program", "none", "--tasks", str(folder), "--json", "--samples", "4", "--threads", threads]
-        assert run_command(evaluate.NAME, evaluate.main, argv) == 0
-        return json.loads(capsys.readouterr().out) | {"seconds": 0}
-
-    assert figures("1") == figures("5")
-
-
 def test_the_table_tells_groups_classes_and_tasks(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -167,32 +147,3 @@ def test_a_budget_ends_the_pass(engine: Engine, folder: Path, capsys: pytest.Cap
     told = capsys.readouterr()
     assert 4 <= json.loads(told.out)["answers"] < 12
     assert "budget reached: " in told.err
-
-
-@pytest.mark.parametrize(
-    ("option", "told"),
-    [
-        (["--refine", "2"], "--refine: this program was compiled with 0; omit the option"),
-        (["--proposer", "cot"], "--proposer: this program was compiled with predict"),
-        (["--no-ir"], "--no-ir: this program was compiled with the structural IR"),
-    ],
-)
-def test_a_compiled_program_is_asked_as_it_is(
-    engine: Engine, compiled: Path, option: list[str], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What it says of itself can't be changed; saying the same is no contradiction."""
-    assert run("--program", str(compiled), *option) == 2
-    assert told in capsys.readouterr().err
-    assert engine.calls == 0
-
-
-def test_an_uncompiled_agent_is_made_as_the_options_say(
-    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Repairs are drawn and counted under their own name, and make no further answers."""
-    options = ["--guardian", "none", "--refine", "1", "--no-ir", "--temperatures", "0.7", "--json"]
-    assert run("--program", "none", "--tasks", str(folder / "halve.yaml"), *options) == 0
-    result = json.loads(capsys.readouterr().out)
-    calls = {name: module["calls"] for name, module in result["tokens_by_module"].items()}
-    assert calls == {"proposer.predict": 4, "refiner.predict": 4}
-    assert (result["answers"], result["solved"]) == (4, [])

@@ -1,0 +1,72 @@
+"""Compiling is repeatable, continues an earlier run, and keeps its work at a budget or a failure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from pipeline.record import store
+from tests.support import answering_lm as answering
+from tests.support.doubling_lm import Engine, run
+
+pytestmark = pytest.mark.usefixtures("unrendered")
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Engine:
+    """The LM of every run in the test."""
+    engine = Engine()
+    answering.use(engine, monkeypatch)
+    return engine
+
+
+def test_what_an_earlier_run_solved_counts_as_solved(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In pass@k too, where nothing is left to ask."""
+    asked = ("adaptive", "--tasks", str(folder / "double.yaml"), "--json")
+    run(*asked)
+    first = json.loads(capsys.readouterr().out)
+    assert run(*asked, "--experience", first["run_id"]) == 0
+    second = json.loads(capsys.readouterr().out)
+    assert (second["iterations"], second["solved"]) == (0, ["double"])
+    assert (second["pass_at_1"], second["pass_at_n"]) == (first["pass_at_1"], 1.0)
+
+
+def test_the_same_seed_gives_the_same_run(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All but the times, the run's id and the program's path."""
+
+    def figures() -> dict[str, Any]:
+        run("adaptive", "--tasks", str(folder), "--json")
+        result: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return {key: value for key, value in result.items() if key not in ("run_id", "program", "seconds")}
+
+    assert figures() == figures()
+
+
+def test_a_budget_ends_the_run_with_what_it_has(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One iteration, a usable program, exit code 0."""
+    assert run("adaptive", "--tasks", str(folder), "--json", "--max-iterations", "1") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["solved"], result["stopped"], result["iterations"]) == (["double"], "budget", 1)
+    assert Path(result["program"]).exists()
+
+
+def test_an_lm_that_gives_out_within_a_run_keeps_the_work(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 3, and a summary of what was solved until then; the run is marked as failed."""
+    engine.fail_from = 7
+    assert run("adaptive", "--tasks", str(folder), "--json", "--temperatures", "0.7") == 3
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    assert result["solved"] == ["double"]
+    assert "the key was revoked" in err
+    assert "Traceback" not in err
+    assert MlflowClient(tracking_uri=store.store_uri()).get_run(result["run_id"]).info.status == "FAILED"

@@ -1,0 +1,83 @@
+"""A program is measured as it is, with the same figures for one seed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+from pipeline import evaluate, save_program
+from pipeline.agent.agent import Agent
+from pipeline.base.errors import run_command
+from step_runtime.verification.loading import load_task
+from tests.support.answering_lm import Engine
+from tests.support.scripted_runs import RIGHT
+
+pytestmark = pytest.mark.usefixtures("unrendered")
+
+
+@pytest.fixture
+def compiled(folder: Path, tmp_path: Path) -> Path:
+    """A program that shows how to double."""
+    agent = Agent("none")
+    demo = dspy.Example(task=load_task(folder / "double.yaml"), impl=RIGHT)
+    agent.proposer.predict.demos = [demo]
+    path = tmp_path / "compiled.json"
+    save_program(agent, path)
+    return path
+
+
+def run(*argv: str) -> int:
+    return run_command(evaluate.NAME, evaluate.main, [*argv, "--samples", "4", "--threads", "2"])
+
+
+def test_a_program_keeps_its_demonstrations(
+    engine: Engine, folder: Path, compiled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The LM triples every time once it is shown how to double."""
+    argv = ("--program", str(compiled), "--tasks", str(folder / "triple.yaml"), "--json")
+    assert run(*argv) == 0
+    assert json.loads(capsys.readouterr().out)["pass_at_1"] == 1
+
+
+def test_the_same_seed_gives_the_same_figures_whatever_the_threads(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def figures(threads: str) -> dict[str, Any]:
+        argv = ["--program", "none", "--tasks", str(folder), "--json", "--samples", "4", "--threads", threads]
+        assert run_command(evaluate.NAME, evaluate.main, argv) == 0
+        return json.loads(capsys.readouterr().out) | {"seconds": 0}
+
+    assert figures("1") == figures("5")
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (["--refine", "2"], "--refine: this program was compiled with 0; omit the option"),
+        (["--proposer", "cot"], "--proposer: this program was compiled with predict"),
+        (["--no-ir"], "--no-ir: this program was compiled with the structural IR"),
+    ],
+)
+def test_a_compiled_program_is_asked_as_it_is(
+    engine: Engine, compiled: Path, option: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it says of itself can't be changed; saying the same is no contradiction."""
+    assert run("--program", str(compiled), *option) == 2
+    assert told in capsys.readouterr().err
+    assert engine.calls == 0
+
+
+def test_an_uncompiled_agent_is_made_as_the_options_say(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Repairs are drawn and counted under their own name, and make no further answers."""
+    options = ["--guardian", "none", "--refine", "1", "--no-ir", "--temperatures", "0.7", "--json"]
+    assert run("--program", "none", "--tasks", str(folder / "halve.yaml"), *options) == 0
+    result = json.loads(capsys.readouterr().out)
+    calls = {name: module["calls"] for name, module in result["tokens_by_module"].items()}
+    assert calls == {"proposer.predict": 4, "refiner.predict": 4}
+    assert (result["answers"], result["solved"]) == (4, [])

@@ -1,0 +1,42 @@
+"""A task as a proposal sees it: functions as callees, and what may be routed."""
+
+from __future__ import annotations
+
+from pipeline.lms.embedded.task_view import TaskView, view_of
+from step_runtime.tasks.task import dump_task
+from tests.support.samples import general, general_scope
+
+
+def test_functions_are_callees_and_experts_a_routing() -> None:
+    """As many functions of one signature as the index has bits, folded by a function that takes their results."""
+    view = TaskView(general())
+    assert [callee.fn.label for callee in view.callees] == list(general_scope().fns)
+    routed = [[fn.label for fn in routing.branches] for routing in view.routings]
+    assert ["fn_a", "fn_b", "fn_c"] in routed
+    assert all(len(names) == 3 or len(names) == 2 for names in routed)
+    assert {routing.merge.label for routing in view.routings} == {"fn_sum"}
+    assert all(routing.bits == 3 for routing in view.routings)
+
+
+def test_functions_that_a_routing_takes_are_not_applied_alone() -> None:
+    """The routing is a callee in their place."""
+    view = TaskView(general())
+    (experts,) = [r for r in view.routings if [fn.label for fn in r.branches] == ["fn_a", "fn_b", "fn_c"]]
+    given = view.callees_given([experts])
+    alone = {callee.fn.label for callee, routing in given if routing is None}
+    assert alone.isdisjoint({"fn_a", "fn_b", "fn_c", "fn_sum"}) and "fn_square" in alone
+    assert [routing for _, routing in given if routing is not None] == [experts]
+    assert view.routing_callees[id(experts)].routed
+
+
+def test_a_view_is_shared_by_the_samples_of_one_text() -> None:
+    """A text without a task has none."""
+    text = dump_task(general())
+    assert view_of(text) is not None and view_of(text) is view_of(text)
+    assert view_of("no task at all") is None
+
+
+def test_streams_that_are_not_inputs_agree_with_everything() -> None:
+    """Nothing is read of what a program makes itself."""
+    view = TaskView(general())
+    assert view.agrees(view.fns[0], 0, len(view.table.inputs))
