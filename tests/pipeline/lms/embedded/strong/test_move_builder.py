@@ -1,0 +1,50 @@
+"""Functions on their operands become moves whose types are right."""
+
+from __future__ import annotations
+
+from pipeline.lms.embedded.draft import Draft
+from pipeline.lms.embedded.operands import Callee, Operands
+from pipeline.lms.embedded.randomness import SeededChoice
+from pipeline.lms.embedded.strong.move_builder import MoveBuilder
+from pipeline.lms.embedded.strong.strong_proposer import learned_for
+from pipeline.lms.embedded.task_view import TaskView
+from tests.support.samples import general
+
+VIEW = TaskView(general())
+
+
+def callee(name: str) -> Callee:
+    return next(callee for callee in VIEW.callees if callee.fn.label == name)
+
+
+def builder(sharpness: float = 1.0) -> MoveBuilder:
+    edges = learned_for(VIEW, ((), ())).edge_model
+    return MoveBuilder(VIEW, edges, SeededChoice(0, sharpness), read=False)
+
+
+def start() -> Draft:
+    return Draft.start(VIEW.table.inputs)
+
+
+def test_a_map_keeps_the_shape_at_which_its_operands_meet() -> None:
+    """The cheapest way is the most likely."""
+    move = builder(1e6).apply(start(), callee("fn_square"), Operands((0,), (1,)))
+    assert move is not None and move.fold is None and not move.coercions[0].ops
+    assert str(VIEW.table.types[move.result]) == "fp32 [M, N]"
+
+
+def test_a_fold_scans_or_not_as_decided() -> None:
+    """A Scan keeps every dim, an Accum the outer ones."""
+    for scan in (True, False):
+        move = builder().apply(start(), callee("fn_sum"), Operands((0,), (1,)), scan)
+        assert move is not None and move.fold is not None and move.fold.scan is scan
+        assert move.fold.b >= 1 and VIEW.table.types[move.result].dtype == callee("fn_sum").fn.output
+
+
+def test_a_routing_takes_its_branches_in_the_order_given() -> None:
+    """Its last source is the index."""
+    routing = next(r for r in VIEW.routings if [fn.label for fn in r.branches] == ["fn_a", "fn_b", "fn_c"])
+    branches = routing.orders()[-1]
+    move = builder().route(start(), routing, Operands((3, 2), (1, 1)), branches)
+    assert move is not None and (move.fns, move.routing) == (branches, routing)
+    assert VIEW.table.types[move.result].dtype == routing.merge.output

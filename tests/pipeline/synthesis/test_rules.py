@@ -1,0 +1,49 @@
+"""The rules of a task: every function on streams of every type that it takes, and what each may still lead to."""
+
+from __future__ import annotations
+
+from pipeline.lms.embedded.lowering import ProgramBuilder
+from pipeline.synthesis.rules import Rulebook
+from pipeline.synthesis.type_space import TypeSpace
+from step_runtime.primitives import Accum, Map, Scan
+from step_runtime.program.printer import print_program
+from step_runtime.tasks.scope import static_scope
+from step_runtime.verification.check import infer_types, insert_copies
+from tests.support.small_tasks import of_scalars
+
+FNS = {"double": ("2 * input[0]", 1), "times": ("input[0] * input[1]", 2), "add": ("state[0] + input[0]", 0)}
+TASK = of_scalars(FNS, "input_data['E0']")
+SPACE = TypeSpace(static_scope(TASK))
+BOOK = Rulebook(SPACE)
+
+
+def test_every_function_has_rules_of_its_own_primitives() -> None:
+    """A function with a state folds, one without is mapped; operands are as many as it takes."""
+    kinds: dict[str, set[type]] = {}
+    for rule in BOOK.rules:
+        assert isinstance(rule.apply, Map | Accum | Scan)
+        kinds.setdefault(rule.apply.fn.label, set()).add(type(rule.apply))
+    assert kinds == {"fn_double": {Map}, "fn_times": {Map}, "fn_add": {Accum, Scan}}
+    assert {len(rule.operands) for rule in BOOK.rules} == {1, 2}
+
+
+def test_a_rule_writes_what_its_types_say() -> None:
+    """The program that it writes on an input has the result's type by the language's own rules."""
+    written = 0
+    for rule in BOOK.rules:
+        if any(path.source != SPACE.inputs[0] for path in rule.operands):
+            continue
+        builder = ProgramBuilder(SPACE.scope)
+        result = rule.write(builder, [0] * len(rule.operands))
+        program = insert_copies(builder.program((result,)))
+        types, found = infer_types(program, SPACE.scope)
+        assert not found, print_program(program)
+        assert types[program.results[0]] == SPACE.types[rule.result]
+        written += 1
+    assert written
+
+
+def test_a_goal_is_no_rule_away_from_itself() -> None:
+    """Other types are at least one."""
+    remaining = BOOK.remaining([SPACE.inputs[0]])
+    assert remaining[SPACE.inputs[0]] == 0 and all(count >= 0 for count in remaining.values())
