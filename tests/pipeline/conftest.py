@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
 
-from optimizers import Experience
+from optimizers import Budget, Experience
 from pipeline.record.recorder import recorded
+from pipeline.reporting.runs import RecordedRun, read_runs
 from pipeline.verification.worker import judge, verification_pool
 from step_runtime.tasks.task import dump_task
 from tests.support.answering_lm import Engine, use, write_tasks
@@ -104,3 +106,24 @@ def copied(store: Path, parent: Path) -> Path:
     folder.mkdir()
     (folder / "mlflow.db").write_bytes(store.read_bytes())
     return folder
+
+
+@pytest.fixture
+def store_of_run(recorded_run: Recorded, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    """The store that holds the scripted run, and nothing else."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{recorded_run.folder}/mlflow.db")
+    return recorded_run
+
+
+@pytest.fixture
+def run_read(store_of_run: Recorded) -> RecordedRun:
+    (run,) = read_runs([])
+    return run
+
+
+@pytest.fixture
+def three_runs(store_folder: Path) -> Iterator[None]:
+    for name, params in [("adaptive a", {"granularity": 3}), ("adaptive b", {"granularity": 1}), ("none a", {})]:
+        with recorded(name, {"lm": "scripted", **params}, tasks()) as recorder:
+            learn([recorder], budget=Budget(iterations=1))
+    yield
