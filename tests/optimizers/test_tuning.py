@@ -106,7 +106,7 @@ def test_a_run_that_ended_on_answers_that_cannot_be_parsed_asks_again_when_it_co
     for left in (MAX_PAID_ANSWERS + 1, 1):
         record = tuned("mipro", engine, overhead=overhead, lm={"cache": True}).experience
         assert (record.stopped, engine.garbled) == ("failed", left)
-        assert record.message.startswith("mipro failed: answers of the LM have no proposed_instruction, the last: ")
+        assert record.message.startswith("mipro failed: the LM's answers lack proposed_instruction; the last one is ")
         assert "'I would rather not.'" in record.message
         total = TokenCount.sum(record.tokens.values())
         assert (total.prompt, total.calls - total.cache_hits) == (engine.prompt, engine.calls)
