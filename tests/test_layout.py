@@ -9,6 +9,8 @@ import pytest
 from tests.support.paths import PROJECT
 
 PACKAGES = ("optimizers", "pipeline", "signatures", "step_runtime")
+ELSEWHERE = {"pipeline/base/redaction.py": "test_secrets", "pipeline/base/terminal.py": "test_terminal"}
+"""Modules that only the attack tests hold so far; the set may become smaller, not larger."""
 
 
 def modules(package: str) -> list[str]:
@@ -26,7 +28,9 @@ def mirror(module: str) -> str:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_module_has_a_test_file_of_its_name(package: str) -> None:
     """A new module comes with its test file, and one that is renamed takes it along."""
-    without = [module for module in modules(package) if not (PROJECT / mirror(module)).exists()]
+    without = [
+        module for module in modules(package) if not (PROJECT / mirror(module)).exists() and module not in ELSEWHERE
+    ]
     assert not without, "without a test file:\n" + "\n".join(without)
 
 
