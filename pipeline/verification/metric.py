@@ -82,12 +82,15 @@ class Metric:
         return _reward(example.task, text, verdict, verdict.seconds)
 
     def confirm(self, task: Task, text: str) -> Verdict:
-        """The verdict on a text by itself, whatever is known of others: what is kept as a solution must pass this.
+        """The verdict that this very text was given, or is given now: what is kept as a solution must pass it.
 
         Raises:
             TaskError: The task cannot be used, or its reference failed.
         """
-        return verdict_of(self._executor.submit(judge, task.name, task.statement, text))
+        judged, verdict, _ = self._judge_once(task, task.statement, skeleton(text), text)
+        if judged != text:
+            verdict = self._judge_once(task, task.statement, f"text {text}", text)[1]
+        return verdict
 
     def _verdict(self, task: Task, text: str) -> tuple[Verdict, bool]:
         """The verdict on a text, and whether it was reached now."""
