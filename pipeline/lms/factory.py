@@ -68,13 +68,7 @@ def make_lm(
 
     settings: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "num_retries": num_retries}
     if model.partition("/")[0] == EMBEDDED:
-        if not _KNOWN_EMBEDDED.fullmatch(model):
-            raise LMUnavailable(f"{model}: no such embedded LM; expected {EMBEDDED} or {EMBEDDED}/small")
-        if api_base is not None:
-            raise UsageError("--api-base: the embedded LM has no address; name another with --lm")
-        if n > 1:
-            raise UsageError("--batch-n: the embedded LM reads no prompt twice; leave it out")
-        return _embedded(model, settings | {"cache": bool(cache)})
+        return _embedded(model, api_base, n, settings | {"cache": bool(cache)})
     settings |= {"cache": cache is not False, "timeout": timeout}
     settings |= ({"api_base": api_base} if api_base else {}) | ({"n": n} if n > 1 else {})
     # DSPy would warn of every truncated answer; the ledger counts them.
@@ -120,7 +114,13 @@ def _ask(lm: dspy.LM) -> None:
     twin("Reply with the word: ready", **bound, seed=0)
 
 
-def _embedded(model: str, settings: dict[str, Any]) -> dspy.LM:
+def _embedded(model: str, api_base: str | None, n: int, settings: dict[str, Any]) -> dspy.LM:
+    if not _KNOWN_EMBEDDED.fullmatch(model):
+        raise LMUnavailable(f"{model}: no such embedded LM; expected {EMBEDDED} or {EMBEDDED}/small")
+    if api_base is not None:
+        raise UsageError("--api-base: the embedded LM has no address; name another with --lm")
+    if n > 1:
+        raise UsageError("--batch-n: the embedded LM does not read a prompt twice; omit the option")
     import dspy
 
     from pipeline.lms.embedded import engine_named
