@@ -12,6 +12,9 @@ from pipeline.base.text import visible
 if TYPE_CHECKING:
     from rich.console import Console
 
+WIDTH = 120
+"""Characters per line where there is no terminal."""
+
 
 class SafeStream:
     """A text stream to which nothing is written that a terminal would act on, nor any secret.
@@ -47,7 +50,7 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
 
     Args:
         stderr: Whether it prints on stderr.
-        width: In characters; None for the terminal's, or 120 where there is none.
+        width: In characters; None for the terminal's, or `WIDTH` where there is none.
     """
     from rich.console import Console
     from rich.segment import Segment
@@ -60,4 +63,4 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     raw = stream.raw if isinstance(stream, SafeStream) else stream
-    return SafeConsole(file=raw, width=width or (None if stream.isatty() else 120), markup=False, emoji=False)
+    return SafeConsole(file=raw, width=width or (None if stream.isatty() else WIDTH), markup=False, emoji=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.cli.console import WIDTH, print_lines, stderr_console, stdout_console
+from pipeline.base.terminal import WIDTH
+from pipeline.cli.console import print_lines, stderr_console, stdout_console
 
 
 def test_lines_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
