@@ -29,9 +29,14 @@ def hide(address: str | None) -> None:
             _told.update(text for text in (piece, unquote(piece), unquote_plus(piece)) if len(text) >= _LEAST)
 
 
+def secret_names() -> list[str]:
+    """The environment variables whose names say that they hold a secret."""
+    return [name for name in os.environ if _SECRET_NAME.search(name)]
+
+
 def secrets() -> list[str]:
     """The secrets, the longest first: one may be part of another."""
-    named = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
+    named = {os.environ[name] for name in secret_names()}
     own = {text for value in named for text in (value, value.strip()) if len(text) >= _LEAST and not _is_path(text)}
     for value in os.environ.values():
         hide(value)

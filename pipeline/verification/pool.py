@@ -36,6 +36,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NoReturn
 
+from pipeline.base.redaction import secret_names
+
 BATCH = 8
 """Calls sent to a worker at a time, so that it goes on while the parent's threads wait for their turn."""
 
@@ -331,6 +333,9 @@ def _work(connection: Connection, shared: Any, initializer: Callable[[], object]
     _Here.note = shared
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    # An author's code has no use for keys.
+    for name in secret_names():
+        del os.environ[name]
     if initializer is not None:
         initializer()
     if sys.platform == "linux":

@@ -11,6 +11,8 @@ import gzip
 import io
 import json
 import logging
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from pipeline.record.recorder import recorded
 from pipeline.record.request import Request
 from tests.pipeline.conftest import empty_store, store_folder, unrendered
 from tests.support.lm_server import fault
+from tests.support.paths import PROJECT
 from tests.support.scripted_runs import tasks
 from tests.support.server_compile import Job, job, server, waits
 
@@ -174,3 +177,19 @@ def test_output_is_what_it_was_after_a_command() -> None:
             assert sys.stdout is one
     assert sys.stdout is before
     assert isinstance(io.StringIO(), io.StringIO)
+
+
+def test_a_worker_has_no_keys() -> None:
+    """The environment of an author's code lacks the variables that hold secrets, and has the others."""
+    code = """
+from tests.support import crashing
+from pipeline.verification.pool import WorkerPool
+
+if __name__ == "__main__":
+    with WorkerPool(1, seconds=30, memory=2**30) as pool:
+        print(*pool.submit(crashing.environment, ("OPENAI_API_KEY", "HARMLESS")).result())
+"""
+    environment = os.environ | {"OPENAI_API_KEY": "sk-planted-key", "HARMLESS": "here"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["None", "here"]

@@ -119,3 +119,8 @@ def chatter() -> str:
 
 def cannot_start() -> NoReturn:
     raise ImportError("on purpose")
+
+
+def environment(names: tuple[str, ...]) -> list[str | None]:
+    """The values of environment variables in the worker."""
+    return [os.environ.get(name) for name in names]
