@@ -75,7 +75,7 @@ def main() -> int:
     subprocess.run([*install, "uv"], check=True)  # pip tries versions for an hour where uv resolves in a second
     for command in (
         [*install, "--no-deps", *resolved(python, pins)],
-        [*install, "--no-deps", "--no-build-isolation", "--editable", "."],
+        [*install, "--no-deps", "--editable", "."],
         [python, "-m", "pytest", "-q", "-n", "2", *CORE],
     ):
         code = subprocess.run(command, cwd=PROJECT, check=False).returncode
