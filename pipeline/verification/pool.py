@@ -159,7 +159,11 @@ class WorkerPool(Executor):
 
     def _serve(self, number: int) -> None:
         """One worker's thread: keeps a process alive, and does what is asked of the pool in it."""
-        resource_tracker.ensure_running()  # else it is started with the first process, and undoes what follows
+        # Else it is started with the first process, and undoes what follows. One that died is told by a warning, which
+        # may be an error here; the next call replaces it.
+        with contextlib.suppress(UserWarning):
+            resource_tracker.ensure_running()
+        resource_tracker.ensure_running()
         # Inherited by the processes that start from here, from their first moment on.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         jobs: deque[_Job] = deque()
@@ -256,7 +260,9 @@ class _Worker:
         """
         try:
             self._process.start()
-        except (OSError, EOFError, RuntimeError) as error:  # the last where a script is imported by its own workers
+        # A RuntimeError where a script is imported by its own workers; a warning, which may be an error, where
+        # multiprocessing's resource tracker has died.
+        except (OSError, EOFError, RuntimeError, UserWarning) as error:
             raise WorkerLost("crashed", f"was refused by the system: {error}") from error
         self._theirs.close()
         self.receive(_START)

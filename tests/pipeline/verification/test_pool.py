@@ -16,6 +16,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,16 @@ def test_a_process_that_is_refused_is_told(error: Exception, monkeypatch: pytest
         os.kill(pool.submit(crashing.process_id).result(PATIENCE), signal.SIGKILL)
         with pytest.raises(RuntimeError, match="can't start: the last was refused by the system"):
             pool.submit(crashing.echo, 1).result(PATIENCE)
+
+
+def test_a_resource_tracker_that_dies_costs_nothing() -> None:
+    """Its death is a warning, which is an error here, in whichever thread asks for it next."""
+    with make_pool() as pool:
+        assert pool.submit(abs, -1).result(PATIENCE) == 1
+    os.kill(pid := resource_tracker._resource_tracker._pid, signal.SIGKILL)  # type: ignore[attr-defined]
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    with make_pool() as pool:
+        assert pool.submit(abs, -2).result(PATIENCE) == 2
 
 
 def test_what_workers_print_is_not_seen(capfd: pytest.CaptureFixture[str]) -> None:
