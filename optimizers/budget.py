@@ -20,6 +20,8 @@ class Budget:
         usd: Dollars, over the calls with a known price.
         minutes: Wall time, in minutes.
         context: Tokens that a prompt may have; further demonstrations are omitted, from the end of the prompt's order.
+        demo_tokens: Estimated tokens that all demonstrations of a prompt together may have; further ones are omitted,
+            likewise.
         failures: Share of an iteration's samples that may have no answer. Two kinds of failure do not count
             while other tasks are answered, as they are about the task: those of a task without any answer in an
             earlier iteration, and prompts longer than the context window from the second iteration on.
@@ -34,6 +36,7 @@ class Budget:
     usd: float | None = None
     minutes: float | None = None
     context: int | None = None
+    demo_tokens: int | None = None
     failures: float = 0.25
 
     def __post_init__(self) -> None:

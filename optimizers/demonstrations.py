@@ -11,7 +11,7 @@ import copy
 import inspect
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 
 import dspy
 
@@ -96,6 +96,20 @@ def fitting(
             while fits and _prompt_tokens(predictor, _demos(name, predictor, entries[:fits]), longest) > context:
                 fits -= 1
     return fits
+
+
+def demo_tokens(program: dspy.Module, names: Sequence[str], entry: Entry) -> int:
+    """Estimated tokens that the entry's demonstration adds to a prompt: those of the predictor where it is largest."""
+    example, sizes = dspy.Example(entry.inputs).with_inputs(*entry.inputs), [0]
+    for name, predictor in program.named_predictors():
+        if name in names and (demos := _demos(name, predictor, [entry])):
+            sizes.append(_prompt_tokens(predictor, demos, example) - _prompt_tokens(predictor, (), example))
+    return max(sizes)
+
+
+def within(limit: int, sizes: Iterable[int]) -> int:
+    """How many sizes, from the first, sum to at most `limit`."""
+    return sum(total <= limit for total in accumulate(sizes))
 
 
 def _prompt_tokens(predictor: dspy.Predict, demos: Sequence[dspy.Example], example: dspy.Example) -> int:

@@ -7,15 +7,18 @@ import json
 import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import dspy
 
+from optimizers.attempt import Attempt
 from optimizers.filtering import normalized_text, text_length
 from optimizers.jsonable import to_jsonable
 
 Outputs = Mapping[str, Any]
 
+_WORD = re.compile(r"\w+|[^\w\s]")
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -37,6 +40,18 @@ def _stable_text(value: Any) -> str:
     return text
 
 
+def text_structures(inputs: Outputs, outputs: Outputs | None) -> frozenset[Hashable]:
+    """The default structures: words, and pairs of neighboring words, of all fields' texts; signs count as words."""
+    texts = [str(value) for fields in (inputs, outputs or {}) for value in fields.values()]
+    words = [_WORD.findall(text.lower()) for text in texts]
+    return frozenset(word for line in words for word in line) | {pair for line in words for pair in pairwise(line)}
+
+
+def score_of(attempt: Attempt) -> float:
+    """The default closeness: the score, 0 for none."""
+    return attempt.score or 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Domain:
     """What the algorithm needs to know about a domain.
@@ -52,6 +67,10 @@ class Domain:
             replaced by another right one. None for metrics whose judgement of one answer serves no other.
         traced_demos: Whether a predictor is shown its own last call in the attempt that solved a task, nothing if it
             was not called; False: those of its fields that the program's inputs and outputs have.
+        structures: Features of a task's inputs and of an answer to it, None for no answer: selections that choose per
+            task compare tasks by them. An answer may be wrong or unreadable.
+        closeness: How close an attempt came to being right, 1.0 for a right one: of a task's wrong answers the closest
+            represents it, and the mean over an iteration is what its demonstrations are credited with.
     """
 
     grouping_key: Callable[[Outputs], Hashable | None] = normalized_text
@@ -61,3 +80,5 @@ class Domain:
     confirm: Callable[[dspy.Example, Outputs], bool] | None = None
     demo_predictors: tuple[str, ...] | None = None
     traced_demos: bool = True
+    structures: Callable[[Outputs, Outputs | None], frozenset[Hashable]] = text_structures
+    closeness: Callable[[Attempt], float] = score_of

@@ -102,6 +102,8 @@ class IterationResult:
         seconds_sampling: Time spent in the program, summed over samples.
         seconds_verifying: Time spent in the metric, summed over samples.
         complete: False if the run stopped within this iteration.
+        reasons: By task, the keys of the demonstrations that it alone was shown and why, in the order of the prompt;
+            empty where all tasks were shown `demos`, which is otherwise their union.
     """
 
     index: int
@@ -125,6 +127,7 @@ class IterationResult:
     seconds_sampling: float
     seconds_verifying: float
     complete: bool = True
+    reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def unanswered(self) -> tuple[str, ...]:
@@ -212,6 +215,9 @@ class Experience:
         """
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("entries", "attempts")}
         data: dict[str, Any] = {"format": FORMAT, **to_jsonable(named)}
+        for result in data["iterations"]:
+            if not result["reasons"]:
+                del result["reasons"]
         data["entries"] = [_entry_as_dict(entry, encode) for entry in self.entries]
         data["attempts"] = [attempt.to_dict() for attempt in self.attempts] if attempts else []
         return data

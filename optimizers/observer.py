@@ -8,7 +8,7 @@ listener ends the run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from optimizers.attempt import Attempt
@@ -46,6 +46,8 @@ class IterationStarted:
         total_samples: Attempts to expect: tasks times temperatures times samples.
         program: The program that is about to be sampled, its demonstrations set; read-only.
         overhead: Tokens spent by another optimizer, not on samples, per predictor.
+        reasons: By task, the demonstrations that it alone is shown and why, in the order of the prompt; empty where all
+            tasks are shown `demos`.
     """
 
     index: int
@@ -57,6 +59,7 @@ class IterationStarted:
     total_samples: int
     program: Any
     overhead: Mapping[str, TokenCount]
+    reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 class Observer(Protocol):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
@@ -21,7 +21,7 @@ from dspy.utils.exceptions import ContextWindowExceededError
 from optimizers.attempt import Attempt
 from optimizers.attempt_log import AttemptLog
 from optimizers.budget import Budget
-from optimizers.demonstrations import copy_program, demonstrated_tasks, fitting, set_demos
+from optimizers.demonstrations import copy_program, demo_tokens, demonstrated_tasks, fitting, set_demos, within
 from optimizers.domain import Domain
 from optimizers.errors import RunStopped
 from optimizers.experience import Entry, Experience, IterationResult, LevelScore, TaskCount, mean_pass_at
@@ -32,19 +32,28 @@ from optimizers.metering import is_transient
 from optimizers.observer import IterationStarted, Observer, RunStarted
 from optimizers.sampling import Sampler, SampleResult, TaskExample, derive_seed
 from optimizers.sampling_loop import SamplingLoop
-from optimizers.strategies.base import DemoSet, Selection
+from optimizers.strategies.base import DemoSet, Selection, Trial
 from optimizers.strategies.levels import hardest_first
+from optimizers.trials import Trials
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class _Shown:
-    """The demonstrations that fit an iteration's prompts, those that do not, and programs for tasks with their own."""
+    """The demonstrations that fit an iteration's prompts, and those that do not.
+
+    Tasks with demonstrations of their own have programs with them, and the reasons by demonstration.
+    """
 
     demos: Sequence[Entry]
     left_out: Sequence[Entry] = ()
     own_programs: Mapping[str, dspy.Module] = field(default_factory=dict)
+    reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def keys(self, task: TaskExample) -> tuple[str, ...]:
+        """The keys of the demonstrations that a task is shown."""
+        return tuple(self.reasons[task.key]) if task.key in self.reasons else _keys(self.demos)
 
 
 @dataclass
@@ -84,6 +93,11 @@ class Run:
     _carried: tuple[str, ...] = ()
     _started: float = field(default_factory=time.monotonic)
     _untaught: set[str] = field(default_factory=set)
+    _demo_tokens: dict[str, int] = field(default_factory=dict)
+    _trials: Trials = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._trials = Trials(self.domain.closeness)
 
     @property
     def seed(self) -> int:
@@ -94,6 +108,31 @@ class Run:
     def unsolved(self) -> list[TaskExample]:
         """The tasks without an entry, in task order."""
         return [task for key, task in self.tasks.items() if key not in self.entries]
+
+    @property
+    def trials(self) -> Sequence[Trial]:
+        """See `Progress.trials`."""
+        return self._trials.finished
+
+    @property
+    def nearest_misses(self) -> Mapping[str, Mapping[str, Any]]:
+        """See `Progress.nearest_misses`."""
+        return self._trials.nearest_misses
+
+    @property
+    def max_demo_tokens(self) -> int | None:
+        """See `Progress.max_demo_tokens`."""
+        return self.budget.demo_tokens
+
+    def structures(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> frozenset[Hashable]:
+        """See `Progress.structures`."""
+        return self.domain.structures(inputs, outputs)
+
+    def demo_tokens(self, entry: Entry) -> int:
+        """See `Progress.demo_tokens`."""
+        if entry.task_key not in self._demo_tokens:
+            self._demo_tokens[entry.task_key] = demo_tokens(self.program, self.names, entry)
+        return self._demo_tokens[entry.task_key]
 
     @property
     def unanswered(self) -> set[str]:
@@ -163,10 +202,12 @@ class Run:
         start, index, tasks = time.monotonic(), len(self.iterations), self.unsolved
         shown = self._show(demo_set, tasks)
         counts, stop = self._sample(index, demo_set, shown, tasks)
+        self._trials.finish_iteration({task.key: shown.keys(task) for task in tasks})
         solved = self._learn_from(index, tasks, counts)
         result = IterationResult(
             index=index, label=demo_set.label, cycle=demo_set.cycle, level=demo_set.level,
             demos=self._carried + _keys(shown.demos), left_out=_keys(shown.left_out), tasks=_task_keys(tasks),
+            reasons=shown.reasons,
             counts=tuple(count for task in tasks for count in counts.counts(task)),
             solved=solved, solved_total=len(self.tasks) - len(self.unsolved),
             pass_at_1=self._pass_at(1), pass_at_8=self._pass_at(8), pass_at_n=self._pass_at(None),
@@ -232,21 +273,28 @@ class Run:
         known, programs = tuple(self.entries.values()), {}
         kept: dict[str, Entry] = {}
         left_out: dict[str, Entry] = {}
+        reasons: dict[str, dict[str, str]] = {}
+        limits = [limit for limit in (self.budget.context, self.budget.demo_tokens) if limit is not None]
         for task in tasks:
-            own = self._fit(demo_set.select(task, known, self.budget.context), [task])
+            own = self._fit(demo_set.select(task, known, min(limits, default=None)), [task])
             kept |= {entry.task_key: entry for entry in own.demos}
             left_out |= {entry.task_key: entry for entry in own.left_out}
             programs[task.key] = copy_program(self.program)
             self._teach(programs[task.key], own.demos)
+            why = demo_set.reason
+            reasons[task.key] = {entry.task_key: why(task, entry) if why else "" for entry in own.demos}
         union = hardest_first(kept.values())
         self._teach(self.program, union)
-        return _Shown(union, [entry for key, entry in left_out.items() if key not in kept], programs)
+        return _Shown(union, [entry for key, entry in left_out.items() if key not in kept], programs, reasons)
 
     def _fit(self, demos: Sequence[Entry], tasks: Sequence[TaskExample]) -> _Shown:
-        """The demonstrations that fit the context window with any of the tasks, and those that do not, last first."""
-        if self.budget.context is None or not demos:
-            return _Shown(demos)
-        count = fitting(self.program, self.names, demos, [task.example for task in tasks], self.budget.context)
+        """The demonstrations within the budget for prompts with any of the tasks, and the others, last first."""
+        count = len(demos)
+        if self.budget.demo_tokens is not None:
+            count = within(self.budget.demo_tokens, map(self.demo_tokens, demos))
+        if self.budget.context is not None and count:
+            examples = [task.example for task in tasks]
+            count = fitting(self.program, self.names, demos[:count], examples, self.budget.context)
         return _Shown(demos[:count], demos[count:][::-1])
 
     def _teach(self, program: dspy.Module, demos: Sequence[Entry]) -> None:
@@ -268,12 +316,16 @@ class Run:
         total = len(tasks) * len(sampling.temperatures) * sampling.num_samples
         demos, left_out = self._carried + _keys(shown.demos), _keys(shown.left_out)
         label, cycle, overhead = demo_set.label, demo_set.cycle, self.overhead.counts
-        event = IterationStarted(index, label, cycle, demos, left_out, _task_keys(tasks), total, self.program, overhead)
+        event = IterationStarted(
+            index, label, cycle, demos, left_out, _task_keys(tasks), total, self.program, overhead, shown.reasons
+        )
         self._notify("iteration_started", event)
 
         def take(attempt: Attempt) -> None:
             self.attempts.append(attempt)
             counts.add(attempt)
+            if index >= 0:
+                self._trials.add(attempt)
             self._ledger.merge(attempt.tokens)
             self._notify("sample_done", attempt)
 

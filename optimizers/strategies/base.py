@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from optimizers.experience import Entry, IterationResult
 from optimizers.sampling import TaskExample
@@ -19,8 +19,8 @@ class SelectForTask(Protocol):
         Args:
             task: The task that is about to be sampled.
             experience: D, in task order.
-            token_budget: Tokens that the prompt may have; None for no limit. The run omits, from the end,
-                what exceeds it.
+            token_budget: Tokens that all demonstrations together may have, or else the whole prompt; None for no
+                limit. The run omits, from the end, what exceeds it.
         """
 
 
@@ -35,6 +35,7 @@ class DemoSet:
         level: Index j of d_j in its cycle; -1 for a pass without demonstrations.
         cycle: From 1; 0 for a pass before any cycle.
         select: Chooses per task; None: every task is shown `demos`.
+        reason: Why an entry that `select` chose is shown to a task, in a few words, for the record.
     """
 
     label: str
@@ -42,6 +43,22 @@ class DemoSet:
     level: int = -1
     cycle: int = 0
     select: SelectForTask | None = None
+    reason: Callable[[TaskExample, Entry], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """An iteration of one task.
+
+    Attributes:
+        task_key: The task.
+        demos: Keys of the demonstrations that it was shown.
+        reward: Mean closeness of its scored samples (see `Domain.closeness`), 0 without any.
+    """
+
+    task_key: str
+    demos: tuple[str, ...]
+    reward: float
 
 
 class Progress(Protocol):
@@ -56,12 +73,34 @@ class Progress(Protocol):
         """The tasks without an entry, in task order."""
 
     @property
+    def tasks(self) -> Mapping[str, TaskExample]:
+        """All tasks of the run by name, in task order."""
+
+    @property
     def iterations(self) -> Sequence[IterationResult]:
         """The finished iterations, in order."""
 
     @property
+    def trials(self) -> Sequence[Trial]:
+        """What every task was shown in every finished iteration, and what came of it, in order."""
+
+    @property
+    def nearest_misses(self) -> Mapping[str, Mapping[str, Any]]:
+        """By task, the fields of its best wrong answer in the finished iterations; tasks without one are absent."""
+
+    @property
+    def max_demo_tokens(self) -> int | None:
+        """Estimated tokens that all demonstrations of a prompt together may have; None for no limit."""
+
+    @property
     def seed(self) -> int:
         """The run's seed, from which a strategy derives everything random."""
+
+    def structures(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> frozenset[Hashable]:
+        """The features by which tasks and answers are compared (see `Domain.structures`)."""
+
+    def demo_tokens(self, entry: Entry) -> int:
+        """Estimated size of the entry's demonstration in a prompt, in tokens."""
 
 
 @runtime_checkable

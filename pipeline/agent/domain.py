@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from optimizers import Domain
+from pipeline.agent import features
 from step_runtime.language.equivalence import canonical_key
 
 
 def step_domain(confirm: Callable[[Any, str], bool] | None = None) -> Domain:
     """Answers are grouped by their syntax trees, the shortest is preferred, and tasks are keyed by name.
 
-    Demonstrations are tasks with their programs, for any number of turns that the agent took to write them.
+    Demonstrations are tasks with their programs, for any number of turns that the agent took to write them. Tasks are
+    compared by their types, functions and references, programs by the primitives along their edges.
 
     Args:
         confirm: Verifies a task's program by its own text, such as `Metric.confirms`; None to trust shared verdicts.
@@ -23,6 +25,8 @@ def step_domain(confirm: Callable[[Any, str], bool] | None = None) -> Domain:
         length=lambda outputs: code_length(outputs["impl"]),
         task_key=lambda example: str(example.task.name),
         traced_demos=False,
+        structures=features.structures,
+        closeness=features.closeness,
     )
 
 

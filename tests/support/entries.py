@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
+
+from optimizers.strategies.per_task import PerTask
+from optimizers.strategies.structure import Candidate, Weights
 
 
 @dataclass(frozen=True)
@@ -36,3 +39,16 @@ class Progress:
     def finish(self, cycle: int, *solved: str) -> None:
         """Adds the result of an iteration."""
         self.iterations.append(SimpleNamespace(cycle=cycle, solved=solved))
+
+
+def candidate(name: str, structures: str, tokens: int = 10, value: float = 0.0) -> Candidate:
+    """A solved task whose structures are letters."""
+    entry = SimpleNamespace(task_key=name, rate=0.5)
+    return Candidate(cast(Any, entry), frozenset(structures), tokens, value)
+
+
+def picked(strategy: PerTask, query: str, pool: list[Candidate], tokens: int | None = None) -> str:
+    """The names of what a strategy picks for a task with these structures, in the order of picking."""
+    picks = strategy.pick(frozenset(query), pool, Weights(pool), tokens)
+    assert all(pick.reason for pick in picks)
+    return "".join(pick.entry.task_key for pick in picks)
