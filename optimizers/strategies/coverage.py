@@ -53,10 +53,8 @@ def cover(
                 break
             missing = query
             continue
-        covered = missing & best.structures
-        examples = ", ".join(weights.heaviest(covered))
-        reason = f"covers {len(covered)} structures of weight {gains[id(best)]:.1f}: {examples}"
-        picks.append(Pick(best.entry, reason))
+        examples = ", ".join(weights.heaviest(missing & best.structures))
+        picks.append(Pick(best.entry, f"covers structures of weight {gains[id(best)]:.1f}, such as {examples}"))
         missing, room = missing - best.structures, room - best.tokens
         left.remove(best)
     return picks or fill([(candidate, "nothing shares a structure with the task") for candidate in pool], tokens, MOST)

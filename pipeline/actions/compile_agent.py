@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 
 from optimizers import TokenCount
-from pipeline.base.choices import EMBEDDED, REFLECTING, VALIDATING
+from pipeline.base.choices import EMBEDDED, REFLECTING, SELECTIONS, VALIDATING
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.files import write_text
@@ -41,6 +41,8 @@ def prepare(config: RunConfig) -> Request:
     tasks = load_tasks(config.tasks)
     if config.validation and config.optimizer not in VALIDATING:
         raise UsageError(f"--validation: `{config.optimizer}` does not use validation tasks; omit the option")
+    if config.selection != SELECTIONS[0] and config.optimizer != "adaptive":
+        raise UsageError(f"--selection: `{config.optimizer}` does not select demonstrations; omit the option")
     validation = load_tasks(config.validation) if config.validation else []
     if config.experience and config.optimizer != "adaptive":
         raise UsageError(
@@ -111,7 +113,8 @@ def _reflection_lm(config: RunConfig) -> dspy.LM | None:
 
 def _run(name: str, request: Request, lms: LMs, resumed: Resumed | None, output: str | None, command: str) -> JobResult:
     config, tasks = request.config, counted(len(request.tasks), "task")
-    levels = f"m={config.granularity} " if config.optimizer == "adaptive" else ""
+    selection = "" if config.selection == SELECTIONS[0] else f"{config.selection} "
+    levels = f"{selection}m={config.granularity} " if config.optimizer == "adaptive" else ""
     run_name = resumed.name if resumed else f"{config.optimizer} {levels}{tasks} {config.lm}"
     samples = f"{config.samples} samples at each temperature of {', '.join(map(str, config.temperatures))}"
     print_message(name, f"{tasks}, {lms.solving.model}, {samples}, seed {config.seed}")

@@ -5,11 +5,16 @@ from typing import Literal, get_args
 GuardianMode = Literal["gated", "paper", "compiler", "none"]
 ProposerKind = Literal["predict", "cot", "react"]
 OptimizerName = Literal["adaptive", "none", "bootstrap", "random-search", "mipro", "simba", "gepa"]
+SelectionName = Literal[
+    "adaptive", "everything", "hard-first", "easy-first", "random", "similar", "mmr", "coverage", "utility", "hybrid"
+]
 FloatType = Literal["float64", "float32"]
 
 GUARDIANS: tuple[GuardianMode, ...] = get_args(GuardianMode)
 PROPOSERS: tuple[ProposerKind, ...] = get_args(ProposerKind)
 OPTIMIZERS: tuple[OptimizerName, ...] = get_args(OptimizerName)
+
+SELECTIONS: tuple[SelectionName, ...] = get_args(SelectionName)
 
 REFLECTING: tuple[OptimizerName, ...] = ("mipro", "simba", "gepa")
 """Optimizers that have an LM write instructions."""

@@ -25,9 +25,11 @@ from pipeline.base.choices import (
     NO_PROGRAM,
     PROPOSERS,
     SEARCH,
+    SELECTIONS,
     GuardianMode,
     OptimizerName,
     ProposerKind,
+    SelectionName,
 )
 from pipeline.base.errors import UsageError
 from pipeline.base.files import writable_folder
@@ -283,6 +285,20 @@ class LearningConfig(Config):
     """How the agent learns over iterations."""
 
     granularity: Annotated[Count, Option("levels of difficulty that solved tasks are sorted into", SAMPLING, "M")] = 3
+    selection: Annotated[
+        SelectionName,
+        Option(
+            "what `adaptive` shows next. For all tasks alike: `adaptive`, the paper's levels of difficulty, the hardest"
+            " first; `everything`; `hard-first`; `easy-first`; `random`. For each task: `similar`, the nearest solved"
+            " tasks; `mmr`, the nearest that differ; `coverage`, those that together have the task's structures;"
+            " `utility`, those that helped before; `hybrid`, coverage and utility within the levels",
+            SAMPLING,
+        ),
+    ] = SELECTIONS[0]
+    demo_tokens: Annotated[
+        Count | None,
+        Option("estimated tokens of all demonstrations in a prompt, at most (default: no limit)", SAMPLING, "N"),
+    ] = None
     max_iterations: Annotated[Count | None, Option("", BUDGET, "N", resume="changed")] = None
 
 

@@ -6,6 +6,7 @@ Artifacts of the parent:
     request.json                            the run's request, which is all `--resume` needs; written first
     tasks/GROUP/NAME.yaml                   the tasks
     iterations/03_HM/demonstrations.yaml    the proposer's demonstrations
+    iterations/03_HM/selection.yaml         by task, what it alone is shown and why, where it is chosen per task
     iterations/03_HM/prompt.yaml            every predictor's messages, without the task at their end
     iterations/03_HM/attempts.jsonl.gz      every sample with its verdict, one JSON object per line
     overhead.json                           tokens that one of DSPy's optimizers spent first, per predictor
@@ -198,6 +199,8 @@ class Recorder(BaseObserver):
                 save_program(event.program, self._folder / "tuned.json")
         demos = demonstrations(event.program, event.demos, earned)
         self._client.log_text(self.run_id, as_yaml(demos), f"{place}/demonstrations.yaml")
+        if event.reasons:
+            self._client.log_text(self.run_id, as_yaml(event.reasons), f"{place}/selection.yaml")
         self._client.log_text(self.run_id, as_yaml(messages(event.program)), f"{place}/prompt.yaml")
         recorded = (self.journal[place] for place in self._places.get(event.index, ()))
         with _reported():

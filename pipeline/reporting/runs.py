@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 LABEL_FORMATS = {
     "optimizer": "{}", "lm": "{}", "guardian": "guardian {}", "proposer": "{}", "refine": "refined {} times",
-    "no_ir": "bare {}", "granularity": "m = {}",
+    "no_ir": "bare {}", "granularity": "m = {}", "selection": "{}", "demo_tokens": "{} demonstration tokens",
     "samples": "{} samples", "temperatures": "T {}", "task_set_digest": "tasks {}", "program": "{}", "seed": "seed {}",
 }  # fmt: skip
 """The parameters that distinguish the runs on a page, and the text of each in a legend."""

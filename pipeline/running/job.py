@@ -109,7 +109,9 @@ class CompileJob:
         request, config = self.request, self.request.config
         trainset = [dspy.Example(task=task).with_inputs("task") for task in request.tasks]
         valset = [dspy.Example(task=task).with_inputs("task") for task in request.validation]
-        kind, extra = registry.get(config.optimizer), {}
+        kind, extra = registry.get(config.optimizer), dict[str, Any]()
+        if config.optimizer == "adaptive":
+            extra = {"selection": config.selection}
         if issubclass(kind, Baseline):
             record = {"tuned": self.recorder.tuned, "overhead": self.recorder.overhead}
             extra = {"reflection_lm": self.lms.reflecting, **record}
@@ -123,7 +125,7 @@ class CompileJob:
                 temperatures=config.temperatures,
                 threads=config.threads or default_threads(config.lm),
                 seed=config.seed,
-                budget=budget(config, config.max_iterations),
+                budget=replace(budget(config, config.max_iterations), demo_tokens=config.demo_tokens),
                 domain=replace(
                     step_domain(lambda task, text: metric.confirm(task, text).passed),
                     demo_predictors=demonstrated_predictors(agent),

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 import dspy
 import pytest
+import yaml
 from mlflow import MlflowClient
 
 from pipeline import load_program
@@ -60,6 +62,25 @@ def test_the_program_that_is_told_loads_and_answers(
     assert program(task=load_task(folder / "triple.yaml")).impl == RIGHT
     recorded = MlflowClient(tracking_uri=store.store_uri()).get_run(result["run_id"]).info.artifact_uri
     assert Path(recorded.removeprefix("file://"), "compiled.json").read_text() == Path(result["program"]).read_text()
+
+
+def test_a_selection_per_task_is_on_record_with_its_reasons(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By task; an optimizer that selects nothing refuses the option."""
+    options = ["--tasks", str(folder), "--json", "--temperatures", "0.7", "--selection", "similar", "--samples", "3"]
+    assert run("adaptive", *options) == 0
+    result = json.loads(capsys.readouterr().out)
+    client = MlflowClient(tracking_uri=store.store_uri())
+    recorded = client.get_run(result["run_id"])
+    assert recorded.data.params["selection"] == "similar"
+    assert recorded.info.run_name == "adaptive similar m=3 3 tasks embedded"
+    artifacts = Path(recorded.info.artifact_uri.removeprefix("file://"))
+    assert not (artifacts / "iterations" / "01_None" / "selection.yaml").exists()
+    shown = yaml.safe_load((artifacts / "iterations" / "02_similar" / "selection.yaml").read_text())
+    assert set(shown) <= {"triple", "halve"} and re.fullmatch(r"similarity 0\.\d\d", shown["halve"]["double"])
+    assert run("none", "--tasks", str(folder), "--selection", "similar") == 2
+    assert "--selection: `none` does not select demonstrations; omit the option" in capsys.readouterr().err
 
 
 def test_the_run_is_on_record_with_what_is_needed_to_repeat_it(

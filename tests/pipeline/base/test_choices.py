@@ -6,6 +6,7 @@ from typing import get_args
 
 from optimizers import registry
 from optimizers.baselines import Baseline
+from optimizers.strategies.registry import SELECTIONS
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import SavedProgram
 from pipeline.base import choices
@@ -16,6 +17,7 @@ from pipeline.lms import factory
 def test_every_optimizer_has_a_class() -> None:
     """The command's names are the registry's; those that reflect are DSPy's."""
     assert set(choices.OPTIMIZERS) == set(registry.OPTIMIZERS)
+    assert set(choices.SELECTIONS) == set(SELECTIONS) - {"none"}, "which is an optimizer of its own"
     assert set(choices.REFLECTING) | set(choices.VALIDATING) <= set(choices.OPTIMIZERS)
     assert all(issubclass(registry.get(name), Baseline) for name in choices.REFLECTING)
 
