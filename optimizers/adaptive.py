@@ -12,8 +12,8 @@ from optimizers.strategies.base import Selection
 class AdaptiveFewShot(DrivenOptimizer):
     """Samples a program on all unsolved tasks, showing it its own solutions, as long as that helps.
 
-    Each predictor of the program is shown its own inputs and its own answer from the attempt that solved a task: the
-    last call if there were several, and nothing if it was not called.
+    Each predictor of the program is shown its own inputs and its own answers from the attempt that solved a task: every
+    call if there were several (see `trace_calls`), and nothing if it was not called.
 
     Args:
         metric: `metric(example, prediction)`, returning a bool, a float, or a prediction with a `score` and

@@ -9,7 +9,7 @@ ValueError of one line.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -62,6 +62,18 @@ def checked_type(name: str, value: Any, expected: type, description: str) -> Non
     """
     if not isinstance(value, expected):
         raise TypeError(f"{name}: expected {description}, found {type(value).__name__}")
+
+
+def checked_choice(name: str, value: Any, choices: Collection[str]) -> None:
+    """Checks for one of the names in `choices`.
+
+    Raises:
+        TypeError: It is not a text.
+        ValueError: It is another text.
+    """
+    checked_type(name, value, str, f"one of {', '.join(choices)}")
+    if value not in choices:
+        raise ValueError(f"{name}: expected one of {', '.join(choices)}, found {value!r}")
 
 
 def checked_lms(student: dspy.Module) -> None:

@@ -6,12 +6,15 @@ attempt never counts as a wrong answer and enters no success rate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from optimizers.jsonable import to_jsonable
 from optimizers.ledger import TokenCount
+
+Calls = Mapping[str, tuple[Mapping[str, Any], ...]]
+"""The fields of calls, by predictor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,9 @@ class Attempt:
         seconds: Wall time of the program.
         metric_seconds: Wall time of the metric.
         error: Class and message of the exception in the program; None if there was none.
-        calls: For a right answer, by predictor that gets demonstrations: the fields of its last call, empty if it was
-            not called. A predictor whose call has the same fields as the task's inputs and `outputs` is omitted.
+        calls: For a right answer, by predictor that gets demonstrations: the fields of its chosen calls, in order of
+            completion; none if it was not called. A predictor with one call that has the same fields as the task's
+            inputs and `outputs` is omitted.
     """
 
     iteration: int
@@ -53,7 +57,7 @@ class Attempt:
     seconds: float = 0.0
     metric_seconds: float = 0.0
     error: str | None = None
-    calls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    calls: Calls = field(default_factory=dict)
 
     @property
     def scored(self) -> bool:
@@ -63,12 +67,23 @@ class Attempt:
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""
         data: dict[str, Any] = to_jsonable(self)
-        if not self.calls:
-            del data["calls"]
-        return data
+        del data["calls"]
+        return {**data, "calls": calls_to_data(self.calls)} if self.calls else data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Attempt:
         """The attempt that `to_dict` wrote; outputs and feedback stay as JSON has them."""
         tokens = {name: TokenCount.from_dict(count) for name, count in data["tokens"].items()}
-        return cls(**{**data, "tokens": tokens})
+        return cls(**{**data, "tokens": tokens, "calls": calls_from_data(data.get("calls", {}))})
+
+
+def calls_to_data(calls: Calls, encode: Callable[[Mapping[str, Any]], Any] = to_jsonable) -> dict[str, Any]:
+    """Calls as data: one call as its fields, none as no fields, several as a list."""
+    encoded = {name: [encode(call) for call in own] for name, own in calls.items()}
+    return {name: own if len(own) > 1 else (own[0] if own else {}) for name, own in encoded.items()}
+
+
+def calls_from_data(data: Mapping[str, Any], decode: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict) -> Calls:
+    """The calls that `calls_to_data` wrote."""
+    several = {name: own if isinstance(own, Sequence) else ([own] if own else []) for name, own in data.items()}
+    return {name: tuple(decode(call) for call in own) for name, own in several.items()}

@@ -1,14 +1,17 @@
 """The calls of a program's predictors within one sample, from which their demonstrations are made.
 
 Invariants: a predictor is shown its own inputs and its own answer, as in DSPy's BootstrapFewShot; a call keeps the
-inputs that it was made with, even if the program changes them later; of several calls the last one counts, which among
-parallel calls is the last to end; fields that equal the program's own inputs and outputs are not recorded again.
+inputs that it was made with, even if the program changes them later; calls are in order of completion; of calls with
+equal inputs, such as votes, one is kept; fields that equal the program's own inputs and outputs are not recorded again.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import dspy
@@ -16,6 +19,25 @@ import dspy
 from optimizers.jsonable import to_jsonable
 
 Fields = dict[str, Any]
+Chosen = tuple[Fields, ...]
+
+
+def _one(calls: Chosen, seed: int) -> Chosen:
+    """The choice of DSPy's BootstrapFewShot: the last call or an earlier one, with even odds."""
+    rng = random.Random(seed)
+    return (rng.choice(calls[:-1]),) if len(calls) > 1 and rng.random() < 0.5 else calls[-1:]
+
+
+TRACE_CALLS: Mapping[str, Callable[..., Chosen]] = MappingProxyType(
+    {
+        "all": lambda calls, seed: calls,
+        "first": lambda calls, seed: calls[:1],
+        "last": lambda calls, seed: calls[-1:],
+        "one": _one,
+    }
+)
+"""Which of a predictor's calls in the attempt that solved a task become its demonstrations, by the choice's name; the
+second argument is the sample's seed."""
 
 
 class CallTrace(list[Any]):
@@ -42,8 +64,9 @@ def recorded_calls(
     program: dspy.Module,
     taught: Sequence[str],
     known: Mapping[str, Any],
-) -> dict[str, Fields]:
-    """The fields of each taught predictor's last call, where they differ from the program's own fields.
+    choose: Callable[[Chosen], Chosen] = tuple,
+) -> dict[str, Chosen]:
+    """The fields of each taught predictor's calls, where they differ from the program's own fields.
 
     Args:
         trace: The calls of a sample.
@@ -51,30 +74,50 @@ def recorded_calls(
         program: The program.
         taught: Names of the predictors that get demonstrations.
         known: The program's inputs and outputs.
+        choose: Selects from a predictor's calls, which are in order of completion and differ in their inputs.
 
     Returns:
-        Fields by predictor, empty for one that was not called. A predictor is omitted if its fields are those of
+        Calls by predictor, none for one that was not called. A predictor is omitted if its one call has the fields of
         `known`, or if a call of the same signature could not be attributed: programs may create predictors as they run.
     """
     predictors = dict(program.named_predictors())
-    made, unattributed = _last_calls(trace, names, predictors)
-    calls: dict[str, Fields] = {}
+    made, unattributed = _attributed(trace, names, predictors)
+    calls: dict[str, Chosen] = {}
     for name in taught:
         fields = predictors[name].signature.fields
         if name in made:
-            call = {field: made[name][field] for field in fields if field in made[name]}
-            if to_jsonable(call) != to_jsonable({field: known[field] for field in fields if field in known}):
-                calls[name] = call
+            inputs = predictors[name].signature.input_fields
+            distinct = _distinct([{f: call[f] for f in fields if f in call} for call in made[name]], inputs, known)
+            chosen = choose(distinct)
+            if to_jsonable(chosen) != to_jsonable([{field: known[field] for field in fields if field in known}]):
+                calls[name] = chosen
         elif not any(signature.fields.keys() == fields.keys() for signature in unattributed):
-            calls[name] = {}
+            calls[name] = ()
     return calls
 
 
-def _last_calls(
+def _distinct(calls: Iterable[Fields], inputs: Iterable[str], known: Mapping[str, Any]) -> Chosen:
+    """One call for each set of inputs, at the place of the last: the last that agrees with the program's fields.
+
+    A program that votes, or tries again until it is satisfied, asks the same more than once, and rejects answers.
+    """
+    kept: dict[str, Fields] = {}
+    names = set(inputs)
+    for call in calls:
+        key = json.dumps(to_jsonable({name: call[name] for name in call if name in names}), sort_keys=True)
+        before = kept.pop(key, None)
+        answers = [name for name in call if name in known and name not in names]
+        rejected = any(to_jsonable(call[name]) != to_jsonable(known[name]) for name in answers)
+        agreed = before and all(to_jsonable(before.get(name)) == to_jsonable(known[name]) for name in answers)
+        kept[key] = before if before and agreed and rejected else call
+    return tuple(kept.values())
+
+
+def _attributed(
     trace: Iterable[Any], names: Mapping[int, str], predictors: Mapping[str, dspy.Predict]
-) -> tuple[dict[str, Fields], list[Any]]:
-    """Each predictor's last call, by name; and the signatures of calls that belong to no known predictor."""
-    made: dict[str, Fields] = {}
+) -> tuple[dict[str, list[Fields]], list[Any]]:
+    """Each predictor's calls, by name; and the signatures of calls that belong to no known predictor."""
+    made: dict[str, list[Fields]] = {}
     unattributed = []
     for predictor, inputs, prediction in trace:
         name = names.get(id(predictor))
@@ -84,5 +127,5 @@ def _last_calls(
         if name is None:
             unattributed.append(predictor.signature)
         else:
-            made[name] = {**inputs, **dict(prediction.items())}
+            made.setdefault(name, []).append({**inputs, **dict(prediction.items())})
     return made, unattributed

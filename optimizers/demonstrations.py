@@ -124,10 +124,10 @@ def _prompt_tokens(predictor: dspy.Predict, demos: Sequence[dspy.Example], examp
 
 
 def _demos(name: str, predictor: dspy.Predict, entries: Sequence[Entry]) -> list[dspy.Example]:
-    """The demonstrations of a predictor; adapters silently omit entries without an input or an output."""
+    """The demonstrations of a predictor; adapters silently omit those without an input or an output."""
     signature, demos = predictor.signature, []
-    for entry in entries:
-        known = entry.calls.get(name, {**entry.inputs, **entry.outputs})
+    shown = (call for entry in entries for call in entry.calls.get(name, ({**entry.inputs, **entry.outputs},)))
+    for known in shown:
         if known.keys() & signature.input_fields.keys() and known.keys() & signature.output_fields.keys():
             fields = {field: known[field] for field in signature.fields if field in known}
             demos.append(dspy.Example(augmented=True, **fields))

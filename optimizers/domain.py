@@ -65,8 +65,8 @@ class Domain:
         demo_predictors: Names of the predictors that get the demonstrations; None for all.
         confirm: Judges the answer to an example once more, before it represents a solved task; an answer that fails is
             replaced by another right one. None for metrics whose judgement of one answer serves no other.
-        traced_demos: Whether a predictor is shown its own last call in the attempt that solved a task, nothing if it
-            was not called; False: those of its fields that the program's inputs and outputs have.
+        traced_demos: Whether a predictor is shown its own calls in the attempt that solved a task, nothing if it was
+            not called; False: those of its fields that the program's inputs and outputs have.
         structures: Features of a task's inputs and of an answer to it, None for no answer: selections that choose per
             task compare tasks by them. An answer may be wrong or unreadable.
         closeness: How close an attempt came to being right, 1.0 for a right one: of a task's wrong answers the closest

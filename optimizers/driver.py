@@ -15,9 +15,17 @@ from typing import Any, TypedDict
 import dspy
 from dspy.teleprompt import Teleprompter
 
-from optimizers.arguments import checked_count, checked_lms, checked_temperatures, checked_type, named_examples
+from optimizers.arguments import (
+    checked_choice,
+    checked_count,
+    checked_lms,
+    checked_temperatures,
+    checked_type,
+    named_examples,
+)
 from optimizers.attempt import Attempt
 from optimizers.budget import Budget
+from optimizers.call_trace import TRACE_CALLS
 from optimizers.demonstrations import copy_program, set_demos, taught_predictors
 from optimizers.domain import Domain
 from optimizers.errors import RunStopped
@@ -44,6 +52,7 @@ class Options(TypedDict, total=False):
     budget: Budget | None
     domain: Domain | None
     observers: Sequence[Observer]
+    trace_calls: str
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,10 @@ class Driver:
         budget: Limits of a run.
         domain: When two answers mean the same, which one is shorter, task names, …
         observers: Listeners to the run.
+        trace_calls: Which calls of a predictor become its demonstrations, of those in the attempt that solved a task:
+            `all` of them in order, so that an agent is shown how it starts and how it ends; the `first`; the `last`; or
+            `one`, the last or an earlier one at random, as in DSPy's BootstrapFewShot. Of calls with equal inputs, such
+            as votes, one counts. Without effect where a predictor is called once.
         prepare: Makes the program whose demonstrations and instructions are sampled; None: the selection's
             demonstrations are set.
         overhead: The ledger of `prepare`'s requests.
@@ -81,6 +94,7 @@ class Driver:
     budget: Budget | None = None
     domain: Domain | None = None
     observers: Sequence[Observer] = ()
+    trace_calls: str = "all"
     prepare: Prepare | None = None
     overhead: Ledger | None = None
     sampling: Sampling = field(init=False)
@@ -91,6 +105,7 @@ class Driver:
         checked_count("granularity", self.granularity)
         checked_type("budget", self.budget or Budget(), Budget, "an optimizers.Budget")
         checked_type("domain", self.domain or Domain(), Domain, "an optimizers.Domain")
+        checked_choice("trace_calls", self.trace_calls, TRACE_CALLS)
         sampling = Sampling(self.num_samples, checked_temperatures(self.temperatures), self.threads, self.seed)
         object.__setattr__(self, "sampling", sampling)
         object.__setattr__(self, "selection", make_selection(self.selection, self.granularity))
@@ -146,7 +161,7 @@ class Driver:
         return Run(
             program=program,
             names=names if self.prepare is None else (),  # a prepared program keeps its demonstrations
-            sampler=Sampler(self.metric, self.sampling, domain.threshold, journal),
+            sampler=Sampler(self.metric, self.sampling, domain.threshold, journal, self.trace_calls),
             selection=make_selection(self.selection),
             domain=domain,
             budget=self.budget or Budget(),

@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from optimizers.attempt import Attempt
+from optimizers.attempt import Attempt, Calls, calls_from_data, calls_to_data
 from optimizers.jsonable import to_jsonable
 from optimizers.ledger import TokenCount
 from optimizers.pass_at_k import pass_at_k
@@ -56,7 +56,7 @@ class Entry:
     answer_temperature: float
     answer_sample: int
     tokens: TokenCount
-    calls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    calls: Calls = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -264,10 +264,10 @@ def _entry_as_dict(entry: Entry, encode: Codec) -> dict[str, Any]:
     """An entry's fields; `calls` only where there are any."""
     data = to_jsonable(replace(entry, inputs={}, outputs={}, calls={}))
     data |= {"inputs": encode(entry.inputs), "outputs": encode(entry.outputs)}
-    calls = {name: encode(call) for name, call in entry.calls.items()}
+    calls = calls_to_data(entry.calls, encode)
     return {**data, "calls": calls} if calls else {name: data[name] for name in data if name != "calls"}
 
 
 def _decoded(entry: Mapping[str, Any], decode: Codec) -> dict[str, Any]:
-    calls = {name: decode(call) for name, call in entry.get("calls", {}).items()}
+    calls = calls_from_data(entry.get("calls", {}), decode)
     return {**entry, "inputs": decode(entry["inputs"]), "outputs": decode(entry["outputs"]), "calls": calls}

@@ -29,7 +29,7 @@ from dspy.utils.exceptions import (
 
 from optimizers.arguments import checked_count, checked_temperatures, checked_type
 from optimizers.attempt import Attempt
-from optimizers.call_trace import CallTrace, recorded_calls
+from optimizers.call_trace import TRACE_CALLS, CallTrace, recorded_calls
 from optimizers.completion_batches import BatchMember, CompletionBatches
 from optimizers.errors import MetricError, one_line
 from optimizers.ledger import Ledger
@@ -130,12 +130,19 @@ class Sampler:
         journal: Attempts of an interrupted run. Those with an answer replace the samples of the same seed, iteration,
             task, temperature and index. So do those without one if a later iteration was built on them; in the
             interrupted iteration they are sampled again, and their tokens count.
+        trace_calls: Which of a predictor's calls are recorded for demonstrations: a name in `TRACE_CALLS`.
     """
 
     def __init__(
-        self, metric: Metric, sampling: Sampling, threshold: float = 1.0, journal: Sequence[Attempt] = ()
+        self,
+        metric: Metric,
+        sampling: Sampling,
+        threshold: float = 1.0,
+        journal: Sequence[Attempt] = (),
+        trace_calls: str = "all",
     ) -> None:
         self.metric, self.sampling, self.threshold = metric, sampling, threshold
+        self._choose_calls = TRACE_CALLS[trace_calls]
         self._journal, self._last = journal, 0
         self._places: dict[int, int] = {}  # by hash of the sample's place: even a long journal takes little memory
         for number, attempt in enumerate(journal):
@@ -225,7 +232,8 @@ class Sampler:
         attempt = self._judge(attempt, spec, prediction)
         if taught and attempt.passed:
             known = {**dict(spec.task.example.inputs().items()), **attempt.outputs}
-            attempt = replace(attempt, calls=recorded_calls(trace, twin_names, sampled.program, taught, known))
+            choose = partial(self._choose_calls, seed=spec.seed)
+            attempt = replace(attempt, calls=recorded_calls(trace, twin_names, sampled.program, taught, known, choose))
         return SampleResult(attempt)
 
     def _earlier(self, spec: SampleSpec) -> Attempt | None:

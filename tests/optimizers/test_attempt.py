@@ -18,7 +18,7 @@ RIGHT = Attempt(
     score=1.0,
     passed=True,
     tokens={"solve": TokenCount(calls=1, prompt=5)},
-    calls={"check": {"draft": "x"}},
+    calls={"check": ({"draft": "x"},), "hop": ({"at": 1}, {"at": 2}), "unused": ()},
 )
 
 
@@ -29,7 +29,8 @@ def test_only_an_attempt_with_a_score_is_scored() -> None:
 
 
 def test_an_attempt_survives_json() -> None:
-    """Counts of tokens come back as counts."""
+    """Counts of tokens come back as counts, and calls as calls, of which one is written without a list."""
+    assert RIGHT.to_dict()["calls"] == {"check": {"draft": "x"}, "hop": [{"at": 1}, {"at": 2}], "unused": {}}
     again = Attempt.from_dict(json.loads(json.dumps(RIGHT.to_dict())))
     assert again == RIGHT and isinstance(again.tokens["solve"], TokenCount)
 

@@ -63,8 +63,8 @@ def test_calls_that_can_not_be_pickled_cost_the_outputs_no_type() -> None:
         def __reduce__(self) -> str:
             raise RuntimeError("not shared")
 
-    log = AttemptLog([attempt(0, outputs={"answer": {1}}, calls={"solve": {"given": Odd()}})])
-    assert log[0].outputs == {"answer": {1}} and "Odd" in log[0].calls["solve"]["given"]
+    log = AttemptLog([attempt(0, outputs={"answer": {1}}, calls={"solve": ({"given": Odd()},)})])
+    assert log[0].outputs == {"answer": {1}} and "Odd" in log[0].calls["solve"][0]["given"]
 
 
 def test_a_full_disk_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

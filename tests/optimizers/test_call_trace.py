@@ -1,12 +1,15 @@
-"""Of a predictor's calls within a sample, the last one that could be read counts, as it was when it was made."""
+"""Of a predictor's calls within a sample, the chosen ones count that could be read, as they were when they were made."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import dspy
+import pytest
 from dspy.utils.exceptions import AdapterParseError
 
+from optimizers import Experience
 from tests.support.scripted_program import ScriptedEngine, Solver, answer, learn
 
 
@@ -14,21 +17,84 @@ def solved(student: dspy.Module, names: str = "a", **options: Any) -> dspy.Modul
     return learn(names, lambda *_: 4, student=student, **options)
 
 
-def test_of_several_calls_the_last_counts_as_it_was_when_it_was_made():
-    class Hops(dspy.Module):
+class Hops(dspy.Module):
+    """Three hops, each of which is handed the answers before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hop = dspy.Predict("task, notes: list[str] -> answer")
+
+    def forward(self, task: str) -> dspy.Prediction:
+        notes: list[str] = []
+        for _ in range(3):
+            answer = self.hop(task=task, notes=notes).answer
+            notes += [answer]
+        return dspy.Prediction(answer=answer)
+
+
+@pytest.mark.parametrize(("trace_calls", "shown"), [("all", [0, 1, 2]), ("first", [0]), ("last", [2])])
+def test_of_several_calls_those_chosen_are_shown_as_they_were_when_they_were_made(trace_calls, shown):
+    compiled = solved(Hops(), trace_calls=trace_calls)
+    assert [demo.notes for demo in compiled.hop.demos] == [["right a"] * number for number in shown]
+    again = Experience.from_dict(json.loads(json.dumps(compiled.experience.to_dict())))
+    assert again.entries == compiled.experience.entries and again.attempts == compiled.experience.attempts
+
+
+def test_all_is_the_default_and_one_is_the_last_or_an_earlier_one_as_in_dspys_bootstrapping():
+    """Seeded, so that a run repeats; over many tasks about half of the calls are last ones."""
+    assert [len(demo.notes) for demo in solved(Hops()).hop.demos] == [0, 1, 2]
+    names = [f"t{number}" for number in range(30)]
+    runs = [
+        [len(demo.notes) for demo in solved(Hops(), names, trace_calls="one", granularity=1).hop.demos] for _ in "ab"
+    ]
+    assert runs[0] == runs[1] and len(runs[0]) == 30
+    assert set(runs[0]) == {0, 1, 2} and 8 <= runs[0].count(2) <= 22
+
+
+def test_an_unknown_choice_of_calls_is_refused():
+    with pytest.raises(ValueError, match="trace_calls: expected one of all, first, last, one, found 'some'"):
+        solved(Hops(), trace_calls="some")
+
+
+def test_an_agent_is_shown_its_lookups_and_not_only_how_it_finishes():
+    """`dspy.ReAct`: each turn is a call of one predictor, whose trajectory grows."""
+
+    def say(request: Any, task: str, right: bool) -> str:
+        text = request.messages[-1].text
+        if "## next_tool_name ##" not in text:
+            return "[[ ## reasoning ## ]]\nseen\n\n" + answer(f"right {task}")
+        name, args = ("finish", {}) if "observation_1" in text else ("lookup", {"key": task})
+        fields = {"next_thought": "on", "next_tool_name": name, "next_tool_args": json.dumps(args)}
+        return "\n\n".join(f"[[ ## {field} ## ]]\n{value}" for field, value in fields.items())
+
+    def lookup(key: str) -> str:
+        return f"about {key}"
+
+    student = dspy.ReAct("task -> answer", tools=[lookup], max_iters=4)
+    compiled = solved(student, "ab", engine=ScriptedEngine(lambda *_: 4, 4, say), granularity=1)
+    assert [demo.next_tool_name for demo in compiled.react.demos] == ["lookup", "lookup", "finish"] * 2
+    assert [len(demo.trajectory) > 0 for demo in compiled.react.demos] == [False, True, True] * 2
+    assert [demo.answer for demo in compiled.extract.predict.demos] == ["right a", "right b"]
+
+
+def test_of_votes_on_one_question_the_one_that_agrees_with_the_program_is_shown():
+    """Calls with equal inputs count as one; which of them was rejected, the program's answer says."""
+    said = iter(["right a", "right a", "wrong"])
+
+    class Voting(dspy.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.hop = dspy.Predict("task, notes: list[str] -> answer")
+            self.vote = dspy.Predict("task, style -> answer")
 
         def forward(self, task: str) -> dspy.Prediction:
-            notes: list[str] = []
-            for _ in range(3):
-                answer = self.hop(task=task, notes=notes).answer
-                notes += [answer]
-            return dspy.Prediction(answer=answer)
+            votes = [self.vote(task=task, style="short").answer for _ in range(3)]
+            return dspy.Prediction(answer=max(votes, key=votes.count))
 
-    (demo,) = solved(Hops()).hop.demos
-    assert demo.notes == ["right a"] * 2
+    def say(request: Any, task: str, right: bool) -> str:
+        return answer(next(said))
+
+    (demo,) = learn("a", lambda *_: 1, n=1, student=Voting(), engine=ScriptedEngine(lambda *_: 1, 1, say)).vote.demos
+    assert (demo.task, demo.style, demo.answer) == ("a", "short", "right a")
 
 
 def test_what_a_program_changes_within_an_input_after_the_call_is_not_shown():

@@ -227,7 +227,7 @@ def test_a_demonstration_has_an_input_and_an_output_of_the_predictor_s_or_is_non
     """Calls with inputs alone, or with outputs alone, are left out, as adapters would leave them out silently."""
     record = compile_pipeline(("easy",), Reader()).experience
     (entry,), program = record.entries, Pipeline()
-    fields = entry.calls["cls.predict"]
+    (fields,) = entry.calls["cls.predict"]
     for known, shown in (
         ({"text": "easy", "summary": "gist of easy"}, 0),
         ({"reasoning": "why easy", "label": "yes easy"}, 0),
@@ -235,7 +235,7 @@ def test_a_demonstration_has_an_input_and_an_output_of_the_predictor_s_or_is_non
         ({"text": "easy", "label": "yes easy"}, 1),
         (fields, 1),
     ):
-        without = set_demos(program, ["cls.predict"], [replace(entry, calls={"cls.predict": known})])
+        without = set_demos(program, ["cls.predict"], [replace(entry, calls={"cls.predict": (known,)})])
         assert (len(program.cls.predict.demos), without) == (shown, [] if shown else ["cls.predict"])
 
 
@@ -245,7 +245,8 @@ def test_the_room_that_demonstrations_take_counts_what_the_program_itself_hands_
     assert set_demos(program, ["sum"], [entry]) == [] and program.cls.predict.demos == []
     example = dspy.Example(text="x").with_inputs("text")
     room = next(size for size in range(2_000) if fitting(program, ["cls.predict"], [entry], [example], size))
-    long = {"cls.predict": {**entry.calls["cls.predict"], "summary": "gist of easy" + "!" * 300}}
+    (call,) = entry.calls["cls.predict"]
+    long = {"cls.predict": ({**call, "summary": "gist of easy" + "!" * 300},)}
     longer = replace(entry, calls=long)
     more = next(size for size in range(2_000) if fitting(program, ["cls.predict"], [longer], [example], size))
     assert more - room >= 200, "once as shown, once as asked"
