@@ -9,7 +9,9 @@ ValueError of one line.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import count
 from numbers import Real
 from typing import Any
 
@@ -64,6 +66,22 @@ def checked_type(name: str, value: Any, expected: type, description: str) -> Non
         raise TypeError(f"{name}: expected {description}, found {type(value).__name__}")
 
 
+def checked_limits(options: Any) -> None:
+    """Checks the options of a `Driver` that are numbers under DSPy's names.
+
+    Raises:
+        TypeError: One is not a number, or not a whole one where it counts.
+        ValueError: One is out of its range.
+    """
+    for name, least in (("max_demos", 0), ("max_errors", 1)):
+        if getattr(options, name) is not None:
+            checked_count(name, getattr(options, name), least)
+    for name in ("metric_threshold", "failure_score", "stop_at_score"):
+        value = getattr(options, name)
+        if value is not None and (not isinstance(value, Real) or not math.isfinite(value)):
+            raise TypeError(f"{name}: expected a finite number, found {value!r}")
+
+
 def checked_choice(name: str, value: Any, choices: Collection[str]) -> None:
     """Checks for one of the names in `choices`.
 
@@ -94,7 +112,7 @@ def checked_lms(student: dspy.Module) -> None:
 def named_examples(
     examples: Sequence[dspy.Example], name: str, task_key: Callable[[dspy.Example], Any]
 ) -> dict[str, dspy.Example]:
-    """The examples of a set by their names, in order.
+    """The examples of a set by their names, in order; repeated ones are numbered, as in `NAME#2`.
 
     Args:
         examples: The set.
@@ -103,7 +121,7 @@ def named_examples(
 
     Raises:
         TypeError: An element is not an example, or its name is neither a text nor a whole number.
-        ValueError: There are none, one has no inputs, or two have the same name.
+        ValueError: There are none, one has no inputs, or two with different inputs have the same name.
     """
     if not examples:
         raise ValueError(f"the {name} is empty")
@@ -118,9 +136,10 @@ def named_examples(
         if inputs != expected:  # some inputs may be optional
             logger.warning("%s: its inputs are %s, those of %s[0] %s", place, _listed(inputs), name, _listed(expected))
         key = _key(place, example, task_key)
-        if key in named:
-            raise ValueError(_same_name(name, list(named).index(key), index, key, named[key], example))
-        named[key] = example
+        if key in named and to_jsonable(named[key].inputs()) != to_jsonable(example.inputs()):
+            same = f"{name}[{list(named).index(key)}] and {place} are both named {key!r} by Domain.task_key"
+            raise ValueError(f"{same}, which must give different names to different inputs")
+        named[_apart(key, named)] = example
     return named
 
 
@@ -141,11 +160,9 @@ def _key(place: str, example: dspy.Example, task_key: Callable[[dspy.Example], A
     return str(key)
 
 
-def _same_name(name: str, first: int, second: int, key: str, one: dspy.Example, other: dspy.Example) -> str:
-    same = f"{name}[{first}] and {name}[{second}] are both named {key!r}"
-    if to_jsonable(one.inputs()) == to_jsonable(other.inputs()):
-        return f"{same}, since their inputs are equal: leave one out, or name them apart with Domain(task_key=...)"
-    return f"{same} by Domain.task_key, which must give different names"
+def _apart(key: str, known: Collection[str]) -> str:
+    """The name itself, or a numbered one for a repeated example, which is a task of its own."""
+    return next(name for number in count(1) if (name := key if number == 1 else f"{key}#{number}") not in known)
 
 
 def _listed(names: set[str]) -> str:

@@ -1,7 +1,7 @@
 """One sample of the program and its outcome: a frozen value, for records and listeners.
 
-Invariants: an attempt is scored, with the metric's verdict, or unscored, because there was no answer; an unscored
-attempt never counts as a wrong answer and enters no success rate.
+Invariants: an attempt is scored, with the metric's verdict, or unscored, because there was no answer or no verdict; an
+unscored attempt never counts as a wrong answer and enters no success rate. Only a user's `failure_score` scores it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Attempt:
         tokens: Tokens per predictor.
         seconds: Wall time of the program.
         metric_seconds: Wall time of the metric.
-        error: Class and message of the exception in the program; None if there was none.
+        error: Class and message of the exception in the program, or after `metric: ` in the metric; None if there was
+            none.
         calls: For a right answer, by predictor that gets demonstrations: the fields of its chosen calls, in order of
             completion; none if it was not called. A predictor with one call that has the same fields as the task's
             inputs and `outputs` is omitted.
@@ -61,8 +62,13 @@ class Attempt:
 
     @property
     def scored(self) -> bool:
-        """Whether there was an answer that could be judged."""
+        """Whether it has a score, which enters success rates."""
         return self.score is not None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the program or the metric failed; an answer that could not be parsed is a wrong one."""
+        return self.score is None or (self.error is not None and self.text is None)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""

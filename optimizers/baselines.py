@@ -87,6 +87,8 @@ class Baseline(DrivenOptimizer):
             raise ValueError(f"{type(self).__name__} takes no validation set")
         if self._tuned is not None:
             return self._tuned
+        if not hasattr(type(run.program), "forward"):
+            raise ValueError(f"{self.name}: DSPy's optimizers need a program with forward, this one has only aforward")
         trainset = [task.example for task in run.tasks.values()]
         valset = [task.example for task in validation] or trainset
         tuning = Tuning(run)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from optimizers.ledger import TokenCount
 
+NOTHING = TokenCount()
 SMALLEST_BASE = 32
 """The least number of samples on which the share of failures is judged; all samples in a smaller iteration."""
 
@@ -16,7 +17,7 @@ class Budget:
 
     Attributes:
         iterations: Iterations started.
-        tokens: Input and output tokens paid for.
+        tokens: Input and output tokens paid for, those of an LM judge in the metric excepted.
         usd: Dollars, over the calls with a known price.
         minutes: Wall time, in minutes.
         context: Tokens that a prompt may have; further demonstrations are omitted, from the end of the prompt's order.
@@ -25,6 +26,7 @@ class Budget:
         failures: Share of an iteration's samples that may have no answer. Two kinds of failure do not count
             while other tasks are answered, as they are about the task: those of a task without any answer in an
             earlier iteration, and prompts longer than the context window from the second iteration on.
+        judge_tokens: Input and output tokens paid for by the metric.
 
     Raises:
         TypeError: A limit is not a number.
@@ -38,6 +40,7 @@ class Budget:
     context: int | None = None
     demo_tokens: int | None = None
     failures: float = 0.25
+    judge_tokens: int | None = None
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -49,10 +52,19 @@ class Budget:
         if self.failures > 1:
             raise ValueError(f"budget: failures is a share between 0 and 1, not {self.failures}")
 
-    def reached(self, spent: TokenCount, seconds: float) -> str | None:
-        """The limit that `spent` and `seconds` have reached, in words, or None."""
-        if self.tokens is not None and spent.total >= self.tokens:
-            return f"{spent.total} tokens of {self.tokens}"
+    def reached(self, spent: TokenCount, seconds: float, judging: TokenCount = NOTHING) -> str | None:
+        """The limit that has been reached, in words, or None.
+
+        Args:
+            spent: By program and metric.
+            seconds: Wall time.
+            judging: The metric's part of `spent`.
+        """
+        own = spent.total - judging.total
+        if self.tokens is not None and own >= self.tokens:
+            return f"{own} tokens of {self.tokens}"
+        if self.judge_tokens is not None and judging.total >= self.judge_tokens:
+            return f"{judging.total} tokens of the LM judge of {self.judge_tokens}"
         if self.usd is not None and spent.usd >= self.usd:
             return f"{spent.usd:.4f} USD of {self.usd}"
         if self.minutes is not None and seconds >= 60 * self.minutes:

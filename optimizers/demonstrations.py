@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate, chain
+from typing import Any
 
 import dspy
 
@@ -50,7 +51,7 @@ def taught_predictors(
     if names is None:
         if not fields:
             raise ValueError("the program has no predictor that could get demonstrations")
-        own = inspect.signature(getattr(type(program), "forward", dspy.Module)).parameters
+        own = inspect.signature(forward_of(program)).parameters
         if not {*own, *chain.from_iterable(fields.values())} & set(inputs):
             taken = "; ".join(f"{name} takes {', '.join(needed)}" for name, needed in fields.items())
             raise ValueError(f"the program takes none of the examples' inputs ({', '.join(inputs)}): {taken}")
@@ -63,8 +64,22 @@ def taught_predictors(
     return list(names)
 
 
-def set_demos(program: dspy.Module, names: Sequence[str], entries: Sequence[Entry]) -> list[str]:
-    """Gives the predictors `names` of `program` the `entries` as their demonstrations, in order.
+def forward_of(program: dspy.Module) -> Callable[..., Any]:
+    """The method that a program's class defines to run it.
+
+    Raises:
+        ValueError: It defines none.
+    """
+    for name in ("forward", "aforward"):
+        if method := getattr(type(program), name, None):
+            return method  # type: ignore[no-any-return]
+    raise ValueError(f"the program {type(program).__name__} defines neither forward nor aforward")
+
+
+def set_demos(
+    program: dspy.Module, names: Sequence[str], entries: Sequence[Entry], most: int | None = None
+) -> list[str]:
+    """Gives the predictors `names` of `program` the `entries` as their demonstrations, in order, at most `most` each.
 
     Returns:
         Those predictors for which no entry has a demonstration.
@@ -72,7 +87,7 @@ def set_demos(program: dspy.Module, names: Sequence[str], entries: Sequence[Entr
     without = []
     for name, predictor in program.named_predictors():
         if name in names:
-            predictor.demos = _demos(name, predictor, entries)
+            predictor.demos = _demos(name, predictor, entries)[:most]
             if entries and not predictor.demos:
                 without.append(name)
     return without

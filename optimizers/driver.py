@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypedDict
 
 import dspy
@@ -18,6 +18,7 @@ from dspy.teleprompt import Teleprompter
 from optimizers.arguments import (
     checked_choice,
     checked_count,
+    checked_limits,
     checked_lms,
     checked_temperatures,
     checked_type,
@@ -26,12 +27,15 @@ from optimizers.arguments import (
 from optimizers.attempt import Attempt
 from optimizers.budget import Budget
 from optimizers.call_trace import TRACE_CALLS
-from optimizers.demonstrations import copy_program, set_demos, taught_predictors
+from optimizers.demonstrations import copy_program, taught_predictors
 from optimizers.domain import Domain
-from optimizers.errors import RunStopped
+from optimizers.errors import MetricError, RunStopped
+from optimizers.evaluate_events import evaluate_events
 from optimizers.experience import Entry, Experience
 from optimizers.ledger import Ledger
+from optimizers.metric import checked_metric
 from optimizers.observer import Observer
+from optimizers.outcome import candidate_programs, program_with, summary
 from optimizers.run import Run, in_task_order
 from optimizers.sampling import Sampler, Sampling, TaskExample
 from optimizers.strategies.base import Selection
@@ -43,16 +47,26 @@ Prepare = Callable[[Run, Sequence[TaskExample]], dspy.Module]
 """Makes a program within a run, before its first iteration, from the run and the validation set."""
 
 
+UNRECORDED = ("budget", "domain", "observers", "overhead", "prepare", "sampling", "threads")
+"""Fields of a `Driver` that are no scalars, or are among its `params` under another name."""
+
+
 class Options(TypedDict, total=False):
     """The keyword options that every optimizer takes; see `Driver`."""
 
     temperatures: Sequence[float]
-    threads: int
+    threads: int | None
     seed: int
     budget: Budget | None
     domain: Domain | None
     observers: Sequence[Observer]
     trace_calls: str
+    num_threads: int | None
+    metric_threshold: float | None
+    max_demos: int | None
+    max_errors: int | None
+    failure_score: float | None
+    stop_at_score: float | None
 
 
 @dataclass(frozen=True)
@@ -60,13 +74,15 @@ class Driver:
     """Compiles students.
 
     Attributes:
-        metric: `metric(example, prediction)`, returning a bool, a float, or a prediction with a `score` and
-            further fields to record. Called in several threads at once, right after each sample.
+        metric: `metric(example, prediction)`, or one with up to five arguments as for DSPy's GEPA, or a coroutine;
+            returns a bool, a float, or a prediction with a `score` and further fields to record. Called in several
+            threads at once, right after each sample. An exception costs the attempt; a `MetricError` ends the run.
+            Requests of its own, to any LM, are recorded as those of the `LM judge`.
         num_samples: Samples per task and temperature.
         granularity: The number m of levels of difficulty.
         selection: What to show next: a strategy, or the name of one.
         temperatures: Sampling temperatures; a task's success rate is that of its best.
-        threads: Requests in flight at a time, over all tasks and temperatures.
+        threads: Requests in flight at a time, over all tasks and temperatures; None: `num_threads`.
         seed: Determines everything random.
         budget: Limits of a run.
         domain: When two answers mean the same, which one is shorter, task names, …
@@ -75,6 +91,13 @@ class Driver:
             `all` of them in order, so that an agent is shown how it starts and how it ends; the `first`; the `last`; or
             `one`, the last or an earlier one at random, as in DSPy's BootstrapFewShot. Of calls with equal inputs, such
             as votes, one counts. Without effect where a predictor is called once.
+        num_threads: DSPy's name for `threads`; None: that of `dspy.settings`.
+        metric_threshold: The lowest score of a right answer; None: the domain's, by default 1.
+        max_demos: Demonstrations of a predictor; the easiest tasks' are omitted.
+        max_errors: The number of samples without an answer or a verdict that ends the run, in place of the budget's
+            share of an iteration.
+        failure_score: The score of such a sample, as in `dspy.Evaluate`; None: it is in no success rate.
+        stop_at_score: Percentage of solved tasks at which the run ends before its strategy does.
         prepare: Makes the program whose demonstrations and instructions are sampled; None: the selection's
             demonstrations are set.
         overhead: The ledger of `prepare`'s requests.
@@ -89,25 +112,38 @@ class Driver:
     granularity: int = 3
     selection: str | Selection = "adaptive"
     temperatures: Sequence[float] = (0.4, 0.7, 1.0)
-    threads: int = 8
+    threads: int | None = None
     seed: int = 0
     budget: Budget | None = None
     domain: Domain | None = None
     observers: Sequence[Observer] = ()
     trace_calls: str = "all"
+    num_threads: int | None = None
+    metric_threshold: float | None = None
+    max_demos: int | None = None
+    max_errors: int | None = None
+    failure_score: float | None = None
+    stop_at_score: float | None = None
     prepare: Prepare | None = None
     overhead: Ledger | None = None
     sampling: Sampling = field(init=False)
 
     def __post_init__(self) -> None:
-        callable_type: Any = Callable
-        checked_type("metric", self.metric, callable_type, "a function of an example and a prediction")
+        checked_metric(self.metric)
         checked_count("granularity", self.granularity)
         checked_type("budget", self.budget or Budget(), Budget, "an optimizers.Budget")
         checked_type("domain", self.domain or Domain(), Domain, "an optimizers.Domain")
         checked_choice("trace_calls", self.trace_calls, TRACE_CALLS)
-        sampling = Sampling(self.num_samples, checked_temperatures(self.temperatures), self.threads, self.seed)
+        checked_limits(self)
+        if None not in (self.threads, self.num_threads) and self.threads != self.num_threads:
+            raise ValueError(f"threads is {self.threads}, and num_threads, another name for it, {self.num_threads}")
+        own = self.num_threads if self.threads is None else self.threads
+        threads = dspy.settings.num_threads or 8 if own is None else own
+        sampling = Sampling(self.num_samples, checked_temperatures(self.temperatures), threads, self.seed)
         object.__setattr__(self, "sampling", sampling)
+        if self.metric_threshold is not None:
+            domain = replace(self.domain or Domain(), threshold=float(self.metric_threshold))
+            object.__setattr__(self, "domain", domain)
         object.__setattr__(self, "selection", make_selection(self.selection, self.granularity))
 
     def compile(
@@ -124,8 +160,13 @@ class Driver:
         if experience is not None:
             checked_type("experience", experience, Experience, "an optimizers.Experience")
         checked_type("resume", resume, Sequence, "the attempts of a run")
-        run = self._run(student, self._tasks(trainset, "trainset"), experience, resume)
+        tasks = self._tasks(trainset, "trainset")
         validation = list(self._tasks(valset, "valset").values()) if valset else []
+        with evaluate_events(self.metric, {key: task.example for key, task in tasks.items()}) as events:
+            run = self._run(student, tasks, experience, resume, [*self.observers, *events])
+            return self._compiled(run, validation)
+
+    def _compiled(self, run: Run, validation: Sequence[TaskExample]) -> dspy.Module:
         demos: Sequence[Entry] = ()
         run.start()
         try:
@@ -133,19 +174,39 @@ class Driver:
                 run.adopt(self.prepare(run, validation))
             stopped, message = run.learn(), ""
             demos = run.choose(validation)
+        except MetricError as error:  # within `prepare`
+            error.experience = run.record("failed", str(error))
+            raise
         except RunStopped as stop:
-            if stop.cause is not None and not any(attempt.scored for attempt in run.attempts):
-                raise stop.cause from None
+            if cause := stop.unusable(scored=not all(attempt.failed for attempt in run.attempts)):
+                if isinstance(cause, MetricError):
+                    cause.experience = run.record(stop.stopped, stop.message)
+                raise cause from cause.__cause__
             stopped, message, demos = stop.stopped, stop.message, run.choose()
         except KeyboardInterrupt:
             stopped, message, demos = "interrupted", "interrupted", run.choose()
-        message = message or _outcome(run)
+        message = message or summary(run)
         logger.log(logging.ERROR if stopped == "failed" else logging.INFO, "%s: %s", stopped, message)
-        compiled = copy_program(run.program)
-        set_demos(compiled, run.names, demos)
+        compiled = program_with(run, demos)
         compiled._compiled = True
+        compiled.candidate_programs = candidate_programs(run, compiled)
         compiled.experience = run.finish(stopped, message, demos)
         return compiled
+
+    @property
+    def params(self) -> dict[str, str | int | float | bool]:
+        """The settings as scalars; what is not set is omitted."""
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in UNRECORDED}
+        limits = {f"budget_{name}": getattr(self.budget, name) for name in Budget.__slots__} if self.budget else {}
+        threshold = (self.domain or Domain()).threshold
+        named = {
+            "metric": getattr(self.metric, "__name__", type(self.metric).__name__),
+            "selection": make_selection(self.selection).name,
+            "temperatures": ", ".join(map(str, self.sampling.temperatures)),
+            "num_threads": self.sampling.threads,
+            "metric_threshold": threshold,
+        }
+        return {name: value for name, value in {**own, **limits, **named}.items() if value is not None}
 
     def _run(
         self,
@@ -153,23 +214,31 @@ class Driver:
         tasks: dict[str, TaskExample],
         experience: Experience | None,
         journal: Sequence[Attempt],
+        observers: Sequence[Observer],
     ) -> Run:
         domain, program = self.domain or Domain(), copy_program(student)
+        for result in ("candidate_programs", "experience"):  # of an earlier optimizer
+            vars(program).pop(result, None)
         inputs = list(next(iter(tasks.values())).example.inputs().keys())
         names = taught_predictors(program, inputs, domain.demo_predictors, domain.traced_demos)
         entries = {entry.task_key: entry for entry in experience.entries} if experience else {}
         return Run(
             program=program,
             names=names if self.prepare is None else (),  # a prepared program keeps its demonstrations
-            sampler=Sampler(self.metric, self.sampling, domain.threshold, journal, self.trace_calls),
+            sampler=Sampler(
+                self.metric, self.sampling, domain.threshold, journal, self.trace_calls, self.failure_score
+            ),
             selection=make_selection(self.selection),
             domain=domain,
             budget=self.budget or Budget(),
             granularity=self.granularity,
-            observers=tuple(self.observers),
+            observers=tuple(observers),
             tasks=tasks,
             entries=in_task_order(entries, tasks),
             overhead=Ledger() if self.overhead is None else self.overhead,
+            max_demos=self.max_demos,
+            max_errors=self.max_errors,
+            stop_at_score=self.stop_at_score,
         )
 
     def _tasks(self, examples: Sequence[dspy.Example], name: str) -> dict[str, TaskExample]:
@@ -184,6 +253,10 @@ class DrivenOptimizer(Teleprompter):
         super().__init__()
         self._driver = driver
 
+    def get_params(self) -> dict[str, Any]:
+        """The settings as scalars, for trackers."""
+        return dict(self._driver.params)
+
     def compile(
         self,
         student: dspy.Module,
@@ -195,6 +268,9 @@ class DrivenOptimizer(Teleprompter):
         resume: Sequence[Attempt] = (),
     ) -> dspy.Module:
         """A copy of `student` that carries demonstrations, with the record of the run as its `experience`.
+
+        Its `candidate_programs` are the programs that could have been the result, best first, each a dict with
+        `program`, `score` (a percentage; None for one that was not measured) and `label`.
 
         A budget, an interrupt, and an LM that fails after giving answers end the run early without an exception;
         `experience.stopped` says so.
@@ -214,18 +290,10 @@ class DrivenOptimizer(Teleprompter):
                 what is set as the LM not one, or `experience` not an experience.
             ValueError: There are no tasks, a task has no inputs, two tasks have one name, no LM is set, or there is
                 no predictor to teach.
-            MetricError: The metric failed.
+            MetricError: The metric cannot be used, or failed before it gave any verdict; its `experience` is the
+                record of the run.
             dspy.utils.exceptions.LMError: The LM could not be used, and nothing had been scored.
         """
         if teacher is not None:
             raise ValueError("the student learns from its own answers; it takes no teacher")
         return self._driver.compile(student, trainset, valset, experience, resume)
-
-
-def _outcome(run: Run) -> str:
-    left = [task.key for task in run.unsolved]
-    if not left:
-        return "every task is solved"
-    summary = "1 task stays unsolved" if len(left) == 1 else f"{len(left)} tasks stay unsolved"
-    unanswered = [key for key in left if key in run.unanswered]
-    return f"{summary}; no answers for {', '.join(unanswered)}" if unanswered else summary

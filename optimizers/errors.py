@@ -1,7 +1,7 @@
 """Errors of a run that are not a wrong answer to a task.
 
 OptimizerError
-├── MetricError             the metric raises, or returns no score
+├── MetricError             the metric raises too often, or returns no score
 ├── UnknownOptimizerError   no optimizer has that name
 └── UnknownSelectionError   no selection strategy has that name
 
@@ -11,13 +11,33 @@ An LM that cannot be used at all surfaces as DSPy's own `LMError`; a failed samp
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class OptimizerError(Exception):
     """Base of this package's errors."""
 
 
 class MetricError(OptimizerError):
-    """The metric fails on a prediction, which must not count as a wrong answer."""
+    """The metric fails on a prediction, which must not count as a wrong answer.
+
+    A metric that raises a `MetricError` itself ends the run at once; other exceptions only cost their attempts.
+
+    Attributes:
+        fatal: Whether the metric cannot be used at all.
+        experience: The record of the run that it ended; None before the end.
+    """
+
+    fatal = True
+    experience: Any = None
+
+    @classmethod
+    def of(cls, error: Exception, place: str) -> MetricError:
+        """The error for an exception of the metric."""
+        fatal = isinstance(error, MetricError)
+        wrapped = cls(f"the metric failed{place}: {error if fatal else one_line(error)}")
+        wrapped.fatal, wrapped.__cause__ = fatal, (error.__cause__ if fatal else None) or error
+        return wrapped
 
 
 class UnknownOptimizerError(OptimizerError, ValueError):
@@ -40,6 +60,11 @@ class RunStopped(Exception):
     def __init__(self, stopped: str, message: str, cause: Exception | None = None) -> None:
         super().__init__(message)
         self.stopped, self.message, self.cause = stopped, message, cause
+
+    def unusable(self, scored: bool) -> Exception | None:
+        """The cause, if it is to be raised: nothing was scored, or the metric cannot be used."""
+        fatal = isinstance(self.cause, MetricError) and self.cause.fatal
+        return self.cause if fatal or not scored else None
 
 
 def one_line(error: BaseException) -> str:

@@ -97,7 +97,7 @@ class IterationResult:
         tokens_prompt_per_task: Input tokens since the run started, averaged over all tasks; a task stops counting once
             solved, and answers from the cache count like paid ones (paper, Figure 7, x-axis).
         samples: Attempts made.
-        failures: Unscored attempts.
+        failures: Attempts at which the program or the metric failed.
         seconds: Wall time.
         seconds_sampling: Time spent in the program, summed over samples.
         seconds_verifying: Time spent in the metric, summed over samples.

@@ -8,6 +8,7 @@ from collections import Counter
 from optimizers.attempt import Attempt
 from optimizers.experience import TaskCount
 from optimizers.ledger import Ledger, TokenCount
+from optimizers.metric import JUDGE
 from optimizers.sampling import Sampling, TaskExample
 
 
@@ -19,7 +20,7 @@ class IterationCounts:
 
     Attributes:
         places: The place of each sample in the order of the algorithm: by task, temperature, sample.
-        failures: Number of unscored samples.
+        failures: Number of samples at which the program or the metric failed.
         seconds: Time spent in the program, in seconds, summed over samples.
         metric_seconds: Time spent in the metric, in seconds, summed over samples.
     """
@@ -40,13 +41,14 @@ class IterationCounts:
         key = attempt.task, attempt.temperature
         of_task = attempt.task * len(self._temperatures) + self._temperatures[attempt.temperature]
         self.places.append(of_task * self._sampling.num_samples + attempt.sample)
-        self.failures += not attempt.scored
+        self.failures += attempt.failed
         self.seconds += attempt.seconds
         self.metric_seconds += attempt.metric_seconds
         self._scored[key] += attempt.scored
         self._passed[key] += attempt.passed
         self._ledger.merge(attempt.tokens)
-        self._spent[attempt.task] = TokenCount.sum((self.spent(attempt.task), *attempt.tokens.values()))
+        own = (count for name, count in attempt.tokens.items() if name != JUDGE)
+        self._spent[attempt.task] = TokenCount.sum((self.spent(attempt.task), *own))
 
     @property
     def samples(self) -> int:
@@ -59,7 +61,7 @@ class IterationCounts:
         return self._ledger.counts
 
     def spent(self, task: int) -> TokenCount:
-        """Tokens of the task with this index, all predictors together."""
+        """Tokens of the task with this index, all predictors together, without those of the metric."""
         return self._spent.get(task, TokenCount())
 
     def counts(self, task: TaskExample) -> list[TaskCount]:

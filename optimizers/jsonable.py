@@ -16,9 +16,9 @@ from optimizers.ledger import TokenCount
 def to_jsonable(value: Any, other: Callable[[Any], Any] = str) -> Any:
     """`value` as dict, list, str, int, float, bool and None.
 
-    Pydantic models and dataclasses become dicts, a DSPy example or prediction becomes the dict of its fields, and a
-    token count keeps only its non-zero columns. Anything else becomes what `other` returns for it, by default its
-    `str`: a record that lacks a detail is better than a run that ends over it.
+    Pydantic models and dataclasses become dicts, a DSPy example or prediction becomes the dict of its fields, an array
+    becomes a list, and a token count keeps only its non-zero columns. Anything else becomes what `other` returns for
+    it, by default its `str`: a record that lacks a detail is better than a run that ends over it.
     """
     if value is None or isinstance(value, str | int | float | bool):
         return value
@@ -33,6 +33,13 @@ def to_jsonable(value: Any, other: Callable[[Any], Any] = str) -> Any:
         return to_jsonable(value.toDict(), other)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_jsonable(getattr(value, field.name), other) for field in dataclasses.fields(value)}
+    return _elements(value, other)
+
+
+def _elements(value: Any, other: Callable[[Any], Any]) -> Any:
+    """A container, or anything else."""
+    if hasattr(value, "tolist"):  # arrays, whose text omits the middle of long ones, and their numbers
+        return to_jsonable(value.tolist(), other)
     if isinstance(value, Mapping):
         return {str(key): to_jsonable(item, other) for key, item in value.items()}
     if isinstance(value, Set):

@@ -83,3 +83,23 @@ class Observer(Protocol):
 
 class BaseObserver(Observer):
     """A listener that ignores every event; override the relevant ones."""
+
+    def run_started(self, event: RunStarted) -> None:
+        """Ignored."""
+        return None
+
+    def iteration_started(self, event: IterationStarted) -> None:
+        """Ignored."""
+        return None
+
+    def sample_done(self, attempt: Attempt) -> None:
+        """Ignored."""
+        return None
+
+    def iteration_finished(self, result: IterationResult) -> None:
+        """Ignored."""
+        return None
+
+    def run_finished(self, experience: Experience) -> None:
+        """Ignored."""
+        return None

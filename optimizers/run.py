@@ -29,6 +29,7 @@ from optimizers.filtering import choose_answer
 from optimizers.iteration_counts import IterationCounts
 from optimizers.ledger import Ledger, TokenCount
 from optimizers.metering import is_transient
+from optimizers.metric import JUDGE
 from optimizers.observer import IterationStarted, Observer, RunStarted
 from optimizers.sampling import Sampler, SampleResult, TaskExample, derive_seed
 from optimizers.sampling_loop import SamplingLoop
@@ -72,6 +73,9 @@ class Run:
         tasks: All tasks, by key, in the order of the training set.
         entries: D, by key.
         overhead: Tokens spent by another optimizer within the run, not on samples.
+        max_demos: Demonstrations of a predictor, at most.
+        max_errors: Failures that end the run, as for `optimizers.driver.Driver`.
+        stop_at_score: Percentage of solved tasks that ends it.
     """
 
     program: dspy.Module
@@ -85,6 +89,9 @@ class Run:
     tasks: Mapping[str, TaskExample]
     entries: dict[str, Entry]
     overhead: Ledger = field(default_factory=Ledger)
+    max_demos: int | None = None
+    max_errors: int | None = None
+    stop_at_score: float | None = None
     iterations: list[IterationResult] = field(default_factory=list)
     attempts: AttemptLog = field(default_factory=AttemptLog)
     validation: list[LevelScore] = field(default_factory=list)
@@ -177,6 +184,9 @@ class Run:
             if (demo_set := next(demo_sets, None)) is None:
                 return "exhausted"
             self.iterate(demo_set)
+            solved = 100 * self.iterations[-1].solved_total / len(self.tasks)
+            if self.unsolved and self.stop_at_score is not None and solved >= self.stop_at_score:
+                return "score"
         return "solved"
 
     def choose(self, validation: Sequence[TaskExample] = ()) -> Sequence[Entry]:
@@ -189,7 +199,7 @@ class Run:
         if not candidates:
             return ()
         chosen = self._validate(candidates, validation) if validation and len(candidates) > 1 else 0
-        return self._fit(candidates[chosen].demos, list(self.tasks.values())).demos
+        return self.fit(candidates[chosen].demos, list(self.tasks.values())).demos
 
     def iterate(self, demo_set: DemoSet) -> None:
         """One iteration over all unsolved tasks (Algorithm 1, lines 6 to 17).
@@ -224,7 +234,13 @@ class Run:
 
     def finish(self, stopped: str, message: str, demos: Sequence[Entry]) -> Experience:
         """Announces and returns the record of the run."""
-        experience = Experience(
+        experience = self.record(stopped, message, demos)
+        self._notify("run_finished", experience)
+        return experience
+
+    def record(self, stopped: str, message: str, demos: Sequence[Entry] = ()) -> Experience:
+        """The record of the run."""
+        return Experience(
             tasks=tuple(self.tasks),
             entries=tuple(self.entries.values()),
             iterations=tuple(self.iterations),
@@ -238,12 +254,12 @@ class Run:
             seconds=time.monotonic() - self._started,
             settings=self.settings,
         )
-        self._notify("run_finished", experience)
-        return experience
 
     def reached(self) -> str | None:
         """The limit that the run has reached, in words, or None."""
-        return self.budget.reached(self._ledger.total + self.overhead.total, time.monotonic() - self._started)
+        spent = self.tokens
+        total, judging = TokenCount.sum(spent.values()), spent.get(JUDGE, TokenCount())
+        return self.budget.reached(total, time.monotonic() - self._started, judging)
 
     def _validate(self, candidates: Sequence[DemoSet], tasks: Sequence[TaskExample]) -> int:
         """Index of the candidate whose demonstrations solve the validation tasks best; the first of equals."""
@@ -267,7 +283,7 @@ class Run:
     def _show(self, demo_set: DemoSet, tasks: Sequence[TaskExample]) -> _Shown:
         """Sets the demonstrations; those chosen per task are set in copies of the program, and their union in it."""
         if demo_set.select is None:
-            shown = self._fit(demo_set.demos, tasks)
+            shown = self.fit(demo_set.demos, tasks)
             self._teach(self.program, shown.demos)
             return shown
         known, programs = tuple(self.entries.values()), {}
@@ -276,7 +292,7 @@ class Run:
         reasons: dict[str, dict[str, str]] = {}
         limits = [limit for limit in (self.budget.context, self.budget.demo_tokens) if limit is not None]
         for task in tasks:
-            own = self._fit(demo_set.select(task, known, min(limits, default=None)), [task])
+            own = self.fit(demo_set.select(task, known, min(limits, default=None)), [task])
             kept |= {entry.task_key: entry for entry in own.demos}
             left_out |= {entry.task_key: entry for entry in own.left_out}
             programs[task.key] = copy_program(self.program)
@@ -287,18 +303,18 @@ class Run:
         self._teach(self.program, union)
         return _Shown(union, [entry for key, entry in left_out.items() if key not in kept], programs, reasons)
 
-    def _fit(self, demos: Sequence[Entry], tasks: Sequence[TaskExample]) -> _Shown:
-        """The demonstrations within the budget for prompts with any of the tasks, and the others, last first."""
-        count = len(demos)
+    def fit(self, demos: Sequence[Entry], tasks: Sequence[TaskExample]) -> _Shown:
+        """The demonstrations within the limits for prompts with any of the tasks, and the others, last first."""
+        count = len(demos) if self.max_demos is None else min(len(demos), self.max_demos)
         if self.budget.demo_tokens is not None:
-            count = within(self.budget.demo_tokens, map(self.demo_tokens, demos))
+            count = within(self.budget.demo_tokens, map(self.demo_tokens, demos[:count]))
         if self.budget.context is not None and count:
             examples = [task.example for task in tasks]
             count = fitting(self.program, self.names, demos[:count], examples, self.budget.context)
         return _Shown(demos[:count], demos[count:][::-1])
 
     def _teach(self, program: dspy.Module, demos: Sequence[Entry]) -> None:
-        for name in set_demos(program, self.names, demos):
+        for name in set_demos(program, self.names, demos, self.max_demos):
             if name not in self._untaught:
                 self._untaught.add(name)
                 logger.warning("%s gets no demonstrations, as the chosen solutions contain no call of it", name)
@@ -306,7 +322,7 @@ class Run:
     def _warn_of_unanswered(self, keys: Collection[str]) -> None:
         for key in (key for key in self.tasks if key in keys):
             consequence = "it is tried again, but no longer counts among the failures that end the run"
-            logger.warning("%s: no sample got an answer; %s", key, consequence)
+            logger.warning("%s: no sample got an answer that was scored; %s", key, consequence)
 
     def _sample(
         self, index: int, demo_set: DemoSet, shown: _Shown, tasks: Sequence[TaskExample]
@@ -330,7 +346,8 @@ class Run:
             self._notify("sample_done", attempt)
 
         taught = self.names if self.domain.traced_demos and index >= 0 else ()
-        loop = SamplingLoop(self.sampler, self.budget, self.reached, take, self._excuse())
+        left = None if self.max_errors is None else self.max_errors - sum(each.failures for each in self.iterations)
+        loop = SamplingLoop(self.sampler, self.budget, self.reached, take, self._excuse(), left)
         stop = loop.run(self.program, self.sampler.samples(index, tasks), counts, total, taught, shown.own_programs)
         self.attempts.arrange(before, counts.places)
         if stop is not None and stop.stopped == "interrupted":
@@ -403,7 +420,8 @@ class Run:
         return mean_pass_at(self.entries.values(), self.tasks, k)
 
     def _prompt_per_task(self) -> float:
-        return (self.overhead.total.input + sum(count.input for count in self._spent.values())) / len(self.tasks)
+        overhead = sum(count.input for name, count in self.overhead.counts.items() if name != JUDGE)
+        return (overhead + sum(count.input for count in self._spent.values())) / len(self.tasks)
 
 
 def _of_outputs(function: Callable[[Mapping[str, Any]], Any]) -> Callable[[Attempt], Any]:

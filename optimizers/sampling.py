@@ -1,8 +1,8 @@
 """Sampling: the samples of an iteration, and how one of them is made.
 
 Invariants: what a sample requests of the LM depends only on the run's seed and on the sample, not on threads or timing;
-an answer that cannot be parsed is a wrong answer, an LM that fails gives no answer, and a metric that fails ends
-the run; the program is only read; samples with an answer in the journal of an interrupted run are not
+an answer that cannot be parsed is a wrong answer, an LM that fails gives no answer, and a metric that fails gives no
+verdict; the program is only read; samples with an answer in the journal of an interrupted run are not
 requested again.
 """
 
@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, SupportsFloat
+from typing import Any
 
 import dspy
 from dspy.utils.exceptions import (
@@ -41,8 +40,7 @@ from optimizers.metering import (
     predictor_names,
     replace_lms,
 )
-
-Metric = Callable[..., Any]
+from optimizers.metric import Metric, checked_metric, read_verdict, recording_judge, resolved
 
 LONGEST_TRACE = 10_000
 """The number of latest calls of one sample that are kept for demonstrations."""
@@ -123,14 +121,15 @@ class Sampler:
     """Makes samples of programs and scores them.
 
     Args:
-        metric: `metric(example, prediction)`, returning a bool, a float, or a prediction with a `score` and
-            further fields to record. Called in several threads at once.
+        metric: As for `optimizers.driver.Driver`.
         sampling: How many samples, at which temperatures.
         threshold: The lowest score of a right answer.
         journal: Attempts of an interrupted run. Those with an answer replace the samples of the same seed, iteration,
             task, temperature and index. So do those without one if a later iteration was built on them; in the
             interrupted iteration they are sampled again, and their tokens count.
         trace_calls: Which of a predictor's calls are recorded for demonstrations: a name in `TRACE_CALLS`.
+        failure_score: The score of a sample at which the program or the metric failed; None: such a sample is in no
+            success rate.
     """
 
     def __init__(
@@ -140,8 +139,10 @@ class Sampler:
         threshold: float = 1.0,
         journal: Sequence[Attempt] = (),
         trace_calls: str = "all",
+        failure_score: float | None = None,
     ) -> None:
         self.metric, self.sampling, self.threshold = metric, sampling, threshold
+        self.failure_score, self.judged = failure_score, checked_metric(metric)
         self._choose_calls = TRACE_CALLS[trace_calls]
         self._journal, self._last = journal, 0
         self._places: dict[int, int] = {}  # by hash of the sample's place: even a long journal takes little memory
@@ -226,10 +227,12 @@ class Sampler:
             dspy.context(lm=lm and meter(lm, member, n=None), trace=trace, max_trace_size=LONGEST_TRACE),
         ):
             result, prediction = self._ask(twin, spec)
+        if prediction is not None:
+            with recording_judge(ledger):
+                result = self._judge(result.attempt, spec, prediction, trace)
         attempt = replace(result.attempt, tokens=ledger.counts)
-        if prediction is None:
-            return replace(result, attempt=attempt)
-        attempt = self._judge(attempt, spec, prediction)
+        if result.failure is not None:
+            return replace(result, attempt=replace(attempt, score=self.failure_score))
         if taught and attempt.passed:
             known = {**dict(spec.task.example.inputs().items()), **attempt.outputs}
             choose = partial(self._choose_calls, seed=spec.seed)
@@ -243,7 +246,7 @@ class Sampler:
         return earlier if earlier and _place(earlier, earlier.task_key) == place else None
 
     def _stands(self, earlier: Attempt) -> bool:
-        return earlier.scored or 0 <= earlier.iteration < self._last
+        return not earlier.failed or 0 <= earlier.iteration < self._last
 
     @contextmanager
     def _membership(self, batches: CompletionBatches, spec: SampleSpec) -> Iterator[BatchMember | None]:
@@ -267,7 +270,7 @@ class Sampler:
         task, start = spec.task, time.perf_counter()
         place = (spec.iteration, task.index, task.key, spec.temperature, spec.sample, spec.seed)
         try:
-            prediction = program(**dict(task.example.inputs().items()))
+            prediction = resolved(call_of(program)(**dict(task.example.inputs().items())))
             if not isinstance(prediction, dspy.Prediction):
                 raise TypeError(f"the program gave {prediction!r:.80}, expected a dspy.Prediction")
             outputs = dict(prediction.items())
@@ -280,16 +283,23 @@ class Sampler:
             return SampleResult(Attempt(*place, seconds=seconds, error=one_line(error)), error), None
         return SampleResult(Attempt(*place, outputs=outputs, seconds=time.perf_counter() - start)), prediction
 
-    def _judge(self, attempt: Attempt, spec: SampleSpec, prediction: Any) -> Attempt:
+    def _judge(self, attempt: Attempt, spec: SampleSpec, prediction: Any, trace: Any) -> SampleResult:
         start = time.perf_counter()
         try:
-            score, feedback = read_verdict(self.metric(spec.task.example, prediction))
-        except Exception as error:
-            place = f"task {spec.task.key}, temperature {spec.temperature}, sample {spec.sample}"
-            raise MetricError(f"the metric failed on {place}: {type(error).__name__}: {error}") from error
+            score, feedback = read_verdict(self.judged(spec.task.example, prediction, trace))
+        except Exception as error:  # as with the program: data
+            place = f" on task {spec.task.key}, temperature {spec.temperature}, sample {spec.sample}"
+            failed = replace(attempt, error=f"metric: {one_line(error)}", metric_seconds=time.perf_counter() - start)
+            return SampleResult(failed, MetricError.of(error, place))
         seconds = time.perf_counter() - start
         verdict: Mapping[str, Any] = {"score": score, "feedback": feedback, "metric_seconds": seconds}
-        return replace(attempt, passed=score >= self.threshold, **verdict)
+        return SampleResult(replace(attempt, passed=score >= self.threshold, **verdict))
+
+
+def call_of(program: dspy.Module) -> Callable[..., Any]:
+    """What runs a program: its `forward`, or its `aforward` if that is all it has."""
+    synchronous = hasattr(type(program), "forward") or not hasattr(type(program), "aforward")
+    return program if synchronous else program.acall  # type: ignore[no-any-return]
 
 
 def _place(sample: SampleSpec | Attempt, task_key: str) -> tuple[int, str, float, int, int]:
@@ -302,19 +312,3 @@ def _lm_config(spec: SampleSpec) -> dict[str, Any]:
     if spec.temperature > 0:  # at 0, DSPy accepts no rollout id
         config["rollout_id"] = derive_seed("rollout", spec.seed, spec.iteration, spec.task.key, spec.sample)
     return config
-
-
-def read_verdict(verdict: Any) -> tuple[float, dict[str, Any]]:
-    """The score, and the metric's further fields.
-
-    Raises:
-        TypeError: It returned no score.
-        ValueError: The score is not a finite number.
-    """
-    feedback = dict(verdict.items()) if hasattr(verdict, "items") else {}
-    score = feedback.pop("score", None) if feedback else verdict
-    if not isinstance(score, SupportsFloat):
-        raise TypeError(f"it gave {verdict!r:.80}, expected a number, a bool, or a prediction with a score")
-    if not math.isfinite(score):
-        raise ValueError(f"it gave a score of {score}, expected a finite number")
-    return float(score), feedback

@@ -15,7 +15,7 @@ from dspy.utils.exceptions import LMError
 
 from optimizers.attempt import Attempt
 from optimizers.budget import Budget
-from optimizers.errors import RunStopped, one_line
+from optimizers.errors import MetricError, RunStopped, one_line
 from optimizers.iteration_counts import IterationCounts
 from optimizers.pool import Pool
 from optimizers.sampling import FATAL, Sampler, SampleResult, SampleSpec
@@ -38,6 +38,7 @@ class SamplingLoop:
         reached: The limit that has been reached, in words, or None; called after every sample.
         take: Called with every attempt; an exception from it ends the loop.
         excused: Whether a failure is not the LM's, and does not count.
+        max_errors: The number of failures that ends the loop, in place of the budget's share; None: the share does.
     """
 
     sampler: Sampler
@@ -45,6 +46,7 @@ class SamplingLoop:
     reached: Callable[[], str | None]
     take: Callable[[Attempt], None]
     excused: Callable[[SampleResult], bool] = _never
+    max_errors: int | None = None
 
     def run(
         self,
@@ -97,11 +99,24 @@ class SamplingLoop:
         failure, failed, done = result.failure, counts.failures - excused, counts.samples - excused
         if isinstance(failure, FATAL):
             return RunStopped("failed", f"the LM cannot be used: {one_line(failure)}", failure)
-        if failure is not None and self.budget.too_many_failures(failed, done, total):
-            last = "the last:" if isinstance(failure, LMError) else "the last as the program raised"
-            message = f"{failed} of {done} samples got no answer, {last} {one_line(failure)}"
-            return RunStopped("failed", message, failure)
+        if isinstance(failure, MetricError) and failure.fatal:
+            return RunStopped("failed", str(failure), failure)
+        if failure is not None and self._too_many(failed, done, total):
+            return RunStopped("failed", f"{failed} of {done} samples got no {_last(failure)}", failure)
         return self._out_of_budget() if counts.samples < total and self.reached() else None
+
+    def _too_many(self, failed: int, done: int, total: int) -> bool:
+        if self.max_errors is None:
+            return self.budget.too_many_failures(failed, done, total)
+        return failed >= self.max_errors
 
     def _out_of_budget(self) -> RunStopped:
         return RunStopped("budget", f"budget reached: {self.reached()}")
+
+
+def _last(failure: Exception) -> str:
+    """What the last failed sample lacks, and why."""
+    if isinstance(failure, MetricError):
+        return f"verdict, the last: {failure}"
+    last = "the last:" if isinstance(failure, LMError) else "the last as the program raised"
+    return f"answer, {last} {one_line(failure)}"

@@ -21,8 +21,9 @@ from dspy.utils.exceptions import AdapterParseError, LMError
 from optimizers.budget import SMALLEST_BASE
 from optimizers.errors import MetricError, RunStopped, one_line
 from optimizers.metering import OTHER, innermost_predictor, metered, mix_in, predictor_names
+from optimizers.metric import read_verdict, recording_judge
 from optimizers.run import Run
-from optimizers.sampling import FATAL, derive_seed, read_verdict
+from optimizers.sampling import FATAL, derive_seed
 
 MAX_PAID_ANSWERS = 3
 """The number of paid answers to one of the optimizer's own requests before it may fail on one that cannot be parsed."""
@@ -53,7 +54,8 @@ class Tuning:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._asked: Counter[str] = Counter()
-        self._finished = self._failed = 0
+        self._finished = self._failed = self._verdicts = self._unjudged = 0
+        self._lm = dspy.settings.lm
         self._lock = threading.Lock()
 
     def lm(self, lm: Any) -> Any:
@@ -68,7 +70,7 @@ class Tuning:
 
     def score(self, example: dspy.Example, prediction: Any, trace: Any = None, *_: Any) -> float:
         """The metric's score."""
-        return self._verdict(example, prediction)[0]
+        return self._verdict(example, prediction, trace)[0]
 
     def score_with_feedback(
         self,
@@ -79,16 +81,27 @@ class Tuning:
         pred_trace: Any = None,
     ) -> dspy.Prediction:
         """The metric's score, and everything else it returned as `feedback` in words."""
-        score, details = self._verdict(gold, pred)
+        score, details = self._verdict(gold, pred, trace)
         words = details.get("feedback") or "; ".join(f"{name}: {value}" for name, value in details.items() if value)
         right = score >= self._run.sampler.threshold
         return dspy.Prediction(score=score, feedback=str(words) or ("This is right." if right else "This is wrong."))
 
-    def _verdict(self, example: dspy.Example, prediction: Any) -> tuple[float, dict[str, Any]]:
+    def _verdict(self, example: dspy.Example, prediction: Any, trace: Any) -> tuple[float, dict[str, Any]]:
         try:
-            return read_verdict(self._run.sampler.metric(example, prediction))
+            with dspy.context(lm=self._lm), recording_judge(self._run.overhead):
+                verdict = read_verdict(self._run.sampler.judged(example, prediction, trace))
         except Exception as error:
-            raise OptimizerAborted(MetricError(f"the metric failed: {type(error).__name__}: {error}")) from error
+            failure = MetricError.of(error, "")
+            with self._lock:
+                self._verdicts += 1
+                self._unjudged += 1
+                many = self._run.budget.too_many_failures(self._unjudged, self._verdicts, SMALLEST_BASE)
+            if failure.fatal or many:
+                raise OptimizerAborted(failure) from error
+            raise failure from error  # DSPy's optimizers count it as an answer without a score
+        with self._lock:
+            self._verdicts += 1
+        return verdict
 
     def _request(self, ask: Callable[..., Any], request: Any, defaults: Mapping[str, Any]) -> Any:
         """Makes a request of the optimizer, or of the student within it; see `metering.Around`."""

@@ -18,6 +18,7 @@ from optimizers.budget import Budget
 from optimizers.errors import one_line
 from optimizers.iteration_counts import IterationCounts
 from optimizers.ledger import TokenCount
+from optimizers.metric import JUDGE
 from optimizers.sampling import Sampler, TaskExample
 from optimizers.sampling_loop import SamplingLoop
 
@@ -58,7 +59,7 @@ def sample_until_solved(
         budget: Limits; answers in flight when one is reached are still awaited.
 
     Raises:
-        MetricError: The metric fails.
+        MetricError: The metric cannot be used, or fails before it gives any verdict.
         LMError: The LM fails before it gives any answer.
     """
     budget, started = budget or Budget(), time.monotonic()
@@ -73,13 +74,15 @@ def sample_until_solved(
             on_solved(attempt.task_key)
 
     def reached() -> str | None:
-        return budget.reached(TokenCount.sum(counts.tokens.values()), time.monotonic() - started)
+        spent = counts.tokens
+        total, judging = TokenCount.sum(spent.values()), spent.get(JUDGE, TokenCount())
+        return budget.reached(total, time.monotonic() - started, judging)
 
     specs = (spec for spec in sampler.samples(0, tasks) if spec.task.key not in solved)
     total = len(tasks) * len(sampler.sampling.temperatures) * sampler.sampling.num_samples
     stop = SamplingLoop(sampler, budget, reached, take).run(program, specs, counts, total)
-    if stop is not None and stop.cause is not None and not any(attempt.scored for attempt in attempts):
-        raise stop.cause from None
+    if stop is not None and (cause := stop.unusable(scored=not all(attempt.failed for attempt in attempts))):
+        raise cause from cause.__cause__
     order = {temperature: place for place, temperature in enumerate(sampler.sampling.temperatures)}
     attempts.sort(key=lambda attempt: (attempt.sample, order[attempt.temperature]))
     by_task = {task.key: [attempt for attempt in attempts if attempt.task_key == task.key] for task in tasks}

@@ -20,7 +20,15 @@ from pipeline.record.metrics import counted
 from pipeline.record.recorder import recorded
 from pipeline.reporting import measures
 from pipeline.running.job import run_params
-from pipeline.running.session import RERUN, ProgramSession, budget, fixed_program_domain, lm_session, open_program
+from pipeline.running.session import (
+    RERUN,
+    ProgramSession,
+    budget,
+    fixed_program_domain,
+    lm_session,
+    open_program,
+    trusted,
+)
 from pipeline.verification.task_files import load_tasks
 from step_runtime.tasks.task import Task
 
@@ -69,7 +77,7 @@ def evaluate_program(
         metric = session.agent.verifier.metric = stack.enter_context(lm_session(session.lm, config.verdict_cache))
         session.agent.verifier.tasks = list(tasks)
         optimizer = SinglePass(
-            metric,
+            trusted(metric),
             config.samples,
             temperatures=config.temperatures,
             threads=session.threads,

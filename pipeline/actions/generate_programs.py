@@ -19,7 +19,7 @@ from pipeline.base.machine import cores
 from pipeline.base.paths import shown
 from pipeline.record.metrics import counted
 from pipeline.reporting.failures import summarize
-from pipeline.running.session import RERUN, budget, lm_session, open_program
+from pipeline.running.session import RERUN, budget, lm_session, open_program, trusted
 from pipeline.synthesis import SearchBudget, SearchOutcome, results
 from pipeline.synthesis.parallel_search import search_all
 from pipeline.verification.task_files import load_tasks
@@ -101,7 +101,7 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
         found = sample_until_solved(
             session.agent,
             examples,
-            Sampler(metric.confirmed, sampling),
+            Sampler(trusted(metric.confirmed), sampling),
             lambda task: print_message(name, f"{task}: verified"),
             budget(config),
         )

@@ -22,7 +22,7 @@ from pipeline.record import store
 from pipeline.record.recorder import Recorder, recorded
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed
-from pipeline.running.session import budget, default_threads, lm_session, new_agent
+from pipeline.running.session import budget, default_threads, lm_session, new_agent, trusted
 from pipeline.verification.task_files import digest
 from step_runtime.tasks.task import Task
 
@@ -119,7 +119,7 @@ class CompileJob:
         with lm_session(self.lms.solving, config.verdict_cache) as metric:
             agent.verifier.metric, agent.verifier.tasks = metric, [*request.tasks, *request.validation]
             optimizer = kind(
-                metric=metric,
+                metric=trusted(metric),
                 num_samples=config.samples,
                 granularity=config.granularity,
                 temperatures=config.temperatures,

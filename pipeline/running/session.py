@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +12,7 @@ import dspy
 from dspy.utils.exceptions import LMError
 
 from optimizers import Budget, Domain, MetricError, OptimizerError
+from optimizers.errors import one_line
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import SavedProgram, make_agent
 from pipeline.agent.domain import step_domain
@@ -22,7 +23,7 @@ from pipeline.base.machine import cores
 from pipeline.lms import factory
 from pipeline.record.models import fetch_program
 from pipeline.verification.cache import VerdictStore
-from pipeline.verification.metric import Metric
+from pipeline.verification.metric import Metric, Reward
 from pipeline.verification.worker import verification_pool
 from signatures import YAMLAdapter
 from step_runtime.base.errors import TaskError
@@ -116,6 +117,18 @@ def budget(config: BudgetConfig, iterations: int | None = None) -> Budget:
 def fixed_program_domain() -> Domain:
     """The domain for optimizers that leave a program's demonstrations unchanged."""
     return replace(step_domain(), demo_predictors=())
+
+
+def trusted(metric: Callable[[Any, Any], Reward]) -> Callable[[Any, Any], Reward]:
+    """The metric as one whose failure ends the run: it fails on tasks and machines, not on answers."""
+
+    def judged(example: Any, prediction: Any) -> Reward:
+        try:
+            return metric(example, prediction)
+        except Exception as error:
+            raise MetricError(one_line(error)) from error
+
+    return judged
 
 
 @contextmanager

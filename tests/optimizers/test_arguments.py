@@ -16,7 +16,7 @@ import pytest
 
 from optimizers import AdaptiveFewShot, Budget, Domain, MetricError
 from optimizers.arguments import checked_temperatures, named_examples
-from tests.support.scripted_program import ScriptedEngine, Solver, is_right, learn, tasks
+from tests.support.scripted_program import ScriptedEngine, Solver, by_task, is_right, learn, tasks
 
 
 def some(task: str, demos: tuple[str, ...], visit: int) -> int:
@@ -70,13 +70,9 @@ def test_what_is_not_an_lm_is_refused(name):
         AdaptiveFewShot(is_right).compile(Solver(), trainset=tasks("a"))
 
 
-EQUAL = "since their inputs are equal: leave one out, or name them apart with Domain(task_key=...)"
-
-
 @pytest.mark.parametrize(
     ("trainset", "message"),
     [
-        (tasks("aba"), f"trainset[0] and trainset[2] are both named '1e62bd11a1fc', {EQUAL}"),
         (
             [*tasks("a"), dspy.Example(task="b")],
             "trainset[1]: which of its fields are inputs is not set; use example.with_inputs(...)",
@@ -99,12 +95,21 @@ def test_other_inputs_than_the_first_example_s_are_reported(caplog):
     assert caplog.messages == ["trainset[1]: its inputs are n, tsk, those of trainset[0] task"]
 
 
+def test_an_example_that_is_repeated_is_a_task_of_its_own():
+    """Whatever names it: with other labels it may be solved by other answers."""
+    for domain in (Domain(), Domain(task_key=by_task)):
+        compiled = compile_tasks(tasks("abaa"), domain=domain)[0]
+        assert compiled is not None
+        first, _, *others = compiled.experience.tasks
+        assert others == [f"{first}#2", f"{first}#3"]
+        seeds = {attempt.seed for attempt in compiled.experience.attempts}
+        assert len(seeds) == len(compiled.experience.attempts)
+
+
 def test_a_task_key_that_gives_two_tasks_one_name_is_refused():
     error = compile_tasks(tasks("ab"), domain=Domain(task_key=lambda example: "same"))[2]
-    assert (
-        str(error)
-        == "trainset[0] and trainset[1] are both named 'same' by Domain.task_key, which must give different names"
-    )
+    same = "trainset[0] and trainset[1] are both named 'same' by Domain.task_key"
+    assert str(error) == f"{same}, which must give different names to different inputs"
 
 
 def test_task_keys_are_texts_or_whole_numbers_and_go_by_their_text():

@@ -1,4 +1,4 @@
-"""Of a predictor's calls within a sample, the chosen ones count that could be read, as they were when they were made."""
+"""Of a predictor's calls within a sample, those chosen count that could be read, as they were when they were made."""
 
 from __future__ import annotations
 

@@ -9,8 +9,19 @@ import pytest
 from dspy import lm15
 from dspy.utils.exceptions import LMAuthError
 
-from optimizers import AdaptiveFewShot, Domain, MetricError
-from tests.support.scripted_program import ScriptedEngine, Solver, by_task, failing, is_right, learn, some, story, tasks
+from optimizers import AdaptiveFewShot, Budget, Domain, MetricError, registry
+from tests.support.scripted_program import (
+    Refusing,
+    ScriptedEngine,
+    Solver,
+    by_task,
+    failing,
+    is_right,
+    learn,
+    some,
+    story,
+    tasks,
+)
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 
@@ -55,7 +66,7 @@ def test_a_compiled_program_works_saves_and_loads_as_any(tmp_path):
     ("options", "message"),
     [
         ({"names": ""}, "trainset is empty"),
-        ({"names": "aa"}, "both named 'a'"),
+        ({"domain": Domain(task_key=lambda example: "same"), "names": "ab"}, "both named 'same'"),
         ({"granularity": 0}, "granularity"),
         ({"temperatures": ()}, "temperatures"),
         ({"temperatures": (0.4, 0.4)}, "twice"),
@@ -101,3 +112,178 @@ def test_one_optimizer_compiles_again_with_nothing_left_over():
         with dspy.context(lm=dspy.LM("scripted", engine=ScriptedEngine(unaided, 4), cache=False)):
             stories.append(story(optimizer.compile(Solver(), trainset=tasks("abx"))))
     assert stories[0] == stories[1] == ["None: - -> ab", "H_1: a -> -", "HM_1: ab -> -"]
+
+
+# --- DSPy's conventions -----------------------------------------------------------------------------------
+
+
+def test_dspys_names_of_options_are_taken():
+    params = AdaptiveFewShot(is_right, num_threads=3, metric_threshold=0.5, max_errors=7, stop_at_score=90).get_params()
+    assert {name: params[name] for name in ("num_threads", "metric_threshold", "max_errors", "stop_at_score")} == {
+        "num_threads": 3, "metric_threshold": 0.5, "max_errors": 7, "stop_at_score": 90
+    }  # fmt: skip
+
+
+def test_threads_are_those_of_dspys_settings_unless_given():
+    with dspy.context(num_threads=5):
+        found = [AdaptiveFewShot(is_right, **given).get_params()["num_threads"] for given in ({}, {"threads": 2})]
+    assert found == [5, 2]
+    with pytest.raises(ValueError, match="threads is 2, and num_threads, another name for it, 3"):
+        AdaptiveFewShot(is_right, threads=2, num_threads=3)
+
+
+def test_params_are_scalars_that_a_tracker_can_log():
+    limited = AdaptiveFewShot(is_right, budget=Budget(tokens=10), failure_score=0.0, temperatures=(0.5, 1))
+    params = limited.get_params()
+    assert all(isinstance(value, str | int | float | bool) for value in params.values())
+    assert (params["metric"], params["temperatures"], params["budget_tokens"]) == ("is_right", "0.5, 1.0", 10)
+    assert "max_demos" not in params and AdaptiveFewShot(is_right).get_params()["selection"] == "adaptive"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("max_demos", -1),
+        ("max_demos", 1.5),
+        ("max_errors", 0),
+        ("metric_threshold", "1"),
+        (
+            "failure_score",
+            None,
+        ),
+    ],
+)
+def test_options_that_are_no_such_numbers_are_named(option, value):
+    if value is None:
+        value = float("nan")
+    with pytest.raises((TypeError, ValueError), match=option):
+        AdaptiveFewShot(is_right, **{option: value})
+
+
+def test_max_demos_leaves_out_the_easiest_and_counts_a_predictor_s_calls():
+    compiled = learn("abcx", unaided, max_demos=2)
+    assert story(compiled) == ["None: - -> abc", "H_1: a -> -", "HM_1: ab -> -", "HME_1: ab -> -"]
+    assert compiled.experience.iterations[-1].left_out == ("c",)
+
+    class Twice(Solver):
+        def forward(self, task):
+            self.solve(task=f"{task} first")
+            return self.solve(task=task)
+
+    engine = ScriptedEngine(lambda *_: 4, 4)
+    compiled = learn("ab", some, student=Twice(), engine=engine, max_demos=3, granularity=1)
+    assert [demo.task for demo in compiled.solve.demos] == ["a first", "a", "b first"]
+
+
+def test_max_errors_counts_failures_over_the_whole_run():
+    refusing = Refusing(lambda *_: 4, 4)
+    within = learn("abcr", some, engine=refusing, max_errors=100).experience
+    assert (within.stopped, within.solved) == ("exhausted", ("a", "b", "c"))
+    assert sum(result.failures for result in within.iterations) > 4
+    ended = learn("abcr", some, engine=Refusing(lambda *_: 4, 4), max_errors=2, threads=1).experience
+    assert (ended.stopped, sum(result.failures for result in ended.iterations)) == ("failed", 2)
+
+
+def test_a_failure_score_makes_failures_wrong_answers_that_still_count_as_failures():
+    class Fragile(Solver):
+        def forward(self, task):
+            prediction = self.solve(task=task)
+            if prediction.answer == "wrong":
+                raise ZeroDivisionError
+            return prediction
+
+    plain = learn("a", lambda *_: 14, n=16, student=Fragile()).experience
+    scored = learn("a", lambda *_: 14, n=16, student=Fragile(), failure_score=0.0).experience
+    assert [(entry.successes, entry.samples) for entry in (*plain.entries, *scored.entries)] == [(14, 14), (14, 16)]
+    assert plain.iterations[0].failures == scored.iterations[0].failures == 2
+    with pytest.raises(ZeroDivisionError):
+        learn("a", lambda *_: 0, student=Fragile(), failure_score=0.0)
+
+
+def test_stop_at_score_ends_the_run_once_so_many_percent_are_solved():
+    assert learn("abcx", unaided).experience.stopped == "exhausted"
+    stopped = learn("abcx", unaided, stop_at_score=75).experience
+    assert (stopped.stopped, len(stopped.iterations), len(stopped.solved)) == ("score", 1, 3)
+    assert learn("abcx", unaided, stop_at_score=76).experience.stopped == "exhausted"
+
+
+class Later(dspy.Module):
+    """A student with `aforward` alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.solve = dspy.Predict("task -> answer")
+
+    async def aforward(self, task):
+        return await self.solve.acall(task=task)
+
+
+class Asynchronous:
+    """An engine's asynchronous counterpart."""
+
+    def __init__(self, engine):
+        self.engine = engine
+
+    async def complete(self, request):
+        return self.engine.complete(request)
+
+
+def test_a_student_with_aforward_alone_learns_as_any():
+    engine = ScriptedEngine(unaided, 4)
+    lm = {"async_engine": Asynchronous(engine)}
+    compiled = learn("abcx", unaided, student=Later(), engine=engine, lm=lm)
+    assert story(compiled) == story(learn("abcx", unaided))
+    assert compiled.experience.tokens["solve"].prompt == engine.prompt
+
+    class Coroutine(Solver):
+        async def forward(self, task):
+            return await self.solve.acall(task=task)
+
+    engine = ScriptedEngine(unaided, 4)
+    again = learn("abcx", unaided, student=Coroutine(), engine=engine, lm={"async_engine": Asynchronous(engine)})
+    assert story(again) == story(compiled)
+
+
+def test_dspys_own_optimizers_need_a_synchronous_student_and_say_so():
+    with pytest.raises(ValueError, match="bootstrap: DSPy's optimizers need a program with forward"):
+        learn("a", some, student=Later(), optimizer=registry.get("bootstrap"))
+
+
+def test_a_student_without_forward_is_refused():
+    class Empty(dspy.Module):
+        def __init__(self):
+            super().__init__()
+            self.solve = dspy.Predict("task -> answer")
+
+    with pytest.raises(ValueError, match="the program Empty defines neither forward nor aforward"):
+        learn("a", some, student=Empty())
+
+
+def labelled(example, prediction, trace=None):
+    return prediction.answer == f"right {example.task}"
+
+
+def test_it_is_a_step_of_dspys_bettertogether():
+    """Which binds LMs to the predictors, evaluates between steps, and keeps candidates."""
+    optimizer = AdaptiveFewShot(labelled, 4, temperatures=(0.7,), domain=Domain(task_key=by_task))
+    together = dspy.BetterTogether(metric=labelled, adaptive=optimizer, random=dspy.BootstrapFewShot(metric=labelled))
+    engine, student = ScriptedEngine(lambda task, demos, visit: 4 if task in "abv" else 4 * bool(demos), 4), Solver()
+    student.set_lm(dspy.LM("scripted", engine=engine, cache=False))
+    with dspy.context(lm=student.get_lm()):
+        best = together.compile(
+            student, trainset=tasks("abx"), valset=tasks("vw"), strategy="adaptive -> random -> adaptive"
+        )
+    assert not best.flag_compilation_error_occurred
+    assert [each["strategy"] for each in best.candidate_programs][-1] == ""
+    assert [each["score"] for each in best.candidate_programs] == [100.0, 100.0, 100.0, 50.0]
+    assert best.solve.lm is not None and best.solve.demos
+
+
+def test_what_it_compiles_is_evaluated_and_wrapped_as_any_program():
+    with dspy.context(lm=dspy.LM("scripted", engine=ScriptedEngine(lambda *_: 4, 4), cache=False)):
+        compiled = AdaptiveFewShot(labelled, 4, temperatures=(0.7,)).compile(Solver(), trainset=tasks("ab"))
+        assert dspy.Evaluate(devset=tasks("ab"), metric=labelled, display_progress=False)(compiled).score == 100.0
+        best = dspy.BestOfN(compiled, N=2, reward_fn=lambda inputs, prediction: 1.0, threshold=1.0)
+        assert best(task="a").answer == "right a"
+        again = dspy.BootstrapFewShotWithRandomSearch(metric=labelled, num_candidate_programs=1, num_threads=1)
+        assert again.compile(Solver(), teacher=compiled, trainset=tasks("ab")).candidate_programs

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import dspy
+import numpy as np
 from pydantic import BaseModel
 
 from optimizers import TokenCount
@@ -35,3 +36,11 @@ def test_a_token_count_keeps_its_columns_that_are_not_zero() -> None:
 
 def test_sets_are_in_the_order_of_their_text() -> None:
     assert to_jsonable({"b", "a", "c"}) == ["a", "b", "c"]
+
+
+def test_arrays_are_their_elements_and_none_is_left_out():
+    """Tasks are named by this text, and the text of a long array omits its middle."""
+    assert to_jsonable({"x": np.array([[1, 2], [3, 4]]), "n": np.int64(5)}) == {"x": [[1, 2], [3, 4]], "n": 5}
+    one, other = np.zeros(5_000), np.zeros(5_000)
+    other[2_500] = 1.0
+    assert str(one) == str(other) and to_jsonable(one) != to_jsonable(other)

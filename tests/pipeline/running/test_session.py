@@ -6,12 +6,23 @@ from pathlib import Path
 
 import pytest
 
+from optimizers import MetricError
 from pipeline import save_program
 from pipeline.agent.agent import Agent
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import UsageError
 from pipeline.base.machine import cores
-from pipeline.running.session import REMOTE_THREADS, budget, default_threads, lm_settings, new_agent, open_program
+from pipeline.running.session import (
+    REMOTE_THREADS,
+    budget,
+    default_threads,
+    lm_settings,
+    new_agent,
+    open_program,
+    trusted,
+)
+from pipeline.verification.metric import Reward
+from step_runtime.base.errors import TaskError
 
 
 def config(**settings: object) -> ProgramConfig:
@@ -48,3 +59,15 @@ def test_limits_and_lm_settings_are_the_config_s() -> None:
     limits = budget(made)
     assert (limits.iterations, limits.tokens, limits.usd, limits.minutes) == (None, None, 2, 3)
     assert lm_settings(made) == {"max_tokens": 100, "timeout": 600.0, "n": 4}
+
+
+def test_a_verification_that_fails_ends_the_run_at_once() -> None:
+    """Unlike other users' metrics, of which an exception costs one attempt: no answer can make this one fail."""
+
+    def verify(example: object, prediction: object) -> Reward:
+        raise TaskError("no such function")
+
+    with pytest.raises(MetricError, match="TaskError: no such function") as raised:
+        trusted(verify)(None, None)
+    assert raised.value.fatal and isinstance(raised.value.__cause__, TaskError)
+    assert trusted(lambda *_: Reward(score=1.0))(None, None).score == 1.0

@@ -1,0 +1,165 @@
+"""Calls of a user's metric, in every form that DSPy's optimizers accept.
+
+Invariants: a metric is handed no more than it asks for; requests that it makes of any LM, such as a judge's, are
+recorded apart from the program's, whatever comes of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, SupportsFloat
+
+import dspy
+
+from optimizers.errors import MetricError
+from optimizers.ledger import Ledger, TokenCount
+from optimizers.metering import _read_usage, _stored_usage
+
+Metric = Callable[..., Any]
+
+JUDGE = "LM judge"
+"""The name in records for requests of a metric; it is no attribute of a program, as it has a space."""
+
+ARGUMENTS = 5
+"""The most arguments of a metric, as for DSPy's GEPA: example, prediction, trace, predictor's name, its trace."""
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def checked_metric(metric: Any) -> Metric:
+    """The metric as a function of an example, a prediction and a trace.
+
+    A metric that requires more than an example and a prediction gets the trace, and None for what only DSPy's GEPA has.
+    A third argument with a default, by which DSPy's metrics know that they select demonstrations, is omitted. A
+    coroutine is awaited.
+
+    Raises:
+        TypeError: It is not a function, or not one of an example and a prediction.
+    """
+    expected = "expected a function of an example and a prediction"
+    if not callable(metric):
+        raise TypeError(f"metric: {expected}, found {type(metric).__name__}")
+    try:
+        parameters = inspect.signature(metric).parameters.values()
+    except (TypeError, ValueError):  # some functions written in C have no signature
+        return lambda example, prediction, trace: resolved(metric(example, prediction))
+    required = [each for each in parameters if each.default is each.empty]
+    positional = sum(each.kind in _POSITIONAL for each in required)
+    accepted = sum(each.kind in _POSITIONAL for each in parameters)
+    if any(each.kind is each.VAR_POSITIONAL for each in parameters):
+        accepted = ARGUMENTS
+    named = [each.name for each in required if each.kind is each.KEYWORD_ONLY]
+    if accepted < 2 or positional > ARGUMENTS or named:
+        raise TypeError(f"metric: {expected}, found one of ({', '.join(each.name for each in parameters)})")
+
+    def judge(example: dspy.Example, prediction: Any, trace: Any) -> Any:
+        arguments = (example, prediction, trace, None, None)
+        return resolved(metric(*arguments[: max(2, positional)]))
+
+    return judge
+
+
+def resolved(value: Any) -> Any:
+    """The value, or what it gives when awaited; also within a running event loop, as in a notebook."""
+    if not inspect.isawaitable(value):
+        return value
+    awaiting = _awaited(value)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(awaiting)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(contextvars.copy_context().run, asyncio.run, awaiting).result()
+
+
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+def read_verdict(verdict: Any) -> tuple[float, dict[str, Any]]:
+    """The score, and the metric's further fields.
+
+    Raises:
+        MetricError: It returned no score.
+        ValueError: The score is not a finite number.
+    """
+    feedback = dict(verdict.items()) if hasattr(verdict, "items") else {}
+    score = feedback.pop("score", None) if feedback else verdict
+    if not isinstance(score, SupportsFloat) or isinstance(score, dspy.Prediction):
+        found = " ".join(repr(verdict).split())
+        raise MetricError(f"it gave {found:.80}, expected a number, a bool, or a prediction with a score")
+    if not math.isfinite(score):
+        raise ValueError(f"it gave a score of {score}, expected a finite number")
+    return float(score), feedback
+
+
+@contextmanager
+def recording_judge(ledger: Ledger) -> Iterator[None]:
+    """Records the requests that a metric makes in this context, of any LM, under `JUDGE`."""
+    meter = _JudgeMeter(dspy.settings.usage_tracker)
+    try:
+        with dspy.context(usage_tracker=meter, caller_modules=[meter], trace=[]):
+            yield
+    finally:
+        if meter.usages or meter.entries:
+            ledger.add(JUDGE, meter.count())
+
+
+class _JudgeMeter:
+    """DSPy's usage tracker, and a running module to whose history DSPy adds every answer.
+
+    The tracker gets the usage of exactly the paid answers; the history has their prices, and answers from the cache.
+    """
+
+    def __init__(self, outer: Any) -> None:
+        self._outer = outer
+        self.usages: list[Mapping[str, Any]] = []
+        self.entries: list[Mapping[str, Any]] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _JudgeMeter:
+        return self  # DSPy copies trackers for its threads
+
+    def __len__(self) -> int:
+        return 0  # as a history, it is never full
+
+    def __bool__(self) -> bool:
+        return True  # DSPy asks whether there is a tracker
+
+    @property
+    def history(self) -> _JudgeMeter:
+        """The history of the module that this is to DSPy."""
+        return self
+
+    def append(self, entry: Mapping[str, Any]) -> None:
+        """Adds an answer."""
+        self.entries.append(entry)
+
+    def add_usage(self, lm: str, usage: dict[str, Any]) -> None:
+        """Adds a paid answer's usage."""
+        self.usages.append(usage)
+        if self._outer is not None:
+            self._outer.add_usage(lm, usage)
+
+    def count(self) -> TokenCount:
+        """The sum; without a history, which users can switch off, prices are unknown."""
+        paid = [_read_usage(usage) for usage in self.usages]
+        cached = [entry for entry in self.entries if not entry["usage"]][: max(0, len(self.entries) - len(paid))]
+        stored = [_stored_usage(entry) for entry in cached]
+        prices = [entry["cost"] for entry in self.entries if entry["usage"] and entry["cost"] is not None]
+        return TokenCount(
+            calls=len(paid) + len(cached),
+            cache_hits=len(cached),
+            prompt=sum(prompt for prompt, _, _ in paid),
+            completion=sum(completion for _, completion, _ in paid),
+            provider_cached=sum(provider for _, _, provider in paid),
+            cached_prompt=sum(prompt for prompt, _ in stored),
+            cached_completion=sum(completion for _, completion in stored),
+            usd=sum(prices),
+            unpriced=max(0, len(paid) - len(prices)),
+        )
