@@ -1,4 +1,4 @@
-# `make run` and `make test` set up everything they need in .venv; a repeated call skips it.
+# `make run` and `make test` set up everything they need in .venv, all extras included; a repeated call skips it.
 #
 #   make run                     the main job with its defaults; ARGS="--samples 8" adds options
 #   make test                    the test suite;                 ARGS="-k affine" adds options

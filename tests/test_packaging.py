@@ -6,18 +6,23 @@ environment gets is the same wheel.
 
 from __future__ import annotations
 
+import email
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from email.message import Message
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
 from pipeline.__main__ import COMMANDS
+from pipeline.base.errors import EXTRA_MODULES
 from tests.support.paths import PROJECT
+
+PACKAGES = ("optimizers", "pipeline", "signatures", "step_runtime")
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +35,19 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = folder.glob("*.whl")
     subprocess.run([*pip, "install", "--no-deps", "--target", str(target), str(wheel)], check=True, capture_output=True)
     return target
+
+
+BLOCKING = """
+import importlib.abc, runpy, sys
+
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {modules!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+"""What makes an environment one in which some modules are not installed."""
 
 
 def ran(installed: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -65,6 +83,69 @@ def test_the_command_names_its_commands(installed: Path, tmp_path: Path) -> None
     assert unknown.returncode == 2 and "there is no command 'comple'" in unknown.stderr
     modules = {path.stem for path in (PROJECT / "pipeline").glob("*.py") if "start(NAME, main)" in path.read_text()}
     assert modules == set(COMMANDS)
+
+
+def metadata(installed: Path) -> Message:
+    (folder,) = installed.glob("adaptive_step-*.dist-info")
+    return email.message_from_string((folder / "METADATA").read_text())
+
+
+def test_optimizers_can_be_installed_alone(installed: Path, tmp_path: Path) -> None:
+    """The wheel's base dependencies are DSPy and Pydantic; it is imported, and optimizes, without any other package."""
+    required = list(map(Requirement, metadata(installed).get_all("Requires-Dist", [])))
+    assert {each.name for each in required if each.marker is None} == {"dspy-ai", "pydantic"}
+    program = BLOCKING.format(modules=sorted(EXTRA_MODULES - {"numpy", "yaml"})) + ALONE  # DSPy needs these two
+    done = ran(installed, tmp_path, "-c", program)
+    assert (done.returncode, done.stdout) == (0, "solved ('a',)\n"), done.stderr
+
+
+ALONE = """
+import dspy, optimizers, pipeline
+lm = dspy.utils.DummyLM([{"answer": "yes"}] * 9)
+with dspy.context(lm=lm):
+    task = dspy.Example(question="q").with_inputs("question")
+    named = optimizers.Domain(task_key=lambda example: "a")
+    optimizer = optimizers.AdaptiveFewShot(lambda example, prediction: prediction.answer == "yes", 2, domain=named)
+    print("solved", optimizer.compile(dspy.Predict("question -> answer"), trainset=[task]).experience.solved)
+"""
+
+
+def test_the_extras_bring_every_module_that_the_commands_miss(installed: Path) -> None:
+    """`pipeline` names all of them, and so does what a command says without them."""
+    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(metadata(installed).get_all("Provides-Extra", [])) == set(extras)
+
+    def packages(extra: str) -> set[str]:
+        found = set(map(Requirement, extras[extra]))
+        own = {name for each in found if each.name == "adaptive-step" for name in each.extras}
+        return {each.name for each in found} - {"adaptive-step"} | {name for each in own for name in packages(each)}
+
+    assert {{"pyyaml": "yaml"}.get(name, name) for name in packages("pipeline")} == EXTRA_MODULES
+    assert packages("pipeline") | {"optuna", "pygraphviz"} == packages("all") < packages("dev")
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_a_command_without_its_packages_says_what_to_install(installed: Path, tmp_path: Path, command: str) -> None:
+    """In one line, with the exit code of bad usage."""
+    modules = sorted(EXTRA_MODULES - {"numpy"})
+    start = f"sys.argv = ['adaptive-step', {command!r}, *sys.argv[1:]]; from pipeline.__main__ import run; run()"
+    program = BLOCKING.format(modules=modules) + start
+    words = {
+        "compile": ["--optimizer", "none"],
+        "generate": ["gemm/1", "--program", "none"],
+        "codegen": ["gemm/1"],
+        "report": ["-o", "r"],
+    }
+    words |= {"evaluate": ["--program", "none"], "verify": ["gemm/1"]}
+    done = ran(installed, tmp_path, "-c", program, *words.get(command, []))
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(" is not installed; the commands need: pip install 'adaptive-step[pipeline]'")
+
+
+def test_every_package_says_that_it_is_typed(installed: Path) -> None:
+    """So that the types reach whoever installs the wheel."""
+    assert [name for name in PACKAGES if not (installed / name / "py.typed").is_file()] == []
 
 
 def test_every_dependency_has_a_lower_bound() -> None:

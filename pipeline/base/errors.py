@@ -22,6 +22,9 @@ from typing import NoReturn
 
 from pipeline.base.terminal import SafeStream
 
+EXTRA_MODULES = frozenset({"jinja2", "matplotlib", "mlflow", "numpy", "pygments", "rich", "sympy", "torch", "yaml"})
+"""Modules of the packages that the commands need and `optimizers` alone does not."""
+
 
 class Exit(enum.IntEnum):
     """The exit codes of every command."""
@@ -88,6 +91,11 @@ def _run(name: str, main: Callable[[Sequence[str] | None], int], argv: Sequence[
     except KeyboardInterrupt as interrupt:
         print_message(name, str(interrupt) or "interrupted")
         return Exit.INTERRUPTED
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRA_MODULES:
+            raise
+        print_message(name, f"{error.name} is not installed; the commands need: pip install 'adaptive-step[pipeline]'")
+        return Exit.USAGE
     except BrokenPipeError:
         # The reader of our output (`| head`) has stopped; Python would complain again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
