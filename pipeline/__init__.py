@@ -3,6 +3,9 @@
 from pipeline import load_program
 program = load_program("compiled.json", lm=dspy.LM(...))
 program(task=load_task("task.yaml")).impl
+
+from pipeline import MLflowObserver        # the record of any DSPy program's run; needs the extra `mlflow` alone
+AdaptiveFewShot(metric, observers=[MLflowObserver("my experiment")])
 """
 
 from __future__ import annotations
@@ -13,9 +16,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pipeline.agent.compiled import save_program
     from pipeline.record.models import load_program
+    from pipeline.record.observer import MLflowObserver
 
-__all__ = ["load_program", "save_program"]
-_HOMES = {"load_program": "pipeline.record.models", "save_program": "pipeline.agent.compiled"}
+__all__ = ["MLflowObserver", "load_program", "save_program"]
+_HOMES = {
+    "MLflowObserver": "pipeline.record.observer",
+    "load_program": "pipeline.record.models",
+    "save_program": "pipeline.agent.compiled",
+}
 
 
 def __getattr__(name: str) -> Any:
