@@ -14,13 +14,13 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
-from mlflow.utils.time import get_current_time_millis
 
 from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted
 from pipeline.record.metrics import describe, iteration_metrics, predictor_metrics, run_metrics
@@ -105,7 +105,13 @@ class MLflowObserver(BaseObserver):
         self._close(STATUS.get(experience.stopped, "FINISHED"))
 
     def log_program(self, program: Any) -> None:
-        """Adds the compiled program's state to the latest run as `compiled.json`."""
+        """Adds the compiled program's state to the latest run as `compiled.json`.
+
+        Raises:
+            ValueError: No run has started.
+        """
+        if self.run_id is None:
+            raise ValueError("no run has started")
         state = json.dumps(program.dump_state(), indent=1, default=str, ensure_ascii=False)
         self._client.log_text(self.run_id, state + "\n", "compiled.json")
 
@@ -122,7 +128,7 @@ class MLflowObserver(BaseObserver):
         return run_id
 
     def _log(self, run_id: str, metrics: dict[str, float], step: int) -> None:
-        now = get_current_time_millis()
+        now = int(1000 * time.time())
         named = {UNNAMEABLE.sub("_", name): value for name, value in metrics.items()}
         self._client.log_batch(run_id, [Metric(name, value, now, step) for name, value in named.items()])
 
