@@ -17,10 +17,10 @@ from pipeline import MLflowObserver
 from tests.support.scripted_program import failing, learn, shown_two, some, tasks
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> MlflowClient:
-    folder = tmp_path_factory.mktemp("store")
-    return MlflowClient(f"sqlite:///{folder}/mlflow.db")
+@pytest.fixture
+def client(store_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
+    monkeypatch.chdir(tmp_path)  # where MLflow keeps artifacts by default
+    return MlflowClient(f"sqlite:///{store_folder}/mlflow.db")
 
 
 def runs(client: MlflowClient, experiment: str) -> tuple[Any, list[Any]]:
@@ -31,9 +31,8 @@ def runs(client: MlflowClient, experiment: str) -> tuple[Any, list[Any]]:
     return parent, sorted(nested, key=lambda run: str(run.info.run_name))
 
 
-def test_a_run_of_any_program_is_recorded(client: MlflowClient, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_run_of_any_program_is_recorded(client: MlflowClient, tmp_path: Path) -> None:
     """A program whose predictor is in a list, whose brackets no metric's name may have."""
-    monkeypatch.chdir(tmp_path)
 
     class Listed(dspy.Module):
         def __init__(self) -> None:
