@@ -53,7 +53,8 @@ def test_a_run_of_any_program_is_recorded(client: MlflowClient, tmp_path: Path) 
     assert curve == [(result.index + 1, result.solved_total) for result in experience.iterations]
     assert parent.data.params["tasks"] == "a, b, c, x" and parent.data.params["num_samples"] == "4"
     assert nested[0].data.metrics["steps_0_/calls"] == 16
-    folder = Path(client.download_artifacts(parent.info.run_id, "", str(tmp_path)))
+    (tmp_path / "got").mkdir()
+    folder = Path(client.download_artifacts(parent.info.run_id, "", str(tmp_path / "got")))
     attempts = [json.loads(line) for path in folder.rglob("attempts.jsonl") for line in path.read_text().splitlines()]
     assert sorted(a["seed"] for a in attempts) == sorted(a.seed for a in experience.attempts)
     assert json.loads((folder / "compiled.json").read_text())["steps[0]"]["demos"]
