@@ -3,7 +3,7 @@
 Invariants: a metered LM answers as its original would with the sample's settings; every request it makes is recorded
 for the predictor that made it, whether it is answered, fails, is retried or is served by the cache; transient failures
 are retried as often as by the original, and nowhere else; a request that waits for its retry occupies no slot; the
-original, its history and the program are not changed.
+original and the program are not changed, but for the last requests in the original's history.
 
 A metered LM is its original's class with a mixin, not a wrapper: DSPy accepts an adapter's messages without a warning
 only for the very LM object that the adapter calls, and reads and writes that object's `kwargs`, engine and
@@ -28,6 +28,7 @@ import dspy
 from dspy.utils.exceptions import LMError, LMProviderError, is_retryable_lm_error
 
 from optimizers.ledger import Ledger, TokenCount
+from optimizers.recent_history import RecentHistory
 
 OTHER = "other"
 """The name for requests that no predictor of the program made."""
@@ -140,6 +141,7 @@ class _Metered:
     _engine_spec: Any
     _slots: RequestSlots | None
     _around: Around | None
+    _recent: RecentHistory
     kwargs: dict[str, Any]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -180,8 +182,9 @@ class _Metered:
         return _wait(error, attempt)
 
     def update_history(self, entry: Mapping[str, Any]) -> None:
-        """Passes the entry to the meter without keeping it: prompts of thousands of samples would fill the memory."""
+        """Passes the entry to the meter, and to the original's history, which keeps the last ones."""
         dspy.settings.usage_tracker.entry = entry
+        self._recent.add(entry)
 
     @contextmanager
     def _booked(self) -> Iterator[None]:
@@ -270,6 +273,7 @@ def metered(
     twin = lm.copy(num_retries=0, **config)
     if not isinstance(lm, _Metered):
         mix_in(twin, _Metered)._retries = getattr(lm, "num_retries", 0)
+        twin._recent = RecentHistory(lm)
     twin._ledger, twin._predictor = ledger, predictor
     twin._slots, twin._around = slots, around
     return twin
