@@ -136,7 +136,7 @@ def named_examples(
         if inputs != expected:  # some inputs may be optional
             logger.warning("%s: its inputs are %s, those of %s[0] %s", place, _listed(inputs), name, _listed(expected))
         key = _key(place, example, task_key)
-        if key in named and to_jsonable(named[key].inputs()) != to_jsonable(example.inputs()):
+        if key in named and str(to_jsonable(named[key].inputs())) != str(to_jsonable(example.inputs())):
             same = f"{name}[{list(named).index(key)}] and {place} are both named {key!r} by Domain.task_key"
             raise ValueError(f"{same}, which must give different names to different inputs")
         named[_apart(key, named)] = example

@@ -18,14 +18,13 @@ import dspy
 
 from optimizers.experience import Entry
 from optimizers.jsonable import to_jsonable
-from optimizers.metering import estimate_tokens
+from optimizers.metering import estimate_tokens, held_lms
 from optimizers.sampling import TaskExample
 
 
 def copy_program(student: dspy.Module) -> dspy.Module:
     """A deep copy of the student that shares its LMs, whose engines may be expensive or unsafe to copy."""
-    lms = [predictor.lm for predictor in student.predictors()]
-    shared = {id(lm): lm for lm in lms if lm is not None}
+    shared = {id(lm): lm for lm in held_lms(student)}
     try:
         return copy.deepcopy(student, shared)
     except (TypeError, ValueError, AttributeError, copy.Error):

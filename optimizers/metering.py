@@ -279,9 +279,26 @@ def metered(
     return twin
 
 
-def has_own_lms(program: dspy.Module) -> bool:
-    """Whether a predictor of the program is bound to its own LM."""
-    return any(predictor.lm is not None for predictor in program.predictors())
+def held_lms(program: dspy.Module) -> list[Any]:
+    """The LMs that predictors of the program are bound to, or that its modules hold."""
+    found: list[Any] = []
+    replace_lms(program, found.append)
+    return found
+
+
+def metered_adapter(meter: Callable[[Any], Any]) -> Any:
+    """The adapter in use, or a copy whose own LMs are metered, such as the extraction model of `TwoStepAdapter`.
+
+    Args:
+        meter: Makes the metered LM.
+    """
+    adapter = dspy.settings.adapter
+    own = {name: lm for name, lm in vars(adapter).items() if isinstance(lm, dspy.BaseLM)} if adapter else {}
+    if not own:
+        return adapter
+    twin = copy.copy(adapter)
+    vars(twin).update({name: meter(lm) for name, lm in own.items()})
+    return twin
 
 
 def replace_lms(value: Any, replace: Callable[[Any], Any], seen: dict[int, Any] | None = None) -> Any:

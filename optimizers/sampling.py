@@ -34,9 +34,10 @@ from optimizers.errors import MetricError, one_line
 from optimizers.ledger import Ledger
 from optimizers.metering import (
     RequestSlots,
-    has_own_lms,
+    held_lms,
     innermost_predictor,
     metered,
+    metered_adapter,
     predictor_names,
     replace_lms,
 )
@@ -114,7 +115,7 @@ class _Sampled:
     """A program and the settings shared by all its samples."""
 
     def __init__(self, program: dspy.Module) -> None:
-        self.program, self.names, self.has_own_lms = program, predictor_names(program), has_own_lms(program)
+        self.program, self.names, self.has_own_lms = program, predictor_names(program), bool(held_lms(program))
 
 
 class Sampler:
@@ -221,10 +222,15 @@ class Sampler:
         twin = replace_lms(sampled.program, meter) if sampled.has_own_lms else sampled.program
         twin_names.update(predictor_names(twin) if sampled.has_own_lms else sampled.names)
         lm, trace = dspy.settings.lm, CallTrace()
+        adapter = metered_adapter(
+            lambda own: metered(own, ledger, partial(innermost_predictor, names=twin_names), slots)
+        )
         with (
             self._membership(batches, spec) as member,
             # Even if a user has switched off DSPy's own traces.
-            dspy.context(lm=lm and meter(lm, member, n=None), trace=trace, max_trace_size=LONGEST_TRACE),
+            dspy.context(
+                lm=lm and meter(lm, member, n=None), adapter=adapter, trace=trace, max_trace_size=LONGEST_TRACE
+            ),
         ):
             result, prediction = self._ask(twin, spec)
         if prediction is not None:

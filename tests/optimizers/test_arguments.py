@@ -106,6 +106,11 @@ def test_an_example_that_is_repeated_is_a_task_of_its_own():
         assert len(seeds) == len(compiled.experience.attempts)
 
 
+def test_examples_with_inputs_that_are_not_equal_to_themselves_are_repeated_ones_too():
+    compiled, _, error = compile_tasks([dspy.Example(task=float("nan")).with_inputs("task") for _ in range(2)])
+    assert error is None and compiled is not None and len(compiled.experience.tasks) == 2
+
+
 def test_a_task_key_that_gives_two_tasks_one_name_is_refused():
     error = compile_tasks(tasks("ab"), domain=Domain(task_key=lambda example: "same"))[2]
     same = "trainset[0] and trainset[1] are both named 'same' by Domain.task_key"

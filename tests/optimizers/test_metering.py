@@ -21,7 +21,7 @@ from dspy.utils.exceptions import (
 
 from optimizers.ledger import Ledger
 from optimizers.metering import LONGEST_WAIT, RequestSlots, _truncated, _wait, is_transient, metered, retry_after
-from tests.support.scripted_program import ScriptedEngine, learn
+from tests.support.scripted_program import ScriptedEngine, Solver, learn
 
 
 @pytest.mark.parametrize(
@@ -130,3 +130,37 @@ def test_a_request_that_waits_to_be_repeated_holds_nobody_up() -> None:
         lms[1](prompt)
         first.join(120)
     assert log == [1, 2, 3]
+
+
+def test_requests_of_lms_that_modules_and_adapters_hold_are_counted():
+    """As of a predictor's own; an adapter's keeps its temperature, since it only reads what was answered."""
+    engine, held, extracting = (ScriptedEngine(lambda *_: 4, 4) for _ in range(3))
+
+    class Holding(Solver):
+        def __init__(self):
+            super().__init__()
+            self.lms = {"other": dspy.LM("held", engine=held, cache=False)}
+
+        def forward(self, task):
+            with dspy.context(lm=self.lms["other"]):
+                self.solve(task=task)
+            return self.solve(task=task)
+
+    counts = learn("a", lambda *_: 4, student=Holding(), engine=engine).experience.tokens
+    assert held.calls == engine.calls == 4 and counts["solve"].calls == 8
+    assert {request.config.temperature for request in held.requests} == {0.7}
+
+    class Extracting(dspy.ChatAdapter):
+        def __init__(self, lm):
+            super().__init__()
+            self.lm = lm
+
+        def parse(self, signature, completion):
+            fields = self.lm("[[ ## task ## ]]\na")
+            return super().parse(signature, fields[0])
+
+    lm = dspy.LM("extracting", engine=extracting, cache=False, temperature=0.1)
+    with dspy.context(adapter=Extracting(lm)):
+        counts = learn("a", lambda *_: 4).experience.tokens
+    assert extracting.calls == 4 and counts["solve"].calls == 8
+    assert {request.config.temperature for request in extracting.requests} == {0.1}
