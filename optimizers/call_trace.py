@@ -69,7 +69,7 @@ def recorded_calls(
     """The fields of each taught predictor's calls, where they differ from the program's own fields.
 
     Args:
-        trace: The calls of a sample.
+        trace: The calls of a sample, as predictors, inputs and outputs.
         names: Names of the predictors that made them, by `id`.
         program: The program.
         taught: Names of the predictors that get demonstrations.
@@ -119,7 +119,7 @@ def _attributed(
     """Each predictor's calls, by name; and the signatures of calls that belong to no known predictor."""
     made: dict[str, list[Fields]] = {}
     unattributed = []
-    for predictor, inputs, prediction in trace:
+    for predictor, inputs, outputs in trace:
         name = names.get(id(predictor))
         if name is None:  # a copy, such as `dspy.BestOfN` makes for every attempt
             same = [name for name, own in predictors.items() if own.signature is predictor.signature]
@@ -127,5 +127,5 @@ def _attributed(
         if name is None:
             unattributed.append(predictor.signature)
         else:
-            made.setdefault(name, []).append({**inputs, **dict(prediction.items())})
+            made.setdefault(name, []).append({**inputs, **outputs})
     return made, unattributed

@@ -51,7 +51,7 @@ def summary(run: Run) -> str:
         return "every task is solved"
     parts = ["1 task stays unsolved" if len(left) == 1 else f"{len(left)} tasks stay unsolved"]
     if unanswered := [key for key in left if key in run.unanswered]:
-        parts.append(f"no answers for {', '.join(unanswered)}")
+        parts.append(f"no scored answers for {', '.join(unanswered)}")
     if short := _short_of_threshold(run):
         logger.warning("%s", short)
         parts.append(short)

@@ -233,6 +233,8 @@ class Sampler:
             ),
         ):
             result, prediction = self._ask(twin, spec)
+        # A metric may change the prediction that it judges.
+        made = [(caller, inputs, dict(each.items())) for caller, inputs, each in trace] if taught else []
         if prediction is not None:
             with recording_judge(ledger):
                 result = self._judge(result.attempt, spec, prediction, trace)
@@ -242,7 +244,7 @@ class Sampler:
         if taught and attempt.passed:
             known = {**dict(spec.task.example.inputs().items()), **attempt.outputs}
             choose = partial(self._choose_calls, seed=spec.seed)
-            attempt = replace(attempt, calls=recorded_calls(trace, twin_names, sampled.program, taught, known, choose))
+            attempt = replace(attempt, calls=recorded_calls(made, twin_names, sampled.program, taught, known, choose))
         return SampleResult(attempt)
 
     def _earlier(self, spec: SampleSpec) -> Attempt | None:
@@ -278,7 +280,8 @@ class Sampler:
         try:
             prediction = resolved(call_of(program)(**dict(task.example.inputs().items())))
             if not isinstance(prediction, dspy.Prediction):
-                raise TypeError(f"the program gave {prediction!r:.80}, expected a dspy.Prediction")
+                found = " ".join(repr(prediction).split())
+                raise TypeError(f"the program gave {found:.80}, expected a dspy.Prediction")
             outputs = dict(prediction.items())
         except AdapterParseError as error:
             seconds, text = time.perf_counter() - start, str(error.lm_response)

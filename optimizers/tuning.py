@@ -95,7 +95,7 @@ class Tuning:
             with self._lock:
                 self._verdicts += 1
                 self._unjudged += 1
-                many = self._run.budget.too_many_failures(self._unjudged, self._verdicts, SMALLEST_BASE)
+                many = self._too_many(self._unjudged, self._verdicts)
             if failure.fatal or many:
                 raise OptimizerAborted(failure) from error
             raise failure from error  # DSPy's optimizers count it as an answer without a score
@@ -127,11 +127,16 @@ class Tuning:
         with self._lock:
             self._finished += 1
             self._failed += error is not None
-            many = self._run.budget.too_many_failures(self._failed, self._finished, SMALLEST_BASE)
+            many = self._too_many(self._failed, self._finished)
             never = self._failed == self._finished  # otherwise the run has answers to report
         if isinstance(error, FATAL) or (error is not None and many):
             message = f"the LM cannot be used: {one_line(error)}"
             raise OptimizerAborted(RunStopped("failed", message, error if never else None)) from error
+
+    def _too_many(self, failed: int, done: int) -> bool:
+        if self._run.max_errors is None:
+            return self._run.budget.too_many_failures(failed, done, SMALLEST_BASE)
+        return failed >= self._run.max_errors
 
     @property
     def reflecting(self) -> bool:

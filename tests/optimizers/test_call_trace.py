@@ -157,3 +157,13 @@ def test_calls_of_copies_that_a_program_makes_of_its_predictors_are_theirs():
     compiled = solved(Trying())
     ((demo,),) = (predictor.demos for predictor in compiled.predictors())
     assert (demo.task, demo.hint, demo.answer) == ("a", "think", "right a")
+
+
+def test_what_a_metric_makes_of_a_prediction_is_not_what_the_predictor_is_shown():
+    def metric(example: Any, prediction: Any) -> bool:
+        prediction.answer = "changed"
+        return True
+
+    compiled = solved(Solver(), metric=metric)
+    assert [demo.answer for demo in compiled.solve.demos] == ["right a"]
+    assert compiled.experience.entries[0].outputs == {"answer": "right a"}

@@ -14,7 +14,7 @@ from optimizers import Budget, MetricError, TokenCount
 from optimizers.ledger import Ledger
 from optimizers.tuning import MAX_PAID_ANSWERS, _is_like
 from tests.support.reflective_engine import NAMES, Reflective, tuned
-from tests.support.scripted_program import Solver, story
+from tests.support.scripted_program import Solver, is_right, story
 
 # DSPy's optimizers ask their own libraries for things that are on their way out.
 pytestmark = [
@@ -42,6 +42,21 @@ def test_a_metric_that_fails_ends_the_optimizer(name):
 
     with pytest.raises(MetricError, match="boom"):
         tuned(name, metric=metric)
+
+
+def test_a_metric_that_sometimes_fails_is_no_reason_to_end_the_optimizer_unless_max_errors_says_so():
+    """Its exception is an answer without a score, as anywhere in DSPy."""
+
+    def metric(example: dspy.Example, prediction: dspy.Prediction) -> bool:
+        if example.task == "a":
+            raise ZeroDivisionError("boom")
+        return is_right(example, prediction)
+
+    record = tuned("random-search", metric=metric, max_errors=100_000).experience
+    assert "a" in record.unsolved and record.solved
+    with pytest.raises(MetricError, match="boom") as raised:
+        tuned("random-search", metric=metric, max_errors=2)
+    assert raised.value.experience.overhead["solve"].calls > 0
 
 
 @pytest.mark.parametrize("name", NAMES)
