@@ -2,10 +2,11 @@
 
 Nothing here knows the domain: metric, grouping of answers and their length are arguments. To read it in order:
 `adaptive` (the optimizer), `strategies` (what it shows next), `driver` (compiling), `run` (an iteration),
-`sampling_loop`, `sampling` (a sample), `metering` (a request). `filtering` is the algorithm's function sigma;
-`demonstrations` are made of solutions and of a `call_trace`; `experience` is the record, whose attempts are in an
-`attempt_log`; `observer` is how to listen; `baselines` are DSPy's own optimizers within such a run, which `tuning`
-serves; `until_solved` samples without learning; `arguments` are checked first.
+`sampling_loop`, `sampling` (a sample), `metric` (its verdict), `metering` (a request), `outcome` (the result).
+`filtering` is the algorithm's function sigma; `demonstrations` are made of solutions and of a `call_trace`;
+`experience` is the record, whose attempts are in an `attempt_log`; `observer` is how to listen, and `evaluate_events`
+how DSPy's callbacks do; `baselines` are DSPy's own optimizers within such a run, which `tuning` serves; `until_solved`
+samples without learning; `arguments` are checked first.
 """
 
 from __future__ import annotations

@@ -163,8 +163,8 @@ class Experience:
         iterations: In order.
         attempts: By iteration, task, temperature, sample; those on the validation set last. After a run they are in
             a file (`AttemptLog`), so that iterating over them takes no memory.
-        stopped: Why the run ended: `solved`, `exhausted` (the last level solved nothing), `budget`,
-            `interrupted` or `failed` (the LM became unusable).
+        stopped: Why the run ended: `solved`, `exhausted` (the last level solved nothing), `score` (`stop_at_score` is
+            reached), `budget`, `interrupted` or `failed` (the LM or the metric became unusable).
         message: One line about `stopped`, for people.
         demos: Keys of the demonstrations that the compiled program carries, in the order of the prompt.
         validation: Scores of the levels, if a validation set chose among them.
