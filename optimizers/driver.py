@@ -18,13 +18,14 @@ from dspy.teleprompt import Teleprompter
 from optimizers.arguments import checked_count, checked_lms, checked_temperatures, checked_type, named_examples
 from optimizers.attempt import Attempt
 from optimizers.budget import Budget
+from optimizers.context_fit import ContextFit
 from optimizers.demonstrations import copy_program, set_demos, taught_predictors
 from optimizers.domain import Domain
 from optimizers.errors import RunStopped
-from optimizers.experience import Entry, Experience
+from optimizers.experience import Entry, Experience, in_task_order
 from optimizers.ledger import Ledger
 from optimizers.observer import Observer
-from optimizers.run import Run, in_task_order
+from optimizers.run import Run
 from optimizers.sampling import Sampler, Sampling, TaskExample
 from optimizers.strategies.base import Selection
 from optimizers.strategies.registry import make_selection
@@ -154,6 +155,7 @@ class Driver:
             observers=tuple(self.observers),
             tasks=tasks,
             entries=in_task_order(entries, tasks),
+            context=ContextFit((self.budget or Budget()).context, experience.tokens if experience else {}),
             overhead=Ledger() if self.overhead is None else self.overhead,
         )
 
@@ -212,5 +214,7 @@ def _outcome(run: Run) -> str:
     if not left:
         return "every task is solved"
     summary = "1 task stays unsolved" if len(left) == 1 else f"{len(left)} tasks stay unsolved"
-    unanswered = [key for key in left if key in run.unanswered]
+    if run.too_long:
+        summary += f"; too long for the LM, even without demonstrations: {', '.join(run.too_long)}"
+    unanswered = [key for key in left if key in run.unanswered and key not in run.too_long]
     return f"{summary}; no answers for {', '.join(unanswered)}" if unanswered else summary

@@ -2,6 +2,7 @@
 
 OptimizerError
 ├── MetricError             the metric raises, or returns no score
+├── NoAnswerError           the LM's reply is paid for, and holds no answer
 ├── UnknownOptimizerError   no optimizer has that name
 └── UnknownSelectionError   no selection strategy has that name
 
@@ -11,6 +12,8 @@ An LM that cannot be used at all surfaces as DSPy's own `LMError`; a failed samp
 
 from __future__ import annotations
 
+from dspy.utils.exceptions import LMProviderError
+
 
 class OptimizerError(Exception):
     """Base of this package's errors."""
@@ -18,6 +21,10 @@ class OptimizerError(Exception):
 
 class MetricError(OptimizerError):
     """The metric fails on a prediction, which must not count as a wrong answer."""
+
+
+class NoAnswerError(OptimizerError, LMProviderError):
+    """The LM's reply holds no answer that could be judged, such as one that its provider's filter withheld."""
 
 
 class UnknownOptimizerError(OptimizerError, ValueError):

@@ -77,7 +77,9 @@ def sample_until_solved(
 
     specs = (spec for spec in sampler.samples(0, tasks) if spec.task.key not in solved)
     total = len(tasks) * len(sampler.sampling.temperatures) * sampler.sampling.num_samples
-    stop = SamplingLoop(sampler, budget, reached, take).run(program, specs, counts, total)
+    stop = SamplingLoop(sampler, budget, reached, take, deadline=budget.deadline(started)).run(
+        program, specs, counts, total
+    )
     if stop is not None and stop.cause is not None and not any(attempt.scored for attempt in attempts):
         raise stop.cause from None
     order = {temperature: place for place, temperature in enumerate(sampler.sampling.temperatures)}
