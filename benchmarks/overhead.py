@@ -29,8 +29,8 @@ import pipeline.verification.metric
 from benchmarks.parts import Parts, Place
 from optimizers import Experience, sampling
 from optimizers.ledger import Ledger
-from optimizers.metering import _RequestMeter
 from optimizers.single_pass import SinglePass
+from optimizers.usage import RequestMeter
 from pipeline.agent.agent import Agent
 from pipeline.agent.domain import step_domain
 from pipeline.cli.progress import ProgressDisplay
@@ -54,7 +54,7 @@ PLACES: Mapping[str, Sequence[Place]] = {
     "the guardian's gate": [(pipeline.agent.agent, "_breaking_the_rule")],
     "metric: the key": [(pipeline.verification.metric, "skeleton")],
     "metric: the rest": [(Metric, "__call__")],
-    "accounting": [(sampling, "metered"), (Ledger, "add"), (_RequestMeter, "count"), (_RequestMeter, "add_usage")],
+    "accounting": [(sampling, "metered"), (Ledger, "add"), (RequestMeter, "count"), (RequestMeter, "add_usage")],
     "recording": [(Recorder, "sample_done"), (Recorder, "iteration_started"), (Recorder, "iteration_finished")],
     "progress": [(ProgressDisplay, "sample_done")],
     "DSPy: modules and the LM's client": [(sampling.Sampler, "_ask")],

@@ -27,7 +27,8 @@ class Attempt:
         task_key: The task's name.
         temperature: Sampling temperature.
         sample: Index among the samples of this task at this temperature, from 0.
-        seed: Seed passed to the LM; unique to the sample, the same in every run of one seed.
+        seed: Seed of the sample's first call, from which those of further calls derive; unique to the sample, the same
+            in every run of one seed.
         outputs: Fields of the prediction; empty where there is none.
         text: The LM's answer, if it could not be parsed into a prediction; else None.
         score: The metric's score, 0.0 for an answer that could not be parsed; None if unscored.
@@ -41,6 +42,9 @@ class Attempt:
         calls: For a right answer, by predictor that gets demonstrations: the fields of its chosen calls, in order of
             completion; none if it was not called. A predictor with one call that has the same fields as the task's
             inputs and `outputs` is omitted.
+        left_out: Demonstrations that the sample went without, from the end, as the LM refused longer prompts.
+        refused: Characters of the shortest prompt that was refused as too long; 0 if none was.
+        window: The limit in tokens that such a refusal stated; 0 if none did.
     """
 
     iteration: int
@@ -59,6 +63,9 @@ class Attempt:
     metric_seconds: float = 0.0
     error: str | None = None
     calls: Calls = field(default_factory=dict)
+    left_out: int = 0
+    refused: int = 0
+    window: int = 0
 
     @property
     def scored(self) -> bool:
@@ -73,8 +80,14 @@ class Attempt:
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""
         data: dict[str, Any] = to_jsonable(self)
-        del data["calls"]
-        return {**data, "calls": calls_to_data(self.calls)} if self.calls else data
+        absent = [name for name in ("calls", "left_out", "refused", "window") if not data[name]]
+        kept = {name: value for name, value in data.items() if name not in absent}
+        return {**kept, "calls": calls_to_data(self.calls)} if self.calls else kept
+
+    @property
+    def too_long(self) -> bool:
+        """Whether there is no answer because the prompt is too long for the LM, even without demonstrations."""
+        return self.failed and (self.error or "").startswith("ContextWindowExceededError")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Attempt:

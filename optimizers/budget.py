@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from optimizers.deadline import Deadline
 from optimizers.ledger import TokenCount
 
 NOTHING = TokenCount()
@@ -13,19 +14,23 @@ SMALLEST_BASE = 32
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits of a run; None means no limit. Samples in flight when a limit is reached are still awaited.
+    """Limits of a run; None means no limit.
+
+    Samples in flight when a limit is reached are still awaited, except that no request lasts beyond `minutes`.
 
     Attributes:
         iterations: Iterations started.
         tokens: Input and output tokens paid for, those of an LM judge in the metric excepted.
         usd: Dollars, over the calls with a known price.
         minutes: Wall time, in minutes.
-        context: Tokens that a prompt may have; further demonstrations are omitted, from the end of the prompt's order.
+        context: Tokens that a prompt and the LM's longest answer may have together; demonstrations that do not fit are
+            omitted, from the end of the prompt's order.
+        demos: Demonstrations in a prompt; further ones are omitted likewise.
         demo_tokens: Estimated tokens that all demonstrations of a prompt together may have; further ones are omitted,
             likewise.
         failures: Share of an iteration's samples that may have no answer. Two kinds of failure do not count
             while other tasks are answered, as they are about the task: those of a task without any answer in an
-            earlier iteration, and prompts longer than the context window from the second iteration on.
+            earlier iteration, and prompts that are too long for the LM even without demonstrations.
         judge_tokens: Input and output tokens paid for by the metric.
 
     Raises:
@@ -39,6 +44,7 @@ class Budget:
     minutes: float | None = None
     context: int | None = None
     demo_tokens: int | None = None
+    demos: int | None = None
     failures: float = 0.25
     judge_tokens: int | None = None
 
@@ -70,6 +76,10 @@ class Budget:
         if self.minutes is not None and seconds >= 60 * self.minutes:
             return f"{seconds / 60:.{1 if self.minutes >= 1 else 3}f} minutes of {self.minutes}"
         return None
+
+    def deadline(self, started: float) -> Deadline | None:
+        """The end of a run that started then, in the seconds of `time.monotonic`; None if its time is not limited."""
+        return None if self.minutes is None else Deadline(started + 60 * self.minutes)
 
     def too_many_failures(self, failed: int, done: int, total: int) -> bool:
         """Whether the LM fails too often, judged on at least 32 samples, or on all of a smaller iteration."""

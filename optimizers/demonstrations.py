@@ -16,10 +16,13 @@ from typing import Any
 
 import dspy
 
+from optimizers.context_window import Window
 from optimizers.experience import Entry
 from optimizers.jsonable import to_jsonable
-from optimizers.metering import estimate_tokens, held_lms
+from optimizers.metering import held_lms
+from optimizers.prompt_sizes import prompt_size
 from optimizers.sampling import TaskExample
+from optimizers.usage import estimate_tokens
 
 
 def copy_program(student: dspy.Module) -> dspy.Module:
@@ -97,44 +100,31 @@ def fitting(
     names: Sequence[str],
     entries: Sequence[Entry],
     examples: Sequence[dspy.Example],
-    context: int,
+    window: Window,
 ) -> int:
-    """How many of `entries`, from the first, fit into `context` tokens with the longest of `examples`.
-
-    Sizes are those of the rendered prompts, estimated by `estimate_tokens`.
-    """
+    """How many of `entries`, from the first, fit into the context window with the longest of `examples`."""
     fits = len(entries)
     for name, predictor in program.named_predictors():
         if name in names:
-            longest = max(examples, key=partial(_prompt_tokens, predictor, ()))
-            while fits and _prompt_tokens(predictor, _demos(name, predictor, entries[:fits]), longest) > context:
+            longest = max(examples, key=partial(prompt_size, predictor, ()))
+            while fits and not window.holds(prompt_size(predictor, _demos(name, predictor, entries[:fits]), longest)):
                 fits -= 1
     return fits
 
 
 def demo_tokens(program: dspy.Module, names: Sequence[str], entry: Entry) -> int:
     """Estimated tokens that the entry's demonstration adds to a prompt: those of the predictor where it is largest."""
+    size = partial(prompt_size, measure=estimate_tokens)
     example, sizes = dspy.Example(entry.inputs).with_inputs(*entry.inputs), [0]
     for name, predictor in program.named_predictors():
         if name in names and (demos := _demos(name, predictor, [entry])):
-            sizes.append(_prompt_tokens(predictor, demos, example) - _prompt_tokens(predictor, (), example))
+            sizes.append(size(predictor, demos, example) - size(predictor, (), example))
     return max(sizes)
 
 
 def within(limit: int, sizes: Iterable[int]) -> int:
     """How many sizes, from the first, sum to at most `limit`."""
     return sum(total <= limit for total in accumulate(sizes))
-
-
-def _prompt_tokens(predictor: dspy.Predict, demos: Sequence[dspy.Example], example: dspy.Example) -> int:
-    """Size of a request; an input that the program itself makes counts as the longest one shown."""
-    adapter = dspy.settings.adapter or dspy.ChatAdapter()
-    inputs = dict(example.inputs().items())
-    for field in predictor.signature.input_fields:
-        if shown := [demo[field] for demo in demos if field in demo and field not in inputs]:
-            inputs[field] = max(shown, key=lambda value: len(str(value)))
-    messages = adapter.format(predictor.signature, list(demos), inputs)
-    return sum(estimate_tokens(str(message["content"])) for message in messages)
 
 
 def _demos(name: str, predictor: dspy.Predict, entries: Sequence[Entry]) -> list[dspy.Example]:

@@ -27,16 +27,17 @@ from optimizers.arguments import (
 from optimizers.attempt import Attempt
 from optimizers.budget import Budget
 from optimizers.call_trace import TRACE_CALLS
+from optimizers.context_fit import ContextFit
 from optimizers.demonstrations import copy_program, taught_predictors
 from optimizers.domain import Domain
 from optimizers.errors import MetricError, RunStopped
 from optimizers.evaluate_events import evaluate_events
-from optimizers.experience import Entry, Experience
+from optimizers.experience import Entry, Experience, in_task_order
 from optimizers.ledger import Ledger
 from optimizers.metric import checked_metric
 from optimizers.observer import Observer
 from optimizers.outcome import candidate_programs, program_with, summary
-from optimizers.run import Run, in_task_order
+from optimizers.run import Run
 from optimizers.sampling import Sampler, Sampling, TaskExample
 from optimizers.strategies.base import Selection
 from optimizers.strategies.registry import make_selection
@@ -235,6 +236,7 @@ class Driver:
             observers=tuple(observers),
             tasks=tasks,
             entries=in_task_order(entries, tasks),
+            context=ContextFit((self.budget or Budget()).context, experience.tokens if experience else {}),
             overhead=Ledger() if self.overhead is None else self.overhead,
             max_demos=self.max_demos,
             max_errors=self.max_errors,

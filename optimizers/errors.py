@@ -2,6 +2,7 @@
 
 OptimizerError
 ├── MetricError             the metric raises too often, or returns no score
+├── NoAnswerError           the LM's reply is paid for, and holds no answer
 ├── UnknownOptimizerError   no optimizer has that name
 └── UnknownSelectionError   no selection strategy has that name
 
@@ -12,6 +13,8 @@ An LM that cannot be used at all surfaces as DSPy's own `LMError`; a failed samp
 from __future__ import annotations
 
 from typing import Any
+
+from dspy.utils.exceptions import LMProviderError
 
 
 class OptimizerError(Exception):
@@ -38,6 +41,10 @@ class MetricError(OptimizerError):
         wrapped = cls(f"the metric failed{place}: {error if fatal else one_line(error)}")
         wrapped.fatal, wrapped.__cause__ = fatal, (error.__cause__ if fatal else None) or error
         return wrapped
+
+
+class NoAnswerError(OptimizerError, LMProviderError):
+    """The LM's reply holds no answer that could be judged, such as one that its provider's filter withheld."""
 
 
 class UnknownOptimizerError(OptimizerError, ValueError):

@@ -153,6 +153,12 @@ def mean_pass_at(entries: Iterable[Entry], tasks: Collection[str], k: int | None
     return sum(pass_at_k(e.samples, e.successes, min(k or e.samples, e.samples)) for e in solved) / len(tasks)
 
 
+def in_task_order(entries: Mapping[str, Entry], tasks: Collection[str]) -> dict[str, Entry]:
+    """Entries of an earlier run's other tasks first, in their order, then this run's in task order."""
+    prior = {key: entry for key, entry in entries.items() if key not in tasks}
+    return prior | {key: entries[key] for key in tasks if key in entries}
+
+
 @dataclass(frozen=True, slots=True)
 class Experience:
     """The record of a run.
@@ -195,6 +201,12 @@ class Experience:
         """Keys of this run's tasks that have an answer, in task order."""
         known = {entry.task_key for entry in self.entries}
         return tuple(key for key in self.tasks if key in known)
+
+    @property
+    def solved_earlier(self) -> tuple[str, ...]:
+        """Keys of the solved tasks that no iteration of this run solved, but the run that it continues."""
+        own = {key for result in self.iterations for key in result.solved}
+        return tuple(key for key in self.solved if key not in own)
 
     @property
     def unsolved(self) -> tuple[str, ...]:

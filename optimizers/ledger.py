@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -28,6 +28,9 @@ class TokenCount:
         usd: Dollars, over the calls with a known price.
         unpriced: Answered calls whose price is not known.
         truncated: Completions truncated at the token limit.
+        estimated: Those tokens of `prompt` and `completion` that are estimates, as the LM reported none or absurd ones.
+        measured_tokens: Input tokens of all answers whose count the LM reported, cached or not.
+        measured_chars: Characters of the prompts of these.
     """
 
     calls: int = 0
@@ -41,6 +44,9 @@ class TokenCount:
     usd: float = 0.0
     unpriced: int = 0
     truncated: int = 0
+    estimated: int = 0
+    measured_tokens: int = field(default=0, compare=False)
+    measured_chars: int = field(default=0, compare=False)
 
     @property
     def cached(self) -> int:

@@ -2,7 +2,8 @@
 
 Invariants: a metered LM answers as its original would with the sample's settings; every request it makes is recorded
 for the predictor that made it, whether it is answered, fails, is retried or is served by the cache; transient failures
-are retried as often as by the original, and nowhere else; a request that waits for its retry occupies no slot; the
+are retried as often as by the original, and nowhere else; a request that waits for its retry occupies no slot; no
+request lasts beyond the run's deadline; every call of a sample has a seed of its own, the same in every run; the
 original and the program are not changed, but for the last requests in the original's history.
 
 A metered LM is its original's class with a mixin, not a wrapper: DSPy accepts an adapter's messages without a warning
@@ -20,15 +21,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Protocol
 
 import dspy
+from dspy.lm15 import Request
 from dspy.utils.exceptions import LMError, LMProviderError, is_retryable_lm_error
 
-from optimizers.ledger import Ledger, TokenCount
+from optimizers.call_seeds import CallSeeds
+from optimizers.context_window import as_too_long, request_characters
+from optimizers.deadline import Deadline
+from optimizers.errors import NoAnswerError
+from optimizers.ledger import Ledger
 from optimizers.recent_history import RecentHistory
+from optimizers.usage import RequestMeter, no_answer
 
 OTHER = "other"
 """The name for requests that no predictor of the program made."""
@@ -52,79 +58,6 @@ class Around(Protocol):
         """
 
 
-def estimate_tokens(text: str) -> int:
-    """An estimate where no count is reported: three characters per token, about right for code, too high for prose."""
-    return (len(text) + 2) // 3
-
-
-@dataclass
-class _RequestMeter:
-    """Measures one request: DSPy's usage tracker while it lasts, together with the history entry of the answer.
-
-    DSPy reports usage for exactly the paid answers, including those of failed calls; an answer without reported
-    usage is from the response cache.
-    """
-
-    outer: Any
-    usages: list[Mapping[str, Any]] = field(default_factory=list)
-    entry: Mapping[str, Any] | None = None
-
-    def add_usage(self, lm: str, usage: dict[str, Any]) -> None:
-        self.usages.append(usage)
-        if self.outer is not None:
-            self.outer.add_usage(lm, usage)
-
-    def count(self) -> TokenCount:
-        counts = [_read_usage(usage) for usage in self.usages] or [(0, 0, 0)]
-        prompt, completion, provider_cached = map(sum, zip(*counts, strict=True))
-        paid = {"prompt": prompt, "completion": completion, "provider_cached": provider_cached}
-        if self.entry is None:
-            return TokenCount(calls=max(1, len(self.usages)), failed=1, **paid)
-        response, cost = self.entry["response"], self.entry["cost"]
-        calls = len(response) if isinstance(response, tuple) else 1  # n completions, requested one by one
-        answered = {"calls": calls, "truncated": _truncated(response)}
-        if self.usages:
-            return TokenCount(**answered, usd=cost or 0.0, unpriced=calls * (cost is None), **paid)
-        prompt, completion = _stored_usage(self.entry)
-        return TokenCount(**answered, cache_hits=calls, cached_prompt=prompt, cached_completion=completion)
-
-
-def _read_usage(usage: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Prompt, completion and provider-cached tokens; the names differ between the chat and responses APIs."""
-    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details") or {}
-    is_dict = isinstance(details, Mapping)
-    cached = details.get("cached_tokens") if is_dict else getattr(details, "cached_tokens", 0)
-    prompt = usage.get("prompt_tokens") or usage.get("input_tokens") or 0
-    completion = usage.get("completion_tokens") or usage.get("output_tokens") or 0
-    return prompt, completion, cached or 0
-
-
-def _stored_usage(entry: Mapping[str, Any]) -> tuple[int, int]:
-    """Input and output tokens of a cached answer; estimated if the cache did not keep them."""
-    usages = [_part(response, "usage") for response in _responses(entry["response"])]
-    prompt = sum(_part(usage, "input_tokens") or _part(usage, "prompt_tokens") or 0 for usage in usages)
-    completion = sum(_part(usage, "output_tokens") or _part(usage, "completion_tokens") or 0 for usage in usages)
-    if prompt or completion:
-        return prompt, completion
-    texts = [str(message.get("content")) for message in entry["messages"] or ()] or [str(entry["prompt"])]
-    return sum(map(estimate_tokens, texts)), sum(estimate_tokens(str(output)) for output in entry["outputs"])
-
-
-def _truncated(response: Any) -> int:
-    """Number of completions truncated at the token limit."""
-    ends = [end for each in _responses(response) for end in _part(each, "choices") or [each]]
-    return sum(_part(end, "finish_reason") == "length" for end in ends)
-
-
-def _responses(response: Any) -> Sequence[Any]:
-    return response if isinstance(response, tuple) else (response,)
-
-
-def _part(value: Any, name: str) -> Any:
-    """An attribute of DSPy's own responses, or a key of those from the cache."""
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-
-
 class RequestSlots(threading.Semaphore):
     """Requests that may be in flight at a time, over all LMs that share it."""
 
@@ -142,28 +75,41 @@ class _Metered:
     _slots: RequestSlots | None
     _around: Around | None
     _recent: RecentHistory
+    _seeds: CallSeeds | None
+    _deadline: Deadline | None
     kwargs: dict[str, Any]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        ask = functools.partial(self._ask, args, kwargs)
+        ask = functools.partial(self._ask, args, {**kwargs, **self._own_seed(args, kwargs)})
         return self._around(ask, (args, kwargs), self.kwargs) if self._around else ask()
 
     def _ask(self, args: Any, kwargs: Any, **settings: Any) -> Any:
-        with self._many_completions() if settings.get("n") else nullcontext():
+        settings = {**kwargs, **settings}
+        request = functools.partial(super().__call__, *args, **settings)  # type: ignore[misc]
+        with self._many_completions() if (settings.get("n") or 1) > 1 else nullcontext():
             for attempt in count():
                 try:
-                    with self._slots or nullcontext(), self._booked():
-                        return super().__call__(*args, **{**kwargs, **settings})  # type: ignore[misc]
+                    with self._slots or nullcontext(), self._booked() as meter:
+                        return _accepted(self._deadline.run(request) if self._deadline else request(), meter)
                 except LMError as error:
-                    time.sleep(self._delay(error, attempt))
+                    delay = self._delay(as_too_long(error, request_characters(args, settings)), attempt)
+                    time.sleep(self._deadline.shortened(delay) if self._deadline else delay)
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        settings = {**kwargs, **self._own_seed(args, kwargs)}
+        request = functools.partial(super().acall, *args, **settings)  # type: ignore[misc]
         for attempt in count():
             try:
-                with self._booked():
-                    return await super().acall(*args, **kwargs)  # type: ignore[misc]
+                with self._booked() as meter:
+                    return _accepted(await (self._deadline.arun(request) if self._deadline else request()), meter)
             except LMError as error:
-                await asyncio.sleep(self._delay(error, attempt))
+                delay = self._delay(as_too_long(error, request_characters(args, settings)), attempt)
+                await asyncio.sleep(self._deadline.shortened(delay) if self._deadline else delay)
+
+    def _own_seed(self, args: Any, kwargs: Mapping[str, Any]) -> dict[str, int]:
+        """The seed of a call; none if it has one already, or is explicit about all its settings."""
+        explicit = "seed" in kwargs or "request" in kwargs or (args and isinstance(args[0], Request))
+        return {"seed": self._seeds.next((args, kwargs))} if self._seeds and not explicit else {}
 
     @contextmanager
     def _many_completions(self) -> Iterator[None]:
@@ -175,7 +121,7 @@ class _Metered:
         finally:
             self._engine_spec = engine
 
-    def _delay(self, error: LMError, attempt: int) -> float:
+    def _delay(self, error: Exception, attempt: int) -> float:
         """Seconds before the next attempt; raises `error` if there is none."""
         if attempt >= self._retries or not is_transient(error) or (retry_after(error) or 0) > LONGEST_WAIT:
             raise error
@@ -187,13 +133,25 @@ class _Metered:
         self._recent.add(entry)
 
     @contextmanager
-    def _booked(self) -> Iterator[None]:
-        meter = _RequestMeter(dspy.settings.usage_tracker)
+    def _booked(self) -> Iterator[RequestMeter]:
+        meter = RequestMeter(self, dspy.settings.usage_tracker)
         try:
             with dspy.context(usage_tracker=meter, disable_history=False):
-                yield
+                yield meter
         finally:
             self._ledger.add(self._predictor(dspy.settings.caller_modules or []), meter.count())
+
+
+def _accepted(answer: Any, meter: RequestMeter) -> Any:
+    """The answer.
+
+    Raises:
+        NoAnswerError: It is paid for, and none.
+    """
+    if meter.entry is not None and (reason := no_answer(meter.entry["response"])):
+        meter.rejected = True
+        raise NoAnswerError(f"no answer: {reason}")
+    return answer
 
 
 def is_transient(error: Exception) -> bool:
@@ -225,7 +183,7 @@ def finite_seconds(value: Any) -> float | None:
     return seconds if 0 <= seconds < float("inf") else None
 
 
-def _wait(error: LMError, attempt: int) -> float:
+def _wait(error: Exception, attempt: int) -> float:
     """Seconds before the next attempt: as the provider asks, else doubling; with jitter, to spread requests."""
     requested = retry_after(error)
     return requested + _jitter.uniform(0.0, 1.0) if requested is not None else 2.0**attempt * _jitter.uniform(0.5, 1.0)
@@ -258,6 +216,8 @@ def metered(
     predictor: Callable[[Sequence[Any]], str],
     slots: RequestSlots | None = None,
     around: Around | None = None,
+    seeds: CallSeeds | None = None,
+    deadline: Deadline | None = None,
     **config: Any,
 ) -> Any:
     """A copy of `lm` with `config` as its settings that records its requests in `ledger`.
@@ -268,6 +228,8 @@ def metered(
         predictor: Maps the running modules, the outermost first, to the predictor that made a request.
         slots: Held by a request while it is in flight; None: no limit.
         around: Wraps every request, such as the sample's membership in a batch of completions.
+        seeds: The seeds of the sample's calls, which all its LMs share; None: those of the settings.
+        deadline: When requests end, answered or not; None: never.
         config: Settings of the copy.
     """
     twin = lm.copy(num_retries=0, **config)
@@ -275,7 +237,7 @@ def metered(
         mix_in(twin, _Metered)._retries = getattr(lm, "num_retries", 0)
         twin._recent = RecentHistory(lm)
     twin._ledger, twin._predictor = ledger, predictor
-    twin._slots, twin._around = slots, around
+    twin._slots, twin._around, twin._seeds, twin._deadline = slots, around, seeds, deadline
     return twin
 
 

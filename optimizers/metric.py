@@ -19,7 +19,7 @@ import dspy
 
 from optimizers.errors import MetricError
 from optimizers.ledger import Ledger, TokenCount
-from optimizers.metering import _read_usage, _stored_usage
+from optimizers.usage import reported, stored
 
 Metric = Callable[..., Any]
 
@@ -148,18 +148,16 @@ class _JudgeMeter:
 
     def count(self) -> TokenCount:
         """The sum; without a history, which users can switch off, prices are unknown."""
-        paid = [_read_usage(usage) for usage in self.usages]
-        cached = [entry for entry in self.entries if not entry["usage"]][: max(0, len(self.entries) - len(paid))]
-        stored = [_stored_usage(entry) for entry in cached]
+        paid = TokenCount.sum(map(reported, self.usages))
+        calls = len(self.usages)
+        cached = [entry for entry in self.entries if not entry["usage"]][: max(0, len(self.entries) - calls)]
+        kept = TokenCount.sum(map(stored, cached))
         prices = [entry["cost"] for entry in self.entries if entry["usage"] and entry["cost"] is not None]
-        return TokenCount(
-            calls=len(paid) + len(cached),
+        return paid + TokenCount(
+            calls=calls + len(cached),
             cache_hits=len(cached),
-            prompt=sum(prompt for prompt, _, _ in paid),
-            completion=sum(completion for _, completion, _ in paid),
-            provider_cached=sum(provider for _, _, provider in paid),
-            cached_prompt=sum(prompt for prompt, _ in stored),
-            cached_completion=sum(completion for _, completion in stored),
+            cached_prompt=kept.prompt,
+            cached_completion=kept.completion,
             usd=sum(prices),
-            unpriced=max(0, len(paid) - len(prices)),
+            unpriced=max(0, calls - len(prices)),
         )

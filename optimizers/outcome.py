@@ -39,7 +39,7 @@ def candidate_programs(run: Run, chosen: dspy.Module) -> list[dict[str, Any]]:
         return [{"program": copy_program(chosen), "score": score, "label": run.selection.name}]
     scores, made = {level.label: 100 * level.score for level in run.validation}, []
     for candidate in candidates:
-        program = program_with(run, run.fit(candidate.demos, list(run.tasks.values())).demos)
+        program = program_with(run, run.fit(candidate.demos, run.askable).demos)
         made.append({"program": program, "score": scores.get(candidate.label), "label": candidate.label})
     return sorted(made, key=lambda each: -math.inf if each["score"] is None else each["score"], reverse=True)
 
@@ -50,7 +50,9 @@ def summary(run: Run) -> str:
     if not left:
         return "every task is solved"
     parts = ["1 task stays unsolved" if len(left) == 1 else f"{len(left)} tasks stay unsolved"]
-    if unanswered := [key for key in left if key in run.unanswered]:
+    if run.too_long:
+        parts.append(f"too long for the LM, even without demonstrations: {', '.join(run.too_long)}")
+    if unanswered := [key for key in left if key in run.unanswered and key not in run.too_long]:
         parts.append(f"no scored answers for {', '.join(unanswered)}")
     if short := _short_of_threshold(run):
         logger.warning("%s", short)

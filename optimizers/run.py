@@ -8,7 +8,6 @@ no matter how the run ends; the selection strategy decides what an iteration sho
 from __future__ import annotations
 
 import logging
-import random
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -21,17 +20,21 @@ from dspy.utils.exceptions import ContextWindowExceededError
 from optimizers.attempt import Attempt
 from optimizers.attempt_log import AttemptLog
 from optimizers.budget import Budget
+from optimizers.context_fit import ContextFit, Refusal
+from optimizers.context_window import Window
+from optimizers.deadline import Deadline
 from optimizers.demonstrations import copy_program, demo_tokens, demonstrated_tasks, fitting, set_demos, within
 from optimizers.domain import Domain
 from optimizers.errors import RunStopped
-from optimizers.experience import Entry, Experience, IterationResult, LevelScore, TaskCount, mean_pass_at
-from optimizers.filtering import choose_answer
+from optimizers.experience import Entry, Experience, IterationResult, LevelScore, TaskCount, in_task_order, mean_pass_at
 from optimizers.iteration_counts import IterationCounts
 from optimizers.ledger import Ledger, TokenCount
 from optimizers.metering import is_transient
 from optimizers.metric import JUDGE
 from optimizers.observer import IterationStarted, Observer, RunStarted
-from optimizers.sampling import Sampler, SampleResult, TaskExample, derive_seed
+from optimizers.prompt_sizes import demo_count, trimmed
+from optimizers.representative import representative
+from optimizers.sampling import Sampler, SampleResult, TaskExample
 from optimizers.sampling_loop import SamplingLoop
 from optimizers.strategies.base import DemoSet, Selection, Trial
 from optimizers.strategies.levels import hardest_first
@@ -76,6 +79,7 @@ class Run:
         max_demos: Demonstrations of a predictor, at most.
         max_errors: Failures that end the run, as for `optimizers.driver.Driver`.
         stop_at_score: Percentage of solved tasks that ends it.
+        context: What is known of the LM's context window.
     """
 
     program: dspy.Module
@@ -92,6 +96,7 @@ class Run:
     max_demos: int | None = None
     max_errors: int | None = None
     stop_at_score: float | None = None
+    context: ContextFit = field(default_factory=lambda: ContextFit(None))
     iterations: list[IterationResult] = field(default_factory=list)
     attempts: AttemptLog = field(default_factory=AttemptLog)
     validation: list[LevelScore] = field(default_factory=list)
@@ -142,6 +147,26 @@ class Run:
         return self._demo_tokens[entry.task_key]
 
     @property
+    def askable(self) -> list[TaskExample]:
+        """The tasks whose prompts are not too long for the LM without demonstrations, in task order."""
+        return [task for task in self.tasks.values() if task.key not in self.context.too_long]
+
+    @property
+    def too_long(self) -> list[str]:
+        """Keys of the tasks whose prompts do not fit the LM even without demonstrations, in task order."""
+        return [key for key in self.tasks if key in self.context.too_long]
+
+    @property
+    def window(self) -> Window:
+        """What is known of the LM's context window."""
+        return self.context.window(self.tokens)
+
+    @property
+    def _open(self) -> list[TaskExample]:
+        """The unsolved tasks that the LM can be asked."""
+        return [task for task in self.unsolved if task.key not in self.context.too_long]
+
+    @property
     def unanswered(self) -> set[str]:
         """Keys of the tasks without an answer to any sample of some iteration, such as tasks that the LM refuses."""
         return {key for result in self.iterations for key in result.unanswered}
@@ -168,10 +193,11 @@ class Run:
 
     def adopt(self, program: dspy.Module) -> None:
         """Adopts the demonstrations and the instructions of another optimizer's program."""
-        made = dict(program.named_predictors())
+        made, tasks = dict(program.named_predictors()), self.tasks.values()
         for name, predictor in self.program.named_predictors():
             predictor.demos, predictor.signature = made[name].demos, made[name].signature
-        self._carried = demonstrated_tasks(self.program, self.tasks.values())
+        self.program = trimmed(self.program, [each.example for each in tasks], self.window, self.budget.demos)
+        self._carried = demonstrated_tasks(self.program, tasks)
 
     def learn(self) -> str:
         """Runs the strategy's iterations while a task is unsolved; returns why they ended.
@@ -180,14 +206,14 @@ class Run:
             RunStopped: As `iterate`.
         """
         demo_sets = self.selection.demo_sets(self)
-        while self.unsolved:
+        while self._open:
             if (demo_set := next(demo_sets, None)) is None:
                 return "exhausted"
             self.iterate(demo_set)
             solved = 100 * self.iterations[-1].solved_total / len(self.tasks)
             if self.unsolved and self.stop_at_score is not None and solved >= self.stop_at_score:
                 return "score"
-        return "solved"
+        return "exhausted" if self.unsolved else "solved"
 
     def choose(self, validation: Sequence[TaskExample] = ()) -> Sequence[Entry]:
         """The demonstrations of the compiled program: of the strategy's candidates the best on the validation set.
@@ -199,7 +225,7 @@ class Run:
         if not candidates:
             return ()
         chosen = self._validate(candidates, validation) if validation and len(candidates) > 1 else 0
-        return self.fit(candidates[chosen].demos, list(self.tasks.values())).demos
+        return self.fit(candidates[chosen].demos, self.askable).demos
 
     def iterate(self, demo_set: DemoSet) -> None:
         """One iteration over all unsolved tasks (Algorithm 1, lines 6 to 17).
@@ -209,11 +235,12 @@ class Run:
                 the record, and tasks solved by it are solved.
         """
         self._check_budget()
-        start, index, tasks = time.monotonic(), len(self.iterations), self.unsolved
-        shown = self._show(demo_set, tasks)
+        start, index, tasks = time.monotonic(), len(self.iterations), self._open
+        shown = self._accepted(index, self._show(demo_set, tasks), tasks)
+        window = self.window
         counts, stop = self._sample(index, demo_set, shown, tasks)
         self._trials.finish_iteration({task.key: shown.keys(task) for task in tasks})
-        solved = self._learn_from(index, tasks, counts)
+        solved = self._learn_from(index, tasks, counts, window if stop is None else None)
         result = IterationResult(
             index=index, label=demo_set.label, cycle=demo_set.cycle, level=demo_set.level,
             demos=self._carried + _keys(shown.demos), left_out=_keys(shown.left_out), tasks=_task_keys(tasks),
@@ -254,6 +281,11 @@ class Run:
             seconds=time.monotonic() - self._started,
             settings=self.settings,
         )
+
+    @property
+    def deadline(self) -> Deadline | None:
+        """When the run's time is over."""
+        return self.budget.deadline(self._started)
 
     def reached(self) -> str | None:
         """The limit that the run has reached, in words, or None."""
@@ -305,13 +337,26 @@ class Run:
 
     def fit(self, demos: Sequence[Entry], tasks: Sequence[TaskExample]) -> _Shown:
         """The demonstrations within the limits for prompts with any of the tasks, and the others, last first."""
-        count = len(demos) if self.max_demos is None else min(len(demos), self.max_demos)
+        count, examples = len(demos[: self.budget.demos][: self.max_demos]), [task.example for task in tasks]
         if self.budget.demo_tokens is not None:
             count = within(self.budget.demo_tokens, map(self.demo_tokens, demos[:count]))
-        if self.budget.context is not None and count:
-            examples = [task.example for task in tasks]
-            count = fitting(self.program, self.names, demos[:count], examples, self.budget.context)
+        count = fitting(self.program, self.names, demos[:count], examples, self.window) if tasks else 0
         return _Shown(demos[:count], demos[count:][::-1])
+
+    def _accepted(self, index: int, shown: _Shown, tasks: Sequence[TaskExample]) -> _Shown:
+        """The demonstrations that the LM does not refuse as too long; those chosen per task are not tried."""
+        if not shown.demos or shown.own_programs:
+            return shown
+        work = self.sampler.worker(self.program, self._recorded(index), None, self.deadline, self.window, batched=False)
+        most, demos = self.context.accepted_demos(self.program, tasks, self.sampler, index, work), shown.demos
+        while demo_count(self.program) > most:
+            demos = demos[:-1]
+            self._teach(self.program, demos)
+        return _Shown(demos, [*shown.demos[len(demos) :][::-1], *shown.left_out])
+
+    def _recorded(self, index: int) -> Sequence[str]:
+        """The predictors whose calls in an iteration are recorded."""
+        return self.names if self.domain.traced_demos and index >= 0 else ()
 
     def _teach(self, program: dspy.Module, demos: Sequence[Entry]) -> None:
         for name in set_demos(program, self.names, demos, self.max_demos):
@@ -320,8 +365,9 @@ class Run:
                 logger.warning("%s gets no demonstrations, as the chosen solutions contain no call of it", name)
 
     def _warn_of_unanswered(self, keys: Collection[str]) -> None:
+        again = "it is tried again, but no longer counts among the failures that end the run"
         for key in (key for key in self.tasks if key in keys):
-            consequence = "it is tried again, but no longer counts among the failures that end the run"
+            consequence = "its prompt is too long for the LM" if key in self.context.too_long else again
             logger.warning("%s: no sample got an answer that was scored; %s", key, consequence)
 
     def _sample(
@@ -345,9 +391,9 @@ class Run:
             self._ledger.merge(attempt.tokens)
             self._notify("sample_done", attempt)
 
-        taught = self.names if self.domain.traced_demos and index >= 0 else ()
+        taught, window = self._recorded(index), self.window
         left = None if self.max_errors is None else self.max_errors - sum(each.failures for each in self.iterations)
-        loop = SamplingLoop(self.sampler, self.budget, self.reached, take, self._excuse(), left)
+        loop = SamplingLoop(self.sampler, self.budget, self.reached, take, self._excuse(), left, self.deadline, window)
         stop = loop.run(self.program, self.sampler.samples(index, tasks), counts, total, taught, shown.own_programs)
         self.attempts.arrange(before, counts.places)
         if stop is not None and stop.stopped == "interrupted":
@@ -356,12 +402,12 @@ class Run:
 
     def _excuse(self) -> Callable[[SampleResult], bool]:
         """Whether a failure is due to its task alone, as the LM answers others."""
-        unanswered, later = self.unanswered, bool(self.iterations)
+        unanswered = self.unanswered
 
         def excused(result: SampleResult) -> bool:
             if result.failure is None or is_transient(result.failure):
                 return False
-            too_long = isinstance(result.failure, ContextWindowExceededError) and later
+            too_long = isinstance(result.failure, ContextWindowExceededError)
             return too_long or result.attempt.task_key in unanswered
 
         return excused
@@ -374,32 +420,32 @@ class Run:
         if reached:
             raise RunStopped("budget", f"budget reached: {reached}")
 
-    def _learn_from(self, index: int, tasks: Sequence[TaskExample], counts: IterationCounts) -> tuple[str, ...]:
-        """Adds tokens to tasks and extends D by sigma; returns the keys of the solved tasks."""
+    def _learn_from(
+        self, index: int, tasks: Sequence[TaskExample], counts: IterationCounts, window: Window | None
+    ) -> tuple[str, ...]:
+        """Adds tokens to tasks and extends D by sigma; returns the keys of the solved tasks.
+
+        `window` is the context window as it was known before, and None if the iteration was cut short.
+        """
         for task in tasks:
             self._spent[task.key] = self._spent.get(task.key, TokenCount()) + counts.spent(task.index)
         by_index = {task.index: task for task in tasks}
         sampled = (self.attempts[place] for place in range(len(self.attempts) - counts.samples, len(self.attempts)))
         earned: dict[str, Entry] = {}
         for number, own in groupby(sampled, key=lambda attempt: attempt.task):
-            task, correct = by_index[number], [attempt for attempt in own if attempt.passed]
-            if answer := self._representative(index, task, correct):
+            task, correct, refusals = by_index[number], list[Attempt](), list[Refusal]()
+            for attempt in own:  # of which most are wrong, and not kept in memory
+                refusals.append(Refusal.of(attempt))
+                if attempt.passed:
+                    correct.append(attempt)
+            if window is not None:
+                self.context.learn(task, refusals, window)
+            if answer := representative(self.domain, (self.seed, index), task, correct):
                 earned[task.key] = self._entry(index, task, answer, counts.best(task))
+        if answered := [task for task in tasks if window is not None and counts.best(task).samples]:
+            self.context.accept(self.program, answered)
         self.entries = in_task_order({**self.entries, **earned}, self.tasks)
         return tuple(earned)
-
-    def _representative(self, index: int, task: TaskExample, correct: Sequence[Attempt]) -> Attempt | None:
-        """The right answer that sigma chooses, of those that the domain confirms."""
-        key, length = _of_outputs(self.domain.grouping_key), _of_outputs(self.domain.length)
-        candidates = list(correct)
-        while candidates:
-            rng = random.Random(derive_seed("sigma", self.seed, index, task.key))
-            answer = choose_answer(candidates, key, length, rng)
-            if self.domain.confirm is None or self.domain.confirm(task.example, answer.outputs):
-                return answer
-            logger.warning("%s: an answer that had passed does not pass alone; another one is chosen", task.key)
-            candidates.remove(answer)
-        return None
 
     def _entry(self, index: int, task: TaskExample, answer: Attempt, best: TaskCount) -> Entry:
         return Entry(
@@ -424,19 +470,9 @@ class Run:
         return (overhead + sum(count.input for count in self._spent.values())) / len(self.tasks)
 
 
-def _of_outputs(function: Callable[[Mapping[str, Any]], Any]) -> Callable[[Attempt], Any]:
-    return lambda attempt: function(attempt.outputs)
-
-
 def _keys(entries: Iterable[Entry]) -> tuple[str, ...]:
     return tuple(entry.task_key for entry in entries)
 
 
 def _task_keys(tasks: Iterable[TaskExample]) -> tuple[str, ...]:
     return tuple(task.key for task in tasks)
-
-
-def in_task_order(entries: Mapping[str, Entry], tasks: Mapping[str, TaskExample]) -> dict[str, Entry]:
-    """Entries of an earlier run's other tasks first, in their order, then this run's in task order."""
-    prior = {key: entry for key, entry in entries.items() if key not in tasks}
-    return prior | {key: entries[key] for key in tasks if key in entries}

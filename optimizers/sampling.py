@@ -8,8 +8,6 @@ requested again.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import (
     AdapterParseError,
+    ContextWindowExceededError,
     LMAuthError,
     LMBillingError,
     LMConfigurationError,
@@ -28,8 +27,11 @@ from dspy.utils.exceptions import (
 
 from optimizers.arguments import checked_count, checked_temperatures, checked_type
 from optimizers.attempt import Attempt
+from optimizers.call_seeds import CallSeeds, derive_seed
 from optimizers.call_trace import TRACE_CALLS, CallTrace, recorded_calls
 from optimizers.completion_batches import BatchMember, CompletionBatches
+from optimizers.context_window import Window, stated
+from optimizers.deadline import Deadline
 from optimizers.errors import MetricError, one_line
 from optimizers.ledger import Ledger
 from optimizers.metering import (
@@ -42,6 +44,7 @@ from optimizers.metering import (
     replace_lms,
 )
 from optimizers.metric import Metric, checked_metric, read_verdict, recording_judge, resolved
+from optimizers.prompt_sizes import demo_count, longest_prompt, with_fewer_demos
 
 LONGEST_TRACE = 10_000
 """The number of latest calls of one sample that are kept for demonstrations."""
@@ -88,7 +91,7 @@ class TaskExample:
 
 @dataclass(frozen=True, slots=True)
 class SampleSpec:
-    """One sample to make; its `seed` is passed to the LM."""
+    """One sample to make; its `seed` is that of its first call, from which those of further calls derive."""
 
     iteration: int
     task: TaskExample
@@ -105,17 +108,38 @@ class SampleResult:
     failure: Exception | None = None
 
 
-def derive_seed(*parts: Any) -> int:
-    """A seed in [0, 2**31), the range that every provider accepts: a hash of the parts' JSON."""
-    digest = hashlib.sha256(json.dumps(parts).encode()).digest()
-    return int.from_bytes(digest[:4], "big") >> 1
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """How a sample's requests are made and recorded; without `batches` it makes all of them itself."""
+
+    ledger: Ledger
+    slots: RequestSlots
+    batches: CompletionBatches | None
+    deadline: Deadline | None
 
 
 class _Sampled:
     """A program and the settings shared by all its samples."""
 
-    def __init__(self, program: dspy.Module) -> None:
+    def __init__(self, program: dspy.Module, window: Window) -> None:
         self.program, self.names, self.has_own_lms = program, predictor_names(program), bool(held_lms(program))
+        self.demos = demo_count(program)
+        self._window, self._fewer = window, dict[int, _Sampled]()
+
+    def fewer(self, refusal: Exception, example: dspy.Example) -> _Sampled:
+        """The same with fewer demonstrations: as few as a refusal's numbers require, else three quarters of them."""
+        limit, excess = stated(refusal)
+        longest = partial(longest_prompt, self.program, [example])
+        goal = (limit - self._window.reserve) / self._window.per_character
+        if excess:
+            goal = longest(self.demos) - excess / self._window.per_character
+        exact = bool(limit) and longest(0) <= goal  # else the numbers mean something else, or nothing fits
+        count = self.demos - (1 if exact else max(1, self.demos // 4))
+        while exact and longest(count) > goal:
+            count -= 1
+        if count not in self._fewer:
+            self._fewer[count] = _Sampled(with_fewer_demos(self.program, count), self._window)
+        return self._fewer[count]
 
 
 class Sampler:
@@ -146,6 +170,7 @@ class Sampler:
         self.failure_score, self.judged = failure_score, checked_metric(metric)
         self._choose_calls = TRACE_CALLS[trace_calls]
         self._journal, self._last = journal, 0
+        self._kept: dict[Any, Attempt] = {}
         self._places: dict[int, int] = {}  # by hash of the sample's place: even a long journal takes little memory
         for number, attempt in enumerate(journal):
             checked_type(f"resume[{number}]", attempt, Attempt, "an optimizers.Attempt")
@@ -183,6 +208,10 @@ class Sampler:
         program: dspy.Module,
         taught: Sequence[str] = (),
         own_programs: Mapping[str, dspy.Module] | None = None,
+        deadline: Deadline | None = None,
+        window: Window | None = None,
+        *,
+        batched: bool = True,
     ) -> Callable[[SampleSpec], SampleResult]:
         """The function that makes a sample; safe to call from several threads.
 
@@ -190,9 +219,14 @@ class Sampler:
             program: The program.
             taught: Names of the predictors whose calls become demonstrations, and are recorded for that.
             own_programs: Copies of the program for tasks that are shown demonstrations of their own, by task key.
+            deadline: When requests end, answered or not.
+            window: What is known of the LM's context window.
+            batched: Whether samples share requests, if the LM is set to give several completions.
         """
-        slots, batches = RequestSlots(self.sampling.threads), CompletionBatches(self.batch_size)
-        shared, own = _Sampled(program), {key: _Sampled(each) for key, each in (own_programs or {}).items()}
+        window = window or Window.of(dspy.settings.lm, None)
+        slots, batches = RequestSlots(self.sampling.threads), CompletionBatches(self.batch_size if batched else 1)
+        shared = _Sampled(program, window)
+        own = {key: _Sampled(each, window) for key, each in (own_programs or {}).items()}
 
         def work(spec: SampleSpec) -> SampleResult:
             earlier = self._earlier(spec)
@@ -200,33 +234,48 @@ class Sampler:
                 return SampleResult(replace(earlier, task=spec.task.index))
             ledger = Ledger()
             ledger.merge(earlier.tokens if earlier else {})
-            return self._sample(own.get(spec.task.key, shared), spec, ledger, taught, (slots, batches))
+            terms = _Terms(ledger, slots, batches, deadline)
+            return self._fitting(own.get(spec.task.key, shared), spec, terms, taught)
 
         return work
 
-    def _sample(
-        self,
-        sampled: _Sampled,
-        spec: SampleSpec,
-        ledger: Ledger,
-        taught: Sequence[str],
-        shared: tuple[RequestSlots, CompletionBatches],
-    ) -> SampleResult:
-        slots, batches = shared
+    def keep(self, attempt: Attempt) -> None:
+        """Makes an attempt that of its sample, which is not requested again."""
+        self._kept[_place(attempt, attempt.task_key)] = attempt
+
+    def _fitting(self, sampled: _Sampled, spec: SampleSpec, terms: _Terms, taught: Sequence[str]) -> SampleResult:
+        """A sample; made again with fewer demonstrations as long as the LM refuses its prompt as too long."""
+        most, refusals = sampled.demos, list[Exception]()
+        result = self._sample(sampled, spec, terms, taught)
+        while isinstance(result.failure, ContextWindowExceededError):
+            refusals.append(result.failure)
+            if not sampled.demos:
+                break
+            sampled, terms = sampled.fewer(result.failure, spec.task.example), replace(terms, batches=None)
+            result = self._sample(sampled, spec, terms, taught)
+        if not refusals:
+            return result
+        refused = [size for each in refusals if (size := getattr(each, "characters", 0))]
+        windows = [limit for each in refusals if (limit := stated(each)[0])]
+        shortest, window = min(refused, default=0), min(windows, default=0)
+        left_out = most - sampled.demos
+        return replace(result, attempt=replace(result.attempt, left_out=left_out, refused=shortest, window=window))
+
+    def _sample(self, sampled: _Sampled, spec: SampleSpec, terms: _Terms, taught: Sequence[str]) -> SampleResult:
         twin_names: dict[int, str] = {}
+        named = partial(innermost_predictor, names=twin_names)
+        seeds = CallSeeds(spec.seed)
 
         def meter(lm: Any, member: BatchMember | None = None, **config: Any) -> Any:
-            predictor = partial(innermost_predictor, names=twin_names)
-            return metered(lm, ledger, predictor, slots, member, **(_lm_config(spec) | config))
+            config = _lm_config(spec) | config
+            return metered(lm, terms.ledger, named, terms.slots, member, seeds, terms.deadline, **config)
 
         twin = replace_lms(sampled.program, meter) if sampled.has_own_lms else sampled.program
         twin_names.update(predictor_names(twin) if sampled.has_own_lms else sampled.names)
         lm, trace = dspy.settings.lm, CallTrace()
-        adapter = metered_adapter(
-            lambda own: metered(own, ledger, partial(innermost_predictor, names=twin_names), slots)
-        )
+        adapter = metered_adapter(lambda own: metered(own, terms.ledger, named, terms.slots, deadline=terms.deadline))
         with (
-            self._membership(batches, spec) as member,
+            self._membership(terms.batches, spec) as member,
             # Even if a user has switched off DSPy's own traces.
             dspy.context(
                 lm=lm and meter(lm, member, n=None), adapter=adapter, trace=trace, max_trace_size=LONGEST_TRACE
@@ -236,9 +285,9 @@ class Sampler:
         # A metric may change the prediction that it judges.
         made = [(caller, inputs, dict(each.items())) for caller, inputs, each in trace] if taught else []
         if prediction is not None:
-            with recording_judge(ledger):
+            with recording_judge(terms.ledger):
                 result = self._judge(result.attempt, spec, prediction, trace)
-        attempt = replace(result.attempt, tokens=ledger.counts)
+        attempt = replace(result.attempt, tokens=terms.ledger.counts)
         if result.failure is not None:
             return replace(result, attempt=replace(attempt, score=self.failure_score))
         if taught and attempt.passed:
@@ -249,6 +298,8 @@ class Sampler:
 
     def _earlier(self, spec: SampleSpec) -> Attempt | None:
         place = _place(spec, spec.task.key)
+        if place in self._kept:
+            return self._kept[place]
         number = self._places.get(hash(place))
         earlier = None if number is None else self._journal[number]
         return earlier if earlier and _place(earlier, earlier.task_key) == place else None
@@ -257,8 +308,11 @@ class Sampler:
         return not earlier.failed or 0 <= earlier.iteration < self._last
 
     @contextmanager
-    def _membership(self, batches: CompletionBatches, spec: SampleSpec) -> Iterator[BatchMember | None]:
+    def _membership(self, batches: CompletionBatches | None, spec: SampleSpec) -> Iterator[BatchMember | None]:
         """A sample's membership in its batch, whose members are those without an answer in the journal."""
+        if batches is None:
+            yield None
+            return
         start = spec.sample - spec.sample % batches.size
         places = range(start, min(start + batches.size, self.sampling.num_samples))
         specs = [self._spec(spec.iteration, spec.task, spec.temperature, sample) for sample in places]

@@ -11,10 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import dspy
-from dspy.utils.exceptions import LMError
+from dspy.utils.exceptions import ContextWindowExceededError, LMError
 
 from optimizers.attempt import Attempt
 from optimizers.budget import Budget
+from optimizers.context_window import Window
+from optimizers.deadline import Deadline, DeadlineReached
 from optimizers.errors import MetricError, RunStopped, one_line
 from optimizers.iteration_counts import IterationCounts
 from optimizers.pool import Pool
@@ -24,8 +26,9 @@ PATIENCE = 5.0
 """Seconds that samples in flight get when the user interrupts."""
 
 
-def _never(result: SampleResult) -> bool:
-    return False
+def _is_too_long(result: SampleResult) -> bool:
+    """Whether the prompt does not fit the LM even without demonstrations, which is about the task and not the LM."""
+    return isinstance(result.failure, ContextWindowExceededError)
 
 
 @dataclass(frozen=True)
@@ -39,14 +42,18 @@ class SamplingLoop:
         take: Called with every attempt; an exception from it ends the loop.
         excused: Whether a failure is not the LM's, and does not count.
         max_errors: The number of failures that ends the loop, in place of the budget's share; None: the share does.
+        deadline: When requests end, answered or not.
+        window: What is known of the LM's context window.
     """
 
     sampler: Sampler
     budget: Budget
     reached: Callable[[], str | None]
     take: Callable[[Attempt], None]
-    excused: Callable[[SampleResult], bool] = _never
+    excused: Callable[[SampleResult], bool] = _is_too_long
     max_errors: int | None = None
+    deadline: Deadline | None = None
+    window: Window | None = None
 
     def run(
         self,
@@ -67,7 +74,7 @@ class SamplingLoop:
             taught: As for `Sampler.worker`.
             own_programs: As for `Sampler.worker`.
         """
-        worker = self.sampler.worker(program, taught, own_programs)
+        worker = self.sampler.worker(program, taught, own_programs, self.deadline, self.window)
         pool = Pool(worker, specs, min(self.sampler.in_flight, total))  # starts within the `try`
         stop: RunStopped | None = None
         try:
@@ -97,6 +104,11 @@ class SamplingLoop:
     def _reason(self, result: SampleResult, counts: IterationCounts, excused: int, total: int) -> RunStopped | None:
         """Why the loop must end after this result, if it must."""
         failure, failed, done = result.failure, counts.failures - excused, counts.samples - excused
+        if isinstance(failure, DeadlineReached):
+            return self._out_of_budget()
+        if isinstance(failure, ContextWindowExceededError) and self._none_fits(counts, excused, total):
+            message = "every prompt is too long for the LM, even without demonstrations"
+            return RunStopped("failed", f"{message}: {one_line(failure)}", failure)
         if isinstance(failure, FATAL):
             return RunStopped("failed", f"the LM cannot be used: {one_line(failure)}", failure)
         if isinstance(failure, MetricError) and failure.fatal:
@@ -110,8 +122,12 @@ class SamplingLoop:
             return self.budget.too_many_failures(failed, done, total)
         return failed >= self.max_errors
 
+    def _none_fits(self, counts: IterationCounts, too_long: int, total: int) -> bool:
+        """Whether all samples so far were refused, at least one of each task and temperature."""
+        return too_long == counts.samples >= total // self.sampler.sampling.num_samples
+
     def _out_of_budget(self) -> RunStopped:
-        return RunStopped("budget", f"budget reached: {self.reached()}")
+        return RunStopped("budget", f"budget reached: {self.reached() or 'the time'}")
 
 
 def _last(failure: Exception) -> str:

@@ -19,11 +19,13 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError, LMError
 
 from optimizers.budget import SMALLEST_BASE
+from optimizers.call_seeds import derive_seed
+from optimizers.deadline import DeadlineReached
 from optimizers.errors import MetricError, RunStopped, one_line
 from optimizers.metering import OTHER, innermost_predictor, metered, mix_in, predictor_names
 from optimizers.metric import read_verdict, recording_judge
 from optimizers.run import Run
-from optimizers.sampling import FATAL, derive_seed
+from optimizers.sampling import FATAL
 
 MAX_PAID_ANSWERS = 3
 """The number of paid answers to one of the optimizer's own requests before it may fail on one that cannot be parsed."""
@@ -60,7 +62,9 @@ class Tuning:
 
     def lm(self, lm: Any) -> Any:
         """A copy of `lm` to tune with; copies that DSPy makes of it for other settings count too."""
-        return metered(lm, self._run.overhead, self._predictor, around=self._request, n=None)
+        return metered(
+            lm, self._run.overhead, self._predictor, around=self._request, deadline=self._run.deadline, n=None
+        )
 
     def adapter(self) -> Any:
         """A copy of the adapter in use that repeats the request if it cannot parse the answer."""
@@ -108,6 +112,10 @@ class Tuning:
         seed = self._next_seed(*request, defaults)
         try:
             answer = ask(**({} if "seed" in request[1] else {"seed": seed}))
+        except DeadlineReached as error:
+            raise OptimizerAborted(
+                RunStopped("budget", f"budget reached: {self._run.reached() or 'the time'}")
+            ) from error
         except LMError as error:
             self._done(error)
             raise

@@ -80,7 +80,9 @@ def sample_until_solved(
 
     specs = (spec for spec in sampler.samples(0, tasks) if spec.task.key not in solved)
     total = len(tasks) * len(sampler.sampling.temperatures) * sampler.sampling.num_samples
-    stop = SamplingLoop(sampler, budget, reached, take).run(program, specs, counts, total)
+    stop = SamplingLoop(sampler, budget, reached, take, deadline=budget.deadline(started)).run(
+        program, specs, counts, total
+    )
     if stop is not None and (cause := stop.unusable(scored=not all(attempt.failed for attempt in attempts))):
         raise cause from cause.__cause__
     order = {temperature: place for place, temperature in enumerate(sampler.sampling.temperatures)}

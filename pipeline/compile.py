@@ -6,8 +6,8 @@ Optimizes the agent on the tasks, records the run in MLflow, writes the compiled
 import json
 import shlex
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 from pipeline.base.config import EARLIER_RUNS, Config, Option, RunConfig
 from pipeline.base.errors import UsageError, start
@@ -37,6 +37,9 @@ class CompileOptions(Config):
         ),
     ] = None
     as_json: Json = False
+    dry_run: Annotated[
+        bool, Option("print the requests, tokens and dollars of the run, at least and at most, and ask nothing")
+    ] = False
     resume: Annotated[
         str | None,
         Option(
@@ -55,6 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not (options.resume or "optimizer" in given):
         raise UsageError("--optimizer: name an optimizer, or a run to resume with --resume")
 
+    if options.dry_run:
+        return _dry_run(options, given)
     from pipeline.actions import compile_agent as action
 
     plan = action.resume(options.resume, given) if options.resume else action.prepare(RunConfig.of(given))
@@ -65,6 +70,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         action.print_summary(result)
     return action.exit_code(NAME, result)
+
+
+def _dry_run(options: CompileOptions, given: Mapping[str, Any]) -> int:
+    """Prints what the run takes."""
+    if options.resume:
+        raise UsageError("--dry-run: of a new run only; omit --resume")
+    from pipeline.actions import compile_agent, dry_run
+
+    config = RunConfig.of(given)
+    least, most = dry_run.estimate(compile_agent.prepare(config))
+    print(json.dumps(dry_run.as_json(least, most)) if options.as_json else dry_run.as_text(least, most, config))
+    return 0
 
 
 if __name__ == "__main__":

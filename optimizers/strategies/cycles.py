@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import count
 
-from optimizers.sampling import derive_seed
+from optimizers.call_seeds import derive_seed
 from optimizers.strategies.base import DemoSet, Progress
 from optimizers.strategies.levels import T
 

@@ -24,7 +24,7 @@ from pipeline.record.metrics import counted
 from pipeline.record.request import Request
 from pipeline.record.resume import Finished, Resumed
 from pipeline.running.job import JobResult, LMs, program_path, start_job
-from pipeline.running.session import lm_settings, require_tool_calls
+from pipeline.running.session import open_lm, require_price, require_tool_calls, with_context
 from pipeline.verification.task_files import load_tasks
 
 __all__ = ["as_json", "compile_agent", "exit_code", "prepare", "print_summary", "resume"]
@@ -82,12 +82,15 @@ def compile_agent(name: str, plan: Request | Resumed, output: str | None, comman
         return _finished(name, resumed, resumed.finished, output)
     request = plan.request if isinstance(plan, Resumed) else plan
     config = request.config
-    lm = factory.make_lm(config.lm, config.api_base, **lm_settings(config))
+    require_price(config, config.max_usd, config.lm, *([config.reflection_lm] if config.reflection_lm else []))
+    if not resumed:
+        config = with_context(config, config.lm)
+    lm = open_lm(config, config.lm)
     reflection = _reflection_lm(config)
     if resumed and request.lm != lm.model:
         raise UsageError(f"--resume: the run used {request.lm}, but this is {lm.model}, whose answers differ")
     require_tool_calls(config.proposer, lm.model)
-    return _run(name, replace(request, lm=lm.model), LMs(lm, reflection), resumed, output, command)
+    return _run(name, replace(request, config=config, lm=lm.model), LMs(lm, reflection), resumed, output, command)
 
 
 def _finished(name: str, resumed: Resumed, finished: Finished, output: str | None) -> JobResult:
@@ -95,7 +98,7 @@ def _finished(name: str, resumed: Resumed, finished: Finished, output: str | Non
         path = Path(output) if output else program_path(resumed.request.config, resumed.run_id)
         write_text(path, finished.program)
     print_message(name, f"run {resumed.run_id} is already complete; no requests made; the record is unchanged")
-    return JobResult(finished.experience, resumed.run_id, resumed.name, path)
+    return JobResult(finished.experience, resumed.run_id, resumed.name, path, finished.probe)
 
 
 def _reflection_lm(config: RunConfig) -> dspy.LM | None:
@@ -118,6 +121,12 @@ def _run(name: str, request: Request, lms: LMs, resumed: Resumed | None, output:
     run_name = resumed.name if resumed else f"{config.optimizer} {levels}{tasks} {config.lm}"
     samples = f"{config.samples} samples at each temperature of {', '.join(map(str, config.temperatures))}"
     print_message(name, f"{tasks}, {lms.solving.model}, {samples}, seed {config.seed}")
+    if config.context is not None:
+        limit = lms.solving.kwargs.get("max_tokens")
+        answers = f", answers of up to {limit:,}" if limit else ""
+        print_message(
+            name, f"context window of {config.context:,} tokens{answers}; demonstrations that exceed it stay out"
+        )
     with start_job(request, lms, run_name, {"command": command}, resumed) as job:
         state = f"resumes with {job.recorded_answers:,} recorded answers" if resumed else "starts"
         print_message(name, f"run {job.run_id} {state}; if interrupted, resume with: {_resume_command(job.run_id)}")

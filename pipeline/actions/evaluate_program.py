@@ -24,6 +24,7 @@ from pipeline.running.session import (
     RERUN,
     ProgramSession,
     budget,
+    fitted,
     fixed_program_domain,
     lm_session,
     open_program,
@@ -64,6 +65,9 @@ def evaluate_program(
     print_message(
         name, f"{counted(len(tasks), 'task')}, program {config.program}, {session.lm.model}, seed {config.seed}"
     )
+    agent, left_out = fitted(session, tasks)
+    if left_out:
+        print_message(name, left_out)
     run_name = f"evaluate {Path(config.program).stem} {counted(len(tasks), 'task')} {session.lm.model}"
     trainset = [dspy.Example(task=task).with_inputs("task") for task in tasks]
     run_id = None
@@ -74,19 +78,19 @@ def evaluate_program(
             observers.append(recorder)
             run_id = recorder.run_id
         observers.append(stack.enter_context(progress_display(config.samples)))
-        metric = session.agent.verifier.metric = stack.enter_context(lm_session(session.lm, config.verdict_cache))
-        session.agent.verifier.tasks = list(tasks)
+        metric = agent.verifier.metric = stack.enter_context(lm_session(session.lm, config.verdict_cache))
+        agent.verifier.tasks = list(tasks)
         optimizer = SinglePass(
             trusted(metric),
             config.samples,
             temperatures=config.temperatures,
             threads=session.threads,
             seed=config.seed,
-            budget=budget(config),
+            budget=budget(session.config),
             domain=fixed_program_domain(),
             observers=observers,
         )
-        experience: Experience = optimizer.compile(session.agent, trainset=trainset).experience
+        experience: Experience = optimizer.compile(agent, trainset=trainset).experience
         return Evaluation(config.program, session.lm.model, tasks, experience, run_id)
 
 
@@ -120,6 +124,7 @@ def figures(evaluation: Evaluation) -> dict[str, Any]:
         "answers": sum(attempt.scored for attempt in attempts),
         "without_answer": sum(not attempt.scored for attempt in attempts),
         "tokens": {"prompt": tokens.prompt, "completion": tokens.completion, "cached": tokens.cached},
+        "tokens_estimated": tokens.estimated,
         "tokens_by_module": {
             name: {"calls": c.calls, "prompt": c.prompt, "completion": c.completion, "cached": c.cached}
             for name, c in experience.tokens.items()

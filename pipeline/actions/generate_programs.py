@@ -19,7 +19,7 @@ from pipeline.base.machine import cores
 from pipeline.base.paths import shown
 from pipeline.record.metrics import counted
 from pipeline.reporting.failures import summarize
-from pipeline.running.session import RERUN, budget, lm_session, open_program, trusted
+from pipeline.running.session import RERUN, budget, fitted, lm_session, open_program, trusted
 from pipeline.synthesis import SearchBudget, SearchOutcome, results
 from pipeline.synthesis.parallel_search import search_all
 from pipeline.verification.task_files import load_tasks
@@ -96,14 +96,17 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
     print_message(name, f"{counted(len(tasks), 'task')}, {source}, up to {most} answers per task")
     examples = {task.name: dspy.Example(task=task).with_inputs("task") for task in tasks}
     sampling = Sampling(config.samples, config.temperatures, session.threads, config.seed)
+    agent, left_out = fitted(session, tasks)
+    if left_out:
+        print_message(name, left_out)
     with lm_session(session.lm, config.verdict_cache) as metric:
-        session.agent.verifier.metric, session.agent.verifier.tasks = metric, list(tasks)
+        agent.verifier.metric, agent.verifier.tasks = metric, list(tasks)
         found = sample_until_solved(
-            session.agent,
+            agent,
             examples,
             Sampler(trusted(metric.confirmed), sampling),
             lambda task: print_message(name, f"{task}: verified"),
-            budget(config),
+            budget(session.config),
         )
     answers = {task.name: found.found(task.name) for task in tasks}
     impls = {task: str(answer.outputs["impl"]) if answer else None for task, answer in answers.items()}
@@ -127,6 +130,7 @@ def _sampled_json(tasks: Sequence[Task], found: UntilSolved, written: Files) -> 
         "unsolved": [task.name for task in tasks if task.name not in solved],
         "tasks": {task.name: _task_json(task.name, found, written[task.name]) for task in tasks},
         "tokens": {"prompt": tokens.prompt, "completion": tokens.completion, "cached": tokens.cached},
+        "tokens_estimated": tokens.estimated,
         "cost_usd": tokens.cost,
     }
 

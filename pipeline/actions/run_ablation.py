@@ -17,7 +17,6 @@ from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.paths import shown
 from pipeline.cli.console import print_lines, stdout_console
 from pipeline.cli.progress import progress_display
-from pipeline.lms import factory
 from pipeline.record import store
 from pipeline.record.metrics import counted
 from pipeline.record.request import Request
@@ -26,7 +25,7 @@ from pipeline.reporting import ablation
 from pipeline.reporting.ablation import ModelRuns, overview
 from pipeline.reporting.runs import read_runs
 from pipeline.running.job import LMs, start_job
-from pipeline.running.session import lm_settings
+from pipeline.running.session import open_lm, require_price, with_context
 from pipeline.verification.task_files import load_tasks
 from step_runtime.tasks.task import Task
 
@@ -155,8 +154,9 @@ def run(name: str, plan: AblationPlan, earlier: Earlier, command: str) -> Exit |
         UsageError: A task's own code failed.
         RecordError: The record can't be written.
     """
-    settings = lm_settings(plan.shared)
-    lms = {lm: factory.make_lm(lm, plan.shared.api_base, **settings) for lm in plan.lms}
+    require_price(plan.shared, plan.shared.max_usd, *plan.lms)
+    shared = {lm: with_context(plan.shared, lm) for lm in plan.lms}
+    lms = {lm: open_lm(shared[lm], lm) for lm in plan.lms}
     tasks = counted(len(plan.tasks), "task")
     print_message(
         name, f"ablation {plan.id}: {tasks}, {', '.join(lms)}; if interrupted, resume with: {_resume_command(plan)}"
@@ -165,20 +165,28 @@ def run(name: str, plan: AblationPlan, earlier: Earlier, command: str) -> Exit |
         resumed = earlier.get((lm, method))
         if resumed is None and (lm, method) in earlier:
             continue
-        experience = _run(name, plan, (lm, method), lms[lm], resumed, command)
+        context = resumed.request.config.context if resumed else shared[lm].context
+        experience = _run(name, plan, (lm, method), (lms[lm], context), resumed, command)
         if code := _exit_code(name, plan, experience):
             return code
     return None
 
 
 def _run(
-    name: str, plan: AblationPlan, place: tuple[str, str], solving: dspy.LM, resumed: Resumed | None, command: str
+    name: str,
+    plan: AblationPlan,
+    place: tuple[str, str],
+    model: tuple[dspy.LM, int | None],
+    resumed: Resumed | None,
+    command: str,
 ) -> Experience:
-    """Makes one run, until it ends or is interrupted."""
+    """Makes one run, with an LM and its context window, until it ends or is interrupted."""
+    solving, context = model
     if resumed and resumed.request.lm != solving.model:
         raise UsageError(f"--resume: a run used {resumed.request.lm}, but this is {solving.model}")
     lm, method = place
     request = plan.request(lm, method, solving.model)
+    request = replace(request, config=request.config.model_copy(update={"context": context}))
     params = {"ablation": plan.id, "method": method, "named": lm, "command": command}
     run_name = f"{method} {len(plan.tasks)} tasks {lm}, ablation {plan.id}"
     with start_job(request, LMs(solving), run_name, params, resumed) as job:

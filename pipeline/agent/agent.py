@@ -17,7 +17,7 @@ from pipeline.agent.guardian import Guardian
 from pipeline.agent.proposer import Proposer
 from pipeline.agent.refiner import Refiner
 from pipeline.agent.verifier import ProgramVerifier
-from pipeline.base.choices import GuardianMode, ProposerKind
+from pipeline.base.choices import GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.base.paths import DATA
 from signatures import (
@@ -47,6 +47,7 @@ class Agent(dspy.Module):
         proposer: How programs are proposed, see `Proposer`.
         refine: How often an answer that fails verification may be repaired, see `Refiner`.
         ir: Whether prompts use the structural IR; False for plain Python (paper, Section 6.2, "-WS").
+        prompt: Which base prompts: `full`, or `short` for LMs with a small context window.
         verifier: What verifies for the refiner and the tools; None for verification in this process.
         proposer_prompt: The proposer's instructions; None for those in `data/prompts/`.
         guardian_prompt: The guardian's instructions, likewise.
@@ -64,6 +65,7 @@ class Agent(dspy.Module):
         proposer: ProposerKind = "predict",
         refine: int = 0,
         ir: bool = True,
+        prompt: PromptKind = "full",
         verifier: ProgramVerifier | None = None,
         proposer_prompt: str | None = None,
         guardian_prompt: str | None = None,
@@ -74,17 +76,18 @@ class Agent(dspy.Module):
             raise ValueError(f"refine: expected a number of repairs, at least 0, not {refine}")
         self.ir = ir
         self.refine = refine
+        self.prompt = prompt
         self.verifier = verifier or ProgramVerifier()
         if proposer_prompt is None:
-            proposer_prompt = _composed(ProposerPrompt, "proposer", ir)
+            proposer_prompt = _composed(ProposerPrompt, "proposer", ir, prompt)
         if guardian_prompt is None:
-            guardian_prompt = _composed(GuardianPrompt, "guardian", ir)
+            guardian_prompt = _composed(GuardianPrompt, "guardian", ir, prompt)
         self.proposer = Proposer(proposer_prompt, proposer, self.verifier, ir=ir)
         self.guardian = Guardian(guardian, guardian_prompt, ir=ir)
         if refine:
             if refiner_prompt is None:
                 # It begins exactly like the proposer's, so that providers' prompt caches serve both.
-                refiner_prompt = f"{proposer_prompt}\n\n{_composed(RefinerPrompt, 'refiner', ir)}"
+                refiner_prompt = f"{proposer_prompt}\n\n{_composed(RefinerPrompt, 'refiner', ir, prompt)}"
             self.refiner = Refiner(refiner_prompt, self.verifier, ir=ir)
 
     def forward(self, task: Task) -> dspy.Prediction:
@@ -127,9 +130,10 @@ def demonstrated_predictors(agent: Agent) -> tuple[str, ...]:
     return (f"proposer.{agent.proposer.demonstrated}",)
 
 
-def _composed(model: type[BasePrompt], name: str, ir: bool) -> str:
+def _composed(model: type[BasePrompt], name: str, ir: bool, kind: PromptKind) -> str:
+    folder = PROMPTS / "short" if kind == "short" else PROMPTS
     try:
-        prompt = load_prompt(model, PROMPTS / f"{name}.yaml")
+        prompt = load_prompt(model, folder / f"{name}.yaml")
         return compose(prompt) if ir else compose_bare(prompt, read_yaml(BareWords, PROMPTS / "bare.yaml"))
     except PromptError as error:
         raise UsageError(str(error)) from None

@@ -18,7 +18,7 @@ import dspy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipeline.agent.agent import Agent
-from pipeline.base.choices import GuardianMode, ProposerKind
+from pipeline.base.choices import GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.base.files import write_text
 from signatures import ANSWERS, digest
@@ -60,6 +60,22 @@ class SavedPredictor(_Saved):
     instructions: Lines
 
 
+class SavedNeeds(_Saved):
+    """What the program's longest request takes, as measured with the LM that it was compiled with.
+
+    Attributes:
+        characters: The prompt with the longest of the tasks that the program was compiled on.
+        prompt_tokens: The same in tokens.
+        answer_tokens: The limit of an answer; 0 for none.
+        context: The LM's context window in tokens, prompt and answer together; None if it is not known.
+    """
+
+    characters: int = Field(ge=1)
+    prompt_tokens: int = Field(ge=1)
+    answer_tokens: int = Field(ge=0)
+    context: int | None = None
+
+
 class SavedProgram(_Saved):
     """The content of the file; `lm` is the model that the program was compiled with."""
 
@@ -70,17 +86,25 @@ class SavedProgram(_Saved):
     proposer: ProposerKind = "predict"
     refine: int = Field(default=0, ge=0)
     ir: bool = True
+    prompt: PromptKind = "full"
     metadata: dict[str, Any] = Field(default_factory=dict)
+    needs: SavedNeeds | None = None
     predictors: dict[str, SavedPredictor]
 
 
-def save_program(program: Agent, path: str | Path, metadata: Mapping[str, Any] | None = None) -> None:
+def save_program(
+    program: Agent,
+    path: str | Path,
+    metadata: Mapping[str, Any] | None = None,
+    needs: SavedNeeds | None = None,
+) -> None:
     """Writes a program to a file, atomically.
 
     Args:
         program: The agent to save.
         path: Path of the JSON file; an existing file is replaced.
         metadata: JSON data on how the program was made.
+        needs: What its longest request takes, if that is known.
 
     Raises:
         UsageError: The file cannot be written.
@@ -92,7 +116,9 @@ def save_program(program: Agent, path: str | Path, metadata: Mapping[str, Any] |
         proposer=program.proposer.kind,
         refine=program.refine,
         ir=program.ir,
+        prompt=program.prompt,
         metadata=dict(metadata or {}),
+        needs=needs,
         predictors={name: _saved(predictor) for name, predictor in program.named_predictors()},
     )
     write_text(Path(path), json.dumps(saved.model_dump(), indent=1, ensure_ascii=False) + "\n")
@@ -156,6 +182,7 @@ def make_agent(saved: SavedProgram, source: str) -> Agent:
         proposer=saved.proposer,
         refine=saved.refine,
         ir=saved.ir,
+        prompt=saved.prompt,
         proposer_prompt="",
         guardian_prompt="",
         refiner_prompt="",

@@ -4,6 +4,7 @@ from typing import Literal, get_args
 
 GuardianMode = Literal["gated", "paper", "compiler", "none"]
 ProposerKind = Literal["predict", "cot", "react"]
+PromptKind = Literal["full", "short"]
 OptimizerName = Literal["adaptive", "none", "bootstrap", "random-search", "mipro", "simba", "gepa"]
 SelectionName = Literal[
     "adaptive", "everything", "hard-first", "easy-first", "random", "similar", "mmr", "coverage", "utility", "hybrid"
@@ -12,6 +13,7 @@ FloatType = Literal["float64", "float32"]
 
 GUARDIANS: tuple[GuardianMode, ...] = get_args(GuardianMode)
 PROPOSERS: tuple[ProposerKind, ...] = get_args(ProposerKind)
+PROMPTS: tuple[PromptKind, ...] = get_args(PromptKind)
 OPTIMIZERS: tuple[OptimizerName, ...] = get_args(OptimizerName)
 
 SELECTIONS: tuple[SelectionName, ...] = get_args(SelectionName)

@@ -23,11 +23,13 @@ from pipeline.base.choices import (
     EMBEDDED,
     GUARDIANS,
     NO_PROGRAM,
+    PROMPTS,
     PROPOSERS,
     SEARCH,
     SELECTIONS,
     GuardianMode,
     OptimizerName,
+    PromptKind,
     ProposerKind,
     SelectionName,
 )
@@ -121,6 +123,13 @@ Temperatures = Annotated[
 ]
 
 
+Price = Annotated[
+    tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], Annotated[float, Field(ge=0, allow_inf_nan=False)]],
+    BeforeValidator(_split),
+    _expecting("two numbers from 0 on, separated by a comma"),
+]
+
+
 class Config(BaseModel):
     """Frozen settings; every field has an `Option`."""
 
@@ -197,6 +206,25 @@ class LMConfig(Config):
             resume="changed",
         ),
     ] = 1
+    context: Annotated[
+        Count | None,
+        Option(
+            "tokens that the LM reads and writes in one request; demonstrations that do not fit are left out, easiest"
+            " first (default: as the model's data or its server says, or its first refusal)",
+            *(LM, "N"),
+        ),
+    ] = None
+    max_demos: Annotated[Natural | None, Option("demonstrations in a prompt, at most; the hardest stay", LM, "N")] = (
+        None
+    )
+    price: Annotated[
+        Price | None,
+        Option(
+            "dollars per million input and output tokens (default: as the model's data says)",
+            *(LM, "IN,OUT"),
+            resume="changed",
+        ),
+    ] = None
 
 
 class AgentConfig(Config):
@@ -227,6 +255,10 @@ class AgentConfig(Config):
             *(AGENT, "K"),
         ),
     ] = 0
+    prompt: Annotated[
+        PromptKind,
+        Option("the base prompts: `full`, or `short`, of 3,000 tokens at most, for a small context window", AGENT),
+    ] = PROMPTS[0]
     no_ir: Annotated[
         bool, Option("prompts in plain Python, without the structural IR (an ablation in the paper)", AGENT)
     ] = False
@@ -275,10 +307,10 @@ class BudgetConfig(Config):
     max_tokens_total: Annotated[
         Count | None, Option("prompt and completion tokens together", BUDGET, "N", resume="changed")
     ] = None
-    max_usd: Annotated[Positive | None, Option("requires an LM with a known price", BUDGET, "X", resume="changed")] = (
+    max_usd: Annotated[Positive | None, Option("requires a known price, or --price", BUDGET, "X", resume="changed")] = (
         None
     )
-    max_minutes: Annotated[Positive | None, Option("", BUDGET, "X", resume="changed")] = None
+    max_minutes: Annotated[Positive | None, Option("holds within a request, too", BUDGET, "X", resume="changed")] = None
 
 
 class LearningConfig(Config):
@@ -318,6 +350,7 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
 
     optimizer: Annotated[
         OptimizerName,
+        PromptKind,
         Option(
             "`adaptive`: adaptive self-improvement learning; `none`: a single pass without demonstrations; or one of"
             " DSPy's own, whose program is then measured by a pass: `bootstrap`, `random-search`, `mipro`, `simba`,"

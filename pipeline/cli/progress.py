@@ -31,6 +31,7 @@ class ProgressDisplay(BaseObserver):
         self._samples = samples
         self._total = 0
         self._usd: float | None = None
+        self._spent = self._overhead = 0.0
         self._iteration: _IterationDisplay | None = None
 
     def __enter__(self) -> ProgressDisplay:
@@ -54,11 +55,13 @@ class ProgressDisplay(BaseObserver):
             self._print(f"omitted, as the context window is full: {', '.join(event.left_out)}")
         display = _Bars if self._console.is_terminal else _Lines
         self._iteration = display(self._console, event)
+        self._overhead = TokenCount.sum(event.overhead.values()).usd
 
     def sample_done(self, attempt: Attempt) -> None:
         """Advances the bars."""
+        self._spent += TokenCount.sum(attempt.tokens.values()).usd
         if self._iteration:
-            self._iteration.advance(attempt)
+            self._iteration.advance(attempt, self._overhead + self._spent)
 
     def iteration_finished(self, result: IterationResult) -> None:
         """Removes the bars and prints the iteration's row."""
@@ -75,6 +78,7 @@ class ProgressDisplay(BaseObserver):
                 f"{tokens.completion:,}",
                 f"{result.seconds:.1f}",
             )
+            + _dollars(self._overhead + self._spent)
             + ("" if result.complete else "  incomplete")
         )
         if result.failures:
@@ -101,6 +105,11 @@ def _row(
     return f"{name:<14}{solved:>7}{new:>5}{pass_at_1:>9}{pass_at_n:>9}{tokens_in:>14}{out:>12}{seconds:>10}"
 
 
+def _dollars(usd: float) -> str:
+    """The dollars so far, where a price is known."""
+    return f"  {usd:.2f} USD" if usd else ""
+
+
 def progress_display(samples: int) -> ProgressDisplay:
     """A display on stderr."""
     return ProgressDisplay(stderr_console(), samples)
@@ -112,11 +121,11 @@ class _IterationDisplay(ABC):
     def __init__(self, console: Console, event: IterationStarted) -> None:
         self.console = console
         self.event = event
-        self.done = 0
+        self.done, self.usd = 0, 0.0
         self.right: set[str] = set()
 
-    def advance(self, attempt: Attempt) -> None:
-        self.done += 1
+    def advance(self, attempt: Attempt, usd: float) -> None:
+        self.done, self.usd = self.done + 1, usd
         if attempt.passed:
             self.right.add(attempt.task_key)
         self.show()
@@ -141,7 +150,8 @@ class _Bars(_IterationDisplay):
         self._progress.start()
 
     def show(self) -> None:
-        self._progress.update(self._samples, completed=self.done)
+        name = f"{title(self.event.index, self.event.label)}  samples{_dollars(self.usd)}"
+        self._progress.update(self._samples, completed=self.done, description=name)
         self._progress.update(self._tasks, completed=len(self.right))
 
     def close(self) -> None:
@@ -161,7 +171,7 @@ class _Lines(_IterationDisplay):
         print_lines(
             self.console,
             f"  {title(event.index, event.label)}: {self.done:,} of {event.total_samples:,} samples,"
-            f" {len(self.right)} of {len(event.tasks)} tasks have a right answer",
+            f" {len(self.right)} of {len(event.tasks)} tasks have a right answer{_dollars(self.usd)}",
         )
 
     def close(self) -> None:

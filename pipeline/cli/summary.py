@@ -22,15 +22,25 @@ def as_json(result: JobResult) -> dict[str, Any]:
         "program": str(result.program),
         "solved": list(experience.solved),
         "unsolved": list(experience.unsolved),
+        "solved_earlier": list(experience.solved_earlier),
         "pass_at_1": experience.pass_at(1),
         "pass_at_n": experience.pass_at(),
         "iterations": len(experience.iterations),
         "tokens": {"prompt": tokens.prompt, "completion": tokens.completion, "cached": tokens.cached},
+        "tokens_estimated": tokens.estimated,
+        "probe": {"prompt": result.probe.prompt, "completion": result.probe.completion},
         "cost_usd": tokens.cost,
         "seconds": round(experience.seconds, 3),
         "stopped": experience.stopped,
         "message": experience.message,
     }
+
+
+def counts_as_text(tokens: TokenCount) -> str:
+    """Tokens and dollars for people."""
+    cost = "" if tokens.cost is None else f", {tokens.cost:.2f} USD"
+    estimated = f" ({tokens.estimated:,} estimated, as the LM did not report them)" if tokens.estimated else ""
+    return f"{tokens.prompt:,} in, {tokens.completion:,} out{estimated}{cost}"
 
 
 def print_summary(result: JobResult) -> None:
@@ -42,25 +52,26 @@ def print_summary(result: JobResult) -> None:
         table.add_column(heading, justify="right")
     entries = {entry.task_key: entry for entry in experience.entries}
     for key in experience.tasks:
-        table.add_row(key, *_cells(entries.get(key)))
+        table.add_row(key, *_cells(entries.get(key), key in experience.solved_earlier))
     console.print()
     console.print(table)
     solved, total = len(experience.solved), len(experience.tasks)
     tokens = TokenCount.sum(experience.tokens.values())
-    cost = "" if tokens.cost is None else f", {tokens.cost:.2f} USD"
     print_lines(
         console,
         "",
         f"solved {solved} of {counted(total, 'task')} in {_duration(experience.seconds)}: {experience.message}",
-        f"tokens   {tokens.prompt:,} in, {tokens.completion:,} out{cost}",
+        f"tokens   {counts_as_text(tokens)}",
         f"program  {shown(result.program)}   (load it with pipeline.load_program)",
         f"record   run {result.run_name!r}; view it with: python -m pipeline.ui",
     )
 
 
-def _cells(entry: Entry | None) -> tuple[str, ...]:
+def _cells(entry: Entry | None, earlier: bool) -> tuple[str, ...]:
     if entry is None:
         return "none", "", "unsolved"
+    if earlier:
+        return f"{entry.successes} of {entry.samples}", f"{entry.temperature}", "an earlier run"
     return f"{entry.successes} of {entry.samples}", f"{entry.temperature}", f"{entry.iteration + 1}"
 
 

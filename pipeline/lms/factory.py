@@ -9,6 +9,10 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
+from optimizers import NoAnswerError, TokenCount
+from optimizers.deadline import Deadline, DeadlineReached
+from optimizers.ledger import Ledger
+from optimizers.metering import metered
 from pipeline.base.errors import LMUnavailable, UsageError
 from pipeline.base.redaction import MASK, hide
 
@@ -66,6 +70,9 @@ def make_lm(
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     from dspy.utils.exceptions import LMError
 
+    from pipeline.lms.model_data import known_price
+    from pipeline.lms.tokenizer import count_tokens
+
     settings: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "num_retries": num_retries}
     if model.partition("/")[0] == EMBEDDED:
         return _embedded(model, api_base, n, settings | {"cache": bool(cache)})
@@ -78,8 +85,8 @@ def make_lm(
         if n > 1:
             # Batches go through LiteLLM, which several threads must not import at once.
             importlib.import_module("litellm")
-        if probed:
-            probe(lm)
+        lm.price, lm.count_tokens = known_price(model), count_tokens
+        lm.probe_tokens = probe(lm) if probed else TokenCount()
     except LMError as error:
         raise LMUnavailable(f"{model}: {reason(error, model, api_base)}") from None
     except (TypeError, ValueError) as error:
@@ -87,31 +94,41 @@ def make_lm(
     return lm
 
 
-def probe(lm: dspy.LM) -> None:
-    """Asks for one word, with the settings that samples use.
+def probe(lm: dspy.LM) -> TokenCount:
+    """Asks for one word, with the settings that samples use; returns what that took.
 
     Raises:
         LMError: The LM can't be used.
     """
     from dspy.utils.exceptions import LMRateLimitError, is_retryable_lm_error
 
+    ledger = Ledger()
     for last in (False, True):
         try:
-            return _ask(lm)
-        except LMRateLimitError:
-            return  # a rate limit shows that the key, the model and the address are right
+            _ask(lm, ledger)
+            break
+        except (LMRateLimitError, NoAnswerError):
+            break  # it shows that the key, the model and the address are right
         except Exception as error:
             if last or not is_retryable_lm_error(error):
                 raise
             time.sleep(1.0)
+    return ledger.total
 
 
-def _ask(lm: dspy.LM) -> None:
+def _ask(lm: dspy.LM, ledger: Ledger) -> None:
+    from dspy.utils.exceptions import LMTimeoutError
+
     # Models that reason would spend so few tokens on thoughts, and may reject the limit.
     bound = {} if "max_completion_tokens" in lm.kwargs else {"max_tokens": PROBE_TOKENS}
     timeout = min(PROBE_SECONDS, lm.kwargs.get("timeout", PROBE_SECONDS))
-    twin = lm.copy(cache=False, num_retries=0, temperature=1.0, timeout=timeout, n=None)
-    twin("Reply with the word: ready", **bound, seed=0)
+    settings = {"temperature": 1.0, "timeout": timeout, "n": None}
+    deadline = Deadline(time.monotonic() + PROBE_SECONDS + 5.0)  # a server may send a byte now and then
+    twin = metered(lm.copy(cache=False, num_retries=0), ledger, lambda callers: "probe", deadline=deadline, **settings)
+    try:
+        twin("Reply with the word: ready", **bound, seed=0)
+    except DeadlineReached:
+        raise LMTimeoutError(f"no complete answer within {PROBE_SECONDS:g} s") from None
 
 
 def _embedded(model: str, api_base: str | None, n: int, settings: dict[str, Any]) -> dspy.LM:
@@ -130,12 +147,12 @@ def _embedded(model: str, api_base: str | None, n: int, settings: dict[str, Any]
 
 
 def _remote(model: str, settings: dict[str, Any]) -> dspy.LM:
-    import dspy
     from dspy.utils.exceptions import LMConfigurationError
 
     from pipeline.lms.prompt_cache import PROVIDERS, MarkingLM
+    from pipeline.lms.served import ServedLM
 
-    cls = MarkingLM if model.partition("/")[0] in PROVIDERS else dspy.LM
+    cls = MarkingLM if model.partition("/")[0] in PROVIDERS else ServedLM
     try:
         return cls(model, **settings)
     except LMConfigurationError:
@@ -159,6 +176,7 @@ def reason(error: Exception, model: str, api_base: str | None) -> str:
     if _is_no_lm(error):
         return f"no OpenAI-compatible server at {where}; such an address usually ends in /v1: {message:.200}"
     kinds = {
+        e.ContextWindowExceededError: "the prompt is too long for it, even without demonstrations; see --prompt short",
         e.LMNotConfiguredError: "it is not configured",
         e.LMAuthError: f"{where} rejects the key",
         e.LMBillingError: f"{where} rejects requests: insufficient credit",

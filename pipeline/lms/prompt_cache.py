@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import dspy
 from dspy.lm15 import CacheConfig
+
+from pipeline.lms.served import ServedLM
 
 PROVIDERS = ("anthropic",)
 """Providers that need marks; others cache common beginnings automatically, or not at all."""
 
 
-class MarkingLM(dspy.LM):
+class MarkingLM(ServedLM):
     """Marks the system message and, where there are demonstrations, the last of them: only the task comes after."""
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:

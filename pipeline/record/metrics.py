@@ -55,7 +55,14 @@ def run_metrics(experience: Experience) -> dict[str, float]:
 
 
 def _token_metrics(count: TokenCount) -> dict[str, float]:
-    return {"tokens_prompt": count.prompt, "tokens_completion": count.completion, "tokens_cached": count.cached}
+    """The tokens; those that the LM did not report, and are estimated, only where there are some."""
+    estimated = {"tokens_estimated": count.estimated} if count.estimated else {}
+    known: dict[str, float] = {
+        "tokens_prompt": count.prompt,
+        "tokens_completion": count.completion,
+        "tokens_cached": count.cached,
+    }
+    return known | estimated
 
 
 def describe(experience: Experience) -> str:
@@ -66,7 +73,7 @@ def describe(experience: Experience) -> str:
     lines = [f"**{done}** in {took}. {message}.", ""]
     if experience.entries:
         lines += ["| task | correct answers | temperature | iteration |", "|---|---|---|---|"]
-    own = set(experience.tasks)
+    own = set(experience.tasks) - set(experience.solved_earlier)
     lines += [
         f"| {cell(entry.task_key)} | {entry.successes} of {entry.samples} | {entry.temperature} |"
         f" {entry.iteration + 1 if entry.task_key in own else 'of an earlier run'} |"

@@ -11,6 +11,7 @@ Artifacts of the parent:
     iterations/03_HM/attempts.jsonl.gz      every sample with its verdict, one JSON object per line
     overhead.json                           tokens that one of DSPy's optimizers spent first, per predictor
     tuned.json                              the program that it made
+    probe.json                              tokens of the request by which the LM was found usable
     solutions/GROUP/NAME.yaml               the solved tasks, each with its program
     learning_curve.png, pass_at_k.png       written at the end, and from time to time in a long run
     experience.json, compiled.json          the record that another run can start from, and the compiled program
@@ -36,7 +37,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted, TokenCount
+from optimizers import (
+    Attempt,
+    BaseObserver,
+    Entry,
+    Experience,
+    IterationResult,
+    IterationStarted,
+    RunStarted,
+    TaskCount,
+    TokenCount,
+)
 from pipeline.agent.compiled import save_program
 from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.paths import shown
@@ -90,7 +101,8 @@ def recorded(
             client.update_run(run_id, status="RUNNING")
         elif request:
             client.log_text(run_id, request.to_json(), "request.json")
-        recorder = Recorder(client, experiment, run_id, folder, tasks, journal)
+        carried = request.experience.entries if request and request.experience else ()
+        recorder = Recorder(client, experiment, run_id, folder, tasks, journal, carried)
         try:
             yield recorder
             recorder.close()
@@ -138,12 +150,14 @@ class Recorder(BaseObserver):
         folder: The folder of the files that are not uploaded yet; it outlives a killed process.
         tasks: The run's tasks.
         journal: The recorded attempts of an interrupted run.
+        carried: What an earlier run solved.
 
     Attributes:
         run_id: The id of the parent run.
         journal: The recorded attempts of an interrupted run.
         answers: How many of the journal's attempts have an answer.
         overhead: Tokens spent by one of DSPy's optimizers, in all processes of the run.
+        probe: Tokens of the request by which each process of the run found the LM usable.
         tuned: The program that it had made before the run was interrupted.
     """
 
@@ -155,6 +169,7 @@ class Recorder(BaseObserver):
         folder: Path,
         tasks: Sequence[Task],
         journal: Sequence[Attempt] = (),
+        carried: Sequence[Entry] = (),
     ) -> None:
         self.run_id = run_id
         self.journal = journal
@@ -164,6 +179,7 @@ class Recorder(BaseObserver):
             self.answers += attempt.scored
             self._places.setdefault(attempt.iteration, array("Q")).append(place)
         self.overhead = PersistentLedger(folder / "overhead.json", resume.overhead(client, run_id))
+        self.probe = PersistentLedger(folder / "probe.json", resume.overhead(client, run_id, "probe.json"))
         self.tuned = resume.tuned(client, run_id)
         self._points = store.recorded_points(client, run_id)
         self._nested_runs = store.nested_runs(client, experiment, run_id)
@@ -173,6 +189,7 @@ class Recorder(BaseObserver):
         self._tasks = {task.name: task for task in tasks}
         self._samples = 0
         self._temperatures: Sequence[float] = ()
+        self._carried = {e.task_key: TaskCount(e.task_key, e.temperature, e.successes, e.samples) for e in carried}
         self._iterations: list[IterationResult] = []
         self._nested: str | None = None
         self._attempts: AttemptWriter | None = None
@@ -193,7 +210,7 @@ class Recorder(BaseObserver):
         place = _place(name, event.index)
         if event.index >= 0:
             self._nested = self._start_nested(name, event)
-        earned = {count.task_key: count for count in final_counts(self._iterations)}
+        earned = self._carried | {count.task_key: count for count in final_counts(self._iterations)}
         if event.overhead:
             with _reported():
                 save_program(event.program, self._folder / "tuned.json")
@@ -234,7 +251,10 @@ class Recorder(BaseObserver):
         text = json.dumps(experience.to_dict(attempts=False), indent=1)
         self._client.log_text(self.run_id, text, "experience.json")
         before = TokenCount.sum(experience.overhead.values()).calls
-        self._log_metrics(self.run_id, run_metrics(experience), step=before + len(experience.attempts))
+        metrics = run_metrics(experience)
+        if self.probe.total.calls:
+            metrics["total_tokens_probe"] = self.probe.total.total
+        self._log_metrics(self.run_id, metrics, step=before + len(experience.attempts))
         self._client.set_tag(self.run_id, "mlflow.note.content", describe(experience))
         self._client.set_tag(self.run_id, "stopped", experience.stopped)
         self._status = STATUS.get(experience.stopped, "FINISHED")

@@ -44,10 +44,11 @@ class Resumed:
 
 @dataclass(frozen=True)
 class Finished:
-    """The result of a complete run: its experience, and the text of the compiled program."""
+    """The result of a complete run: its experience, the text of the compiled program, and the probe's tokens."""
 
     experience: Experience
     program: str
+    probe: TokenCount
 
 
 def all_runs(client: MlflowClient, experiment: str) -> list[Run]:
@@ -92,12 +93,15 @@ def _finished(client: MlflowClient, run: Run) -> Finished | None:
     if run.info.status != "FINISHED" or run.data.tags.get("stopped") not in COMPLETE:
         return None
     found, program = (_read_text(client, run.info.run_id, name) for name in ("experience.json", "compiled.json"))
-    return Finished(read_experience(json.loads(found)), program) if found and program else None
+    if not (found and program):
+        return None
+    probe = TokenCount.sum(overhead(client, run.info.run_id, "probe.json").values())
+    return Finished(read_experience(json.loads(found)), program, probe)
 
 
-def overhead(client: MlflowClient, run_id: str) -> dict[str, TokenCount]:
-    """The tokens that an optimizer within a run spent before its program was sampled, per predictor."""
-    found = _read_text(client, run_id, "overhead.json")
+def overhead(client: MlflowClient, run_id: str, name: str = "overhead.json") -> dict[str, TokenCount]:
+    """The tokens in an artifact of a run: those that an optimizer spent before its program was sampled, or others."""
+    found = _read_text(client, run_id, name)
     return {name: TokenCount.from_dict(count) for name, count in json.loads(found or "{}").items()}
 
 

@@ -17,7 +17,7 @@ def demonstrations(program: Any, keys: Sequence[str], counts: Mapping[str, TaskC
     Args:
         program: A `dspy.Module`.
         keys: The tasks that serve as demonstrations, in their order.
-        counts: The counts of the tasks that this run solved.
+        counts: The counts of the tasks that this run or an earlier one solved.
     """
     known = [(key, counts[key]) for key in keys if key in counts]
     return {
@@ -36,7 +36,7 @@ def messages(program: Any) -> dict[str, Any]:
 
 
 def as_yaml(content: Any) -> str:
-    """YAML with texts of several lines as literal blocks; trailing spaces are removed."""
+    """YAML with texts of several lines as literal blocks, or in quotes where a block would lose tabs or spaces."""
     return yaml_format.dump(_legible(content))
 
 
@@ -48,6 +48,5 @@ def _legible(value: Any) -> Any:
     if isinstance(value, list):
         return [_legible(item) for item in value]
     if isinstance(value, str) and "\n" in value:
-        # YAML has no literal block for a line that ends in a space.
-        return yaml_format.LiteralText("\n".join(line.rstrip() for line in value.expandtabs(4).split("\n")))
+        return yaml_format.LiteralText(value)
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import dspy
 
-from optimizers import Experience, Observer, registry
+from optimizers import Experience, Observer, TokenCount, registry
 from optimizers.baselines import Baseline
+from optimizers.context_window import Window
+from optimizers.prompt_sizes import longest_prompt
 from pipeline.agent.agent import demonstrated_predictors
-from pipeline.agent.compiled import save_program
+from pipeline.agent.compiled import SavedNeeds, save_program
 from pipeline.agent.domain import step_domain
 from pipeline.base.config import RunConfig, SamplingConfig
 from pipeline.base.errors import RecordError, UsageError
@@ -24,6 +26,7 @@ from pipeline.record.request import Request
 from pipeline.record.resume import Resumed
 from pipeline.running.session import budget, default_threads, lm_session, new_agent, trusted
 from pipeline.verification.task_files import digest
+from signatures import YAMLAdapter
 from step_runtime.tasks.task import Task
 
 
@@ -37,12 +40,21 @@ class LMs:
 
 @dataclass(frozen=True)
 class JobResult:
-    """A job's result; `program` is the file of the compiled program."""
+    """A job's result.
+
+    Attributes:
+        experience: What the run learned.
+        run_id: MLflow's.
+        run_name: For people.
+        program: The file of the compiled program.
+        probe: Tokens of the requests by which the LM was found usable, which are not in the experience.
+    """
 
     experience: Experience
     run_id: str
     run_name: str
     program: Path
+    probe: TokenCount = field(default_factory=TokenCount)
 
 
 @contextmanager
@@ -99,15 +111,31 @@ class CompileJob:
         program = output or program_path(self.request.config, self.run_id)
         try:
             with dspy.context(lm=self.lms.solving):
-                save_program(compiled, program, _metadata(experience, self.run_id))
+                save_program(compiled, program, _metadata(experience, self.run_id), self._needs(compiled))
         except UsageError as error:
             raise RecordError(str(error)) from error
         self.recorder.log_program(program)
-        return JobResult(experience, self.run_id, self.name, program)
+        return JobResult(experience, self.run_id, self.name, program, self.recorder.probe.total)
+
+    def _needs(self, compiled: Any) -> SavedNeeds | None:
+        """What the program's longest request takes, by the LM's own counts; None if there are none."""
+        window = Window.of(self.lms.solving, self.request.config.context, *compiled.experience.tokens.values())
+        with dspy.context(adapter=YAMLAdapter()):
+            characters = longest_prompt(compiled, self._examples)
+        if not window.ratio:
+            return None
+        tokens = window.prompt_tokens(characters)
+        return SavedNeeds(
+            characters=characters, prompt_tokens=tokens, answer_tokens=window.reserve, context=window.tokens
+        )
+
+    @property
+    def _examples(self) -> list[dspy.Example]:
+        return [dspy.Example(task=task).with_inputs("task") for task in self.request.tasks]
 
     def _compile(self, observers: list[Observer]) -> Any:
         request, config = self.request, self.request.config
-        trainset = [dspy.Example(task=task).with_inputs("task") for task in request.tasks]
+        trainset = self._examples
         valset = [dspy.Example(task=task).with_inputs("task") for task in request.validation]
         kind, extra = registry.get(config.optimizer), dict[str, Any]()
         if config.optimizer == "adaptive":
@@ -115,6 +143,9 @@ class CompileJob:
         if issubclass(kind, Baseline):
             record = {"tuned": self.recorder.tuned, "overhead": self.recorder.overhead}
             extra = {"reflection_lm": self.lms.reflecting, **record}
+        probe = getattr(self.lms.solving, "probe_tokens", None)  # an LM that is not from the factory has none
+        if probe is not None and probe.calls:
+            self.recorder.probe.add("probe", probe)
         agent = new_agent(config)
         with lm_session(self.lms.solving, config.verdict_cache) as metric:
             agent.verifier.metric, agent.verifier.tasks = metric, [*request.tasks, *request.validation]

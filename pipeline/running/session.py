@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import dspy
 from dspy.utils.exceptions import LMError
 
-from optimizers import Budget, Domain, MetricError, OptimizerError
+from optimizers import Budget, Domain, MetricError, OptimizerError, Price, TokenCount
+from optimizers.context_window import Window
 from optimizers.errors import one_line
+from optimizers.prompt_sizes import demo_count, trimmed
 from pipeline.agent.agent import Agent
-from pipeline.agent.compiled import SavedProgram, make_agent
+from pipeline.agent.compiled import SavedNeeds, SavedProgram, make_agent
 from pipeline.agent.domain import step_domain
 from pipeline.base.choices import EMBEDDED, NO_PROGRAM
-from pipeline.base.config import AgentConfig, BudgetConfig, LMConfig, ProgramConfig, flag
+from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig, flag
 from pipeline.base.errors import LMUnavailable, UsageError
 from pipeline.base.machine import cores
 from pipeline.lms import factory
+from pipeline.lms.model_data import known_context, known_price
 from pipeline.record.models import fetch_program
 from pipeline.verification.cache import VerdictStore
 from pipeline.verification.metric import Metric, Reward
 from pipeline.verification.worker import verification_pool
 from signatures import YAMLAdapter
 from step_runtime.base.errors import TaskError
+from step_runtime.tasks.task import Task
 
 RERUN = "To continue, run the same command again: answers of a remote LM are cached"
+AnyLMConfig = TypeVar("AnyLMConfig", bound=LMConfig)
 REMOTE_THREADS = 16
 """Requests in flight to an LM elsewhere."""
 
@@ -41,6 +46,7 @@ class ProgramSession:
     lm: dspy.LM
     config: ProgramConfig
     threads: int
+    needs: SavedNeeds | None = None
 
 
 def open_program(config: ProgramConfig) -> ProgramSession:
@@ -54,11 +60,71 @@ def open_program(config: ProgramConfig) -> ProgramSession:
     if compiled:
         config = _as_compiled(config, compiled)
     model = config.lm if config.lm is not None else (compiled.lm if compiled else None) or EMBEDDED
-    lm = factory.make_lm(model, config.api_base, **lm_settings(config))
+    require_price(config, config.max_usd, model)
+    config = with_context(config, model)
+    lm = open_lm(config, model)
     with dspy.context(lm=lm):
         agent = make_agent(compiled, config.program) if compiled else new_agent(config)
     require_tool_calls(config.proposer, lm.model)
-    return ProgramSession(agent, lm, config, config.threads or default_threads(model))
+    needs = compiled.needs if compiled else None
+    return ProgramSession(agent, lm, config, config.threads or default_threads(model), needs)
+
+
+def fitted(session: ProgramSession, tasks: Sequence[Task]) -> tuple[Agent, str]:
+    """The agent with the demonstrations that fit the LM's context window with any task, and a message if some do not.
+
+    How many tokens a character takes is known from the LM that the program was compiled with.
+    """
+    agent, config, needs = session.agent, session.config, session.needs
+    tokens, characters = (needs.prompt_tokens, needs.characters) if needs else (0, 0)
+    window = Window.of(session.lm, config.context, TokenCount(measured_tokens=tokens, measured_chars=characters))
+    examples = [dspy.Example(task=task).with_inputs("task") for task in tasks]
+    with dspy.context(adapter=YAMLAdapter()):
+        fit: Any = trimmed(agent, examples, window, config.max_demos)
+    most, kept = demo_count(agent), demo_count(fit)
+    if kept == most:
+        return fit, ""
+    cause = "--max-demos" if kept == config.max_demos else f"the context window of {config.context:,} tokens"
+    return fit, f"{most - kept} of {most} demonstrations are left out, because of {cause}"
+
+
+def require_price(config: LMConfig, max_usd: float | None, *models: str) -> None:
+    """Checks that dollars can be counted before any is spent.
+
+    Raises:
+        UsageError: There is a limit in dollars, and a model's price is not known.
+    """
+    for model in models if max_usd is not None and config.price is None else ():
+        if not _is_embedded(model) and known_price(model) is None:
+            hint = "give it with --price IN,OUT, in dollars per million tokens"
+            raise UsageError(
+                f"--max-usd: the price of {model} is not known; {hint}, or limit --max-tokens-total instead"
+            )
+
+
+def with_context(config: AnyLMConfig, model: str) -> AnyLMConfig:
+    """The settings with the LM's context window, if it is known; one that was given stays."""
+    if config.context is not None or _is_embedded(model):
+        return config
+    return config.model_copy(update={"context": known_context(model, config.api_base)})
+
+
+def open_lm(config: LMConfig, model: str) -> dspy.LM:
+    """The LM that the settings describe.
+
+    Where its context window is small, the default limit of an answer is a quarter of it.
+
+    Raises:
+        LMUnavailable: The LM can't be used.
+        UsageError: An option can't be used with it.
+    """
+    settings, default = lm_settings(config), LMConfig.model_fields["max_tokens"].default
+    if config.context is not None and config.max_tokens == default:
+        settings["max_tokens"] = min(default, max(1, config.context // 4))
+    lm = factory.make_lm(model, config.api_base, **settings)
+    if config.price is not None:
+        lm.price = Price(*config.price, given=True)
+    return lm
 
 
 def _as_compiled(config: ProgramConfig, compiled: SavedProgram) -> ProgramConfig:
@@ -69,7 +135,7 @@ def _as_compiled(config: ProgramConfig, compiled: SavedProgram) -> ProgramConfig
     """
     own: dict[str, Any] = {
         "guardian": compiled.guardian, "proposer": compiled.proposer, "refine": compiled.refine,
-        "no_ir": not compiled.ir,
+        "no_ir": not compiled.ir, "prompt": compiled.prompt,
     }  # fmt: skip
     for name, value in own.items():
         if name in config.model_fields_set and getattr(config, name) != value:
@@ -84,7 +150,7 @@ def new_agent(config: AgentConfig) -> Agent:
     Raises:
         UsageError: A base prompt can't be used.
     """
-    return Agent(config.guardian, proposer=config.proposer, refine=config.refine, ir=config.ir)
+    return Agent(config.guardian, proposer=config.proposer, refine=config.refine, ir=config.ir, prompt=config.prompt)
 
 
 def lm_settings(config: LMConfig) -> dict[str, Any]:
@@ -109,9 +175,10 @@ def _is_embedded(model: str) -> bool:
     return model.partition("/")[0] == EMBEDDED
 
 
-def budget(config: BudgetConfig, iterations: int | None = None) -> Budget:
+def budget(config: RunConfig | ProgramConfig, iterations: int | None = None) -> Budget:
     """The limits on a run."""
-    return Budget(iterations, config.max_tokens_total, config.max_usd, config.max_minutes)
+    limits = (config.max_tokens_total, config.max_usd, config.max_minutes)
+    return Budget(iterations, *limits, context=config.context, demos=config.max_demos)
 
 
 def fixed_program_domain() -> Domain:

@@ -18,6 +18,7 @@ import pytest
 from dspy import lm15
 
 from optimizers import AdaptiveFewShot, Attempt, Domain, Experience
+from optimizers.context_window import Window
 from optimizers.demonstrations import fitting, set_demos
 from tests.support.scripted_program import Solver, learn, respond, story
 
@@ -244,11 +245,11 @@ def test_the_room_that_demonstrations_take_counts_what_the_program_itself_hands_
     (entry,), program = record.entries, Pipeline()
     assert set_demos(program, ["sum"], [entry]) == [] and program.cls.predict.demos == []
     example = dspy.Example(text="x").with_inputs("text")
-    room = next(size for size in range(2_000) if fitting(program, ["cls.predict"], [entry], [example], size))
+    room = next(size for size in range(2_000) if fitting(program, ["cls.predict"], [entry], [example], Window(size)))
     (call,) = entry.calls["cls.predict"]
     long = {"cls.predict": ({**call, "summary": "gist of easy" + "!" * 300},)}
     longer = replace(entry, calls=long)
-    more = next(size for size in range(2_000) if fitting(program, ["cls.predict"], [longer], [example], size))
+    more = next(size for size in range(2_000) if fitting(program, ["cls.predict"], [longer], [example], Window(size)))
     assert more - room >= 200, "once as shown, once as asked"
 
 

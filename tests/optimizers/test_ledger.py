@@ -170,21 +170,6 @@ def test_a_budget_of_dollars_counts_known_prices():
     assert Budget(usd=0.3, minutes=1).reached(TokenCount(usd=0.25), 59) is None
 
 
-def test_usage_is_read_under_the_names_of_either_api():
-    from optimizers.metering import _read_usage
-
-    chat = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
-    responses = {"input_tokens": 9, "output_tokens": 2, "input_tokens_details": None}
-    assert (_read_usage(chat), _read_usage(responses), _read_usage({})) == ((9, 2, 4), (9, 2, 0), (0, 0, 0))
-
-
-def test_a_cached_answer_whose_usage_was_not_kept_is_estimated_from_its_text():
-    from optimizers.metering import _stored_usage
-
-    entry = {"response": object(), "messages": [{"content": "x" * 30}], "prompt": None, "outputs": ["y" * 4]}
-    assert _stored_usage(entry) == (10, 2)
-
-
 def test_a_module_that_copies_itself_and_its_lm_still_spends_from_the_one_purse(memory_cache):
     class Best(dspy.Module):
         def __init__(self) -> None:

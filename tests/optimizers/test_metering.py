@@ -20,7 +20,7 @@ from dspy.utils.exceptions import (
 )
 
 from optimizers.ledger import Ledger
-from optimizers.metering import LONGEST_WAIT, RequestSlots, _truncated, _wait, is_transient, metered, retry_after
+from optimizers.metering import LONGEST_WAIT, RequestSlots, _wait, is_transient, metered, retry_after
 from tests.support.scripted_program import ScriptedEngine, Solver, learn
 
 
@@ -89,12 +89,6 @@ def test_a_wait_beyond_the_bound_is_a_failure_at_once(monkeypatch: pytest.Monkey
     compiled = learn("a", lambda *_: 8, engine=engine, n=8, threads=1)
     assert [attempt.scored for attempt in compiled.experience.attempts] == [False] + [True] * 7
     assert engine.asked == 1 + 1 + 7
-
-
-def test_completions_that_were_cut_off_are_counted_in_whatever_form() -> None:
-    ended = type("Response", (), {"finish_reason": "length"})()
-    chosen = {"choices": [{"finish_reason": "length"}, {"finish_reason": "stop"}, {"finish_reason": "length"}]}
-    assert (_truncated(ended), _truncated((ended, ended)), _truncated(chosen), _truncated(object())) == (1, 2, 2, 0)
 
 
 def test_a_request_that_waits_to_be_repeated_holds_nobody_up() -> None:

@@ -63,7 +63,9 @@ def test_prompts_too_long_for_some_task_once_there_are_demonstrations_do_not_end
             return super().complete(request)
 
     record = learn("abcxy", shown_two, engine=Short(shown_two, 8), n=8, threads=1).experience
-    assert record.stopped == "exhausted" and record.iterations[1].unanswered == ("x",)
+    assert record.stopped == "exhausted" and not any(result.unanswered for result in record.iterations)
+    without = [attempt.left_out for attempt in record.attempts if attempt.task_key == "x" and attempt.iteration == 1]
+    assert without == [2] * 8, "asked again without the demonstrations, and answered"
     assert [result.label for result in record.iterations] == ["None", "H_1", "HM_1", "HME_1"]
 
 
@@ -99,7 +101,7 @@ def test_demonstrations_beyond_the_context_window_are_left_out_easiest_first_and
         names,
         lambda task, demos, visit: rates.get(task[0], 0),
         granularity=1,
-        budget=Budget(context=1300),
+        budget=Budget(context=2700),
         observers=[heard],
     )
     assert [[key[0] for key in event.demos] for event in heard.started] == [[], ["a", "b"]]

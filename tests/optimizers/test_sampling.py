@@ -12,7 +12,7 @@ import pytest
 from dspy import lm15
 
 from optimizers import Domain, MetricError
-from optimizers.sampling import derive_seed
+from optimizers.call_seeds import derive_seed
 from tests.support.scripted_program import ScriptedEngine, Solver, answer, by_task, learn, some
 
 pytestmark = pytest.mark.usefixtures("no_waiting")

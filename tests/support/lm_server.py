@@ -24,66 +24,20 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from tests.support.faults import Fault, fault, too_long
 from tests.support.paths import PROJECT
 
 HTML = "<!doctype html><html><head><title>Welcome</title></head><body>nginx</body></html>"
 
+__all__ = ["Config", "Fault", "Server", "doubling", "fault", "text_of", "tokens"]
+
 Json = dict[str, Any]
 Answers = Callable[[Json, int], str]
 """Of a request's body, and of the number of its answer from 0 (`n` asks for several): the text."""
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What happens to some requests instead of an answer.
-
-    Attributes:
-        kind: `status`, an error of that status; `reset`, the connection breaks in the middle of the body; `refuse`, it
-            breaks before anything is sent; `truncated`, whole HTTP with half of the JSON; `html`, a web page with
-            status 200; `plain`, the right answer as text/plain; `empty`, no text; `null`, no content; `length`, half of
-            the text, cut by `max_tokens`; `slow`, the right answer after so many seconds; `no_usage`, without usage.
-        status: of `status`.
-        message: of `status`.
-        code: of `status`: what the error is called, such as `invalid_api_key`.
-        retry_after: of `status`: the header.
-        seconds: to wait, of every kind; a wait longer than the client's patience is a timeout.
-        at: the numbers of the requests.
-        start: from this number on.
-        every: each so manieth.
-        count: at most so many times.
-        most: at most so many times of one and the same request.
-        crowd: of `slow`: answered before its time once so many requests have been under way at a time.
-        after: of `slow`: answered before its time once so many other answers have gone out.
-    """
-
-    kind: str
-    status: int = 500
-    message: str = "on fire"
-    code: str | None = None
-    retry_after: str | None = None
-    seconds: float = 0.0
-    at: Sequence[int] = ()
-    start: int = 0
-    every: int = 0
-    count: int = 0
-    most: int = 0
-    crowd: int = 0
-    after: int = 0
-
-    def strikes(self, number: int) -> bool:
-        """Whether it is this request's turn, were `count` and `most` no bounds."""
-        timed = number >= self.start > 0 and (not self.every or (number - self.start) % self.every == 0)
-        return number in self.at or timed or (not self.start and self.every > 0 and number % self.every == 0)
-
-
-def fault(kind: str, status: int = 500, **others: Any) -> Fault:
-    """A `Fault`; one with no `at`, `start` or `every` strikes every request."""
-    made = Fault(kind, status, **others)
-    return made if made.at or made.start or made.every else replace(made, start=1)
 
 
 @dataclass
@@ -96,6 +50,9 @@ class Config:
         slots: requests worked on at a time; the others wait, which their latency does not count.
         faults: what befalls requests.
         n: `native`, as many answers as asked for; `ignored`, one; `refused`, an error of status 400.
+        context: tokens that a request may have with the answer it asks for; 0: any number.
+        too_long: how a longer one is refused, see `tests.support.faults.too_long`.
+        models_reply: what `GET /v1/models` gives; None: 404.
         key: the only key that is let in; None: any.
         models: those that there are; none: any.
         prompt_cache: whether beginnings that were seen before are reported as cached.
@@ -107,6 +64,9 @@ class Config:
     slots: int = 1000
     faults: list[Fault] = field(default_factory=list)
     n: str = "native"
+    context: int = 0
+    too_long: str = "openai"
+    models_reply: Any = None
     key: str | None = None
     models: list[str] = field(default_factory=list)
     prompt_cache: bool = False
@@ -177,7 +137,9 @@ class _Serving:
                 body = await reader.readexactly(int(headers.get("content-length") or 0))
                 if path == "/control":
                     self._control(writer, method, body)
-                elif path != self.config.path:
+                elif method == "GET" and path.endswith("/models") and self.config.models_reply is not None:
+                    _send(writer, 200, json.dumps(self.config.models_reply).encode())
+                elif path not in (self.config.path, "/moved"):
                     _send(writer, 404, HTML.encode(), "text/html")
                 elif not await self._complete(writer, json.loads(body), headers):
                     break
@@ -206,11 +168,21 @@ class _Serving:
                 struck = self._fault(number, json.dumps(body))
                 entry["fault"] = struck and struck.kind
                 await self._wait(struck)
+                if struck and struck.kind == "drip":
+                    await self._drip(writer)
                 return self._answer(writer, entry, struck, headers)
         finally:
             self.at_once -= 1
             self.gone += 1
             entry["left"] = time.time()
+
+    async def _drip(self, writer: asyncio.StreamWriter) -> None:
+        """Sends the reply's head, then a byte now and then, until the client is gone."""
+        writer.write(_head(200, 2**30, "application/json") + b"{")
+        while True:
+            writer.write(b" ")
+            await writer.drain()
+            await asyncio.sleep(0.05)
 
     async def _wait(self, struck: Fault | None) -> None:
         """Until the answer may go out."""
@@ -238,7 +210,13 @@ class _Serving:
             return struck
         if (body.get("n") or 1) > 1 and self.config.n == "refused":
             return Fault("status", 400, "n: only 1 is allowed", "invalid_request_error")
-        return None
+        return self._too_long(body)
+
+    def _too_long(self, body: Json) -> Fault | None:
+        prompt = tokens(text_of(body))
+        answer = body.get("max_completion_tokens") or body.get("max_tokens") or 0
+        fits = not self.config.context or prompt + answer <= self.config.context
+        return None if fits else too_long(self.config.too_long, self.config.context, prompt, answer)
 
     def _answer(self, writer: asyncio.StreamWriter, entry: Json, struck: Fault | None, headers: dict[str, str]) -> bool:
         body, kind = entry["body"], struck.kind if struck else None
@@ -250,6 +228,10 @@ class _Serving:
             return True
         if kind == "refuse":
             return _break(writer)
+        if struck and kind == "redirect":
+            entry["status"] = struck.status
+            _send(writer, struck.status, b"", Location=struck.location or "/moved")
+            return True
         if kind == "html":
             _send(writer, 200, HTML.encode(), "text/html")
             return True
@@ -263,8 +245,9 @@ class _Serving:
             writer.write(_head(200, len(data), "application/json") + data[: len(data) // 2])
             return _break(writer)
         self._count(answer["usage"], len(answer["choices"]))
-        if kind == "no_usage":
-            data = json.dumps({key: value for key, value in answer.items() if key != "usage"}).encode()
+        if kind in ("usage", "no_usage"):
+            reported = {"usage": struck.usage} if struck and kind == "usage" else {}
+            data = json.dumps({key: value for key, value in answer.items() if key != "usage"} | reported).encode()
         _send(writer, 200, data, "text/plain" if kind == "plain" else "application/json")
         return True
 
@@ -273,20 +256,20 @@ class _Serving:
         texts: list[str | None] = [self.answers(body, index) for index in range(wanted)]
         if kind == "length":
             texts = [text and text[: len(text) // 2] for text in texts]
-        elif kind in ("empty", "null"):
+        elif kind in ("empty", "null", "filtered"):
             texts = ["" if kind == "empty" else None] * wanted
         prompt, written = text_of(body), sum(tokens(text or "") for text in texts)
         usage: Json = {"prompt_tokens": tokens(prompt), "completion_tokens": written}
         usage["total_tokens"] = usage["prompt_tokens"] + written
         if self.config.prompt_cache:
             usage["prompt_tokens_details"] = {"cached_tokens": self._seen(prompt)}
-        reason = "length" if kind == "length" else "stop"
+        reason = {"length": "length", "filtered": "content_filter"}.get(kind or "", "stop")
         choices = [
             {"index": index, "finish_reason": reason, "message": {"role": "assistant", "content": text}}
             for index, text in enumerate(texts)
         ]
         made = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": body["model"]}
-        return {**made, "choices": choices, "usage": usage}
+        return {**made, "choices": [] if kind == "no_choices" else choices, "usage": usage}
 
     def _seen(self, prompt: str) -> int:
         """Tokens that the prompt begins with and that an earlier one began with."""

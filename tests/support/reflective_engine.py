@@ -10,7 +10,7 @@ import dspy
 from dspy import lm15
 
 from optimizers import registry
-from optimizers.sampling import derive_seed
+from optimizers.call_seeds import derive_seed
 from tests.support.scripted_program import FIELD, ScriptedEngine, answer, learn, respond
 
 THOUGHT = "Think twice."

@@ -89,8 +89,8 @@ def test_a_strategy_per_task_gets_the_tokens_of_a_prompt_and_what_exceeds_them_i
         names,
         lambda task, demos, visit: rates.get(task[0], 0),
         selection=selection,
-        budget=Budget(context=1300),
+        budget=Budget(context=2700),
     )
-    assert selection.budgets == [1300, 1300]
+    assert selection.budgets == [2700, 2700]
     _, result = compiled.experience.iterations
     assert [key[0] for key in result.demos] == ["a", "c"] and [key[0] for key in result.left_out] == ["b"]

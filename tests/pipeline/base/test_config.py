@@ -18,6 +18,7 @@ from pipeline.base.errors import UsageError
 CHANGEABLE = {
     *("api_base", "timeout", "batch_n", "threads", "verdict_cache"),
     *("max_iterations", "max_tokens_total", "max_usd", "max_minutes"),
+    "price",
 }
 
 

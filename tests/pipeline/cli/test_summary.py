@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from optimizers import Experience, TokenCount
-from pipeline.cli.summary import as_json, print_summary
+from pipeline.cli.summary import as_json, counts_as_text, print_summary
 from pipeline.running.job import JobResult
 from tests.support.scripted_runs import learn
 
@@ -42,3 +43,17 @@ def test_the_summary_has_a_row_for_each_task_and_says_where_all_is(
     assert rows == {"easy/0": "2 of 2 1.0 1", "hard/0": "2 of 2 1.0 2", "no/0": "none unsolved"}
     assert "solved 2 of 3 tasks in 0 s: 1 task stays unsolved" in out
     assert "program  /programs/p.json" in out and "run 'a run'" in out
+
+
+def test_a_task_that_an_earlier_run_solved_says_so(experience: Experience, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has the earlier run's figures, and no iteration of this one."""
+    later = replace(experience, iterations=experience.iterations[1:])
+    assert later.solved_earlier == ("easy/0",) and experience.solved_earlier == ()
+    assert as_json(result(later))["solved_earlier"] == ["easy/0"]
+    print_summary(result(later))
+    assert "an earlier run" in next(line for line in capsys.readouterr().out.splitlines() if "easy/0" in line)
+
+
+def test_tokens_that_the_lm_did_not_report_are_labelled() -> None:
+    assert counts_as_text(TokenCount(prompt=2000, completion=5)) == "2,000 in, 5 out, 0.00 USD"
+    assert "(1,500 estimated" in counts_as_text(TokenCount(prompt=2000, estimated=1500, unpriced=1))

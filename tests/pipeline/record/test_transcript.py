@@ -34,8 +34,14 @@ def test_messages_are_those_of_every_predictor() -> None:
 
 def test_texts_of_several_lines_are_literal_blocks() -> None:
     """Values of other kinds are written as text; models as their content."""
-    written = as_yaml({"text": "one  \n\ttwo", "task": tasks()[0], "odd": {1: complex(1, 2)}, "none": None})
+    written = as_yaml({"text": "one\ntwo", "task": tasks()[0], "odd": {1: complex(1, 2)}, "none": None})
     assert "text: |" in written
     read = yaml.safe_load(written)
-    assert read["text"] == "one\n    two" and read["odd"] == {1: "(1+2j)"} and read["none"] is None
+    assert read["odd"] == {1: "(1+2j)"} and read["none"] is None
     assert read["task"]["inputs"][0]["name"] == "E0"
+
+
+def test_a_prompt_is_recorded_to_the_letter() -> None:
+    """Spaces at the end of a line and tabs too, for which YAML has no block."""
+    text = "one  \n\ttwo\t\n three \n\n"
+    assert yaml.safe_load(as_yaml({"text": text}))["text"] == text

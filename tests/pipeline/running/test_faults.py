@@ -143,12 +143,47 @@ def test_an_answer_that_was_cut_off_is_a_wrong_one_and_counted(job: Job) -> None
     assert f"2 of {TASKS * SAMPLES} answers were truncated" in job.told and "--max-tokens" in job.told
 
 
-def test_without_usage_an_answer_counts_all_the_same(job: Job) -> None:
-    """Some servers report none; the tokens are then not known, and the samples are."""
+def test_without_usage_tokens_are_estimated_and_labelled_and_their_budget_holds(job: Job) -> None:
+    """Some servers report none; the tokenizer's count is near, and the run ends by it."""
     job.server.set(faults=[fault("no_usage")])
+    assert job.run("--max-tokens-total", "40000", "--threads", "1") == 0
+    counted, tokens = job.server.stats(), job.result["tokens"]
+    assert job.result["tokens_estimated"] == tokens["prompt"] + tokens["completion"]
+    assert 0.7 < tokens["prompt"] / counted["prompt_tokens"] < 1.3
+    assert job.result["stopped"] == "budget" and len(job.attempts) < TASKS * SAMPLES
+
+
+def test_a_budget_of_minutes_holds_within_a_request(job: Job) -> None:
+    """A server that sends a byte now and then, to every sample; resumed without it, nothing is missing."""
+    job.server.set(faults=[fault("drip", start=4)])
+    job.run("--max-minutes", "0.2", "--timeout", "300")
+    assert job.result["stopped"] == "budget" and "minutes of 0.2" in job.result["message"]
+    job.server.set(faults=[])
+    assert job.resume("--max-minutes", "60") == 0
+    assert [attempt.scored for attempt in job.attempts] == [True] * TASKS * SAMPLES
+
+
+def test_dollars_are_limited_only_where_they_are_known(job: Job) -> None:
+    """Nothing is asked of a model without a price; with one it counts, and the run ends by it."""
+    assert job.run("--max-usd", "5") == 2
+    assert "the price of openai/" in job.told and "--price IN,OUT" in job.told
+    assert not job.server.requests()
+    job.run("--max-usd", "0.5", "--price", "10,100", "--threads", "1")
+    tokens = job.result["tokens"]
+    assert job.result["cost_usd"] == pytest.approx((tokens["prompt"] * 10 + tokens["completion"] * 100) / 1e6)
+    assert job.result["stopped"] == "budget" and job.result["cost_usd"] >= 0.5
+
+
+@pytest.mark.parametrize(("kind", "why"), [("no_choices", "no choices"), ("filtered", "content_filter")])
+def test_a_reply_without_an_answer_is_paid_for_and_no_wrong_answer(job: Job, kind: str, why: str) -> None:
+    """Two of them; they count as failed, with the reason and their tokens."""
+    job.server.set(faults=[fault(kind, at=[2, 3])])
     assert job.run() == 0
-    assert job.result["tokens"]["prompt"] == 0
-    assert all(attempt.scored for attempt in job.attempts)
+    unscored = [attempt for attempt in job.attempts if not attempt.scored]
+    assert len(unscored) == 2 and all(why in str(attempt.error) for attempt in unscored)
+    counted, probe = job.server.stats(), job.result["probe"]
+    assert job.result["tokens"]["prompt"] + probe["prompt"] == counted["prompt_tokens"]
+    assert job.result["tokens"]["completion"] + probe["completion"] == counted["completion_tokens"]
 
 
 def test_requests_are_under_way_up_to_threads_and_none_waits_for_a_straggler(job: Job) -> None:

@@ -1,0 +1,131 @@
+"""`pipeline.compile --dry-run`: what a run takes at least and at most, without asking the LM anything.
+
+At least: one pass that solves every task, with answers of one token. At most: passes as many as Algorithm 1 can make,
+each prompt as long as its demonstrations or the context window allow, each answer as long as `--max-tokens` allows,
+every module asked as often as it may be, and the limits of the budget. Requests that fail cost nothing, and do not
+count; answers in flight when a limit is reached come on top.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from optimizers import Price
+from optimizers.usage import message_text
+from pipeline.agent.agent import Agent
+from pipeline.agent.proposer import TURNS
+from pipeline.base.choices import EMBEDDED
+from pipeline.base.config import RunConfig
+from pipeline.lms.model_data import known_context, known_price
+from pipeline.lms.tokenizer import count_tokens
+from pipeline.record.request import Request
+from pipeline.running.session import new_agent, require_price
+from signatures import YAMLAdapter
+from step_runtime.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Requests, tokens and dollars; `usd` is None where no price is known."""
+
+    requests: int
+    prompt: int
+    completion: int
+    usd: float | None
+
+
+def estimate(request: Request) -> tuple[Bounds, Bounds]:
+    """What a run takes at least, and at most.
+
+    Raises:
+        UsageError: There is a limit in dollars, and no known price.
+    """
+    config = request.config
+    require_price(config, config.max_usd, config.lm)
+    price = Price(*config.price) if config.price else _own_price(config.lm)
+    agent = new_agent(config)
+    prompts = [_prompt_tokens(agent, task) for task in request.tasks]
+    samples = config.samples * len(config.temperatures)
+    paid = math.ceil(config.samples / config.batch_n) * len(config.temperatures)
+    least = _bounds(paid * len(prompts), paid * sum(prompts), samples * len(prompts), price)
+    passes, calls = _passes(config, len(prompts)), _calls(config)
+    longest = max(prompts) + _demonstrations(config, request.tasks)
+    if (context := config.context or _own_context(config)) is not None:
+        longest = min(longest, context)
+    most = passes * samples * calls
+    return least, _limited(_bounds(most, most * longest, most * config.max_tokens, price), config)
+
+
+def as_json(least: Bounds, most: Bounds) -> dict[str, Any]:
+    """The bounds for machines."""
+    return {"least": vars(least), "most": vars(most)}
+
+
+def as_text(least: Bounds, most: Bounds, config: RunConfig) -> str:
+    """The bounds for people."""
+    rows = [
+        f"requests    {least.requests:,} to {most.requests:,}",
+        f"tokens in   {least.prompt:,} to {most.prompt:,}",
+        f"tokens out  {least.completion:,} to {most.completion:,}",
+    ]
+    if least.usd is None or most.usd is None:
+        rows.append("dollars     unknown: the LM's price is not known; see --price")
+    else:
+        rows.append(f"dollars     {least.usd:,.2f} to {most.usd:,.2f}")
+    rows.append("at least: one pass solves all tasks; at most: every pass of the algorithm, each answer at full length")
+    if config.optimizer not in ("adaptive", "none"):
+        rows.append(f"the requests by which `{config.optimizer}` makes its program come on top, up to the budget")
+    return "\n".join(rows)
+
+
+def _own_price(model: str) -> Price | None:
+    return Price(0.0, 0.0) if model.partition("/")[0] == EMBEDDED else known_price(model)
+
+
+def _own_context(config: RunConfig) -> int | None:
+    return None if config.lm.partition("/")[0] == EMBEDDED else known_context(config.lm, None)
+
+
+def _bounds(requests: int, prompt: int, completion: int, price: Price | None) -> Bounds:
+    return Bounds(requests, prompt, completion, price.of(prompt, completion) if price else None)
+
+
+def _limited(most: Bounds, config: RunConfig) -> Bounds:
+    """The bounds within the budget of tokens and dollars."""
+    tokens, usd = config.max_tokens_total, most.usd
+    prompt, completion = most.prompt, most.completion
+    if tokens is not None:
+        prompt, completion = min(prompt, tokens), min(completion, tokens)
+    if usd is not None and config.max_usd is not None:
+        usd = min(usd, config.max_usd)
+    return Bounds(most.requests, prompt, completion, usd)
+
+
+def _passes(config: RunConfig, tasks: int) -> int:
+    """Passes over one task, summed over tasks: each cycle has at most as many passes as levels, and solves one."""
+    if config.optimizer != "adaptive":
+        return tasks
+    sizes = [tasks] + [left for left in range(tasks - 1, 0, -1) for _ in range(config.granularity)]
+    return sum(sizes[: config.max_iterations])
+
+
+def _calls(config: RunConfig) -> int:
+    """Requests of one sample, at most."""
+    proposer = TURNS + 1 if config.proposer == "react" else 1
+    guardian = int(config.guardian in ("gated", "paper"))
+    return proposer + guardian + config.refine * (1 + guardian)
+
+
+def _prompt_tokens(agent: Agent, task: Task) -> int:
+    """Tokens of a task's first request."""
+    predictor = agent.proposer.predictors()[0]
+    messages = YAMLAdapter().format(predictor.signature, [], {"task": task.without_impl()})
+    return sum(count_tokens(message_text(message)) for message in messages)
+
+
+def _demonstrations(config: RunConfig, tasks: Any) -> int:
+    """Tokens of all demonstrations, each with an answer at full length."""
+    sizes = sorted((count_tokens(task.statement) + config.max_tokens for task in tasks), reverse=True)
+    return sum(sizes[: config.max_demos]) if config.optimizer != "none" else 0

@@ -1,0 +1,47 @@
+"""A dry run says what a run takes at least and at most, and asks nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline import compile as command
+from pipeline.actions.dry_run import _passes
+from pipeline.base.config import RunConfig
+from pipeline.base.errors import run_command
+from tests.support.answering_lm import write_tasks
+
+
+def config(**settings: object) -> RunConfig:
+    return RunConfig.of({"optimizer": "adaptive", **settings})
+
+
+def test_passes_are_those_that_the_algorithm_makes_when_each_cycle_solves_one_task_with_its_last_level() -> None:
+    assert _passes(config(), 4) == 4 + 3 * (3 + 2 + 1)
+    assert _passes(config(granularity=2), 3) == 3 + 2 * (2 + 1)
+    assert _passes(config(max_iterations=2), 4) == 4 + 3
+    assert _passes(config(optimizer="none"), 4) == 4
+
+
+def test_it_prints_requests_tokens_and_dollars_and_asks_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The LM is not even made; the upper bound keeps to the budget."""
+    monkeypatch.setattr("pipeline.lms.factory.make_lm", lambda *_, **__: pytest.fail("asked"))
+    argv = ["--optimizer", "adaptive", "--tasks", str(write_tasks(tmp_path / "t")), "--samples", "4", "--dry-run"]
+    argv += ["--lm", "openai/gpt-4o", "--temperatures", "0.4,1.0"]
+    assert run_command(command.NAME, command.main, [*argv, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    least, most = found["least"], found["most"]
+    assert least["requests"] == least["completion"] == 3 * 2 * 4
+    assert 0 < least["usd"] < most["usd"] and least["prompt"] < most["prompt"]
+    assert most["requests"] == (3 + 3 * (2 + 1)) * 2 * 4 * 2
+    assert run_command(command.NAME, command.main, [*argv, "--max-usd", "1"]) == 0
+    assert "to 1.00" in capsys.readouterr().out
+    unknown = [word if word != "openai/gpt-4o" else "openai/nobody" for word in argv]
+    assert run_command(command.NAME, command.main, unknown) == 0
+    assert "dollars     unknown" in capsys.readouterr().out
+    assert run_command(command.NAME, command.main, [*unknown, "--max-usd", "1"]) == 2
+    assert run_command(command.NAME, command.main, ["--resume", "1a2b3c4d", "--dry-run"]) == 2
