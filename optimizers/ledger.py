@@ -28,6 +28,7 @@ class TokenCount:
         usd: Dollars, over the calls with a known price.
         unpriced: Answered calls whose price is not known.
         truncated: Completions truncated at the token limit.
+        retried: Those of `failed` after which the request was made again.
     """
 
     calls: int = 0
@@ -41,6 +42,7 @@ class TokenCount:
     usd: float = 0.0
     unpriced: int = 0
     truncated: int = 0
+    retried: int = 0
 
     @property
     def cached(self) -> int:

@@ -179,6 +179,7 @@ class _Metered:
         """Seconds before the next attempt; raises `error` if there is none."""
         if attempt >= self._retries or not is_transient(error) or (retry_after(error) or 0) > LONGEST_WAIT:
             raise error
+        self._ledger.add(self._predictor(dspy.settings.caller_modules or []), TokenCount(retried=1))
         return _wait(error, attempt)
 
     def update_history(self, entry: Mapping[str, Any]) -> None:
