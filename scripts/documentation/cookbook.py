@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from step_runtime.tasks.scope import static_scope
 from step_runtime.verification.explain import explain
 
 ORDER = (
-    "whole_stream", "row_statistic", "counter", "window", "begun", "carry_rows", "reset", "argmax", "running_top2",
+    "whole_stream", "row_statistic", "counter", "window", "first_element", "carry_rows", "reset", "argmax", "running_top2",
     "choose", "expert_statistics", "slice", "concatenate", "pad", "repeat_stream", "transpose", "downsample",
     "interleave",
 )  # fmt: skip
@@ -93,8 +94,4 @@ def picture(path: Path) -> str:
 
 def _without_comment(content: str) -> Iterator[str]:
     """The lines after the comment at the beginning."""
-    begun = False
-    for line in content.splitlines(keepends=True):
-        begun = begun or not line.startswith("#")
-        if begun:
-            yield line
+    yield from itertools.dropwhile(lambda line: line.startswith("#"), content.splitlines(keepends=True))
