@@ -15,9 +15,9 @@ from step_runtime.tasks.scope import static_scope
 from step_runtime.verification.explain import explain
 
 ORDER = (
-    "whole_stream", "row_statistic", "counter", "window", "first_element", "carry_rows", "reset", "argmax", "running_top2",
-    "choose", "expert_statistics", "slice", "concatenate", "pad", "repeat_stream", "transpose", "downsample",
-    "interleave",
+    "whole_stream", "row_statistic", "counter", "window", "first_element", "carry_rows", "reset", "argmax",
+    "running_top2", "choose", "expert_statistics", "slice", "concatenate", "pad", "repeat_stream", "transpose",
+    "downsample", "interleave",
 )  # fmt: skip
 """The recipes in the order of their index."""
 INTRODUCTION = """\
