@@ -50,7 +50,9 @@ def draw(primitive: str, inputs: Sequence[Row], outputs: Sequence[Row]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}"'
         f' height="{height:g}" role="img" font-family="{FONT}" font-size="14" fill="{INK}">\n'
-        f"<title>{escape(name)}</title>\n" + "\n".join([*parts, arrow]) + "\n</svg>\n"
+        f'<title>{escape(name)}</title>\n<rect width="100%" height="100%" fill="#ffffff"/>\n'
+        + "\n".join([*parts, arrow])
+        + "\n</svg>\n"
     )
 
 
