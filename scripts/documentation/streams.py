@@ -47,13 +47,16 @@ def draw(primitive: str, inputs: Sequence[Row], outputs: Sequence[Row]) -> str:
         f'<path d="M {MARGIN + 14} {middle - 8} v 34 m -6 -8 l 6 8 l 6 -8" fill="none" stroke="{INK}"/>'
         f'<text x="{MARGIN + 34}" y="{middle + 14}" font-weight="bold">{escape(primitive)}</text>'
     )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}"'
-        f' height="{height:g}" role="img" font-family="{FONT}" font-size="14" fill="{INK}">\n'
-        f'<title>{escape(name)}</title>\n<rect width="100%" height="100%" fill="#ffffff"/>\n'
-        + "\n".join([*parts, arrow])
-        + "\n</svg>\n"
-    )
+    size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{FONT}" font-size="14" fill="{INK}">',
+        f"<title>{escape(name)}</title>",
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+        *parts,
+        arrow,
+        "</svg>",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _row(row: Row, top: float) -> list[str]:
