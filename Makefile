@@ -4,6 +4,7 @@
 #   make test                    the test suite;                 ARGS="-k affine" adds options
 #   make test-all                the slow tests too, and Hypothesis's properties on fresh examples
 #   make lint                    ruff, mypy and the import contracts
+#   make docs                    the documentation as a site in site/, to be opened as files
 #   make audit                   known vulnerabilities of the pinned versions, from the network
 #   make PYTHON=python3.12 run   another Python (3.11 or newer) than python3 for a new .venv
 #
@@ -17,8 +18,10 @@ BIN := $(VENV)/bin
 # Each process gets a block of neighboring tests, which share fixtures; an idle process takes over some of another's.
 PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal
 STAMP := $(VENV)/.installed-from-constraints
+DOCS_STAMP := $(VENV)/.installed-docs-from-constraints
+SITE ?= site
 
-.PHONY: run test test-all lint format setup constraints audit clean
+.PHONY: run test test-all lint format docs setup constraints audit clean
 .DEFAULT_GOAL := run
 
 run: $(STAMP)
@@ -40,10 +43,20 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# A strict build, whose warnings are errors; then no page may load anything from the network.
+docs: $(DOCS_STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir '$(abspath $(SITE))'
+	$(BIN)/python -m scripts.documentation.offline '$(SITE)'
+	@echo "$(SITE)/index.html"
+
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
 
 $(BIN)/python:
@@ -66,4 +79,4 @@ audit:
 	scripts/audit $(ARGS)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache *.egg-info

@@ -31,6 +31,7 @@ class TokenCount:
         estimated: Those tokens of `prompt` and `completion` that are estimates, as the LM reported none or absurd ones.
         measured_tokens: Input tokens of all answers whose count the LM reported, cached or not.
         measured_chars: Characters of the prompts of these.
+        retried: Those of `failed` after which the request was made again.
     """
 
     calls: int = 0
@@ -47,6 +48,7 @@ class TokenCount:
     estimated: int = 0
     measured_tokens: int = field(default=0, compare=False)
     measured_chars: int = field(default=0, compare=False)
+    retried: int = 0
 
     @property
     def cached(self) -> int:

@@ -32,7 +32,7 @@ from optimizers.call_seeds import CallSeeds
 from optimizers.context_window import as_too_long, request_characters
 from optimizers.deadline import Deadline
 from optimizers.errors import NoAnswerError
-from optimizers.ledger import Ledger
+from optimizers.ledger import Ledger, TokenCount
 from optimizers.recent_history import RecentHistory
 from optimizers.usage import RequestMeter, no_answer
 
@@ -125,6 +125,7 @@ class _Metered:
         """Seconds before the next attempt; raises `error` if there is none."""
         if attempt >= self._retries or not is_transient(error) or (retry_after(error) or 0) > LONGEST_WAIT:
             raise error
+        self._ledger.add(self._predictor(dspy.settings.caller_modules or []), TokenCount(retried=1))
         return _wait(error, attempt)
 
     def update_history(self, entry: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ NAME = "pipeline.report"
 EPILOG = """\
 examples:
   python -m pipeline.report -o report
-  python -m pipeline.report 4f2a9c81 'none 26 tasks' -o report      an id or its beginning, the beginning of a name
+  python -m pipeline.report 4f2a9c81 'none embedded' -o report      an id or its beginning, the beginning of a name
 
 runs without recorded answers are omitted and listed on stderr
 

@@ -19,7 +19,7 @@ from pipeline.base.config import Config, Count, Option
 from pipeline.base.errors import Exit, PipelineError, UsageError, start
 from pipeline.base.paths import shown
 from pipeline.cli.options import Parser
-from pipeline.record import store
+from pipeline.record import experiment_view, store
 
 NAME = "pipeline.ui"
 EPILOG = "Ctrl-C stops it. exit codes: 2 a bad option, a port in use or a server that does not start, 130 interrupted"
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         try:
             _wait_until_up(server, options.host, options.port, log)
-            address = f"http://{options.host}:{options.port}/#/experiments/{experiment}/runs"
+            address = experiment_view.address(f"http://{options.host}:{options.port}", experiment)
             print(f"the record of the runs: {address}   (Ctrl-C stops it; log: {shown(log)})", flush=True)
             server.wait()
         finally:

@@ -118,7 +118,8 @@ def _run(name: str, request: Request, lms: LMs, resumed: Resumed | None, output:
     config, tasks = request.config, counted(len(request.tasks), "task")
     selection = "" if config.selection == SELECTIONS[0] else f"{config.selection} "
     levels = f"{selection}m={config.granularity} " if config.optimizer == "adaptive" else ""
-    run_name = resumed.name if resumed else f"{config.optimizer} {levels}{tasks} {config.lm}"
+    plan = f"{config.optimizer} {config.lm} {counted(config.samples, 'sample')} seed {config.seed} {levels}{tasks}"
+    run_name = resumed.name if resumed else plan
     samples = f"{config.samples} samples at each temperature of {', '.join(map(str, config.temperatures))}"
     print_message(name, f"{tasks}, {lms.solving.model}, {samples}, seed {config.seed}")
     if config.context is not None:

@@ -26,6 +26,17 @@ DOTS_PER_INCH = 150
 MAX_SERIES_INSIDE = 4
 """The largest number of series for which a legend fits inside the axes."""
 LEGEND_ROW_INCHES = 0.27
+# In an SVG, matplotlib's styles are attributes of the elements, which a style sheet overrides only with `!important`.
+_DARK_STYLE = """ <style>
+  @media (prefers-color-scheme: dark) {
+   text { fill: #dfe3e8 !important; }
+   [style*="fill: #ffffff"] { fill: transparent !important; }
+   [style*="stroke: #000000"] { stroke: #aeb6bf !important; }
+   [style*="fill: #000000"] { fill: #aeb6bf !important; }
+   [style*="stroke: #dddddd"] { stroke: #3c434c !important; }
+  }
+ </style>
+"""
 # Offsets of a label from its point, in points, the nearest first.
 _OFFSETS = sorted(
     ((x, y) for y in (12, -22, 28, -38, 44, -54, 60) for x in (0, 34, -34, 64, -64)),
@@ -48,7 +59,7 @@ def learning_curve(points: Sequence[CurvePoint], samples: int, path: Path) -> No
     Args:
         points: In the order of the iterations.
         samples: The n of pass@n.
-        path: Path of the PNG.
+        path: Path of the picture, as `save` takes it.
     """
     figure = new_figure()
     axes = figure.add_subplot()
@@ -60,7 +71,7 @@ def learning_curve(points: Sequence[CurvePoint], samples: int, path: Path) -> No
     if len(set(tokens)) == 1:
         axes.set_xlim(0, 2 * tokens[0] or 1)
     _place_labels(figure, axes, points)
-    figure.savefig(path)
+    save(figure, path)
 
 
 def pass_at_k(curves: Mapping[str, Sequence[float]], path: Path) -> None:
@@ -68,7 +79,7 @@ def pass_at_k(curves: Mapping[str, Sequence[float]], path: Path) -> None:
 
     Args:
         curves: By name, pass@1, pass@2, …, from 0 to 1.
-        path: Path of the PNG.
+        path: Path of the picture, as `save` takes it.
     """
     figure = new_figure()
     axes = figure.add_subplot()
@@ -94,7 +105,27 @@ def pass_at_k(curves: Mapping[str, Sequence[float]], path: Path) -> None:
         legend_below(figure, list(curves))
     elif len(curves) > 1:
         axes.legend(fontsize=12, frameon=False, loc="best")
-    figure.savefig(path)
+    save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Writes a figure in the format of its path's suffix.
+
+    An SVG keeps its texts as text, follows the reader's dark mode, and gets a PNG of the same name beside it, for
+    documents that take no SVG.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
+    if path.suffix != ".svg":
+        figure.savefig(path)
+        return
+    from matplotlib import rc_context
+
+    figure.savefig(path.with_suffix(".png"))
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "adaptive-step"}):
+        figure.savefig(path, metadata={"Date": None})
+    path.write_bytes(path.read_bytes().replace(b" <defs>\n", _DARK_STYLE.encode() + b" <defs>\n", 1))
 
 
 def legend_below(figure: Figure, names: Sequence[str]) -> None:

@@ -22,6 +22,9 @@ def iteration_metrics(result: IterationResult) -> dict[str, float]:
         "seconds": result.seconds,
         "seconds_sampling": result.seconds_sampling,
         "seconds_verifying": result.seconds_verifying,
+        "requests": tokens.calls,
+        "requests_failed": tokens.failed,
+        "retries": tokens.retried,
         **_token_metrics(tokens),
     }
     if tokens.cost is not None:
@@ -47,6 +50,8 @@ def run_metrics(experience: Experience) -> dict[str, float]:
         "pass_at_n": experience.pass_at(),
         "seconds": experience.seconds,
         "calls": tokens.calls,
+        "retries": tokens.retried,
+        "tokens": tokens.total,
         **_token_metrics(tokens),
     }
     if tokens.cost is not None:

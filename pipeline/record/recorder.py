@@ -9,6 +9,7 @@ Artifacts of the parent:
     iterations/03_HM/selection.yaml         by task, what it alone is shown and why, where it is chosen per task
     iterations/03_HM/prompt.yaml            every predictor's messages, without the task at their end
     iterations/03_HM/attempts.jsonl.gz      every sample with its verdict, one JSON object per line
+    iterations/03_HM/attempts.json          the same in short, as a table that the UI shows
     overhead.json                           tokens that one of DSPy's optimizers spent first, per predictor
     tuned.json                              the program that it made
     probe.json                              tokens of the request by which the LM was found usable
@@ -55,6 +56,7 @@ from pipeline.base.text import first_line
 from pipeline.charts import plots
 from pipeline.charts.curves import final_counts, learning_points, pass_at_k_curve, title
 from pipeline.record import models, resume, store
+from pipeline.record.attempt_table import FILE, TAG, stage_metrics, tag_value, write_table
 from pipeline.record.attempts import AttemptWriter, read_attempts
 from pipeline.record.metrics import describe, iteration_metrics, predictor_metrics, run_metrics
 from pipeline.record.persistent_ledger import PersistentLedger
@@ -193,6 +195,7 @@ class Recorder(BaseObserver):
         self._iterations: list[IterationResult] = []
         self._nested: str | None = None
         self._attempts: AttemptWriter | None = None
+        self._tables: dict[str, None] = {}  # an ordered set of paths
         self._status = "FINISHED"
         self._drawn = time.monotonic()
 
@@ -205,6 +208,7 @@ class Recorder(BaseObserver):
 
     def iteration_started(self, event: IterationStarted) -> None:
         """Starts the nested run, records its demonstrations and prompt, and opens the file of its attempts."""
+        self._end_attempts()
         self._end_iteration("FINISHED")
         name = run_name(event)
         place = _place(name, event.index)
@@ -232,8 +236,9 @@ class Recorder(BaseObserver):
     def iteration_finished(self, result: IterationResult) -> None:
         """Uploads the attempts, logs the metrics and updates the pictures."""
         self._iterations.append(result)
+        stages = self._end_attempts()
         if result.complete:
-            metrics = iteration_metrics(result)
+            metrics = iteration_metrics(result) | stage_metrics(stages)
             self._log_metrics(self.run_id, metrics, step=result.index + 1)
             if self._nested:
                 self._log_metrics(self._nested, metrics | predictor_metrics(result), step=0)
@@ -274,6 +279,7 @@ class Recorder(BaseObserver):
             status: MLflow's status of the run; None for the one that follows from what stopped it.
         """
         status = status or self._status
+        self._end_attempts()
         self._end_iteration(status)
         for path in sorted(self._folder.glob("*.json")):
             self._client.log_artifact(self.run_id, str(path))
@@ -303,13 +309,24 @@ class Recorder(BaseObserver):
         self._client.log_batch(run_id, params=[Param(key, str(value)[:6000]) for key, value in params.items()])
         return run_id
 
+    def _end_attempts(self) -> Mapping[str, int]:
+        """Uploads the attempts of the iteration, also as a table; returns its wrong answers by stage."""
+        if not self._attempts:
+            return {}
+        attempts, self._attempts = self._attempts, None
+        with _reported():
+            compressed = attempts.close(self._order)
+            table = compressed.with_name(FILE)
+            stages = write_table(compressed, table)
+        place = str(compressed.parent.relative_to(self._folder))
+        self._tables[f"{place}/{FILE}"] = None
+        for path in (compressed, table):
+            self._client.log_artifact(self.run_id, str(path), place)
+            path.unlink()
+        self._client.set_tag(self.run_id, TAG, tag_value(self._tables))
+        return stages
+
     def _end_iteration(self, status: str) -> None:
-        if self._attempts:
-            attempts, self._attempts = self._attempts, None
-            with _reported():
-                compressed = attempts.close(self._order)
-            self._client.log_artifact(self.run_id, str(compressed), str(compressed.parent.relative_to(self._folder)))
-            compressed.unlink()
         if self._nested:
             self._client.set_terminated(self._nested, status)
             self._nested = None

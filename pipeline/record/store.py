@@ -28,15 +28,21 @@ from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.paths import MLRUNS
 from pipeline.base.redaction import redacted, redacted_value
 from pipeline.base.text import first_line
+from pipeline.record import experiment_view
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
+    from mlflow.entities import Experiment, Run
 
 EXPERIMENT = "compile"
 EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",  # the UI opens with runs and charts, not with traces
-    "mlflow.note.content": "Agents that learn to write STeP programs. One run a compile, one nested an iteration.",
+    "mlflow.note.content": (
+        "Agents that learn to write STeP programs. Each `pipeline.compile` is one run; its nested runs are its"
+        " iterations. For the columns solved, pass@1, tokens and dollars, open the address that `python -m pipeline.ui`"
+        f" prints, which ends in `?viewStateShareKey={experiment_view.KEY}`."
+    ),
+    experiment_view.TAG: experiment_view.VIEW,
 }
 RETRY_SECONDS = (1.0, 5.0, 15.0)
 """Seconds before each retry of a call that failed; MLflow's own retries come on top."""
@@ -97,6 +103,7 @@ def open_store() -> tuple[MlflowClient, str]:
             location = artifacts_uri() if uri.startswith(_SQLITE) else None
             if experiment:
                 experiment_id = experiment.experiment_id
+                _set_view(client, experiment)
             else:
                 experiment_id = client.create_experiment(EXPERIMENT, location, tags=EXPERIMENT_TAGS)
             _mark_killed_runs(client)
@@ -105,6 +112,12 @@ def open_store() -> tuple[MlflowClient, str]:
             f"cannot open the record of the runs at {_without_password(uri)}: {first_line(error)}"
         ) from None
     return client, experiment_id
+
+
+def _set_view(client: MlflowClient, experiment: Experiment) -> None:
+    """Gives the view to an experiment that an earlier version created; a person may have edited its description."""
+    if experiment.tags.get(experiment_view.TAG) != experiment_view.VIEW:
+        client.set_experiment_tag(experiment.experiment_id, experiment_view.TAG, experiment_view.VIEW)
 
 
 def faults() -> tuple[type[Exception], ...]:

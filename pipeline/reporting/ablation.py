@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optimizers import TokenCount
+from pipeline.charts import plots
 from pipeline.charts.plots import COLOURS, new_figure, style_axes
 from pipeline.reporting import figures, measures, tables
 from pipeline.reporting.measures import Score
@@ -88,7 +89,7 @@ def write(models: Sequence[ModelRuns], folder: Path) -> list[str]:
     for name, table in written.items():
         table.write(folder / f"{name}.csv")
     sections = [_section(model, number, len(models), folder) for number, model in enumerate(models, start=1)]
-    pictures = ["figure2_completed.png", "figure12_models.png"]
+    pictures = ["figure2_completed.svg", "figure12_models.svg"]
     draw_completed(models, folder / pictures[0])
     draw_groups({model.name: model.runs[AGENT] for model in models}, folder / pictures[1])
     runs = [run for model in models for run in model.runs.values()]
@@ -101,7 +102,8 @@ def write(models: Sequence[ModelRuns], folder: Path) -> list[str]:
     )
     (folder / PAGE).write_text(text, encoding="utf-8")
     plotted = [name for section in sections for name in (section.pass_at_k, section.groups)]
-    return [PAGE, *(f"{name}.csv" for name in written), *pictures, *plotted]
+    drawn = [name for svg in (*pictures, *plotted) for name in (svg, f"{svg.removesuffix('.svg')}.png")]
+    return [PAGE, *(f"{name}.csv" for name in written), *drawn]
 
 
 def overview(model: ModelRuns) -> tables.Table:
@@ -142,7 +144,7 @@ def completed(model: ModelRuns) -> tables.Table:
 
 
 def draw_completed(models: Sequence[ModelRuns], path: Path) -> None:
-    """Figure 2 as a PNG: one group of bars per LM, one bar per method."""
+    """Figure 2 as a picture: one group of bars per LM, one bar per method."""
     figure = new_figure((max(6.0, 2.2 * len(models) + 3.0), 4.5))
     axes = figure.add_subplot()
     values = {method: [model.runs[method].score.pass_at_n for model in models] for method in COMPARED}
@@ -150,11 +152,11 @@ def draw_completed(models: Sequence[ModelRuns], path: Path) -> None:
     runs = [model.runs[method] for model in models for method in COMPARED]
     axes.set_ylabel(f"pass@{figures.samples(runs)} (% of tasks)", fontsize=13)
     figure.legend(loc="outside lower center", ncols=len(COMPARED), fontsize=12, frameon=False)
-    figure.savefig(path)
+    plots.save(figure, path)
 
 
 def draw_groups(runs: Mapping[str, RecordedRun], path: Path) -> None:
-    """Figures 12 and 13 as a PNG: pass@1 and pass@n, one group of bars per group of tasks, one bar per run."""
+    """Figures 12 and 13 as a picture: pass@1 and pass@n, one group of bars per group of tasks, one bar per run."""
     figure = new_figure((11.0, 7.5))
     panels = figure.subplots(2, 1)
     scored = {label: measures.scores_by(measures.group_of, run.tasks, run.counts) for label, run in runs.items()}
@@ -173,7 +175,7 @@ def draw_groups(runs: Mapping[str, RecordedRun], path: Path) -> None:
         _bars(axes, [*groups, "all"], values, colours, legend=number == 0)
         axes.set_ylabel(f"{metric} (%)", fontsize=13)
     figure.legend(loc="outside lower center", ncols=max(1, min(5, len(runs))), fontsize=12, frameon=False)
-    figure.savefig(path)
+    plots.save(figure, path)
 
 
 def _bars(
@@ -204,8 +206,8 @@ def _section(model: ModelRuns, number: int, of: int, folder: Path) -> Section:
         overview=page_table(overview(model).drop("run"), 3),
         diversity=page_table(diversity(model), 1),
         classes=page_table(classes(model), 3),
-        pass_at_k=f"figure9_pass_at_k{ending}.png",
-        groups=f"figure13_groups{ending}.png",
+        pass_at_k=f"figure9_pass_at_k{ending}.svg",
+        groups=f"figure13_groups{ending}.svg",
     )
     figures.pass_at_k(model.named(SAMPLED), folder / section.pass_at_k)
     draw_groups({method: model.runs[method] for method in SAMPLED}, folder / section.groups)

@@ -1,4 +1,4 @@
-"""The pictures of a report, as PNGs in the style of `pipeline.charts.plots`.
+"""The pictures of a report, as SVGs and PNGs in the style of `pipeline.charts.plots`.
 
 Series may overlap, so later ones are thinner, and their markers are smaller and hollow.
 """
@@ -7,19 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from optimizers import TaskCount
 from pipeline.charts import plots
 from pipeline.charts.curves import pass_at_k_curve, title
 from pipeline.charts.plots import COLOURS, MARKERS, CurvePoint
-from pipeline.reporting.runs import LABEL_FORMATS, RecordedRun
+from pipeline.reporting import measures
+from pipeline.reporting.runs import LABEL_FORMATS, Iteration, RecordedRun
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LINES = ("-", "--", ":")
 WIDE_INCHES = (12.0, 5.0)
+_OUTCOME_COLOURS = ("#009E73", "#56B4E9", "#0072B2", "#CC79A7", "#E69F00", "#D55E00", "#8a6d3b", "#7f7f7f")
+OUTCOME_COLOURS = dict(zip(measures.OUTCOMES, _OUTCOME_COLOURS, strict=True))
+HATCHES = ("", "//", "", "\\\\", "", "..", "", "xx")
+"""Distinguish neighbors in a stack without color."""
+MAX_UPRIGHT = 6
+"""The largest number of iterations whose titles fit side by side."""
 
 
 def learning_curve(run: RecordedRun, path: Path) -> None:
@@ -32,7 +39,7 @@ def learning_curves(runs: Sequence[RecordedRun], path: Path) -> None:
     figure = plots.new_figure()
     _draw_curves(figure.add_subplot(), {run.label: run for run in runs})
     plots.legend_below(figure, [run.label for run in runs])
-    figure.savefig(path)
+    plots.save(figure, path)
 
 
 def pass_at_k(runs: Sequence[RecordedRun], path: Path) -> None:
@@ -44,6 +51,51 @@ def pass_at_k(runs: Sequence[RecordedRun], path: Path) -> None:
         solved = [run.counts[name] for name in first.solved]
         curves = {title(first.index, first.label): _curve(run, solved), "all iterations": curves[run.label]}
     plots.pass_at_k(curves, path)
+
+
+def pass_at_k_by_iteration(run: RecordedRun, path: Path) -> None:
+    """pass@k over k at the end of each iteration that solved something, and of the last."""
+    shown = [it for it in run.iterations if it.solved or it is run.iterations[-1]]
+    shown = shown[: len(COLOURS) - 1] + shown[-1:] if len(shown) > len(COLOURS) else shown
+    plots.pass_at_k({title(it.index, it.label): pass_at_k_at(run, it) for it in shown}, path)
+
+
+def pass_at_k_at(run: RecordedRun, iteration: Iteration) -> list[float]:
+    """pass@1 to pass@n, from 0 to 1, at the end of an iteration of a run."""
+    solved_in = run.solved_in
+    return _curve(run, [c for name, c in run.counts.items() if solved_in.get(name, -1) <= iteration.index])
+
+
+def outcomes(run: RecordedRun, path: Path) -> None:
+    """The answers of each iteration by outcome: right, or the stage of verification at which they fail."""
+    figure = plots.new_figure()
+    axes = figure.add_subplot()
+    names = [title(it.index, it.label) for it in run.iterations]
+    shares = [_shares(it) for it in run.iterations]
+    bottoms = [0.0] * len(names)
+    for index, (outcome, colour) in enumerate(OUTCOME_COLOURS.items()):
+        heights = [100 * share.get(outcome, 0.0) for share in shares]
+        if any(heights):
+            hatch = HATCHES[index % len(HATCHES)]
+            style: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "#ffffff", "linewidth": 0.4}
+            axes.bar(range(len(names)), heights, 0.75, bottom=bottoms, label=outcome, **style)
+            bottoms = [bottom + height for bottom, height in zip(bottoms, heights, strict=True)]
+    plots.style_axes(axes)
+    axes.grid(visible=False, axis="x")
+    axes.set_ylim(0, 100)
+    axes.set_xticks(
+        range(len(names)), names, rotation=45 if len(names) > 6 else 0, ha="right" if len(names) > 6 else "center"
+    )
+    axes.set_ylabel("answers (%)", fontsize=13)
+    axes.set_title("Right answers, and the stage at which the others fail", fontsize=13)
+    figure.legend(loc="outside right upper", fontsize=12, frameon=False, reverse=True)
+    plots.save(figure, path)
+
+
+def _shares(iteration: Iteration) -> dict[str, float]:
+    counted = measures.outcomes(iteration.attempts)
+    total = sum(counted.values()) or 1
+    return {outcome: count / total for outcome, count in counted.items()}
 
 
 def granularity_sets(runs: Sequence[RecordedRun]) -> list[list[RecordedRun]]:
@@ -67,7 +119,7 @@ def granularity(runs: Sequence[RecordedRun], path: Path) -> None:
     _bars(solved, {m: 100 * run.score.pass_at_n for m, run in by_m.items()}, f"pass@{samples(runs)} at the end (%)")
     _bars(spent, {m: run.iterations[-1].prompt_per_task for m, run in by_m.items()}, "prompt tokens per task")
     spent.set_yticklabels([])
-    figure.savefig(path)
+    plots.save(figure, path)
 
 
 def _draw_curves(axes: Axes, runs: Mapping[str, RecordedRun]) -> None:

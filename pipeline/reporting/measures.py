@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +15,7 @@ from statistics import fmean
 
 from optimizers import Attempt, TaskCount, pass_at_k
 from pipeline.base.paths import TASKS
+from step_runtime.base.errors import STAGES
 from step_runtime.language.equivalence import canonical_key
 from step_runtime.language.parser import parse
 from step_runtime.program.classes import program_class
@@ -25,6 +27,10 @@ GROUPS = ("attn", "gemm", "bmm", "norm", "rope", "index", "expert", "etoe")
 
 Label = Callable[[str], str | None]
 """From a task's name to the set that it is counted in; None leaves it out."""
+
+RIGHT = "right"
+OUTCOMES = (RIGHT, *reversed(STAGES))
+"""What becomes of an answer: it is right, or fails at a stage, the furthest first."""
 
 ORACLES = TASKS.parent / "oracles"
 
@@ -65,6 +71,16 @@ def best_counts(attempts: Iterable[Attempt]) -> dict[str, TaskCount]:
         if key not in best or _rate(count) > _rate(best[key]):
             best[key] = count
     return best
+
+
+def outcomes(attempts: Iterable[Attempt]) -> dict[str, int]:
+    """The number of answers with each of `OUTCOMES`; attempts without an answer are omitted.
+
+    An attempt's `feedback` has its stage; an answer without one could not be parsed.
+    """
+    scored = (attempt for attempt in attempts if attempt.scored)
+    found = Counter(RIGHT if attempt.passed else attempt.feedback.get("stage") or STAGES[0] for attempt in scored)
+    return {outcome: found[outcome] for outcome in OUTCOMES}
 
 
 def score(names: Sequence[str], counts: Mapping[str, TaskCount]) -> Score:

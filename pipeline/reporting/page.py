@@ -12,12 +12,14 @@ from pygments import highlight  # type: ignore[import-untyped]
 from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
 from pygments.lexers import PythonLexer  # type: ignore[import-untyped]
 
+from pipeline.charts.curves import title
 from pipeline.reporting import figures, measures, tables
 from pipeline.reporting.runs import RecordedRun
 
 PAGE = "index.html"
-PASS_AT_K = "pass_at_k.png"
+PASS_AT_K = "pass_at_k.svg"
 _CODE = HtmlFormatter(nowrap=True, style="friendly")
+_DARK_CODE = HtmlFormatter(nowrap=True, style="github-dark")
 
 
 @dataclass(frozen=True)
@@ -37,16 +39,45 @@ class Pictures:
         curves: The learning curve of each run with several iterations, by the run's label.
         compared: The learning curves of all runs, unless a picture by granularity shows them all.
         granularity: The learning curves of runs that differ only in granularity.
+        by_iteration: pass@k after each iteration, of each run with several iterations, by the run's label.
+        outcomes: The answers of each run by outcome, by the run's label.
     """
 
     curves: dict[str, str]
     compared: str | None
     granularity: list[str]
+    by_iteration: dict[str, str]
+    outcomes: dict[str, str]
 
     @property
     def files(self) -> list[str]:
-        """The files of all pictures."""
-        return [*self.curves.values(), PASS_AT_K, *([self.compared] if self.compared else []), *self.granularity]
+        """The files of all pictures, each as SVG and as PNG."""
+        of_runs = [*self.curves.values(), *self.by_iteration.values(), *self.outcomes.values()]
+        drawn = [*of_runs, PASS_AT_K, *([self.compared] if self.compared else []), *self.granularity]
+        return [name for svg in drawn for name in (svg, f"{svg.removesuffix('.svg')}.png")]
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """A task in an iteration: right answers of all, at the best temperature; both 0 if it was not sampled."""
+
+    right: int = 0
+    samples: int = 0
+    newly_solved: bool = False
+
+    @property
+    def share(self) -> float:
+        """The share of right answers, from 0 to 1."""
+        return self.right / self.samples if self.samples else 0.0
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Tasks by iterations: the iterations' titles, and a row of cells for each task."""
+
+    run: str
+    titles: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[HeatCell, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -76,6 +107,10 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
         "runs": tables.runs(runs),
         "learning_curve": tables.learning(runs),
         "pass_at_k": tables.pass_at_k(runs),
+        "pass_at_k_iterations": tables.pass_at_k_by_iteration(runs),
+        "tasks_iterations": tables.tasks_by_iteration(runs),
+        "demonstrations": tables.demonstrations(runs),
+        "outcomes": tables.outcomes(runs),
         "table1_diversity": tables.diversity(runs),
         "table2_classes": tables.by_class(runs),
         "table4_groups": tables.by_group(runs),
@@ -94,9 +129,13 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
         title=_title(runs),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         code_css=_CODE.get_style_defs("pre"),
+        dark_code_css=_DARK_CODE.get_style_defs("pre"),
         runs=runs,
         overview=_overview(written["runs"]),
         remarks=remarks(runs),
+        heat_maps=[heat_map(run) for run in runs],
+        demonstrations=on_page(written["demonstrations"], 4),
+        outcomes=on_page(written["outcomes"], 2),
         diversity=on_page(written["table1_diversity"], 2),
         classes=on_page(tables.class_layout(runs), 3),
         groups=on_page(tables.group_layout(runs), 2),
@@ -114,19 +153,40 @@ def _draw(runs: Sequence[RecordedRun], folder: Path) -> Pictures:
     for number, run in enumerate(runs, start=1):
         if len(run.iterations) == 1:
             continue
-        curves[run.label] = f"learning_curve_{number}.png" if len(runs) > 1 else "learning_curve.png"
+        curves[run.label] = f"learning_curve_{number}.svg" if len(runs) > 1 else "learning_curve.svg"
         figures.learning_curve(run, folder / curves[run.label])
     figures.pass_at_k(runs, folder / PASS_AT_K)
     sets = figures.granularity_sets(runs)
     granularity = []
     for number, alike in enumerate(sets, start=1):
-        granularity.append(f"granularity_{number}.png" if len(sets) > 1 else "granularity.png")
+        granularity.append(f"granularity_{number}.svg" if len(sets) > 1 else "granularity.svg")
         figures.granularity(alike, folder / granularity[-1])
     compared = None
     if len(runs) > 1 and [len(alike) for alike in sets] != [len(runs)]:
-        compared = "learning_curves.png"
+        compared = "learning_curves.svg"
         figures.learning_curves(runs, folder / compared)
-    return Pictures(curves, compared, granularity)
+    by_iteration, outcomes = {}, {}
+    for number, run in enumerate(runs, start=1):
+        ending = f"_{number}" if len(runs) > 1 else ""
+        outcomes[run.label] = f"outcomes{ending}.svg"
+        figures.outcomes(run, folder / outcomes[run.label])
+        if run.label in curves:
+            by_iteration[run.label] = f"pass_at_k_iterations{ending}.svg"
+            figures.pass_at_k_by_iteration(run, folder / by_iteration[run.label])
+    return Pictures(curves, compared, granularity, by_iteration, outcomes)
+
+
+def heat_map(run: RecordedRun) -> HeatMap:
+    """The right answers of each task in each iteration."""
+    found = [measures.best_counts(it.attempts) for it in run.iterations]
+    rows = []
+    for name in run.tasks:
+        cells = [
+            HeatCell(best[name].successes, best[name].samples, name in it.solved) if name in best else HeatCell()
+            for it, best in zip(run.iterations, found, strict=True)
+        ]
+        rows.append((name, tuple(cells)))
+    return HeatMap(run.label, tuple(title(it.index, it.label) for it in run.iterations), tuple(rows))
 
 
 def remarks(runs: Sequence[RecordedRun]) -> list[str]:

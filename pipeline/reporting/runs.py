@@ -26,6 +26,7 @@ from pipeline.record import store
 from pipeline.record.attempts import read_folder
 from pipeline.record.resume import ID_PREFIX, all_runs, matches
 from pipeline.reporting import measures
+from step_runtime.tasks import yaml_format
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
 
@@ -39,7 +40,10 @@ LABEL_FORMATS = {
     "samples": "{} samples", "temperatures": "T {}", "task_set_digest": "tasks {}", "program": "{}", "seed": "seed {}",
 }  # fmt: skip
 """The parameters that distinguish the runs on a page, and the text of each in a legend."""
-ALWAYS_LABELLED = ("optimizer", "lm")
+COMPARED_ALL = ("optimizer", "lm")
+"""Those that are compared with all runs on the page, the others only with runs that are labelled alike."""
+ALWAYS_LABELLED = ("lm", "seed")
+"""Those that every label names."""
 NO_TOKENS = TokenCount()
 
 
@@ -53,6 +57,7 @@ class Iteration:
         attempts: In the algorithm's order.
         solved: Names of the tasks solved here for the first time.
         score: Over all tasks of the run, each with the counts of the iteration that solved it.
+        demos: Names of the tasks that its prompt shows as demonstrations, in the order of the prompt.
         prompt_per_task: Input tokens since the start of the run, averaged over all its tasks (paper, Figure 7, x-axis),
             those of an optimizer before the first iteration included.
     """
@@ -63,6 +68,7 @@ class Iteration:
     solved: tuple[str, ...]
     score: measures.Score
     prompt_per_task: float
+    demos: tuple[str, ...] = ()
 
     @property
     def tokens(self) -> TokenCount:
@@ -217,7 +223,7 @@ def _sort_key(run: RecordedRun) -> tuple[list[str], int, datetime]:
 
 
 def _labels(runs: Sequence[RecordedRun]) -> list[str]:
-    """A short label for each run: optimizer and LM if they differ, then what else distinguishes runs."""
+    """A short label for each run: its LM and seed, and what else distinguishes runs."""
     if len(runs) == 1:
         return [runs[0].name]
     labels: list[tuple[str, ...]] = [()] * len(runs)
@@ -225,10 +231,10 @@ def _labels(runs: Sequence[RecordedRun]) -> list[str]:
         values = [run.params.get(key) for run in runs]
         rivals: dict[tuple[str, ...], set[str | None]] = {}
         for label, value in zip(labels, values, strict=True):
-            rivals.setdefault(() if key in ALWAYS_LABELLED else label, set()).update({value} - {None})
+            rivals.setdefault(() if key in COMPARED_ALL else label, set()).update({value} - {None})
         for place, value in enumerate(values):
-            contested = len(rivals[() if key in ALWAYS_LABELLED else labels[place]]) > 1
-            if contested and value is not None:
+            contested = len(rivals[() if key in COMPARED_ALL else labels[place]]) > 1
+            if (contested or key in ALWAYS_LABELLED) and value is not None:
                 labels[place] += (words.format(PurePath(value).stem if key == "program" else value),)
     joined = [", ".join(label) or run.name for label, run in zip(labels, runs, strict=True)]
     repeated = Counter(joined)
@@ -255,6 +261,7 @@ def _read(client: MlflowClient, run: Run) -> RecordedRun | None:
         tasks = _tasks(folder / "tasks")
         solutions = _tasks(folder / "solutions")
         inherited = _inherited(folder / "experience.json", tasks, attempts.values())
+        demos = _demonstrations(folder / "iterations")
     if not attempts or not tasks:
         return None
     for nested in store.nested_runs(client, run.info.experiment_id, run_id).values():
@@ -271,7 +278,7 @@ def _read(client: MlflowClient, run: Run) -> RecordedRun | None:
         started=datetime.fromtimestamp(run.info.start_time / 1000, UTC),
         params=run.data.params,
         tasks={name: tasks[name] for name in names},
-        iterations=iterations,
+        iterations=tuple(replace(it, demos=demos.get(it.index, ())) for it in iterations),
         counts=counts,
         programs={name: programs.get(name) or _shortest(name, iterations) for name in names if name in counts},
         samples=_most_samples(attempt for each in attempts.values() for attempt in each),
@@ -288,9 +295,22 @@ def _attempts(folder: Path) -> tuple[dict[int, list[Attempt]], dict[int, str]]:
     labels: dict[int, str] = {}
     for place, attempt in read_folder(folder, ["iterations"]):
         outputs = {"impl": sys.intern(str(attempt.outputs["impl"]))} if "impl" in attempt.outputs else {}
-        attempts.setdefault(attempt.iteration, []).append(replace(attempt, feedback={}, outputs=outputs))
+        stage = attempt.feedback.get("stage")
+        feedback = {"stage": sys.intern(str(stage))} if stage else {}
+        attempts.setdefault(attempt.iteration, []).append(replace(attempt, feedback=feedback, outputs=outputs))
         labels[attempt.iteration] = place.partition("_")[2]
     return attempts, labels
+
+
+def _demonstrations(folder: Path) -> dict[int, tuple[str, ...]]:
+    """The tasks that each iteration shows, by its index, from the beginning of the files of its demonstrations."""
+    shown = {}
+    for path in folder.glob("*/demonstrations.yaml"):
+        beginning, _, _ = path.read_text("utf-8").partition("\npredictors:")
+        _, content = yaml_format.load(beginning, str(path.relative_to(folder.parent)))
+        names = (content or {}).get("tasks") or ()
+        shown[int(path.parent.name.partition("_")[0]) - 1] = tuple(map(str, names))
+    return shown
 
 
 def _tasks(folder: Path) -> dict[str, Task]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from optimizers import Attempt
 from pipeline.charts.curves import pass_at_k_curve, title
 from pipeline.reporting import measures
+from pipeline.reporting.figures import pass_at_k_at
 from pipeline.reporting.measures import Score
 from pipeline.reporting.runs import RecordedRun
 
@@ -93,6 +94,55 @@ def pass_at_k(recorded: Sequence[RecordedRun]) -> Table:
         for k, value in enumerate(pass_at_k_curve(list(run.counts.values()), len(run.tasks), run.samples), start=1)
     ]
     return Table(("run", "k", "pass_at_k"), tuple(rows))
+
+
+def pass_at_k_by_iteration(recorded: Sequence[RecordedRun]) -> Table:
+    """pass@k over k at the end of each iteration."""
+    rows = [
+        (run.label, it.index + 1, title(it.index, it.label), k, value)
+        for run in recorded for it in run.iterations
+        for k, value in enumerate(pass_at_k_at(run, it), start=1)
+    ]  # fmt: skip
+    return Table(("run", "iteration", "label", "k", "pass_at_k"), tuple(rows))
+
+
+def tasks_by_iteration(recorded: Sequence[RecordedRun]) -> Table:
+    """The right answers of each task in each iteration that sampled it, at the best temperature there."""
+    rows: list[dict[str, Cell]] = [
+        {
+            "run": run.label, "task": name, "iteration": it.index + 1, "label": title(it.index, it.label),
+            "correct": count.successes, "samples": count.samples, "temperature": count.temperature,
+        }
+        for run in recorded for it in run.iterations for name, count in measures.best_counts(it.attempts).items()
+    ]  # fmt: skip
+    return Table.of(rows) if rows else Table(("run", "task", "iteration"), ())
+
+
+def demonstrations(recorded: Sequence[RecordedRun]) -> Table:
+    """The demonstrations of each iteration, and how they differ from those of the iteration before."""
+    rows: list[dict[str, Cell]] = []
+    for run in recorded:
+        before: tuple[str, ...] = ()
+        for it in run.iterations:
+            added, dropped = [n for n in it.demos if n not in before], [n for n in before if n not in it.demos]
+            rows.append({
+                "run": run.label, "iteration": title(it.index, it.label), "added": ", ".join(added) or None,
+                "dropped": ", ".join(dropped) or None, "kept": len(it.demos) - len(added),
+                "demonstrations": len(it.demos), "newly solved": len(it.solved),
+            })  # fmt: skip
+            before = it.demos
+    return Table.of(rows)
+
+
+def outcomes(recorded: Sequence[RecordedRun]) -> Table:
+    """The answers of each iteration by outcome: right, or the stage at which they fail."""
+    rows: list[dict[str, Cell]] = []
+    for run in recorded:
+        for it in run.iterations:
+            right, *failed = measures.outcomes(it.attempts).items()
+            stages = {f"fails at {stage}": count for stage, count in failed}  # one of the stages is called `run`
+            rows.append({"run": run.label, "iteration": title(it.index, it.label), right[0]: right[1], **stages})
+    return Table.of(rows)
 
 
 def diversity(recorded: Sequence[RecordedRun]) -> Table:

@@ -202,4 +202,5 @@ def test_programs_that_await_their_predictors_are_retried_and_counted_alike():
     engine = ScriptedEngine(half, 4)
     later = Later(engine)
     compiled = learn("a", half, engine=engine, student=Awaiting(), lm={"async_engine": later}, threads=1)
-    assert (total(compiled).calls, total(compiled).failed, engine.calls) == (5, 1, 4)
+    spent = total(compiled)
+    assert (spent.calls, spent.failed, spent.retried, engine.calls) == (5, 1, 1, 4)

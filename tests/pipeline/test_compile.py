@@ -90,7 +90,7 @@ def test_the_run_is_on_record_with_what_is_needed_to_repeat_it(
     assert run("none", "--tasks", str(folder / "double.yaml"), "--json", "--seed", "7") == 0
     run_id = json.loads(capsys.readouterr().out)["run_id"]
     recorded = MlflowClient(tracking_uri=store.store_uri()).get_run(run_id)
-    assert recorded.info.run_name == "none 1 task embedded"
+    assert recorded.info.run_name == "none embedded 2 samples seed 7 1 task"
     params = recorded.data.params
     expected = {"optimizer": "none", "samples": "2", "temperatures": "0.4,0.7,1.0", "seed": "7", "guardian": "gated"}
     assert expected.items() <= params.items()

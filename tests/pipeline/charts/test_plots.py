@@ -51,3 +51,13 @@ def test_pass_at_k_has_ticks_at_powers_of_two_and_at_the_largest_k(drawn: list[F
     assert values(alone.axes[0].lines[0])[1] == pytest.approx([10, 20, 30, 40, 50, 60])
     assert [bool(figure.axes[0].get_legend()) for figure in drawn] == [False, True, False]
     assert len(many.legends) == 1 and many.get_size_inches()[1] >= few.get_size_inches()[1]
+
+
+def test_an_svg_keeps_texts_follows_dark_mode_and_has_a_png_beside_it(tmp_path: Path) -> None:
+    """The same figure gives the same bytes, so that a report under version control changes only with its data."""
+    for name in ("a", "b"):
+        pass_at_k({"run": [0.5, 0.75]}, tmp_path / f"{name}.svg")
+    text = (tmp_path / "a.svg").read_bytes()
+    assert b">pass@k (% of tasks)</text>" in text and b"prefers-color-scheme: dark" in text
+    assert text == (tmp_path / "b.svg").read_bytes()
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

@@ -83,6 +83,10 @@ def test_a_run_is_a_parent_with_curves_and_a_nested_run_per_iteration(recorded_r
     assert nested[1].data.metrics["proposer/calls"] == 8
     assert nested[1].data.params["demonstrations"] == "easy/0"
     assert "2 of 3 tasks solved" in parent.data.tags["mlflow.note.content"]
+    failed = {"parse": 0, "type": 0, "affine": 0, "limits": 0, "shape": 0, "run": 0, "value": 0}
+    assert {f"failed/{stage}" for stage in failed} | {"retries", "requests_failed"} <= parent.data.metrics.keys()
+    spent = parent.data.metrics
+    assert spent["total_tokens"] == spent["total_tokens_prompt"] + spent["total_tokens_completion"]
 
 
 def test_every_attempt_is_on_record_in_the_algorithms_order(recorded_run: Recorded) -> None:
@@ -91,6 +95,18 @@ def test_every_attempt_is_on_record_in_the_algorithms_order(recorded_run: Record
     parent, _ = runs(recorded_run.folder)
     written = [attempt for place in ("01_None", "02_H", "03_H", "04_HM") for attempt in attempts(parent, place)]
     assert written == [attempt.to_dict() for attempt in experience.attempts]
+
+
+def test_attempts_are_tables_that_mlflow_reads(store_of_run: Recorded) -> None:
+    """One per iteration, named in the tag by which the UI shows them, with the rows in the algorithm's order."""
+    parent, _ = runs(store_of_run.folder)
+    paths = [f"iterations/{place}/attempts.json" for place in ("01_None", "02_H", "03_H", "04_HM")]
+    assert [table["path"] for table in json.loads(parent.data.tags["mlflow.loggedArtifacts"])] == paths
+    table = MlflowClient().load_table(parent.info.experiment_id, paths[0], [parent.info.run_id])
+    written = attempts(parent, "01_None")
+    assert list(table["task"]) == [attempt["task_key"] for attempt in written]
+    assert list(table["program"]) == [attempt["outputs"]["impl"] for attempt in written]
+    assert list(table["passed"]) == [attempt["passed"] for attempt in written]
 
 
 def test_what_was_shown_is_on_record_as_yaml(recorded_run: Recorded) -> None:

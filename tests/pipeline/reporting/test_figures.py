@@ -20,5 +20,12 @@ def test_runs_that_differ_in_granularity_alone_are_compared(run_read: RecordedRu
     (alike,) = figures.granularity_sets(runs)
     assert [run.run_id for run in alike] == ["old1", "new2", "old3", "old4"]
     files = page.write(runs, tmp_path)
-    assert {"granularity.png", "learning_curves.png", "learning_curve_6.png"} <= set(files)
+    assert {"granularity.svg", "learning_curves.png", "learning_curve_6.svg"} <= set(files)
     assert "Granularity</h2>" in (tmp_path / "index.html").read_text()
+
+
+def test_pass_at_k_after_an_iteration_counts_what_was_solved_by_then(run_read: RecordedRun) -> None:
+    """Its end is the iteration's pass@n; that of the last is the run's."""
+    for it in run_read.iterations:
+        curve = figures.pass_at_k_at(run_read, it)
+        assert (curve[0], curve[-1]) == (it.score.pass_at_1, it.score.pass_at_n)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from optimizers import Attempt, TaskCount
 from pipeline.base.paths import TASKS
@@ -47,3 +47,12 @@ def test_diversity_is_distinct_trees_per_answer_averaged_over_tasks() -> None:
 def attempt(task: str, sample: int, impl: str, passed: bool, temperature: float = 0.7) -> Attempt:
     score = float(passed)
     return Attempt(0, 0, task, temperature, sample, 0, outputs={"impl": impl}, score=score, passed=passed)
+
+
+def test_outcomes_are_right_or_a_stage() -> None:
+    """In the order from right to the earliest stage; requests without an answer are left out."""
+    right = Attempt(0, 0, "a", 0.4, 0, 1, score=1.0, passed=True)
+    value, unread = replace(right, score=0.0, passed=False, feedback={"stage": "value"}), replace(right, passed=False)
+    found = measures.outcomes([right, value, value, unread, replace(unread, score=None)])
+    assert {name: count for name, count in found.items() if count} == {"right": 1, "value": 2, "parse": 1}
+    assert list(found)[:2] == ["right", "value"] and list(found)[-1] == "parse"

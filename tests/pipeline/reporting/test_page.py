@@ -53,7 +53,9 @@ def test_a_run_of_one_iteration_has_no_curve(run_read: RecordedRun, tmp_path: Pa
     files = page.write([point, run_read], tmp_path)
     assert [name for name in files if name.startswith("learning_curve")] == [
         "learning_curve.csv",
+        "learning_curve_2.svg",
         "learning_curve_2.png",
+        "learning_curves.svg",
         "learning_curves.png",
     ]
     assert "Some runs have a single iteration" in (tmp_path / "index.html").read_text()
@@ -73,3 +75,35 @@ def test_the_status_is_a_column_if_a_run_did_not_finish(run_read: RecordedRun, t
     other = replace(run_read, label="other")
     assert "status" not in columns(run_read, other)
     assert columns(run_read, replace(other, status="FAILED"))[:2] == ["run", "status"]
+
+
+def test_the_heat_map_has_each_task_s_right_answers_in_each_iteration(run_read: RecordedRun, tmp_path: Path) -> None:
+    """The iteration that solves a task is marked; afterwards the task is not sampled."""
+    shown = page.heat_map(run_read)
+    assert shown.titles == ("1: None", "2: H_1", "3: H_2", "4: HM_2")
+    cells = {name: [(c.right, c.samples, c.newly_solved) for c in row] for name, row in shown.rows}
+    blank = (0, 0, False)
+    assert cells["easy/0"] == [(2, 2, True), blank, blank, blank]
+    assert cells["hard/0"] == [(0, 2, False), (2, 2, True), blank, blank]
+    assert cells["no/0"] == [(0, 2, False)] * 4
+    page.write([run_read], tmp_path)
+    text = (tmp_path / "index.html").read_text()
+    assert '<td style="--share: 100%" class="solved">2/2</td>' in text
+
+
+def test_tables_are_readable_without_eyes(run_read: RecordedRun, tmp_path: Path) -> None:
+    """Each has a caption, every head says whether it heads a column or a row, every picture has a text."""
+    page.write([run_read, replace(run_read, label="other")], tmp_path)
+    text = (tmp_path / "index.html").read_text()
+    assert text.count("<table") == text.count("<caption>") >= 7
+    assert not re.findall(r"<th(?! scope=)[ >]", text)
+    assert not re.findall(r'<img(?![^>]* alt="[^"])', text)
+
+
+def test_the_page_and_its_pictures_follow_the_reader_s_dark_mode(run_read: RecordedRun, tmp_path: Path) -> None:
+    """Texts in pictures stay texts; each picture has a PNG for documents that take no SVG."""
+    files = page.write([run_read], tmp_path)
+    text, curve = (tmp_path / "index.html").read_text(), (tmp_path / "learning_curve.svg").read_text()
+    assert "prefers-color-scheme: dark" in text and "prefers-color-scheme: dark" in curve
+    assert ">prompt tokens per task</text>" in curve
+    assert all(f"{name.removesuffix('.svg')}.png" in files for name in files if name.endswith(".svg"))

@@ -89,11 +89,14 @@ def test_labels_are_those_on_record(store_folder: Path) -> None:
 
 
 def test_runs_are_named_by_ids_and_beginnings(three_runs: None) -> None:
-    """By granularity, then by time; the latest by default; labels give what differs."""
+    """By granularity, then by time; the latest by default; labels give the LM, and what differs."""
     (latest,) = read_runs([])
     assert (latest.name, latest.label) == ("none a", "none a")
     both = read_runs(["adaptive"])
-    assert [(run.name, run.label) for run in both] == [("adaptive b", "m = 1"), ("adaptive a", "m = 3")]
+    assert [(run.name, run.label) for run in both] == [
+        ("adaptive b", "scripted, m = 1"),
+        ("adaptive a", "scripted, m = 3"),
+    ]
     assert read_runs([latest.run_id[:8]])[0].run_id == latest.run_id
     assert len(read_runs(["adaptive", both[0].run_id])) == 2
     with pytest.raises(UsageError, match=r"nothing: no such run; the latest are 'none a' \("):

@@ -48,3 +48,21 @@ def test_tables_2_and_4_are_laid_out_as_in_the_paper(run_read: RecordedRun) -> N
     assert groups.head == ("run", "metric", "attn", "gemm", "norm", "all")
     assert groups.rows[0][2:5] == (1, 0.125, 0.25)
     assert groups.rows[1][2:5] == (1, 0.5, 0.5)
+
+
+def test_changes_of_demonstrations_are_between_neighboring_iterations(run_read: RecordedRun) -> None:
+    """Added, dropped and kept, each compared with the iteration before."""
+    table = tables.demonstrations([run_read])
+    rows_of = [dict(zip(table.head, row, strict=True)) for row in table.rows]
+    assert [row["added"] for row in rows_of][:2] == [None, "easy/0"]
+    for row, before, it in zip(rows_of[1:], run_read.iterations[:-1], run_read.iterations[1:], strict=True):
+        assert row["demonstrations"] == len(it.demos)
+        assert row["kept"] == len(set(it.demos) & set(before.demos))
+    assert run_read.iterations[1].demos == ("easy/0",)
+
+
+def test_outcomes_of_an_iteration_sum_up_to_its_answers(run_read: RecordedRun) -> None:
+    """The stage called run and the column of runs are two columns."""
+    table = tables.outcomes([run_read])
+    assert {"run", "fails at run"} <= set(table.head) and table.rows[0][0] == run_read.label
+    assert sum(int(str(cell)) for cell in table.rows[0][2:]) == 12

@@ -1,0 +1,94 @@
+"""An iteration's attempts as a table, and its wrong answers counted by the stage at which verification fails.
+
+MLflow's UI shows a JSON file as a table where it has pandas' "split" layout and the run's tag `mlflow.loggedArtifacts`
+names it. `MlflowClient.log_table` writes such files, too, but it appends to an existing file, so that a call that is
+retried or a run that is resumed would record attempts twice; and it holds the whole table in memory.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from optimizers import TokenCount
+from step_runtime.base.errors import STAGES
+
+FILE = "attempts.json"
+TAG = "mlflow.loggedArtifacts"
+MAX_TABLES = 60
+"""Tables that a run's tag names, the latest ones: MLflow bounds a tag to 8,000 characters."""
+COLUMNS = (
+    "task", "passed", "stage", "message", "program", "temperature", "sample", "diagnostics", "tokens in", "tokens out",
+    "USD", "seconds",
+)  # fmt: skip
+
+
+def write_table(attempts: Path, table: Path) -> Counter[str]:
+    """Writes a table of attempts, one row each, in the order of their file.
+
+    Args:
+        attempts: Path of a compressed file of attempts, `attempts.jsonl.gz`.
+        table: Path of the table, a JSON file.
+
+    Returns:
+        The number of wrong answers at each stage.
+
+    Raises:
+        OSError: A file cannot be read or written.
+    """
+    stages: Counter[str] = Counter()
+    with gzip.open(attempts, "rt", encoding="ascii") as lines, table.open("w", encoding="ascii") as file:
+        file.write('{"columns": ' + json.dumps(COLUMNS) + ', "data": [')
+        for number, line in enumerate(lines):
+            attempt = json.loads(line)
+            if stage := failed_stage(attempt):
+                stages[stage] += 1
+            file.write((",\n" if number else "\n") + json.dumps(_row(attempt, stage)))
+        file.write("\n]}\n")
+    return stages
+
+
+def failed_stage(attempt: Mapping[str, Any]) -> str | None:
+    """The stage at which an attempt's answer fails; None for a right answer, and for an attempt without one."""
+    if attempt["passed"] or attempt["score"] is None:
+        return None
+    stage: str | None = attempt["feedback"].get("stage")
+    return stage or STAGES[0]  # an answer that could not be parsed
+
+
+def stage_metrics(stages: Mapping[str, int]) -> dict[str, float]:
+    """The number of wrong answers at each stage as metrics, `failed/type`, which the UI shows as one group."""
+    return {f"failed/{stage}": stages.get(stage, 0) for stage in STAGES}
+
+
+def tag_value(tables: Iterable[str]) -> str:
+    """The value of the tag that makes the UI show artifacts as tables.
+
+    Args:
+        tables: Paths of the tables among the run's artifacts, the latest last.
+    """
+    return json.dumps([{"path": path, "type": "table"} for path in list(tables)[-MAX_TABLES:]])
+
+
+def _row(attempt: Mapping[str, Any], stage: str | None) -> list[Any]:
+    feedback = attempt["feedback"]
+    tokens = TokenCount.sum(map(TokenCount.from_dict, attempt["tokens"].values()))
+    message = attempt["error"] or ("" if attempt["passed"] else str(feedback.get("feedback", "")).partition("\n")[0])
+    return [
+        attempt["task_key"],
+        attempt["passed"],
+        stage or ("" if attempt["passed"] else "no answer"),
+        message,
+        str(attempt["outputs"].get("impl", attempt["text"] or "")),
+        attempt["temperature"],
+        attempt["sample"],
+        ", ".join(feedback.get("codes", ())),
+        tokens.input,
+        tokens.completion + tokens.cached_completion,
+        tokens.cost,
+        round(attempt["seconds"], 3),
+    ]

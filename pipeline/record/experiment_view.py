@@ -1,0 +1,37 @@
+"""The columns with which MLflow's page of the experiment opens.
+
+The UI keeps the columns that a person chooses in the browser, so the server cannot set them for the experiment's plain
+address. It can serve a shared view, as the UI's *Share* button makes one: a tag of the experiment that an address with
+`viewStateShareKey` names. `pipeline.ui` prints this address.
+"""
+
+from __future__ import annotations
+
+import json
+
+KEY = "adaptive-step"
+TAG = f"mlflow.sharedViewState.{KEY}"
+METRICS = ("solved", "pass_at_1", "total_tokens", "total_cost_usd")
+"""The results of a run, as columns; an iteration has the first two."""
+PARAMS = ("lm", "optimizer", "samples", "seed")
+
+_NAME = "attributes.`Run Name`"
+_COLUMNS = [*(f"metrics.`{name}`" for name in METRICS), *(f"params.`{name}`" for name in PARAMS)]
+VIEW = json.dumps({
+    "selectedColumns": _COLUMNS,
+    "columnOrder": [_NAME, "attributes.`Created`", *_COLUMNS],
+    "columnWidths": {_NAME: 420} | dict.fromkeys(_COLUMNS, 115),
+    "orderByKey": "attributes.start_time",
+    "orderByAsc": False,
+})  # fmt: skip
+"""The value of the tag."""
+
+
+def address(server: str, experiment: str) -> str:
+    """The address of the experiment's runs in this view.
+
+    Args:
+        server: The server's address, such as `http://127.0.0.1:5000`.
+        experiment: The experiment's id.
+    """
+    return f"{server}/#/experiments/{experiment}/runs?viewStateShareKey={KEY}"
