@@ -16,10 +16,10 @@ from optimizers.attempt import Attempt
 from optimizers.attempt_log import AttemptLog
 from optimizers.budget import Budget
 from optimizers.domain import Domain
-from optimizers.errors import MetricError, OptimizerError, UnknownOptimizerError, UnknownSelectionError
+from optimizers.errors import MetricError, OptimizerError, SampleError, UnknownOptimizerError, UnknownSelectionError
 from optimizers.experience import Entry, Experience, IterationResult, LevelScore, TaskCount
 from optimizers.ledger import TokenCount
-from optimizers.observer import BaseObserver, IterationStarted, Observer, RunStarted
+from optimizers.observer import BaseObserver, InFlight, IterationStarted, Observer, RunStarted
 from optimizers.pass_at_k import pass_at_k
 from optimizers.sampling import Sampling
 from optimizers.single_pass import SinglePass
@@ -35,6 +35,7 @@ __all__ = [
     "Domain",
     "Entry",
     "Experience",
+    "InFlight",
     "IterationResult",
     "IterationStarted",
     "LevelScore",
@@ -43,6 +44,7 @@ __all__ = [
     "OptimizerError",
     "Progress",
     "RunStarted",
+    "SampleError",
     "Sampling",
     "Selection",
     "SinglePass",

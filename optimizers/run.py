@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -347,7 +348,8 @@ class Run:
 
         taught = self.names if self.domain.traced_demos and index >= 0 else ()
         left = None if self.max_errors is None else self.max_errors - sum(each.failures for each in self.iterations)
-        loop = SamplingLoop(self.sampler, self.budget, self.reached, take, self._excuse(), left)
+        watch = partial(self._notify, "in_flight")
+        loop = SamplingLoop(self.sampler, self.budget, self.reached, take, self._excuse(), left, watch, self._started)
         stop = loop.run(self.program, self.sampler.samples(index, tasks), counts, total, taught, shown.own_programs)
         self.attempts.arrange(before, counts.places)
         if stop is not None and stop.stopped == "interrupted":

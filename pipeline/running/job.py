@@ -37,12 +37,13 @@ class LMs:
 
 @dataclass(frozen=True)
 class JobResult:
-    """A job's result; `program` is the file of the compiled program."""
+    """A job's result; `program` is the file of the compiled program, `tasks` are those that it was compiled on."""
 
     experience: Experience
     run_id: str
     run_name: str
     program: Path
+    tasks: Sequence[Task] = ()
 
 
 @contextmanager
@@ -103,7 +104,7 @@ class CompileJob:
         except UsageError as error:
             raise RecordError(str(error)) from error
         self.recorder.log_program(program)
-        return JobResult(experience, self.run_id, self.name, program)
+        return JobResult(experience, self.run_id, self.name, program, self.request.tasks)
 
     def _compile(self, observers: list[Observer]) -> Any:
         request, config = self.request, self.request.config
