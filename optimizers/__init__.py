@@ -18,10 +18,17 @@ from optimizers.attempt import Attempt
 from optimizers.attempt_log import AttemptLog
 from optimizers.budget import Budget
 from optimizers.domain import Domain
-from optimizers.errors import MetricError, NoAnswerError, OptimizerError, UnknownOptimizerError, UnknownSelectionError
+from optimizers.errors import (
+    MetricError,
+    NoAnswerError,
+    OptimizerError,
+    SampleError,
+    UnknownOptimizerError,
+    UnknownSelectionError,
+)
 from optimizers.experience import Entry, Experience, IterationResult, LevelScore, TaskCount
 from optimizers.ledger import TokenCount
-from optimizers.observer import BaseObserver, IterationStarted, Observer, RunStarted
+from optimizers.observer import BaseObserver, InFlight, IterationStarted, Observer, RunStarted
 from optimizers.pass_at_k import pass_at_k
 from optimizers.sampling import Sampling
 from optimizers.single_pass import SinglePass
@@ -38,6 +45,7 @@ __all__ = [
     "Domain",
     "Entry",
     "Experience",
+    "InFlight",
     "IterationResult",
     "IterationStarted",
     "LevelScore",
@@ -48,6 +56,7 @@ __all__ = [
     "Price",
     "Progress",
     "RunStarted",
+    "SampleError",
     "Sampling",
     "Selection",
     "SinglePass",

@@ -16,7 +16,8 @@ SMALLEST_BASE = 32
 class Budget:
     """Limits of a run; None means no limit.
 
-    Samples in flight when a limit is reached are still awaited, except that no request lasts beyond `minutes`.
+    Samples in flight when a limit is reached are still awaited, but no request lasts beyond `minutes`, and what is then
+    still in flight is awaited for seconds only.
 
     Attributes:
         iterations: Iterations started.
@@ -73,13 +74,17 @@ class Budget:
             return f"{judging.total} tokens of the LM judge of {self.judge_tokens}"
         if self.usd is not None and spent.usd >= self.usd:
             return f"{spent.usd:.4f} USD of {self.usd}"
-        if self.minutes is not None and seconds >= 60 * self.minutes:
+        if self.minutes is not None and self.overdue(seconds):
             return f"{seconds / 60:.{1 if self.minutes >= 1 else 3}f} minutes of {self.minutes}"
         return None
 
     def deadline(self, started: float) -> Deadline | None:
         """The end of a run that started then, in the seconds of `time.monotonic`; None if its time is not limited."""
         return None if self.minutes is None else Deadline(started + 60 * self.minutes)
+
+    def overdue(self, seconds: float) -> bool:
+        """Whether the time is up."""
+        return self.minutes is not None and seconds >= 60 * self.minutes
 
     def too_many_failures(self, failed: int, done: int, total: int) -> bool:
         """Whether the LM fails too often, judged on at least 32 samples, or on all of a smaller iteration."""

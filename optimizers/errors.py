@@ -7,6 +7,7 @@ OptimizerError
 └── UnknownSelectionError   no selection strategy has that name
 
 An LM that cannot be used at all surfaces as DSPy's own `LMError`; a failed sample is data, an `Attempt`.
+`SampleError` is an `LMError` that says nothing about other requests.
 `RunStopped` is not an error: it ends a run early, and never leaves `compile`.
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dspy.utils.exceptions import LMProviderError
+from dspy.utils.exceptions import LMError, LMProviderError
 
 
 class OptimizerError(Exception):
@@ -53,6 +54,10 @@ class UnknownOptimizerError(OptimizerError, ValueError):
 
 class UnknownSelectionError(OptimizerError, ValueError):
     """No selection strategy has the requested name."""
+
+
+class SampleError(LMError):
+    """One request failed for a reason of its own, such as a lost worker: its sample has no answer, others may."""
 
 
 class RunStopped(Exception):

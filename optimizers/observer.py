@@ -62,6 +62,19 @@ class IterationStarted:
     reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A sample that has started and has no result yet.
+
+    Attributes:
+        task_key: Its task.
+        seconds: Wall time since it started.
+    """
+
+    task_key: str
+    seconds: float
+
+
 class Observer(Protocol):
     """The events of a run; `BaseObserver` ignores all of them."""
 
@@ -73,6 +86,9 @@ class Observer(Protocol):
 
     def sample_done(self, attempt: Attempt) -> None:
         """After every sample, scored or not."""
+
+    def in_flight(self, samples: tuple[InFlight, ...]) -> None:
+        """The samples in flight, the earliest first: after every sample, and at least every second while sampling."""
 
     def iteration_finished(self, result: IterationResult) -> None:
         """After the last sample of an iteration, also of one cut short; not after a candidate's validation."""
@@ -86,20 +102,24 @@ class BaseObserver(Observer):
 
     def run_started(self, event: RunStarted) -> None:
         """Ignored."""
-        return None
+        return
 
     def iteration_started(self, event: IterationStarted) -> None:
         """Ignored."""
-        return None
+        return
 
     def sample_done(self, attempt: Attempt) -> None:
         """Ignored."""
-        return None
+        return
+
+    def in_flight(self, samples: tuple[InFlight, ...]) -> None:
+        """Ignored."""
+        return
 
     def iteration_finished(self, result: IterationResult) -> None:
         """Ignored."""
-        return None
+        return
 
     def run_finished(self, experience: Experience) -> None:
         """Ignored."""
-        return None
+        return

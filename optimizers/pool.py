@@ -25,10 +25,13 @@ _DONE: Any = object()
 
 
 class Pool(Generic[J, R]):
-    """Iterating over it gives the results of `work` over `jobs`; exceptions of `work` and `jobs` are raised there."""
+    """Iterating over it gives the results of `work` over `jobs`; exceptions of `work` and `jobs` are raised there.
 
-    def __init__(self, work: Callable[[J], R], jobs: Iterable[J], threads: int) -> None:
-        self._work, self._jobs = work, iter(jobs)
+    Where `tick` seconds pass without a result, it gives None, so that the iterating thread can look at the clock.
+    """
+
+    def __init__(self, work: Callable[[J], R], jobs: Iterable[J], threads: int, *, tick: float = float("inf")) -> None:
+        self._work, self._jobs, self._tick = work, iter(jobs), tick
         self._context = contextvars.copy_context()
         self._results: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
         self._lock, self._stopped = threading.Lock(), False
@@ -38,9 +41,10 @@ class Pool(Generic[J, R]):
 
     def stop(self, patience: float = float("inf")) -> None:
         """Starts no further jobs; delivers the results of running jobs for another `patience` seconds."""
-        self._stopped = True
         self._deadline = min(self._deadline, time.monotonic() + patience)
-        self._permits.release(self._threads)
+        if not self._stopped:
+            self._stopped = True
+            self._permits.release(self._threads)
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
@@ -74,17 +78,21 @@ class Pool(Generic[J, R]):
         if noted:
             raise KeyboardInterrupt
 
-    def __iter__(self) -> Iterator[R]:
+    def __iter__(self) -> Iterator[R | None]:
         if not self._started:
             self._started = True
             for number in range(self._threads):
                 self._serving += 1
                 threading.Thread(target=self._serve, name=f"sample-{number}", daemon=True).start()
         while self._serving:
+            remaining = self._deadline - time.monotonic()
             try:
-                result, error = self._results.get(timeout=self._remaining())
+                result, error = self._results.get(timeout=_finite(max(0.0, min(remaining, self._tick))))
             except queue.Empty:
-                return
+                if remaining <= self._tick:
+                    return
+                yield None
+                continue
             if result is _DONE:
                 self._serving -= 1
                 self._permits.release()
@@ -94,9 +102,6 @@ class Pool(Generic[J, R]):
             else:
                 yield result
                 self._permits.release()
-
-    def _remaining(self) -> float | None:
-        return None if self._deadline == float("inf") else max(0.0, self._deadline - time.monotonic())
 
     def _next(self) -> Any:
         self._permits.acquire()
@@ -111,3 +116,8 @@ class Pool(Generic[J, R]):
             self._results.put((None, error))
         finally:
             self._results.put((_DONE, None))
+
+
+def _finite(seconds: float) -> float | None:
+    """A timeout as `queue` takes it."""
+    return None if seconds == float("inf") else seconds

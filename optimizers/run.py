@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -393,7 +394,10 @@ class Run:
 
         taught, window = self._recorded(index), self.window
         left = None if self.max_errors is None else self.max_errors - sum(each.failures for each in self.iterations)
-        loop = SamplingLoop(self.sampler, self.budget, self.reached, take, self._excuse(), left, self.deadline, window)
+        loop = SamplingLoop(
+            self.sampler, self.budget, self.reached, take, self._excuse(), left, self.deadline, window,
+            partial(self._notify, "in_flight"), self._started,
+        )  # fmt: skip
         stop = loop.run(self.program, self.sampler.samples(index, tasks), counts, total, taught, shown.own_programs)
         self.attempts.arrange(before, counts.places)
         if stop is not None and stop.stopped == "interrupted":

@@ -1,14 +1,17 @@
 """The sampling loop: through a pool, until all samples are made, a limit is reached, or the user interrupts.
 
 Invariants: results are taken in the calling thread, one at a time, in order of completion; once the loop must end, no
-further sample starts, and those in flight are awaited; a failure ends it only if it shows that the LM is unusable.
+further sample starts, and those in flight are awaited, but only for seconds after an interrupt or the time limit; a
+failure ends it only if it shows that the LM is unusable; limits of time are checked even while no result comes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 
 import dspy
 from dspy.utils.exceptions import ContextWindowExceededError, LMError
@@ -17,18 +20,51 @@ from optimizers.attempt import Attempt
 from optimizers.budget import Budget
 from optimizers.context_window import Window
 from optimizers.deadline import Deadline, DeadlineReached
-from optimizers.errors import MetricError, RunStopped, one_line
+from optimizers.errors import MetricError, RunStopped, SampleError, one_line
 from optimizers.iteration_counts import IterationCounts
+from optimizers.observer import InFlight
 from optimizers.pool import Pool
 from optimizers.sampling import FATAL, Sampler, SampleResult, SampleSpec
 
 PATIENCE = 5.0
-"""Seconds that samples in flight get when the user interrupts."""
+"""Seconds that samples in flight get when the user interrupts, or the time is up."""
+
+TICK = 1.0
+"""Seconds without a result after which limits are checked."""
 
 
 def _is_too_long(result: SampleResult) -> bool:
     """Whether the prompt does not fit the LM even without demonstrations, which is about the task and not the LM."""
     return isinstance(result.failure, ContextWindowExceededError)
+
+
+def _ignore(samples: tuple[InFlight, ...]) -> None:
+    pass
+
+
+class _Started:
+    """The samples in flight, and when each started; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._since: dict[SampleSpec, float] = {}
+
+    @contextmanager
+    def running(self, spec: SampleSpec) -> Iterator[None]:
+        """The sample is in flight within the context."""
+        with self._lock:
+            self._since[spec] = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._since[spec]
+
+    def samples(self) -> tuple[InFlight, ...]:
+        """The samples in flight, the earliest first."""
+        now = time.monotonic()
+        with self._lock:
+            return tuple(InFlight(spec.task.key, now - since) for spec, since in self._since.items())
 
 
 @dataclass(frozen=True)
@@ -38,12 +74,14 @@ class SamplingLoop:
     Attributes:
         sampler: Makes and scores one sample.
         budget: The tolerated share of failures.
-        reached: The limit that has been reached, in words, or None; called after every sample.
+        reached: The limit that has been reached, in words, or None; called after every sample, and every second.
         take: Called with every attempt; an exception from it ends the loop.
-        excused: Whether a failure is not the LM's, and does not count.
+        excused: Whether a failure is not the LM's, and does not count; a `SampleError` never counts.
         max_errors: The number of failures that ends the loop, in place of the budget's share; None: the share does.
         deadline: When requests end, answered or not.
         window: What is known of the LM's context window.
+        in_flight: Called with the samples in flight after every sample, and every second.
+        started: When the run started, by the monotonic clock, from which the limit of time counts.
     """
 
     sampler: Sampler
@@ -54,6 +92,8 @@ class SamplingLoop:
     max_errors: int | None = None
     deadline: Deadline | None = None
     window: Window | None = None
+    in_flight: Callable[[tuple[InFlight, ...]], None] = _ignore
+    started: float = field(default_factory=time.monotonic)
 
     def run(
         self,
@@ -75,35 +115,51 @@ class SamplingLoop:
             own_programs: As for `Sampler.worker`.
         """
         worker = self.sampler.worker(program, taught, own_programs, self.deadline, self.window)
-        pool = Pool(worker, specs, min(self.sampler.in_flight, total))  # starts within the `try`
+        started = _Started()
+
+        def work(spec: SampleSpec) -> SampleResult:
+            with started.running(spec):
+                return worker(spec)
+
+        pool = Pool(work, specs, min(self.sampler.in_flight, total), tick=TICK)  # starts within the `try`
         stop: RunStopped | None = None
         try:
             with pool.interruptible():
-                stop = self._take_all(pool, counts, total)
+                stop = self._take_all(pool, counts, total, started)
         except KeyboardInterrupt:
             stop = RunStopped("interrupted", "interrupted")
             with suppress(KeyboardInterrupt):  # a second interrupt: keep what was taken so far
                 pool.stop(PATIENCE)
-                self._take_all(pool, counts, total)
+                self._take_all(pool, counts, total, started)
         finally:
             pool.stop()
         if stop is not None and stop.stopped == "budget":  # samples in flight have been paid for since
             stop = self._out_of_budget()
         return stop
 
-    def _take_all(self, pool: Pool[SampleSpec, SampleResult], counts: IterationCounts, total: int) -> RunStopped | None:
+    def _take_all(
+        self, pool: Pool[SampleSpec, SampleResult], counts: IterationCounts, total: int, started: _Started
+    ) -> RunStopped | None:
         """Takes results until the pool is empty; stops it when the loop must end."""
         stop, excused = None, 0
         for result in pool:
-            self.take(result.attempt)
-            excused += result.failure is not None and self.excused(result)
-            if stop is None and (stop := self._reason(result, counts, excused, total)):
+            failure = None
+            if result is not None:
+                self.take(result.attempt)
+                failure = result.failure
+                excused += failure is not None and (isinstance(failure, SampleError) or self.excused(result))
+            self.in_flight(started.samples())
+            if stop is None and (stop := self._reason(failure, counts, excused, total)):
                 pool.stop()
+            if self.budget.overdue(time.monotonic() - self.started):
+                pool.stop(PATIENCE)
         return stop
 
-    def _reason(self, result: SampleResult, counts: IterationCounts, excused: int, total: int) -> RunStopped | None:
-        """Why the loop must end after this result, if it must."""
-        failure, failed, done = result.failure, counts.failures - excused, counts.samples - excused
+    def _reason(
+        self, failure: Exception | None, counts: IterationCounts, excused: int, total: int
+    ) -> RunStopped | None:
+        """Why the loop must end now, if it must, given the last sample's failure."""
+        failed, done = counts.failures - excused, counts.samples - excused
         if isinstance(failure, DeadlineReached):
             return self._out_of_budget()
         if isinstance(failure, ContextWindowExceededError) and self._none_fits(counts, excused, total):

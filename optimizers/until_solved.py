@@ -19,6 +19,7 @@ from optimizers.errors import one_line
 from optimizers.iteration_counts import IterationCounts
 from optimizers.ledger import TokenCount
 from optimizers.metric import JUDGE
+from optimizers.observer import BaseObserver, Observer
 from optimizers.sampling import Sampler, TaskExample
 from optimizers.sampling_loop import SamplingLoop
 
@@ -48,6 +49,7 @@ def sample_until_solved(
     sampler: Sampler,
     on_solved: Callable[[str], None] = lambda name: None,
     budget: Budget | None = None,
+    watch: Observer | None = None,
 ) -> UntilSolved:
     """Samples until every task has a right answer or all its samples.
 
@@ -56,19 +58,21 @@ def sample_until_solved(
         examples: The tasks, by name, `with_inputs` set.
         sampler: Makes and scores the samples; its `num_samples` per temperature is a task's maximum.
         on_solved: Called with the name of each task when its first right answer arrives.
-        budget: Limits; answers in flight when one is reached are still awaited.
+        budget: Limits; answers in flight when one is reached are still awaited, see `Budget`.
+        watch: Hears of samples in flight and samples done.
 
     Raises:
         MetricError: The metric cannot be used, or fails before it gives any verdict.
         LMError: The LM fails before it gives any answer.
     """
-    budget, started = budget or Budget(), time.monotonic()
+    budget, watch, started = budget or Budget(), watch or BaseObserver(), time.monotonic()
     tasks = [TaskExample(index, name, example) for index, (name, example) in enumerate(examples.items())]
     counts, attempts, solved = IterationCounts(sampler.sampling), list[Attempt](), set[str]()
 
     def take(attempt: Attempt) -> None:
         attempts.append(attempt)
         counts.add(attempt)
+        watch.sample_done(attempt)
         if attempt.passed and attempt.task_key not in solved:
             solved.add(attempt.task_key)
             on_solved(attempt.task_key)
@@ -80,9 +84,9 @@ def sample_until_solved(
 
     specs = (spec for spec in sampler.samples(0, tasks) if spec.task.key not in solved)
     total = len(tasks) * len(sampler.sampling.temperatures) * sampler.sampling.num_samples
-    stop = SamplingLoop(sampler, budget, reached, take, deadline=budget.deadline(started)).run(
-        program, specs, counts, total
-    )
+    deadline = budget.deadline(started)
+    loop = SamplingLoop(sampler, budget, reached, take, deadline=deadline, in_flight=watch.in_flight, started=started)
+    stop = loop.run(program, specs, counts, total)
     if stop is not None and (cause := stop.unusable(scored=not all(attempt.failed for attempt in attempts))):
         raise cause from cause.__cause__
     order = {temperature: place for place, temperature in enumerate(sampler.sampling.temperatures)}

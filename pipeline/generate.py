@@ -1,5 +1,6 @@
 """`python -m pipeline.generate TASK… --program P`: verified programs for tasks that nobody has solved yet.
 
+- Without `--program` and `--proposer`, the embedded LM, repairs and classical synthesis take turns.
 - Only programs that pass the verifier are shown or written as solutions.
 - An existing file is left unchanged, unless `--force` is given; files are written whole or not at all.
 - What was verified before an interrupt or a failure of the LM is written all the same.
@@ -9,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pipeline.base.choices import NO_PROGRAM, PROPOSERS, SEARCH
+from pipeline.base.choices import ALL, NO_PROGRAM, PROPOSERS, SEARCH
 from pipeline.base.config import Config, Count, Option, Positive, ProgramConfig, flag
 from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import writable_folder
@@ -18,6 +19,7 @@ from pipeline.cli.options import Json, Parser, output_option
 NAME = "pipeline.generate"
 EPILOG = """\
 examples:
+  python -m pipeline.generate my_task.yaml -o solved
   python -m pipeline.generate my_task.yaml --program mlruns/programs/adaptive-embedded-1234abcd.json
   python -m pipeline.generate 'my_tasks/*.yaml' --program P -o solved --lm openai/gpt-4o --samples 16
   python -m pipeline.generate my_task.yaml --proposer search --max-minutes 5
@@ -26,8 +28,8 @@ exit codes: 0 every task has a verified program, 1 some task has none, 2 a bad o
 130 interrupted (what was verified is kept)"""
 
 SYNTHESIS = (
-    "`--proposer search`: classical synthesis, which runs the task's functions and reference on data; no LM, no"
-    " --program; --max-minutes is per task (default: 1)"
+    "the default, and `--proposer search`: classical synthesis, which runs the task's functions and reference on data;"
+    " --max-minutes is per task (default: 2; search alone: 1)"
 )
 
 
@@ -66,22 +68,29 @@ class SearchConfig(Config):
             *(SYNTHESIS, "N"),
         ),
     ] = None
-    max_minutes: Annotated[Positive | None, Option("per task (default: 1)", metavar="X")] = None
+    max_minutes: Annotated[Positive | None, Option("per task (default: 2; search alone: 1)", metavar="X")] = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Generates; see the exit codes."""
     given = _parser().given(argv)
-    options, by_search = GenerateOptions.of(given), given.get("proposer") == SEARCH
-    _check_options(given, by_search)
+    options, proposer = GenerateOptions.of(given), _proposer(given)
+    _check_options(given, proposer)
 
     from pipeline.actions import generate_programs as action
 
     tasks = action.load_tasks(options.task)
     files = action.output_files(tasks, options.output, options.format, force=options.force)
-    if by_search:
-        limits = SearchConfig.of(given)
+    limits = SearchConfig.of(given)
+    if proposer == SEARCH:
         result = action.synthesize(NAME, tasks, files, limits.max_minutes, limits.max_candidates)
+    elif proposer == ALL:
+        from pipeline.actions import generate_in_stages as stages
+
+        config = ProgramConfig.of({"program": NO_PROGRAM} | {k: v for k, v in given.items() if k != "proposer"})
+        minutes = limits.max_minutes or stages.MINUTES
+        plan = stages.Stages(NAME, tasks, config, minutes, limits.max_candidates)
+        result = stages.generate_in_stages(plan, files, action.texts_of(options.task))
     else:
         result = action.generate(NAME, tasks, files, ProgramConfig.of(given))
     print(json.dumps(result.as_json) if options.as_json else result.text)
@@ -95,14 +104,25 @@ def _parser() -> Parser:
     parser = Parser(NAME, "Writes programs for tasks, and shows only those that pass the verifier.", EPILOG,
                     GenerateOptions, ProgramConfig, SearchConfig)  # fmt: skip
     proposer = parser.arguments["proposer"]
-    proposer.choices, proposer.type = (*PROPOSERS, SEARCH), None
-    proposer.help = f"{proposer.help}; `{SEARCH}`, classical synthesis without an LM: see below"
+    proposer.choices, proposer.type = (*PROPOSERS, SEARCH, ALL), None
+    proposer.help = (
+        "`all`, the LM, then repairs of its nearest failures by the verifier's diagnostics, then `search` (the default"
+        f" without --program); {str(proposer.help).replace(' (default: predict)', '')}; `{SEARCH}`, classical synthesis"
+        " without an LM: see below"
+    )
     return parser
 
 
-def _check_options(given: dict[str, Any], by_search: bool) -> None:
+def _proposer(given: dict[str, Any]) -> str:
+    """The proposer given, or the default: all without a program, and the program's own with one."""
+    return str(given.get("proposer", PROPOSERS[0] if "program" in given else ALL))
+
+
+def _check_options(given: dict[str, Any], proposer: str) -> None:
     """Raises `UsageError` for options that the proposer does not use, or lacks."""
-    if by_search:
+    if proposer == ALL:
+        return
+    if proposer == SEARCH:
         allowed = {"proposer", *SearchConfig.model_fields, *GenerateOptions.model_fields}
         for name in sorted(given.keys() - allowed):
             raise UsageError(f"{flag(name)}: `--proposer search` does not use an LM; omit the option")
@@ -110,7 +130,7 @@ def _check_options(given: dict[str, Any], by_search: bool) -> None:
     if "program" not in given:
         raise UsageError(f"--program: name a compiled program, or `{NO_PROGRAM}` (--help shows the options)")
     if "max_candidates" in given:
-        raise UsageError("--max-candidates: only `--proposer search` counts candidates; omit the option")
+        raise UsageError("--max-candidates: only a search counts candidates; omit the option")
 
 
 if __name__ == "__main__":

@@ -10,24 +10,29 @@ from typing import Any
 
 import dspy
 
-from optimizers import TokenCount
+from optimizers import Attempt, TokenCount
 from pipeline.base.choices import EMBEDDED, REFLECTING, SELECTIONS, VALIDATING
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.files import write_text
+from pipeline.cli import summary
+from pipeline.cli.console import print_lines, stdout_console
 from pipeline.cli.progress import progress_display
-from pipeline.cli.summary import as_json, print_summary
 from pipeline.lms import factory
 from pipeline.record import resume as earlier_runs
 from pipeline.record import store
 from pipeline.record.metrics import counted
 from pipeline.record.request import Request
 from pipeline.record.resume import Finished, Resumed
+from pipeline.reporting.advice import Advice, advise
 from pipeline.running.job import JobResult, LMs, program_path, start_job
 from pipeline.running.session import open_lm, require_price, require_tool_calls, with_context
 from pipeline.verification.task_files import load_tasks
 
 __all__ = ["as_json", "compile_agent", "exit_code", "prepare", "print_summary", "resume"]
+
+MOST_ADVISED = 10
+"""Unsolved tasks for which the summary says in words what to do; the JSON object has all."""
 
 logging.getLogger("optimizers").addHandler(logging.NullHandler())  # the final message says what is logged
 
@@ -98,7 +103,8 @@ def _finished(name: str, resumed: Resumed, finished: Finished, output: str | Non
         path = Path(output) if output else program_path(resumed.request.config, resumed.run_id)
         write_text(path, finished.program)
     print_message(name, f"run {resumed.run_id} is already complete; no requests made; the record is unchanged")
-    return JobResult(finished.experience, resumed.run_id, resumed.name, path, finished.probe)
+    tasks = resumed.request.tasks
+    return JobResult(finished.experience, resumed.run_id, resumed.name, path, tasks, finished.probe)
 
 
 def _reflection_lm(config: RunConfig) -> dspy.LM | None:
@@ -133,6 +139,31 @@ def _run(name: str, request: Request, lms: LMs, resumed: Resumed | None, output:
         print_message(name, f"run {job.run_id} {state}; if interrupted, resume with: {_resume_command(job.run_id)}")
         with progress_display(config.samples) as display:
             return job.run([display], Path(output) if output else None)
+
+
+def as_json(result: JobResult) -> dict[str, Any]:
+    """The result for machines, with advice on each unsolved task."""
+    return summary.as_json(result) | {"advice": {name: advice.to_dict() for name, advice in _advice(result).items()}}
+
+
+def print_summary(result: JobResult) -> None:
+    """Prints the result, and what the authors of unsolved tasks can do."""
+    summary.print_summary(result)
+    advice, console = _advice(result), stdout_console()
+    for name, each in list(advice.items())[:MOST_ADVISED]:
+        print_lines(console, "", f"{name}: unsolved", *each.render().splitlines())
+    if len(advice) > MOST_ADVISED:
+        print_lines(console, "", f"… and {counted(len(advice) - MOST_ADVISED, 'more unsolved task')}, see --json")
+
+
+def _advice(result: JobResult) -> dict[str, Advice]:
+    """Advice on each unsolved task that has attempts."""
+    unsolved = {task.name: task for task in result.tasks if task.name in result.experience.unsolved}
+    attempts: dict[str, list[Attempt]] = {name: [] for name in unsolved}
+    for attempt in result.experience.attempts if unsolved else ():
+        if attempt.task_key in attempts and attempt.iteration >= 0:
+            attempts[attempt.task_key].append(attempt)
+    return {name: advise(task, attempts[name]) for name, task in unsolved.items() if attempts[name]}
 
 
 def exit_code(name: str, result: JobResult) -> Exit:

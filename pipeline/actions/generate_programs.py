@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ import dspy
 from optimizers import Sampling, TokenCount
 from optimizers.sampling import Sampler
 from optimizers.until_solved import UntilSolved, sample_until_solved
+from pipeline.actions.generated import Generated, write_solution
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import Exit, UsageError, print_message
-from pipeline.base.files import write_text
 from pipeline.base.machine import cores
 from pipeline.base.paths import shown
 from pipeline.record.metrics import counted
@@ -22,27 +21,17 @@ from pipeline.reporting.failures import summarize
 from pipeline.running.session import RERUN, budget, fitted, lm_session, open_program, trusted
 from pipeline.synthesis import SearchBudget, SearchOutcome, results
 from pipeline.synthesis.parallel_search import search_all
-from pipeline.verification.task_files import load_tasks
+from pipeline.verification.task_files import load_tasks, texts_of
 from step_runtime.base.errors import TaskError
-from step_runtime.tasks.task import Task, dump_task
+from step_runtime.tasks.task import Task
 
-__all__ = ["generate", "load_tasks", "output_files", "synthesize"]
+__all__ = ["generate", "load_tasks", "output_files", "synthesize", "texts_of"]
 
 ENDINGS = {"yaml": (".yaml",), "text": (".step",), "both": (".yaml", ".step")}
 """The suffixes of the files written for a task, by `--format`."""
 
 Files = Mapping[str, Sequence[Path]]
 """Files by the name of their task."""
-
-
-@dataclass(frozen=True)
-class Generated:
-    """The results by task: for machines, for people, and as an exit code with a message for stderr."""
-
-    as_json: Mapping[str, Any]
-    text: str
-    exit_code: Exit
-    message: str = ""
 
 
 def output_files(tasks: Sequence[Task], output: str | None, form: str, *, force: bool) -> Files:
@@ -67,14 +56,9 @@ def output_files(tasks: Sequence[Task], output: str | None, form: str, *, force:
     return files
 
 
-def _write(task: Task, impl: str | None, files: Sequence[Path]) -> list[Path]:
+def _written(task: Task, impl: str | None, files: Sequence[Path]) -> list[Path]:
     """Writes the task's program, if there is one, and returns the files written."""
-    if impl is None:
-        return []
-    solved = task.model_copy(update={"impl": impl})
-    for path in files:
-        write_text(path, dump_task(solved) if path.suffix == ".yaml" else impl.rstrip() + "\n")
-    return list(files)
+    return [] if impl is None else write_solution(task, impl, files)
 
 
 def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConfig) -> Generated:
@@ -110,7 +94,7 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
         )
     answers = {task.name: found.found(task.name) for task in tasks}
     impls = {task: str(answer.outputs["impl"]) if answer else None for task, answer in answers.items()}
-    written = {task.name: _write(task, impls[task.name], files[task.name]) for task in tasks}
+    written = {task.name: _written(task, impls[task.name], files[task.name]) for task in tasks}
     result = _sampled_json(tasks, found, written) | {"program": config.program, "lm": session.lm.model}
     text = "\n\n".join(_sampled_text(task.name, found, written[task.name]) for task in tasks)
     message = f"{found.message}; what was verified is kept, see above" if found.stopped else ""
@@ -183,13 +167,13 @@ def synthesize(
     try:
         for task, outcome in search_all(tasks, limits, min(cores(), len(tasks))):
             outcomes[task.name] = outcome
-            print_message(name, f"{task.name}: {'verified' if outcome.impl else 'no program found'}")
+            print_message(name, f"{task.name}: {'verified' if outcome.impl else results.why(outcome.reason)}")
     except TaskError as error:
         raise UsageError(str(error)) from None
     except KeyboardInterrupt:
         interrupted = True
     written = {
-        task.name: _write(task, outcomes[task.name].impl, files[task.name]) for task in tasks if task.name in outcomes
+        task.name: _written(task, outcomes[task.name].impl, files[task.name]) for task in tasks if task.name in outcomes
     }
     text = "\n\n".join(
         results.as_text(task.name, outcomes.get(task.name), written.get(task.name, ())) for task in tasks

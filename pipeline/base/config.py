@@ -283,7 +283,7 @@ class SamplingConfig(Config):
     threads: Annotated[
         Count | None,
         Option(
-            "requests in flight at a time; the results don't depend on it (default: 16; embedded: one per core)",
+            "requests in flight at a time; the results don't depend on it (default: 16; embedded: two per core)",
             *(SAMPLING, "N"),
             resume="changed",
         ),

@@ -1,17 +1,27 @@
 """A run's progress on stderr: bars while sampling, then a table row per iteration.
 
-Where stderr is not a terminal, plain lines replace the bars, one every few seconds.
+Where stderr is not a terminal, plain lines replace the bars, one every few seconds, also while no sample ends.
 """
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted, TokenCount
+from optimizers import (
+    Attempt,
+    BaseObserver,
+    Experience,
+    InFlight,
+    IterationResult,
+    IterationStarted,
+    RunStarted,
+    TokenCount,
+)
 from pipeline.charts.curves import title
 from pipeline.cli.console import print_lines, stderr_console
 
@@ -62,6 +72,11 @@ class ProgressDisplay(BaseObserver):
         self._spent += TokenCount.sum(attempt.tokens.values()).usd
         if self._iteration:
             self._iteration.advance(attempt, self._overhead + self._spent)
+
+    def in_flight(self, samples: tuple[InFlight, ...]) -> None:
+        """Shows which tasks are being sampled."""
+        if self._iteration:
+            self._iteration.watch(samples)
 
     def iteration_finished(self, result: IterationResult) -> None:
         """Removes the bars and prints the iteration's row."""
@@ -115,6 +130,73 @@ def progress_display(samples: int) -> ProgressDisplay:
     return ProgressDisplay(stderr_console(), samples)
 
 
+class TaskProgress:
+    """How many tasks have been sampled, are being sampled and are waiting, and the one with the slowest sample.
+
+    Args:
+        tasks: The number of tasks.
+        samples: The number of samples of a task.
+    """
+
+    def __init__(self, tasks: int, samples: int) -> None:
+        self._tasks, self._samples = tasks, samples
+        self._done: Counter[str] = Counter()
+        self._finished: set[str] = set()
+        self._running: tuple[InFlight, ...] = ()
+        self._slowest = InFlight("", 0.0)
+
+    def advance(self, task: str, seconds: float) -> None:
+        """Counts a sample that took so long."""
+        self._done[task] += 1
+        self._slowest = max(self._slowest, InFlight(task, seconds), key=_seconds)
+
+    def finish(self, task: str) -> None:
+        """Counts a task as sampled that needs no more samples."""
+        self._finished.add(task)
+
+    def watch(self, samples: tuple[InFlight, ...]) -> None:
+        """Notes the samples in flight."""
+        self._running = samples
+
+    def __str__(self) -> str:
+        sampled = sum(task in self._finished or count >= self._samples for task, count in self._done.items())
+        started = len(self._done.keys() | {sample.task_key for sample in self._running})
+        slowest = max(self._slowest, *self._running, key=_seconds) if self._running else self._slowest
+        text = f"{sampled} tasks sampled, {started - sampled} being sampled, {self._tasks - started} waiting"
+        return text + (f"; slowest {slowest.task_key}, {slowest.seconds:.1f} s" if slowest.task_key else "")
+
+
+def _seconds(sample: InFlight) -> float:
+    return sample.seconds
+
+
+class _SamplingLines(BaseObserver):
+    """Plain lines on the progress of sampling, one every few seconds."""
+
+    def __init__(self, console: Console, tasks: TaskProgress) -> None:
+        self._console = console
+        self._tasks = tasks
+        self._printed = time.monotonic()
+
+    def sample_done(self, attempt: Attempt) -> None:
+        """Counts it."""
+        self._tasks.advance(attempt.task_key, attempt.seconds)
+        if attempt.passed:
+            self._tasks.finish(attempt.task_key)
+
+    def in_flight(self, samples: tuple[InFlight, ...]) -> None:
+        """Prints a line, if one is due."""
+        self._tasks.watch(samples)
+        if time.monotonic() - self._printed >= SECONDS_BETWEEN_LINES:
+            self._printed = time.monotonic()
+            print_lines(self._console, f"  {self._tasks}")
+
+
+def sampling_lines(tasks: int, samples: int) -> BaseObserver:
+    """A display on stderr of sampling until tasks are solved, or have so many samples."""
+    return _SamplingLines(stderr_console(), TaskProgress(tasks, samples))
+
+
 class _IterationDisplay(ABC):
     """The progress of one iteration: samples so far, and tasks that have a right answer."""
 
@@ -123,11 +205,17 @@ class _IterationDisplay(ABC):
         self.event = event
         self.done, self.usd = 0, 0.0
         self.right: set[str] = set()
+        self.tasks = TaskProgress(len(event.tasks), event.total_samples // max(len(event.tasks), 1))
 
     def advance(self, attempt: Attempt, usd: float) -> None:
         self.done, self.usd = self.done + 1, usd
+        self.tasks.advance(attempt.task_key, attempt.seconds)
         if attempt.passed:
             self.right.add(attempt.task_key)
+        self.show()
+
+    def watch(self, samples: tuple[InFlight, ...]) -> None:
+        self.tasks.watch(samples)
         self.show()
 
     @abstractmethod
@@ -146,13 +234,15 @@ class _Bars(_IterationDisplay):
         self._progress = Progress(*columns, console=console, transient=True)
         name = title(event.index, event.label)
         self._samples: TaskID = self._progress.add_task(f"{name}  samples", total=event.total_samples)
-        self._tasks: TaskID = self._progress.add_task(f"{name}  tasks with a right answer", total=len(event.tasks))
+        self._right: TaskID = self._progress.add_task(f"{name}  tasks with a right answer", total=len(event.tasks))
+        self._state: TaskID = self._progress.add_task("", total=event.total_samples)
         self._progress.start()
 
     def show(self) -> None:
         name = f"{title(self.event.index, self.event.label)}  samples{_dollars(self.usd)}"
         self._progress.update(self._samples, completed=self.done, description=name)
-        self._progress.update(self._tasks, completed=len(self.right))
+        self._progress.update(self._right, completed=len(self.right))
+        self._progress.update(self._state, completed=self.done, description=f"  {self.tasks}")
 
     def close(self) -> None:
         self._progress.stop()
@@ -171,7 +261,7 @@ class _Lines(_IterationDisplay):
         print_lines(
             self.console,
             f"  {title(event.index, event.label)}: {self.done:,} of {event.total_samples:,} samples,"
-            f" {len(self.right)} of {len(event.tasks)} tasks have a right answer{_dollars(self.usd)}",
+            f" {len(self.right)} of {len(event.tasks)} tasks have a right answer{_dollars(self.usd)}; {self.tasks}",
         )
 
     def close(self) -> None:

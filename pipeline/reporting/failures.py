@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -86,6 +86,11 @@ def summarize(attempts: Sequence[Attempt]) -> Failures:
         without_answer=len(unanswered),
         reason=unanswered[-1].error if unanswered else None,
     )
+
+
+def nearest_failures(attempts: Iterable[Attempt]) -> tuple[Failure, ...]:
+    """One failure per distinct wrong program among the attempts, the nearest to a right one first."""
+    return _best([attempt for attempt in attempts if attempt.scored and not attempt.passed])
 
 
 def _best(wrong: Sequence[Attempt]) -> tuple[Failure, ...]:

@@ -47,6 +47,7 @@ class JobResult:
         run_id: MLflow's.
         run_name: For people.
         program: The file of the compiled program.
+        tasks: Those that it was compiled on.
         probe: Tokens of the requests by which the LM was found usable, which are not in the experience.
     """
 
@@ -54,6 +55,7 @@ class JobResult:
     run_id: str
     run_name: str
     program: Path
+    tasks: Sequence[Task] = ()
     probe: TokenCount = field(default_factory=TokenCount)
 
 
@@ -115,7 +117,8 @@ class CompileJob:
         except UsageError as error:
             raise RecordError(str(error)) from error
         self.recorder.log_program(program)
-        return JobResult(experience, self.run_id, self.name, program, self.recorder.probe.total)
+        tasks, probe = self.request.tasks, self.recorder.probe.total
+        return JobResult(experience, self.run_id, self.name, program, tasks, probe)
 
     def _needs(self, compiled: Any) -> SavedNeeds | None:
         """What the program's longest request takes, by the LM's own counts; None if there are none."""

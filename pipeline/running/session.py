@@ -23,10 +23,12 @@ from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig
 from pipeline.base.errors import LMUnavailable, UsageError
 from pipeline.base.machine import cores
 from pipeline.lms import factory
+from pipeline.lms.embedded import EmbeddedEngine
 from pipeline.lms.model_data import known_context, known_price
 from pipeline.record.models import fetch_program
 from pipeline.verification.cache import VerdictStore
 from pipeline.verification.metric import Metric, Reward
+from pipeline.verification.pool import WorkerPool
 from pipeline.verification.worker import verification_pool
 from signatures import YAMLAdapter
 from step_runtime.base.errors import TaskError
@@ -36,6 +38,11 @@ RERUN = "To continue, run the same command again: answers of a remote LM are cac
 AnyLMConfig = TypeVar("AnyLMConfig", bound=LMConfig)
 REMOTE_THREADS = 16
 """Requests in flight to an LM elsewhere."""
+
+_SAMPLE_SECONDS = 60.0
+"""Wall clock limit of one sample of the embedded LM, which takes a second of one core at most; for a busy machine."""
+_SAMPLE_MEMORY = 2 * 2**30
+_PRELOAD = ("step_runtime", "pipeline.lms.embedded.answering")
 
 
 @dataclass(frozen=True)
@@ -167,8 +174,8 @@ def require_tool_calls(proposer: str, model: str) -> None:
 
 
 def default_threads(model: str) -> int:
-    """Requests in flight: one per core for the embedded LM, which computes, and more for others, which wait."""
-    return cores() if _is_embedded(model) else REMOTE_THREADS
+    """Requests in flight: two per core for the embedded LM, so that none of its workers waits; more for others."""
+    return 2 * cores() if _is_embedded(model) else REMOTE_THREADS
 
 
 def _is_embedded(model: str) -> bool:
@@ -202,7 +209,8 @@ def trusted(metric: Callable[[Any, Any], Reward]) -> Callable[[Any, Any], Reward
 def lm_session(lm: dspy.LM, verdict_cache: str | None = None) -> Iterator[Metric]:
     """The metric that judges answers; within the context requests go to `lm`.
 
-    Answers are verified in worker processes, one per core, which end with the context.
+    Answers are verified in worker processes, one per core, which end with the context; the embedded LM answers in as
+    many others.
 
     Args:
         lm: The LM to ask.
@@ -217,6 +225,7 @@ def lm_session(lm: dspy.LM, verdict_cache: str | None = None) -> Iterator[Metric
             dspy.context(lm=lm, adapter=YAMLAdapter()),
             VerdictStore(Path(verdict_cache)) if verdict_cache else nullcontext() as verdicts,
             verification_pool(cores()) as workers,
+            _sampling_workers(lm),
         ):
             yield Metric(workers, verdicts)
             # Workers that are still busy were abandoned, as after an interrupt.
@@ -229,3 +238,17 @@ def lm_session(lm: dspy.LM, verdict_cache: str | None = None) -> Iterator[Metric
         raise
     except OptimizerError as error:
         raise UsageError(str(error)) from None
+
+
+@contextmanager
+def _sampling_workers(lm: dspy.LM) -> Iterator[None]:
+    """Within the context, the embedded LM answers in worker processes; any other is left alone."""
+    if not isinstance(lm.engine, EmbeddedEngine):
+        yield
+        return
+    with (
+        WorkerPool(cores(), seconds=_SAMPLE_SECONDS, memory=_SAMPLE_MEMORY, preload=_PRELOAD) as workers,
+        lm.engine.answering_in(workers),
+    ):
+        yield
+        workers.kill_workers()

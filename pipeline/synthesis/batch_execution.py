@@ -23,6 +23,10 @@ _NUMBERS = 2**21
 """The most numbers in a block of combined rows; more rows go into further blocks."""
 
 
+_ROW = 16
+"""Numbers in whose memory the digest of a row and its derivation fit."""
+
+
 class BatchExecutor:
     """A task at one set of sizes, with the budget spent on it."""
 
@@ -33,6 +37,7 @@ class BatchExecutor:
         self.deadline = time.monotonic() + budget.seconds
         self.candidates = 0
         self.kept = 0
+        self.full = False
         self._applier = Applier(instance.dtype, self.deadline)
         self._rules = Rules(instance.sizes)
         self._inferred: dict[tuple[Primitive, tuple[StreamType, ...]], tuple[StreamType, ...]] = {}
@@ -54,15 +59,15 @@ class BatchExecutor:
         largest = max(self.layout(type_).numbers for type_ in [*types, self.space.types[rule.result]])
         return max(1, _NUMBERS // largest)
 
-    def keep(self, numbers: int) -> None:
-        """Accounts for numbers kept in memory.
+    def keep(self, rows: int, numbers: int) -> bool:
+        """Whether rows of so many numbers each, and what is remembered of each row, still fit in memory.
 
-        Raises:
-            OutOfBudget: The limit is exceeded.
+        If they don't, they are not to be kept: the search continues with what it has.
         """
-        self.kept += numbers
-        if self.kept > self.budget.numbers:
-            raise OutOfBudget("memory")
+        needed = rows * (numbers + _ROW)
+        self.full = self.full or self.kept + needed > self.budget.numbers
+        self.kept += 0 if self.full else needed
+        return not self.full
 
     def spend(self, candidates: int) -> None:
         """Accounts for candidates about to be tried.

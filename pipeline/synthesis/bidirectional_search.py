@@ -80,6 +80,8 @@ class BidirectionalSearch:
                         length = sum(not isinstance(node.op, Copy) for node in program.nodes)
                         break
                     self._refused.add(text)
+            if impl is None and self._executor.full:
+                reason = "memory"
         except OutOfBudget as error:
             reason = error.reason
         buckets = [bucket for by_cost in self._bottom_up.buckets.values() for bucket in by_cost.values()]

@@ -117,9 +117,8 @@ class BottomUp:
             for costs in self._splits(rule, cost - rule.cost):
                 for derivation, values in self._applied(rule, costs):
                     yield Block(type_, cost, values, derivation)
-                    new = self._seen[type_].new(values)
-                    if len(new):
-                        self._executor.keep(len(new) * values.shape[1])
+                    new = self._seen[type_].new(values) if not self._executor.full else ()
+                    if len(new) and self._executor.keep(len(new), values.shape[1]):
                         kept.append(values[new])
                         derivations.append(Derivation(rule, costs, tuple(rows[new] for rows in derivation.rows)))
         if kept:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pipeline.synthesis.search_budget import Reason, SearchBudget, SearchOutcome
+from pipeline.synthesis.search_budget import Reason, RepairOutcome, SearchBudget, SearchOutcome
 from pipeline.verification.pool import WorkerLost, WorkerPool
 from pipeline.verification.worker import MEMORY
 
@@ -19,27 +18,47 @@ _GRACE = 20.0
 _REASONS: dict[str, Reason] = {"time-limit": "time", "memory-limit": "memory"}
 
 
+Outcome = TypeVar("Outcome", SearchOutcome, RepairOutcome)
+
+
 def search_all(tasks: Sequence[Task], budget: SearchBudget, workers: int) -> Iterator[tuple[Task, SearchOutcome]]:
     """Yields the outcomes in the order of tasks; `workers` searches run at a time, and closing the iterator ends all.
 
     Raises:
         TaskError: A task's own code fails.
     """
-    limit, start = budget.seconds + _GRACE, time.monotonic()
+    calls = [(task, (_search, task.name, task.statement, budget)) for task in tasks]
+    yield from _all(calls, budget.seconds, workers, SearchOutcome)
+
+
+def repair_all(
+    failures: Sequence[tuple[Task, Sequence[str]]], seconds: float, workers: int
+) -> Iterator[tuple[Task, RepairOutcome]]:
+    """As `search_all`, for repairs of each task's failed programs, the nearest first, within seconds each.
+
+    Raises:
+        TaskError: A task's own code fails.
+    """
+    calls = [(task, (_repair, task.name, task.statement, list(texts), seconds)) for task, texts in failures]
+    yield from _all(calls, seconds, workers, RepairOutcome)
+
+
+def _all(
+    calls: Sequence[tuple[Task, tuple[Any, ...]]], seconds: float, workers: int, kind: type[Outcome]
+) -> Iterator[tuple[Task, Outcome]]:
+    """Outcomes of calls; a call that costs its worker has one that says so."""
+    limit, start = seconds + _GRACE, time.monotonic()
     with WorkerPool(workers, seconds=limit, memory=MEMORY, initializer=_settle, preload=[__name__]) as pool:
         try:
-            found = [pool.submit(_search, task.name, task.statement, budget) for task in tasks]
-            for task, future in zip(tasks, found, strict=True):
-                yield task, _outcome(future, start)
+            found = [(task, pool.submit(*call)) for task, call in calls]
+            for task, future in found:
+                try:
+                    outcome: Outcome = future.result()
+                except WorkerLost as error:
+                    outcome = kind(None, _REASONS.get(error.code, "crashed"), time.monotonic() - start)
+                yield task, outcome
         finally:
             pool.kill_workers()
-
-
-def _outcome(future: Future[SearchOutcome], start: float) -> SearchOutcome:
-    try:
-        return future.result()
-    except WorkerLost as error:
-        return SearchOutcome(None, _REASONS.get(error.code, "crashed"), time.monotonic() - start)
 
 
 def _search(name: str, content: str, budget: SearchBudget) -> SearchOutcome:
@@ -48,6 +67,14 @@ def _search(name: str, content: str, budget: SearchBudget) -> SearchOutcome:
     from step_runtime.tasks.reader import loads_task
 
     return synthesize(loads_task(content, name), budget)
+
+
+def _repair(name: str, content: str, failures: Sequence[str], seconds: float) -> RepairOutcome:
+    """Runs in a worker."""
+    from pipeline.synthesis.repair_search import repair_failures
+    from step_runtime.tasks.reader import loads_task
+
+    return repair_failures(loads_task(content, name), failures, seconds)
 
 
 def _settle() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.base.paths import shown
-from pipeline.synthesis.search_budget import SearchOutcome
+from pipeline.synthesis.search_budget import Reason, SearchOutcome
 
 if TYPE_CHECKING:
     from step_runtime.tasks.task import Task
@@ -17,7 +17,7 @@ _REASONS = {
     "time": "time limit reached; raise --max-minutes",
     "candidates": "candidate limit reached; raise --max-candidates",
     "memory": "memory limit reached",
-    "exhausted": "search space exhausted; it does not contain the program",
+    "exhausted": "everything within reach was tried; it does not contain the program",
     "crashed": "the process crashed, in one of the task's functions or its reference",
 }
 
@@ -41,9 +41,14 @@ def as_text(name: str, outcome: SearchOutcome | None, files: Sequence[Path]) -> 
         return f"{name}: not reached"
     effort = f"{outcome.seconds:.1f} s, {outcome.candidates:,} candidates"
     if outcome.impl is None:
-        return f"{name}: no program found in {effort}: {_REASONS[outcome.reason or 'exhausted']}"
+        return f"{name}: no program found in {effort}: {why(outcome.reason)}"
     lines = [str(shown(file)) for file in files] or outcome.impl.strip().splitlines()
     return "\n".join([f"{name}: verified, {effort}", *(f"  {line}" for line in lines)])
+
+
+def why(reason: Reason | None) -> str:
+    """Why nothing was found, in words."""
+    return _REASONS[reason or "exhausted"]
 
 
 def _task_json(outcome: SearchOutcome | None, files: Sequence[Path]) -> dict[str, Any] | None:

@@ -26,7 +26,13 @@ _MOST_BITS = 4
 _MOST_ORDERS = 120
 """The most orders of branches tried for one routing."""
 _MOST_STRUCTURE = 8
-"""The most structural primitives before one function."""
+_MOST_COUNTED = 5
+"""The most structural primitives before one function, of one path so many at most."""
+_MOST_SHAPES = 60
+
+_MOST_MEETINGS = 400
+"""The most ways for streams to meet at one shape, for one function; the shortest paths come first."""
+_MOST_RULES = 30_000
 
 _COST = 2
 """The cost of a function or a routing, in units of a choice of path."""
@@ -105,10 +111,10 @@ class Rulebook:
         self.types: list[TypeId] = list(dict.fromkeys(space.inputs))
         self.rules: dict[Rule, None] = {}
         known = 0
-        while known < len(self.types) <= _MOST_TYPES:
+        while known < len(self.types) <= _MOST_TYPES and len(self.rules) < _MOST_RULES:
             new = frozenset(self.types[known:])
             known = len(self.types)
-            for rule in list(self._found(new)):
+            for rule in list(islice(self._found(new), _MOST_RULES)):
                 self.rules.setdefault(rule)
                 if rule.result not in self.types:
                     self.types.append(rule.result)
@@ -159,6 +165,7 @@ class Rulebook:
             for path in self.space.paths(type_):
                 by_target.setdefault(path.target.dtype, {}).setdefault(path.target.shape, []).append(path)
         fns = list(self.space.scope.fns.values())
+        self._add_direct(fns, by_target)
         for fn in fns:
             for paths in _meetings(fn.input, by_target):
                 if any(path.source in new for path in paths):
@@ -167,10 +174,29 @@ class Rulebook:
             if merge.stateful:
                 yield from self._routings(merge, fns, by_target)
 
+    def _add_direct(self, fns: Sequence[Fn], by_target: dict[DType, dict[tuple[Dim, ...], list[CoercionPath]]]) -> None:
+        """Paths of inputs that are too long to be among all, to where another operand of a function is at low cost."""
+        for fn in fns:
+            parts = dict.fromkeys(components_of(fn.input))
+            near = {
+                shape
+                for part in parts
+                for shape, paths in by_target.get(part, {}).items()
+                if any(path.cost <= 1 for path in paths)
+            }
+            for part in parts if len(parts) > 1 else ():
+                shapes = by_target.setdefault(part, {})
+                for shape in sorted(near, key=len)[:_MOST_SHAPES]:
+                    for source in dict.fromkeys(self.space.inputs):
+                        known = any(path.source == source for path in shapes.get(shape, ()))
+                        path = None if known else self.space.direct(source, StreamType(part, shape))
+                        if path is not None:
+                            shapes.setdefault(shape, []).append(path)
+
     def _made(
         self, applications: Iterable[Map | Accum | Scan | OrderedRouting], paths: tuple[CoercionPath, ...]
     ) -> Iterator[Rule]:
-        if sum(len(path.ops) for path in paths) > _MOST_STRUCTURE:
+        if sum(min(len(path.ops), _MOST_COUNTED) for path in paths) > _MOST_STRUCTURE:
             return
         for apply in applications:
             try:
@@ -213,9 +239,8 @@ def _meetings(
         for end in range(start + 1, len(parts) + 1):
             shapes = by_target.get(joined(parts[start:end]), {})
             for own, paths in shapes.items() if shape is None else [(shape, shapes.get(shape, []))]:
-                for others in list(rest(end, own)) if paths else ():
-                    for path in paths:
-                        yield (path, *others)
+                ways = ((path, *others) for others in list(rest(end, own)) for path in paths)
+                yield from islice(ways, _MOST_MEETINGS if paths else 0)
 
     return rest(0, None)
 

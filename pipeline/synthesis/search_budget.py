@@ -1,4 +1,4 @@
-"""A search's budget and outcome."""
+"""A search's budget and outcome, and a repair's."""
 
 from __future__ import annotations
 
@@ -48,3 +48,20 @@ class SearchOutcome:
     subgoals: int = 0
     refused: int = 0
     length: int | None = None
+
+
+@dataclass(frozen=True)
+class RepairOutcome:
+    """The outcome of a search for a repair.
+
+    `impl` passed the verifier, or is None; `repaired` is the failed program that it was made of, and `edits` say how.
+    `reason` says why there is none: a limit, `exhausted` where nothing was left to try, or `crashed`. `tried` counts
+    the programs verified.
+    """
+
+    impl: str | None
+    reason: Reason | None
+    seconds: float
+    tried: int = 0
+    repaired: str | None = None
+    edits: tuple[str, ...] = ()

@@ -204,7 +204,8 @@ class TopDown:
         job = heapq.heappop(self._jobs)
         type_ = job.rule.operands[job.hole].source
         for derivation, found in self._solved(job):
-            self._executor.keep(found.numel())
+            if not self._executor.keep(*found.shape):
+                break
             credit = self.sets[job.set].credit + self._earned(job)
             key = (job.cost + self._book.cheapest[type_] - credit, job.cost, type_, credit)
             kept, derivations = self._pending.setdefault(key, ([], []))
@@ -234,6 +235,8 @@ class TopDown:
                 values, rest = invert_path(self._executor, path, values)
                 self._passed[job.rule, job.hole] += numpy.array([len(good), len(rest)])
                 good = good[rest]
+            if self._executor.full:
+                return
             new = self._seen[path.source].new(values) if len(good) else good
             if len(new):
                 good = good[new]

@@ -10,14 +10,16 @@ declared type, and exceeds the number of dims of declared types by at most one.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, permutations
+from itertools import chain, count, permutations
 
 import sympy
 
+from pipeline.lms.embedded.types.coercions import find_coercions
 from step_runtime.base.errors import RuleError
 from step_runtime.base.shapes import Dim, try_evaluate
 from step_runtime.base.types import Buffer, DType, Multihot, StreamType, STuple, components_of, layout
@@ -28,6 +30,11 @@ TypeId = int
 
 LONGEST = 6
 """Structural primitives in a row."""
+_MOST_REACHED = 400
+"""Types that paths from one type lead to: with many dims, and quotients of them, there would be tens of thousands."""
+_SHORT = 4
+_WEIGHTS: dict[type[Primitive], int] = {Repeat: 3, Promote: 2}
+"""How late paths are continued: in longer ones an invented dim or a placeholder comes after what moves dims."""
 _REPEATS = 2
 """Dims that one path may invent."""
 ONE = sympy.Integer(1)
@@ -68,7 +75,7 @@ class TypeSpace:
         self._paths: dict[TypeId, list[CoercionPath]] = {}
         self._rules = Rules(scope.sizes)
         declared = [*scope.inputs.values(), *scope.outputs]
-        counts = [count for type_ in declared for count in _dim_counts(type_)]
+        counts = [found for type_ in declared for found in _dim_counts(type_)]
         counts += [
             Counter(layout(part))
             for fn in scope.fns.values()
@@ -76,13 +83,13 @@ class TypeSpace:
             for part in components_of(t)
         ]
         self._most: Counter[Dim] = Counter({ONE: 1})
-        for count in counts:
-            self._most |= count
-        self._total = 1 + max((_total(count) for count in counts), default=0)
+        for found in counts:
+            self._most |= found
+        self._total = 1 + max((_total(found) for found in counts), default=0)
         self._factors = _factors([dim for dim in self._most if dim != ONE])
         for dim in chain.from_iterable(self._factors.values()):
             self._most[dim] = max(self._most[dim], 1)
-        repeatable = [dim for type_ in declared for count in _dim_counts(type_) for dim in count if dim != ONE]
+        repeatable = [dim for type_ in declared for found in _dim_counts(type_) for dim in found if dim != ONE]
         self._repeats = [Repeat(dim) for dim in dict.fromkeys(repeatable)]
         self.inputs = [self.intern(type_) for type_ in scope.inputs.values()]
         self.outputs = [self.intern(type_) for type_ in scope.outputs]
@@ -108,8 +115,8 @@ class TypeSpace:
     def allowed(self, type_: StreamType) -> bool:
         """Whether a type may occur in a program."""
         return all(
-            _total(count) <= self._total and all(count[dim] <= self._most[dim] for dim in count)
-            for count in _dim_counts(type_)
+            _total(found) <= self._total and all(found[dim] <= self._most[dim] for dim in found)
+            for found in _dim_counts(type_)
         )
 
     def paths(self, source: TypeId) -> list[CoercionPath]:
@@ -117,15 +124,29 @@ class TypeSpace:
         if source not in self._paths:
             start = CoercionPath(source, (), (self.types[source],))
             reached = {start.target: start}
-            frontier = [start]
-            for _ in range(LONGEST):
-                frontier = [path for before in frontier for path in self._longer(before, reached)]
+            open_, number = [(0, 0, start)], count()
+            while open_ and len(reached) < _MOST_REACHED:
+                weight, _, before = heapq.heappop(open_)
+                for path in self._longer(before, reached) if len(before.ops) < LONGEST else ():
+                    added = 1 if len(path.ops) < _SHORT else _WEIGHTS.get(type(path.ops[-1]), 1)
+                    heapq.heappush(open_, (weight + added, next(number) + 1, path))
             self._paths[source] = [
                 path
-                for path in reached.values()
+                for path in sorted(reached.values(), key=lambda path: len(path.ops))
                 if path.target.dtype in self.demanded or isinstance(path.target.dtype, Multihot)
             ]
         return self._paths[source]
+
+    def direct(self, source: TypeId, target: StreamType) -> CoercionPath | None:
+        """A path by aligning dims, which may be longer than those of `paths`; None if there is none."""
+        for way in find_coercions(self.types[source], target)[:1]:
+            steps = [self.types[source]]
+            for op in way.ops:
+                steps.append(op.infer((steps[-1],), self._rules)[0])
+            path = CoercionPath(source, way.ops, tuple(steps))
+            if sum(isinstance(op, Repeat) for op in path.ops) <= _REPEATS:
+                return path
+        return None
 
     def path(self, source: TypeId, target: StreamType) -> CoercionPath | None:
         """A shortest path between two types, if there is one."""
@@ -174,8 +195,8 @@ def _dim_counts(type_: StreamType) -> list[Counter[Dim]]:
     return [Counter((*type_.shape, *layout(part))) for part in components_of(type_.dtype)]
 
 
-def _total(count: Counter[Dim]) -> int:
-    return sum(number for dim, number in count.items() if dim != ONE)
+def _total(found: Counter[Dim]) -> int:
+    return sum(number for dim, number in found.items() if dim != ONE)
 
 
 def _factors(dims: list[Dim]) -> dict[Dim, list[Dim]]:

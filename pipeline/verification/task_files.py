@@ -39,6 +39,18 @@ def load_tasks(patterns: Sequence[str] | None = None) -> list[Task]:
     return list(tasks.values())
 
 
+def texts_of(patterns: Sequence[str]) -> dict[str, str]:
+    """The texts of the task files that the patterns name, by the task's name.
+
+    Raises:
+        UsageError: A pattern names nothing.
+    """
+    from step_runtime.tasks.reader import read_task
+
+    paths = dict.fromkeys(path for pattern in patterns for path in find(pattern))
+    return {read_task(path).name: path.read_text(encoding="utf-8") for path in paths}
+
+
 def load_task_named(name: str) -> Task:
     """The one task that a path or a benchmark name stands for, its solution included.
 

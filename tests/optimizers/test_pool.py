@@ -101,3 +101,12 @@ def test_a_source_that_keeps_raising_ends_the_pool_all_the_same():
         if thread.name.startswith("sample-"):
             thread.join(60)
     assert threading.active_count() <= before
+
+
+def test_while_nothing_ends_the_iterating_thread_gets_to_look_at_the_clock() -> None:
+    release = threading.Event()
+    got = []
+    for result in Pool(lambda job: release.wait(60) and job, [7], 1, tick=0.01):
+        got.append(result)
+        release.set()
+    assert got[0] is None and got[-1] == 7

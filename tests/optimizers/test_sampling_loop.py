@@ -13,7 +13,7 @@ import pytest
 from dspy import lm15
 from dspy.utils.exceptions import LMServerError
 
-from optimizers import Attempt, Budget
+from optimizers import Attempt, Budget, SampleError
 from optimizers.iteration_counts import IterationCounts
 from tests.support.scripted_program import (
     Heard,
@@ -190,3 +190,36 @@ def test_more_failures_than_the_bound_end_the_run_early():
     assert engine.asked == 2 + 9
     with pytest.raises(LMServerError):
         learn("xyz", some, engine=failing(lm15.ServerError("down"), 0), n=40, lm={"num_retries": 1})
+
+
+def test_the_limit_of_time_holds_while_no_sample_ends(monkeypatch):
+    """A request that hangs is not awaited, and what was in flight is reported meanwhile."""
+    monkeypatch.setattr("optimizers.sampling_loop.PATIENCE", 0.05)
+    monkeypatch.setattr("optimizers.sampling_loop.TICK", 0.02)
+    release, heard, seen = threading.Event(), Heard(), set[str]()
+
+    def say(request: Any, task: str, right: bool) -> str:
+        release.wait(120)
+        return answer("wrong")
+
+    heard.in_flight = lambda samples: seen.update(sample.task_key for sample in samples)  # type: ignore[method-assign]
+    engine = ScriptedEngine(some, 1, say)
+    record = learn("xy", some, engine=engine, n=1, threads=2, observers=[heard], budget=Budget(minutes=0.005))
+    assert not release.is_set()
+    release.set()
+    compiled = record.experience
+    assert (compiled.stopped, len(compiled.attempts), seen) == ("budget", 0, {"x", "y"})
+
+
+def test_failures_of_single_samples_never_end_a_run():
+    """However many: a `SampleError` says nothing about other requests; each is recorded with its reason."""
+
+    def say(request: Any, task: str, right: bool) -> str:
+        if task == "x":
+            raise SampleError("the worker was lost")
+        return answer(f"right {task}")
+
+    record = learn("xa", some, engine=ScriptedEngine(some, 64, say), n=64, threads=2).experience
+    assert (record.solved, record.stopped) == (("a",), "exhausted")
+    reasons = {attempt.error for attempt in record.attempts if attempt.task_key == "x"}
+    assert reasons == {"SampleError: the worker was lost"}

@@ -13,7 +13,8 @@ requests except what can be recomputed from the same texts.
 
 What both proposers share:
 
-    engine        requests in, responses out; the guardian's repair
+    engine        requests in, responses out, in this process or in workers
+    answering     from a request's text to the answer's, in any process; the guardian's repair
     prompt/       parsing (request → question, examples, task), python_tasks (a task written as a Python script)
     task_view     a task → what can be applied in it: functions, and routings (functions among which an index chooses)
     types/        coercions (one stream type → another by structural primitives: keep, insert, drop, merge and split
@@ -48,14 +49,34 @@ The small proposer interprets nothing. It sees a function's types and how simila
                   (random walks over actions, until one ends in a program)
 """
 
-from pipeline.lms.embedded.engine import EmbeddedEngine
-from pipeline.lms.embedded.small.small_proposer import SmallProposer
-from pipeline.lms.embedded.strong.strong_proposer import StrongProposer
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pipeline.lms.embedded.engine import EmbeddedEngine
+    from pipeline.lms.embedded.small.small_proposer import SmallProposer
+    from pipeline.lms.embedded.strong.strong_proposer import StrongProposer
 
 __all__ = ["EmbeddedEngine", "SmallProposer", "StrongProposer", "engine_named"]
+_HOMES = {
+    "EmbeddedEngine": "engine",
+    "SmallProposer": "small.small_proposer",
+    "StrongProposer": "strong.strong_proposer",
+}
 
 
 def engine_named(model: str) -> EmbeddedEngine:
     """Returns the engine for `embedded` or `embedded/small`, with or without a version suffix."""
-    size = model.partition("/")[2].partition("-")[0]
-    return EmbeddedEngine(SmallProposer() if size == "small" else StrongProposer())
+    from pipeline.lms.embedded.answering import proposer_named
+    from pipeline.lms.embedded.engine import EmbeddedEngine
+
+    return EmbeddedEngine(proposer_named(model))
+
+
+def __getattr__(name: str) -> Any:
+    """The classes in `__all__`, imported on first use: a worker process that samples needs no DSPy."""
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

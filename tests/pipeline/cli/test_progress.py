@@ -47,11 +47,12 @@ def test_a_row_per_iteration_under_a_head() -> None:
 
 
 def test_plain_lines_tell_the_state_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where stderr is a file, a line says how many samples are drawn and how many tasks have a right answer."""
+    """Where stderr is a file, a line counts samples, tasks with a right answer, and tasks by how far they are."""
     assert "samples," not in shown(terminal=False)
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
     text = shown(terminal=False)
-    assert "  1: None: 12 of 12 samples, 1 of 3 tasks have a right answer" in text.splitlines()
+    last = next(line for line in text.splitlines() if line.startswith("  1: None: 12 of 12 samples, 1 of 3 tasks"))
+    assert "; 3 tasks sampled, 0 being sampled, 0 waiting; slowest " in last
     assert "\x1b" not in text
     assert "\r" not in text
 

@@ -42,14 +42,14 @@ def test_a_compiled_program_fills_in_the_settings_that_are_not_given(tmp_path: P
     )
     session = open_program(config(program=str(tmp_path / "p"), refine=1))
     assert (session.config.guardian, session.config.refine, session.agent.guardian.mode) == ("paper", 1, "paper")
-    assert (session.lm.model.partition("/")[0], session.threads) == ("embedded", cores())
+    assert (session.lm.model.partition("/")[0], session.threads) == ("embedded", 2 * cores())
     with pytest.raises(UsageError, match="--guardian: this program was compiled with paper; omit the option"):
         open_program(config(program=str(tmp_path / "p"), guardian="gated"))
 
 
-def test_an_lm_that_computes_gets_one_request_per_core() -> None:
-    """Others wait for their provider."""
-    assert default_threads("embedded/small-1") == cores()
+def test_an_lm_that_computes_gets_two_requests_per_core() -> None:
+    """One is computed while another is prepared or verified; others wait for their provider."""
+    assert default_threads("embedded/small-1") == 2 * cores()
     assert default_threads("openai/gpt-4o") == REMOTE_THREADS
 
 

@@ -49,12 +49,12 @@ def test_options_of_an_lm_are_refused(option: str, capsys: pytest.CaptureFixture
 
 
 def test_candidates_and_programs_belong_to_one_proposer_each(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without `search` a program must be named, and candidates are not counted."""
-    assert run_command(generate.NAME, generate.main, ["gemm/1"]) == 2
+    """A single proposer other than `search` needs a program, and does not count candidates."""
+    assert run_command(generate.NAME, generate.main, ["gemm/1", "--proposer", "cot"]) == 2
     assert "--program" in capsys.readouterr().err
     argv = ["gemm/1", "--program", "none", "--max-candidates", "5"]
     assert run_command(generate.NAME, generate.main, argv) == 2
-    assert "--max-candidates: only `--proposer search`" in capsys.readouterr().err
+    assert "--max-candidates: only a search counts candidates" in capsys.readouterr().err
 
 
 def test_commands_that_measure_pass_at_k_refuse_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,7 @@ def test_a_program_is_shown_unless_it_was_written_to_files() -> None:
 
 @pytest.mark.parametrize(
     ("reason", "words"),
-    [("time", "--max-minutes"), ("candidates", "--max-candidates"), ("exhausted", "search space exhausted"),
+    [("time", "--max-minutes"), ("candidates", "--max-candidates"), ("exhausted", "everything within reach was tried"),
      ("memory", "memory"), ("crashed", "the process crashed")],
 )  # fmt: skip
 def test_a_search_without_a_result_says_why(reason: Reason, words: str) -> None:

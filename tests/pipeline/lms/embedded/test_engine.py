@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import pytest
 import yaml
 from dspy.lm15 import Config, Message, Request, Response
 
-from pipeline.lms.embedded import EmbeddedEngine
+from optimizers import SampleError
+from pipeline.lms.embedded import EmbeddedEngine, StrongProposer
 from pipeline.lms.embedded.engine import estimate_tokens
-from pipeline.lms.embedded.prompt.parsing import question, sections
-from pipeline.lms.embedded.task_view import view_of
+from pipeline.lms.embedded.prompt.parsing import Examples, question, sections
+from pipeline.lms.embedded.task_view import TaskView, view_of
+from pipeline.verification.pool import WorkerPool
 from step_runtime.language.parser import parse
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
@@ -174,3 +177,41 @@ def test_threads_get_the_answers_that_one_thread_gets() -> None:
         together = list(pool.map(lambda seed: proposal(task, seed), range(24)))
     view_of.cache_clear()
     assert together == [proposal(task, seed) for seed in range(24)]
+
+
+def test_worker_processes_give_the_answers_that_this_process_gives() -> None:
+    """So do tokens; a request without a seed gets the next of the same row."""
+    asked = [request(user_message(task_named("attn/2")) + ASK.format("impl"), seed) for seed in (3, None, 5, None)]
+    here = [EmbeddedEngine() for _ in range(2)]
+    expected = [here[0].complete(each) for each in asked]
+    with WorkerPool(2, seconds=60, memory=2**31) as workers, here[1].answering_in(workers):
+        found = [here[1].complete(each) for each in asked]
+    assert [answer(each) for each in found] == [answer(each) for each in expected]
+    assert [each.usage for each in found] == [each.usage for each in expected]
+
+
+def test_a_proposer_that_fails_costs_its_sample_alone() -> None:
+    """An internal error, or a worker that dies, is that request's error with its reason; the next one is answered."""
+    asked = request(user_message(task_named("gemm/0")) + ASK.format("impl"))
+    with WorkerPool(1, seconds=60, memory=2**31) as workers:
+        for proposer, reason in ((Broken(), "ZeroDivisionError"), (Deadly(), "WorkerLost")):
+            engine = EmbeddedEngine(proposer)
+            with engine.answering_in(workers), pytest.raises(SampleError, match=reason):
+                engine.complete(asked)
+        engine = EmbeddedEngine()
+        with engine.answering_in(workers):
+            assert "step.Accum" in answer(engine.complete(asked))
+
+
+class Broken(StrongProposer):
+    """Has a bug."""
+
+    def propose(self, view: TaskView, read: Examples, seed: int, temperature: float) -> str | None:
+        return str(1 // 0)
+
+
+class Deadly(StrongProposer):
+    """Takes its process along."""
+
+    def propose(self, view: TaskView, read: Examples, seed: int, temperature: float) -> str | None:
+        os._exit(3)

@@ -1,0 +1,247 @@
+"""`pipeline.generate` with all it has: the LM, then repairs of its nearest failures, then classical synthesis."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from optimizers import Attempt, Sampling
+from optimizers.sampling import Sampler
+from optimizers.until_solved import sample_until_solved
+from pipeline.actions.generated import Generated, write_solution
+from pipeline.base.config import ProgramConfig
+from pipeline.base.errors import Exit, UsageError, print_message
+from pipeline.base.machine import cores
+from pipeline.base.paths import shown
+from pipeline.cli.progress import sampling_lines
+from pipeline.record.metrics import counted
+from pipeline.reporting.advice import Advice, advise
+from pipeline.reporting.failures import nearest_failures, summarize
+from pipeline.rewriting.simplification import simplified
+from pipeline.running.session import budget, lm_session, open_program
+from pipeline.synthesis import SearchBudget, SearchOutcome
+from pipeline.synthesis.parallel_search import repair_all, search_all
+from pipeline.synthesis.results import why
+from pipeline.synthesis.search_budget import RepairOutcome
+from pipeline.verification.metric import Metric
+from step_runtime.base.errors import TaskError
+from step_runtime.tasks.task import Task
+
+MINUTES = 2.0
+"""Limit for one task, unless another is given."""
+
+LM_SHARE = REPAIR_SHARE = 0.25
+"""The shares of a task's time for the LM and for repairs; the search gets the rest."""
+
+MOST_REPAIRED = 12
+"""Failed programs around which repairs are searched."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A verified program.
+
+    Attributes:
+        impl: The program, simplified.
+        draft: The program as it was found.
+        by: What found it: `embedded` or another LM, `repair`, `search`.
+        detail: How, in words.
+    """
+
+    impl: str
+    draft: str
+    by: str
+    detail: str
+
+
+@dataclass
+class Progress:
+    """What the stages have found so far, by the task's name."""
+
+    solutions: dict[str, Solution] = field(default_factory=dict)
+    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
+    repairs: dict[str, RepairOutcome] = field(default_factory=dict)
+    searches: dict[str, SearchOutcome] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    stopped: str = ""
+
+    def unsolved(self, tasks: Iterable[Task]) -> list[Task]:
+        """The tasks without a solution."""
+        return [task for task in tasks if task.name not in self.solutions]
+
+
+@dataclass(frozen=True)
+class Stages:
+    """One call of the command.
+
+    Attributes:
+        name: The command's, for messages.
+        tasks: The tasks to solve.
+        config: The program to sample and its settings.
+        minutes: The limit for one task.
+        candidates: The search's limit, None for the default.
+    """
+
+    name: str
+    tasks: Sequence[Task]
+    config: ProgramConfig
+    minutes: float
+    candidates: int | None = None
+
+    def run(self) -> Progress:
+        """The stages, one after the other; an interrupt ends them and keeps what was found.
+
+        Raises:
+            UsageError: The program can't be used, or a task's own code fails.
+            LMUnavailable: The LM can't be used.
+        """
+        session, progress = open_program(self.config), Progress()
+        stages = f"{session.lm.model}, then repairs, then search"
+        limit = f"up to {self.minutes:g} min per task"
+        print_message(self.name, f"{counted(len(self.tasks), 'task')}, {stages}, {limit}")
+        try:
+            with lm_session(session.lm, self.config.verdict_cache) as metric:
+                session.agent.verifier.metric, session.agent.verifier.tasks = metric, list(self.tasks)
+                self._sample(session.agent, session.lm.model.partition("/")[0], session.threads, metric, progress)
+                for stage in (self._repair, self._search):
+                    if not progress.stopped:
+                        stage(metric, progress)
+        except TaskError as error:
+            raise UsageError(str(error)) from None
+        except KeyboardInterrupt:
+            progress.stopped = "interrupted"
+        return progress
+
+    def _sample(self, agent: dspy.Module, lm: str, threads: int, metric: Metric, progress: Progress) -> None:
+        config = self.config
+        limits = budget(config.model_copy(update={"max_minutes": LM_SHARE * self.minutes * self._turns(self.tasks)}))
+        sampling = Sampling(config.samples, config.temperatures, threads, config.seed)
+        examples = {task.name: dspy.Example(task=task).with_inputs("task") for task in self.tasks}
+        watch = sampling_lines(len(self.tasks), config.samples * len(config.temperatures))
+        found = sample_until_solved(agent, examples, Sampler(metric.confirmed, sampling), budget=limits, watch=watch)
+        progress.attempts |= found.attempts
+        for task in self.tasks:
+            progress.seconds[task.name] = sum(each.seconds + each.metric_seconds for each in found.attempts[task.name])
+            answer = found.found(task.name)
+            if answer is not None:
+                detail = f"answer {found.attempts[task.name].index(answer) + 1}, temperature {answer.temperature}"
+                self._keep(task, str(answer.outputs["impl"]), (lm, detail), metric, progress)
+        if found.stopped in ("interrupted", "failed"):
+            progress.stopped = found.message if found.stopped == "failed" else found.stopped
+
+    def _repair(self, metric: Metric, progress: Progress) -> None:
+        failures = [(task, _nearest(progress.attempts.get(task.name, ()))) for task in progress.unsolved(self.tasks)]
+        if not failures:
+            return
+        print_message(self.name, f"repairs: {counted(len(failures), 'task')}")
+        seconds = REPAIR_SHARE * self.minutes * 60
+        for task, outcome in repair_all(failures, seconds, min(cores(), len(failures))):
+            progress.repairs[task.name] = outcome
+            progress.seconds[task.name] += outcome.seconds
+            if outcome.impl is not None:
+                detail = f"{'; '.join(outcome.edits)}; {outcome.tried:,} programs tried"
+                self._keep(task, outcome.impl, ("repair", detail), metric, progress)
+
+    def _search(self, metric: Metric, progress: Progress) -> None:
+        tasks, default = progress.unsolved(self.tasks), SearchBudget()
+        if not tasks:
+            return
+        print_message(self.name, f"search: {counted(len(tasks), 'task')}")
+        seconds = (1 - LM_SHARE - REPAIR_SHARE) * self.minutes * 60
+        limits = SearchBudget(seconds, self.candidates or default.candidates, default.numbers)
+        for task, outcome in search_all(tasks, limits, min(cores(), len(tasks))):
+            progress.searches[task.name] = outcome
+            progress.seconds[task.name] += outcome.seconds
+            if outcome.impl is not None:
+                self._keep(task, outcome.impl, ("search", f"{outcome.candidates:,} candidates"), metric, progress)
+
+    def _keep(self, task: Task, draft: str, source: tuple[str, str], metric: Metric, progress: Progress) -> None:
+        impl = simplified(task, draft, lambda text: metric.confirm(task, text).passed)
+        progress.solutions[task.name] = Solution(impl, draft, *source)
+        print_message(self.name, f"{task.name}: verified, found by {source[0]}")
+
+    def _turns(self, tasks: Sequence[Task]) -> int:
+        return math.ceil(len(tasks) / cores())
+
+
+def _nearest(attempts: Iterable[Attempt]) -> list[str]:
+    return [failure.impl for failure in nearest_failures(attempts)[:MOST_REPAIRED]]
+
+
+def generate_in_stages(stages: Stages, files: Mapping[str, Sequence[Path]], texts: Mapping[str, str]) -> Generated:
+    """Runs the stages, and writes what was found.
+
+    Args:
+        stages: What to run.
+        files: Where the programs go, by task.
+        texts: The task files' texts, whose comments are kept.
+
+    Raises:
+        UsageError: The program can't be used, a task's own code fails, or a file can't be written.
+        LMUnavailable: The LM can't be used.
+    """
+    start = time.monotonic()
+    progress = stages.run()
+    written = {
+        task.name: write_solution(task, found.impl, files[task.name], texts.get(task.name))
+        for task in stages.tasks
+        if (found := progress.solutions.get(task.name))
+    }
+    advice = {task.name: advise(task, progress.attempts.get(task.name, ())) for task in progress.unsolved(stages.tasks)}
+    result = {
+        "proposer": "all",
+        "solved": [task.name for task in stages.tasks if task.name in progress.solutions],
+        "unsolved": list(advice),
+        "tasks": {
+            task.name: _task_json(task.name, progress, written.get(task.name, ()), advice) for task in stages.tasks
+        },
+        "seconds": round(time.monotonic() - start, 3),
+    }
+    text = "\n\n".join(
+        "\n".join(_task_text(task.name, progress, written.get(task.name, ()), advice)) for task in stages.tasks
+    )
+    if progress.stopped:
+        code = Exit.INTERRUPTED if progress.stopped == "interrupted" else Exit.LM
+        return Generated(result, text, code, f"{progress.stopped}; what was verified is kept, see above")
+    return Generated(result, text, Exit.NO if advice else Exit.OK)
+
+
+def _task_json(name: str, progress: Progress, files: Sequence[Path], advice: Mapping[str, Advice]) -> Mapping[str, Any]:
+    found, attempts = progress.solutions.get(name), progress.attempts.get(name, [])
+    repair, search = progress.repairs.get(name), progress.searches.get(name)
+    return {
+        "passed": found is not None,
+        "impl": found and found.impl,
+        "draft": found and found.draft,
+        "found_by": found and found.by,
+        "detail": found and found.detail,
+        "seconds": round(progress.seconds.get(name, 0.0), 3),
+        "files": [str(file) for file in files],
+        "answers": sum(attempt.scored for attempt in attempts),
+        **summarize(attempts).to_dict(),
+        "repair": repair and asdict(repair),
+        "search": search and asdict(search),
+        "advice": advice[name].to_dict() if name in advice else None,
+    }
+
+
+def _task_text(name: str, progress: Progress, files: Sequence[Path], advice: Mapping[str, Advice]) -> Iterator[str]:
+    found = progress.solutions.get(name)
+    if found is not None:
+        yield f"{name}: verified, found by {found.by} ({found.detail})"
+        yield from (f"  {line}" for line in [shown(file) for file in files] or found.impl.strip().splitlines())
+        return
+    yield f"{name}: no verified program"
+    yield summarize(progress.attempts.get(name, [])).render(name)
+    repair, search = progress.repairs.get(name), progress.searches.get(name)
+    if repair is not None:
+        yield f"  repairs: {repair.tried:,} programs in {repair.seconds:.1f} s: {why(repair.reason)}"
+    if search is not None:
+        yield f"  search: {search.candidates:,} candidates in {search.seconds:.1f} s: {why(search.reason)}"
+    yield advice[name].render()

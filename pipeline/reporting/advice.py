@@ -1,0 +1,153 @@
+"""What a task's author can do where no draft was right: what the drafts never used or reached, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from optimizers import Attempt
+from pipeline.reporting.failures import Failure, nearest_failures
+from step_runtime.base.errors import STAGES
+from step_runtime.base.types import Buffer, DType, STuple, components_of
+from step_runtime.language.equivalence import canonical_key
+from step_runtime.language.parser import parse
+from step_runtime.tasks.scope import Scope, static_scope
+from step_runtime.tasks.task import Task
+from step_runtime.verification.check import infer_types
+
+_SATURATED = 0.1
+"""The share of new programs among the later half of the answers below which more answers are not expected to help."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Why a task is unsolved, as far as its drafts show, and what to change.
+
+    Attributes:
+        unused_functions: The functions that no draft uses.
+        unreached_outputs: The outputs that no draft returns with their declared type.
+        nearest: The draft that got furthest.
+        hints: What would help, in sentences.
+    """
+
+    unused_functions: tuple[str, ...]
+    unreached_outputs: tuple[str, ...]
+    nearest: Failure | None
+    hints: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return asdict(self)
+
+    def render(self) -> str:
+        """For people; the nearest draft is left to the caller."""
+        lines = []
+        if self.unused_functions:
+            lines.append(f"  functions that no draft uses: {', '.join(self.unused_functions)}")
+        if self.unreached_outputs:
+            lines.append(f"  outputs that no draft reaches: {', '.join(self.unreached_outputs)}")
+        if self.nearest:
+            verdict = next(iter(self.nearest.feedback.splitlines()), "")
+            lines.append(f"  nearest draft fails at {self.nearest.stage}: {verdict}")
+        return "\n".join([*lines, *(f"  to do: {hint}" for hint in self.hints)])
+
+
+def advise(task: Task, attempts: Iterable[Attempt], drafts: Sequence[str] = ()) -> Advice:
+    """Advice on an unsolved task.
+
+    Args:
+        task: The task.
+        attempts: The attempts at it, in the order of sampling.
+        drafts: Further programs that were tried.
+    """
+    wrong = [attempt for attempt in attempts if attempt.scored]
+    texts = [str(attempt.outputs.get("impl", attempt.text)) for attempt in wrong]
+    scope = static_scope(task)
+    distinct = dict.fromkeys([*texts, *drafts])
+    used, reached = set[str](), set[int]()
+    parsed = 0
+    for text in distinct:
+        functions, outputs, is_program = _seen(text, scope)
+        parsed += is_program
+        used |= functions
+        reached |= outputs
+    unused = tuple(name for name in scope.fns if name not in used)
+    unreached = tuple(spec.name for place, spec in enumerate(task.outputs) if place not in reached)
+    nearest = next(iter(nearest_failures(wrong)), None)
+    hints = (*_missing(scope), *_sampling(texts, parsed), *_by_stage(nearest, unused))
+    return Advice(unused, unreached, nearest, hints)
+
+
+def _seen(text: str, scope: Scope) -> tuple[set[str], set[int], bool]:
+    """The functions that a draft's outputs depend on, the outputs of their declared type, and whether it parses."""
+    program, wrong = parse(text, scope)
+    if wrong:
+        return set(), set(), False
+    types = infer_types(program, scope)[0]
+    used = {fn.label for node in program.live_nodes() for fn in node.op.functions()}
+    pairs = enumerate(zip(program.results, scope.outputs, strict=False))
+    return used, {place for place, (stream, output) in pairs if types[stream] == output}, True
+
+
+def _missing(scope: Scope) -> Iterator[str]:
+    """What types alone rule out: a function, or an output, for which nothing gives an operand."""
+    known = [part for type_ in scope.inputs.values() for part in components_of(type_.dtype)]
+    left = dict(scope.fns)
+    while ready := [name for name, fn in left.items() if all(_given(part, known) for part in components_of(fn.input))]:
+        known += [part for name in ready for part in components_of(left.pop(name).output)]
+    for name, fn in left.items():
+        part = next(part for part in components_of(fn.input) if not _given(part, known))
+        yield f"{name} takes {part}, which no input or function gives: a helper function that gives it is missing"
+    for output in scope.outputs:
+        for part in components_of(output.dtype):
+            if not _given(part, known):
+                yield f"no function gives {part}, of which an output is made: a helper function is missing"
+
+
+def _given(part: DType, known: Sequence[DType]) -> bool:
+    def element(dtype: DType) -> DType:
+        return dtype.elem if isinstance(dtype, Buffer) else dtype
+
+    return any(element(part) == element(own) for own in known if not isinstance(own, STuple))
+
+
+def _sampling(texts: Sequence[str], parsed: int) -> Iterator[str]:
+    """Whether more samples would help, by how often the later half of the answers is a new program."""
+    if not texts:
+        yield "there was no answer in the time: raise --max-minutes"
+        return
+    keys = [canonical_key(text) for text in texts]
+    half = len(keys) // 2
+    new = len(set(keys[half:]) - set(keys[:half])) / max(len(keys) - half, 1)
+    if not parsed:
+        yield (
+            "no draft is a program: the functions do not lead to the outputs in a way that the proposer sees; a helper"
+            " function for a step of the reference that none computes, or an explicit example (a solved similar task"
+            " among those that a program is compiled on) would help, and a larger --samples would not"
+        )
+    elif new > _SATURATED:
+        yield f"{new:.0%} of the later answers are new programs: a larger --samples may help"
+    else:
+        yield f"the later answers repeat earlier ones ({len(set(keys))} programs): a larger --samples will not help"
+
+
+def _by_stage(nearest: Failure | None, unused: Sequence[str]) -> Iterator[str]:
+    if nearest is None:
+        return
+    if unused:
+        names = ", ".join(unused)
+        yield (
+            f"write the reference as calls that {names} can be recognized in, or split the function into helpers that"
+            " each do one step of it; leave out functions that the operator does not need"
+        )
+    elif STAGES.index("run") <= STAGES.index(_stage(nearest)):
+        yield (
+            "every function is used, but in another way than the reference means: an explicit example, a solved"
+            " similar task in the compiled program's task set, shows the order; so does a helper function that joins"
+            " two steps"
+        )
+
+
+def _stage(failure: Failure) -> Any:
+    return failure.stage

@@ -1,0 +1,121 @@
+"""Rewrites of a program's graph that leave out structure; whether they keep its meaning is for the verifier to say.
+
+They work on programs without Copies, in which a stream may be used several times; `finished` inserts the Copies again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from pipeline.lms.embedded.types.coercions import find_coercions
+from step_runtime.base.types import StreamType
+from step_runtime.primitives import Bufferize, Copy, Flatten, Identity, Primitive, Promote, Repeat, Reshape, Streamify
+from step_runtime.program.graph import Node, Program, StreamId
+from step_runtime.tasks.scope import Scope
+from step_runtime.verification.check import infer_types, insert_copies
+
+STRUCTURAL = (Promote, Flatten, Reshape, Repeat, Bufferize, Streamify)
+"""Primitives of one stream that move data without a function."""
+
+
+def bare(program: Program) -> Program:
+    """The program without Copies, Identities, dead nodes and repeated computations."""
+    alias: dict[StreamId, StreamId] = {}
+    known: dict[tuple[Primitive, tuple[StreamId, ...]], tuple[StreamId, ...]] = {}
+    nodes = []
+    for node in program.nodes:
+        inputs = tuple(alias.get(stream, stream) for stream in node.inputs)
+        if isinstance(node.op, Copy | Identity):
+            alias |= dict.fromkeys(node.outputs, inputs[0])
+        elif (node.op, inputs) in known:
+            alias |= dict(zip(node.outputs, known[node.op, inputs], strict=True))
+        else:
+            known[node.op, inputs] = node.outputs
+            nodes.append(replace(node, inputs=inputs))
+    results = tuple(alias.get(stream, stream) for stream in program.results)
+    return renumbered(replace(program, nodes=tuple(nodes), results=results))
+
+
+def renumbered(program: Program) -> Program:
+    """The program without dead nodes, its streams numbered in order.
+
+    Raises:
+        KeyError: A stream is used that nothing makes before.
+    """
+    live = set(map(id, program.live_nodes()))
+    number: dict[StreamId, StreamId] = {i: i for i in range(len(program.inputs))}
+    nodes = []
+    for node in program.nodes:
+        if id(node) not in live:
+            continue
+        inputs = tuple(number[stream] for stream in node.inputs)
+        number |= {old: len(number) + place for place, old in enumerate(node.outputs)}
+        nodes.append(Node(node.op, inputs, tuple(number[stream] for stream in node.outputs)))
+    return Program(program.inputs, tuple(nodes), tuple(number[stream] for stream in program.results))
+
+
+def finished(program: Program) -> Program:
+    """The program with the Copies that the affine rule requires."""
+    return insert_copies(program)
+
+
+def rewrites(program: Program, scope: Scope) -> Iterator[Program]:
+    """Programs with less structure, those that leave out most first."""
+    types = infer_types(program, scope)[0]
+    chains = sorted(_chains(program), key=len, reverse=True)
+    for chain in chains:
+        yield from _shortened(program, chain, types)
+    for node in reversed(program.nodes):
+        if len(node.outputs) == 1:
+            yield from (_without(program, node, stream) for stream in dict.fromkeys(node.inputs))
+
+
+def _chains(program: Program) -> Iterator[list[Node]]:
+    """Every run of two or more structural nodes, each the only user of the one before."""
+    consumers, makers = program.consumers(), {stream: node for node in program.nodes for stream in node.outputs}
+    for last in program.nodes:
+        chain = [last] if isinstance(last.op, STRUCTURAL) else []
+        while chain:
+            before = makers.get(chain[0].inputs[0])
+            if before is None or not isinstance(before.op, STRUCTURAL):
+                break
+            if len(consumers[chain[0].inputs[0]]) > 1 or chain[0].inputs[0] in program.results:
+                break
+            chain.insert(0, before)
+        yield from (chain[start:] for start in range(len(chain) - 1))
+
+
+def _shortened(program: Program, chain: list[Node], types: list[StreamType | None]) -> Iterator[Program]:
+    source, target = types[chain[0].inputs[0]], types[chain[-1].outputs[0]]
+    if source is None or target is None:
+        return
+    for way in find_coercions(source, target):
+        if len(way.ops) < len(chain):
+            yield _replaced(program, chain, way.ops)
+
+
+def _replaced(program: Program, chain: list[Node], ops: tuple[Primitive, ...]) -> Program:
+    """The program with other primitives in place of a chain; the last result keeps its number."""
+    gone = {id(node) for node in chain}
+    fresh = 1 + max((stream for node in program.nodes for stream in node.outputs), default=len(program.inputs))
+    stream, made = chain[0].inputs[0], list[Node]()
+    for place, op in enumerate(ops):
+        output = chain[-1].outputs[0] if place == len(ops) - 1 else fresh + place
+        made.append(Node(op, (stream,), (output,)))
+        stream = output
+    nodes = [new for node in program.nodes for new in (made if node is chain[-1] else [node]) if id(new) not in gone]
+    changed = replace(program, nodes=tuple(nodes))
+    return changed if ops else _renamed(changed, {chain[-1].outputs[0]: stream})
+
+
+def _without(program: Program, node: Node, stream: StreamId) -> Program:
+    nodes = tuple(each for each in program.nodes if each is not node)
+    return _renamed(replace(program, nodes=nodes), {node.outputs[0]: stream})
+
+
+def _renamed(program: Program, names: Mapping[StreamId, StreamId]) -> Program:
+    nodes = tuple(
+        replace(node, inputs=tuple(names.get(stream, stream) for stream in node.inputs)) for node in program.nodes
+    )
+    return replace(program, nodes=nodes, results=tuple(names.get(stream, stream) for stream in program.results))

@@ -1,0 +1,65 @@
+"""A verified program, simplified: every rewrite is verified before it takes the text's place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pipeline.rewriting.readable_text import readable_text
+from pipeline.rewriting.rewrites import bare, finished, rewrites
+from step_runtime.language.parser import parse
+from step_runtime.program.graph import Program
+from step_runtime.program.printer import print_program
+from step_runtime.tasks.scope import Scope, static_scope
+from step_runtime.tasks.task import Task
+
+MOST_TRIES = 150
+"""Rewrites verified for one program, at most."""
+
+
+def simplified(task: Task, text: str, passes: Callable[[str], bool], tries: int = MOST_TRIES) -> str:
+    """A simpler and more readable text of a program that passes, or the text itself.
+
+    Args:
+        task: The task that it solves.
+        text: The program.
+        passes: Whether a program passes verification.
+        tries: Rewrites to verify, at most.
+
+    The result passes, and has no more lines of code than the text.
+    """
+    scope = static_scope(task)
+    program, wrong = parse(text, scope)
+    if wrong:
+        return text
+    program = _reduced(bare(program), scope, passes, tries)
+    for candidate in dict.fromkeys((readable_text(finished(program), scope), print_program(finished(program)))):
+        if code_lines(candidate) <= code_lines(text) and passes(candidate):
+            return candidate
+    return text
+
+
+def _reduced(program: Program, scope: Scope, passes: Callable[[str], bool], tries: int) -> Program:
+    """The program after rewrites that pass, one after the other."""
+    tried: set[str] = set()
+    while True:
+        for rewritten in rewrites(program, scope):
+            try:
+                candidate = bare(rewritten)
+            except KeyError:
+                continue  # it left out what something else needs
+            text = print_program(finished(candidate))
+            if text in tried:
+                continue
+            if len(tried) == tries:
+                return program
+            tried.add(text)
+            if len(candidate.nodes) < len(program.nodes) and passes(text):
+                program = candidate
+                break
+        else:
+            return program
+
+
+def code_lines(text: str) -> int:
+    """Lines that are neither empty nor a comment."""
+    return sum(bool(line.strip()) and not line.lstrip().startswith("#") for line in text.splitlines())

@@ -1,0 +1,56 @@
+"""The default of generate: the LM, then repairs, then search; the result says which of them found a program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import generate
+from pipeline.base.errors import run_command
+from pipeline.rewriting.simplification import code_lines
+from step_runtime import verify
+from step_runtime.tasks.task import Task, dump_task
+from step_runtime.verification.loading import load_task
+from tests.support.small_tasks import of_scalars
+
+EASY = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] * 2")
+NEVER = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] ** 3")
+
+
+def run(folder: Path, tasks: dict[str, Task], capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+    for name, task in tasks.items():
+        (folder / f"{name}.yaml").write_text(f"# by hand\n{dump_task(task)}")
+    names = [str(folder / f"{name}.yaml") for name in tasks]
+    argv = [
+        *names,
+        "-o",
+        str(folder / "out"),
+        "--samples",
+        "1",
+        "--temperatures",
+        "0.4",
+        "--max-minutes",
+        "5",
+        "--json",
+    ]
+    code = run_command(generate.NAME, generate.main, argv)
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_each_task_says_what_found_it_and_each_failure_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a program, a proposer or a key; what is written verifies and keeps the file's comments."""
+    code, result = run(tmp_path, {"easy": EASY, "never": NEVER}, capsys)
+    assert (code, result["solved"], result["unsolved"]) == (1, ["easy"], ["never"])
+    easy, never = result["tasks"]["easy"], result["tasks"]["never"]
+    assert easy["found_by"] in ("embedded", "repair", "search")
+    assert code_lines(easy["impl"]) <= code_lines(easy["draft"])
+    written = (tmp_path / "out" / "easy.yaml").read_text()
+    assert written.startswith("# by hand\n")
+    assert verify(load_task(tmp_path / "out" / "easy.yaml")).passed
+    assert (never["found_by"], never["search"]["reason"], never["repair"]["reason"]) == (None, "exhausted", "exhausted")
+    assert never["advice"]["hints"]
