@@ -3,7 +3,6 @@
 Optimizes the agent on the tasks, records the run in MLflow, writes the compiled program, and prints where.
 """
 
-import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import Annotated
 from pipeline.base.config import EARLIER_RUNS, Config, Option, RunConfig
 from pipeline.base.errors import UsageError, start
 from pipeline.base.files import writable_file
+from pipeline.base.outputs import json_text
 from pipeline.cli.options import Json, Parser, output_option
 
 NAME = "pipeline.compile"
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = f"python -m {NAME} {shlex.join(sys.argv[1:] if argv is None else argv)}"
     result = action.compile_agent(NAME, plan, options.output, command)
     if options.as_json:
-        print(json.dumps(action.as_json(result)))
+        print(json_text(NAME, action.as_json(result)))
     else:
         action.print_summary(result)
     return action.exit_code(NAME, result)

@@ -20,6 +20,7 @@ from pydantic import (
     Field,
     PrivateAttr,
     StrictInt,
+    WithJsonSchema,
     model_validator,
 )
 
@@ -40,7 +41,11 @@ def _number(value: Any) -> float:
     return value if isinstance(value, int) else float(value)
 
 
-InitValue: TypeAlias = Annotated[int | float, BeforeValidator(_number)]
+InitValue: TypeAlias = Annotated[
+    int | float,
+    BeforeValidator(_number),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": ["-inf", "inf"]}]}),
+]
 
 
 def _one_or_many(value: Any) -> Any:
@@ -82,7 +87,7 @@ class OutputSpec(_Strict):
     name: str
     dtype: DTypeText
     dims: list[DimText]
-    data_transform: Annotated[list[str], BeforeValidator(_one_or_many)]
+    data_transform: Annotated[list[str], BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])]
 
 
 class Task(_Strict):
