@@ -61,28 +61,43 @@ class VerifyOptions(Config):
         str | None, Option("also write all findings as SARIF 2.1.0", MANY, "FILE", check=writable_file)
     ] = None
     watch: Annotated[bool, Option("verify again what changes on disk, until Ctrl-C", MANY)] = False
-    limit_seconds: Annotated[
-        Positive | None, Option("processor time of one run (default: 10)", LIMITS, metavar="SECONDS")
-    ] = None
+
+
+class LimitOptions(Config):
+    """The limits of a program; the defaults are those of `step_runtime.Limits`."""
+
+    limit_seconds: Annotated[Positive | None, Option("processor time of one run (default: 10)", LIMITS, "SECONDS")] = (
+        None
+    )
     limit_bytes: Annotated[
-        Count | None, Option("held at a time by its streams (default: 1073741824)", LIMITS, metavar="N")
+        Count | None, Option("that its streams hold at a time (default: 1073741824)", LIMITS, "N")
     ] = None
-    limit_primitives: Annotated[
-        Count | None, Option("of the graph, after unrolling (default: 1000)", LIMITS, metavar="N")
+    limit_numbers: Annotated[
+        Count | None, Option("that its streams carry, all together (default: 4294967296)", LIMITS, "N")
     ] = None
+    limit_primitives: Annotated[Count | None, Option("after unrolling (default: 1000)", LIMITS, "N")] = None
+    limit_dims: Annotated[Count | None, Option("of one stream (default: 32)", LIMITS, "N")] = None
+    limit_steps: Annotated[Count | None, Option("of unrolling it (default: 100000)", LIMITS, "N")] = None
+    limit_characters: Annotated[Count | None, Option("of its source (default: 20000)", LIMITS, "N")] = None
+    limit_depth: Annotated[Count | None, Option("levels of nesting (default: 80)", LIMITS, "N")] = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the verdict; returns 0 if every program passes, otherwise 1."""
     parser = Parser(NAME, "Checks STeP programs against tasks: syntax, types, affine use, and results.", EPILOG,
-                    VerifyOptions)  # fmt: skip
-    options = VerifyOptions.of(parser.given(argv))
+                    VerifyOptions, LimitOptions)  # fmt: skip
+    given = parser.given(argv)
+    options, limits = VerifyOptions.of(given), LimitOptions.of(given).params()
 
     from pipeline.actions import verify_programs as action
 
-    settings = action.settings(options.dtype, options.limit_seconds, options.limit_bytes, options.limit_primitives)
-    settings = action.replace(
-        settings, explain=options.explain, strict=options.strict, junit=options.junit, sarif=options.sarif
+    settings = action.settings(
+        options.dtype,
+        {name.removeprefix("limit_"): value for name, value in limits.items()},
+        explain=options.explain,
+        strict=options.strict,
+        junit=options.junit,
+        sarif=options.sarif,
     )
     say = partial(print, flush=True)
     if options.watch:

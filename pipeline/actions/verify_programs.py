@@ -6,9 +6,11 @@ Neither torch nor the language is imported here; one verification imports both o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from pipeline.base.errors import Exit, UsageError
 from pipeline.base.files import write_text
@@ -24,7 +26,7 @@ from pipeline.verification.checking import Checked, CheckRequest, check, checkin
 from pipeline.verification.pool import WorkerPool
 from pipeline.verification.worker import ProgramLimits
 
-__all__ = ["Batch", "Item", "names_many", "replace", "resolve", "run_single", "settings", "warning_line"]
+__all__ = ["Batch", "Item", "names_many", "resolve", "run_single", "settings", "warning_line"]
 
 _POLL = 0.3
 """Seconds between two looks at the files that are watched."""
@@ -98,9 +100,9 @@ class Batch:
             write_text(Path(self.sarif), sarif_text([result.verdict for result in results]))
 
 
-def settings(dtype: str, seconds: float | None, size: int | None, primitives: int | None) -> Batch:
-    """The settings with a floating type and the limits of a program; None for a limit's default."""
-    return Batch(dtype, ProgramLimits(seconds, size, primitives))
+def settings(dtype: str, limits: Mapping[str, Any] = MappingProxyType({}), **options: Any) -> Batch:
+    """The settings with a floating type, limits that are not the language's own, and the fields of `Batch`."""
+    return Batch(dtype, ProgramLimits(**limits), **options)
 
 
 def run_single(settings: Batch, item: Item, graph: str | None) -> Checked:

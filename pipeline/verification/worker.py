@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from step_runtime.verification.verify import Verdict, Verifier
 
 SECONDS = 20.0
-"""Wall clock limit of one program, its task's compilation and references included: twice that of a run."""
+"""Processor time of one program, its task's compilation and references included: twice that of a run."""
 
 MEMORY = 4 * 2**30
 """Bytes of private data a worker; Limits.bytes of streams and what functions make of them fit in well."""
@@ -39,17 +39,16 @@ PRELOAD = "pipeline.verification.preload"
 
 @dataclass(frozen=True)
 class ProgramLimits:
-    """Limits of a program that a user may set; None leaves the language's default.
-
-    Attributes:
-        seconds: Processor time of one run.
-        bytes: Held at a time by the program's streams.
-        primitives: After unrolling.
-    """
+    """Limits of a program, as `step_runtime.Limits` has them; None leaves the language's default."""
 
     seconds: float | None = None
     bytes: int | None = None
+    numbers: int | None = None
     primitives: int | None = None
+    dims: int | None = None
+    steps: int | None = None
+    characters: int | None = None
+    depth: int | None = None
 
     def of_language(self) -> Limits:
         """The limits of the language with these in the place of its defaults."""

@@ -33,6 +33,7 @@ class Zip(Primitive):
 
     arity: ClassVar[int] = 2
     argument: ClassVar[str] = "(E0, E1)"
+    view: ClassVar[bool] = True
 
     def bad_argument(self, streams: int) -> RuleError:
         """For too many streams, the hint shows how to nest the calls."""

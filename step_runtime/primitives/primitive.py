@@ -63,6 +63,7 @@ class Primitive(ABC):
         lists_results: Whether its results are one list of streams of any length, not one name per stream.
         reshapes: Whether it makes a program shape-manipulating (paper, Table 2).
         transparent: Whether every result equals the input, so that it computes nothing.
+        view: Whether its results are its inputs' own numbers, so that they need no memory.
         may_fail: Whether data may break a rule although types and shapes are right.
     """
 
@@ -73,6 +74,7 @@ class Primitive(ABC):
     lists_results: ClassVar[bool] = False
     reshapes: ClassVar[bool] = False
     transparent: ClassVar[bool] = False
+    view: ClassVar[bool] = False
     may_fail: ClassVar[bool] = False
 
     @property

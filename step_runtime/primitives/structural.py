@@ -20,6 +20,7 @@ class Promote(Primitive):
     """Inserts a dim of 1 at index `b`, where `0 <= b <= rank + 1`."""
 
     b: int
+    view: ClassVar[bool] = True
     reshapes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -50,6 +51,7 @@ class Flatten(Primitive):
     """Merges each dim in `L` (consecutive indices within `1..rank`) into its inner neighbour."""
 
     L: tuple[int, ...]
+    view: ClassVar[bool] = True
     reshapes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -88,6 +90,7 @@ class Reshape(Primitive):
 
     L: tuple[int, ...]
     S: Dim
+    view: ClassVar[bool] = True
     may_fail: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -143,6 +146,7 @@ class Repeat(Primitive):
     """Emits each element `n` times: a new innermost dim. `RepeatLast` is another name for it."""
 
     n: Dim
+    view: ClassVar[bool] = True
     reshapes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -169,6 +173,7 @@ class RepeatRef(Primitive):
     """Emits each element of the first stream as often as the second's innermost dim says; consumes both."""
 
     arity: ClassVar[int] = 2
+    view: ClassVar[bool] = True
     argument: ClassVar[str] = "(E0, E1)"
     reshapes: ClassVar[bool] = True
 
@@ -194,6 +199,7 @@ class Bufferize(Primitive):
     """Gathers the `a` inner dims of each outer element into one Buffer; `0 < a <= rank`."""
 
     a: int
+    view: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Checks that `a` is an int."""
@@ -224,6 +230,8 @@ class Bufferize(Primitive):
 class Streamify(Primitive):
     """Turns a Buffer's dims into stream dims: the inverse of Bufferize."""
 
+    view: ClassVar[bool] = True
+
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """The Buffer's element, with the buffer's dims as the inner dims."""
         stream = inputs[0]
@@ -246,6 +254,7 @@ class Copy(Primitive):
     """Two streams from one, as every stream may be consumed only once."""
 
     kind: ClassVar[Kind] = "copy"
+    view: ClassVar[bool] = True
     transparent: ClassVar[bool] = True
 
     def output_count(self, sizes: Sizes) -> int | None:
@@ -266,6 +275,7 @@ class Identity(Primitive):
     """The same stream."""
 
     transparent: ClassVar[bool] = True
+    view: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """The same type."""

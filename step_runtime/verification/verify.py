@@ -27,6 +27,7 @@ from step_runtime.base.errors import (
 )
 from step_runtime.base.shapes import format_sizes
 from step_runtime.execution.applier import Applier, Data
+from step_runtime.execution.deadline import Deadline
 from step_runtime.execution.invocation import BeforeRun, default_dtype
 from step_runtime.language.equivalence import Description, describe
 from step_runtime.language.parser import Source, evaluate, read
@@ -38,7 +39,8 @@ from step_runtime.tasks.task import Task
 from step_runtime.verification.check import Types, check_affine, check_outputs, infer_types
 from step_runtime.verification.compare import difference
 from step_runtime.verification.instance import TaskInstance, instances
-from step_runtime.verification.simulate import NodeError, simulate
+from step_runtime.verification.pipelines import NodeError
+from step_runtime.verification.simulate import simulate
 
 SEEDS = (0, 1)
 _TORCH = threading.RLock()
@@ -207,7 +209,7 @@ class Verifier:
             self._references[index, seed] = instance.reference()
         reference = self._references[index, seed]
         where = f"at {format_sizes(instance.sizes)}, seed {seed}"
-        self._applier.deadline = time.monotonic() + self.limits.seconds
+        self._applier.deadline = Deadline.after(self.limits.seconds)
         try:
             with default_dtype(self._dtype), torch.random.fork_rng(devices=[]):
                 # Only the CPU's: torch.manual_seed records a stack trace for every other device, each time.
