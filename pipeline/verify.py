@@ -47,6 +47,12 @@ class VerifyOptions(Config):
     ]
     dtype: Annotated[FloatType, Option("the floating type to compute in")] = "float64"
     explain: Annotated[bool, Option("print every stream with its element type and dims")] = False
+    values: Annotated[bool, Option("of wrong values, print the first stream that the reference has nothing like")] = (
+        False
+    )
+    no_stress: Annotated[
+        bool, Option("don't run programs that pass on stress inputs, in float32 beside the reference")
+    ] = False
     graph: Annotated[str | None, Option("draw the dataflow: .svg, .png or .pdf", metavar="FILE")] = None
     as_json: Json = False
     strict: Annotated[bool, Option("a program with warnings fails")] = False
@@ -95,6 +101,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         options.dtype,
         {name.removeprefix("limit_"): value for name, value in limits.items()},
         explain=options.explain,
+        values=options.values,
+        stress=not options.no_stress,
         strict=options.strict,
         junit=options.junit,
         sarif=options.sarif,

@@ -40,6 +40,8 @@ class Batch:
         dtype: The floating type to compute in.
         limits: Of every program.
         explain: Whether to describe every stream.
+        stress: Whether programs that pass are run on stress inputs too.
+        values: Whether to say where wrong values part from the reference's.
         strict: Whether warnings fail a program.
         junit: The file for JUnit XML.
         sarif: The file for SARIF.
@@ -48,6 +50,8 @@ class Batch:
     dtype: str
     limits: ProgramLimits
     explain: bool = False
+    values: bool = False
+    stress: bool = True
     strict: bool = False
     junit: str | None = None
     sarif: str | None = None
@@ -65,7 +69,9 @@ class Batch:
     def _submit(self, item: Item, pool: WorkerPool) -> Callable[[], Checked]:
         """Starts the check of one item; the function returned waits for its outcome."""
         name = None if item.program == "-" else item.program
-        request = CheckRequest(shown(item.task), None, name, self.dtype, self.explain, self.limits)
+        request = CheckRequest(
+            shown(item.task), None, name, self.dtype, self.explain, self.values, self.stress, self.limits
+        )
         unread = None
         try:
             request = replace(request, text=item.text)

@@ -79,6 +79,7 @@ class ProgramVerdict(_Part):
     diagnostics: tuple[Finding, ...] = ()
     warnings: tuple[Finding, ...] = ()
     error: str | None = Field(None, description="Why the task or the program could not be used, if so.")
+    values: str | None = Field(None, description="With `--values`, where the values part from the reference's.")
     seconds: float = Field(0.0, description="Processor time of the verification, in seconds.")
 
 

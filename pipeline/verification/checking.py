@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.base.outputs import Finding, ProgramVerdict
+from pipeline.base.outputs import Finding, ProgramVerdict, Severity
 from pipeline.verification import worker
 from pipeline.verification.pool import WorkerLost, WorkerPool
 from pipeline.verification.task_files import lost_at_message
@@ -37,6 +37,8 @@ class CheckRequest:
         name: The program's file as the user named it; None for standard input or `impl`.
         dtype: The floating type to compute in.
         explain: Whether to describe every stream.
+        stress: Whether a program that passes is run on stress inputs too.
+        values: Whether to say where wrong values part from the reference's.
         limits: Of the program.
     """
 
@@ -45,6 +47,8 @@ class CheckRequest:
     name: str | None = None
     dtype: str = "float64"
     explain: bool = False
+    values: bool = False
+    stress: bool = True
     limits: ProgramLimits | None = None
 
 
@@ -127,9 +131,14 @@ def check(request: CheckRequest) -> Checked:
     except TaskError as error:
         worker.end_if_out_of_memory(error)
         return unusable(request, Path(request.path).stem, str(error))
-    checked = _described(request, task, verdict)
+    stressed: tuple[Diagnostic, ...] = ()
+    if verdict.passed and request.stress:
+        stressed = worker.stress(task.name, task.statement, _program(request, task), request.limits)
+    checked = _described(request, task, dataclasses.replace(verdict, diagnostics=(*verdict.diagnostics, *stressed)))
+    if request.values and verdict.stage == "value":
+        checked = _with_values(request, task, checked)
     seconds = round(time.process_time() - start, 3)
-    warned = tuple(_warning(request.path, warning) for warning in found)
+    warned = (*(_warning(request.path, warning) for warning in found), *checked.verdict.warnings)
     return dataclasses.replace(
         checked, verdict=checked.verdict.model_copy(update={"warnings": warned, "seconds": seconds})
     )
@@ -183,15 +192,27 @@ def _described(request: CheckRequest, task: Task, verdict: Verdict) -> Checked:
         program=file,
         passed=verdict.passed,
         stage=verdict.stage,
-        diagnostics=tuple(_finding(file, diagnostic) for diagnostic in found),
+        diagnostics=() if verdict.passed else tuple(_finding(file, diagnostic) for diagnostic in found),
+        warnings=tuple(_finding(file, diagnostic, "warning") for diagnostic in found) if verdict.passed else (),
     )
     return Checked(described, rendered, table)
 
 
-def _finding(file: str | None, diagnostic: Diagnostic) -> Finding:
+def _with_values(request: CheckRequest, task: Task, checked: Checked) -> Checked:
+    """The verdict with a table of the program's values against the reference's."""
+    found = worker.explain_values(
+        task.name, task.statement, _program(request, task), request.dtype, limits=request.limits
+    )
+    if found is None:
+        return checked
+    verdict = checked.verdict.model_copy(update={"values": found})
+    return dataclasses.replace(checked, verdict=verdict, text=f"{checked.text}\n\n{found}")
+
+
+def _finding(file: str | None, diagnostic: Diagnostic, severity: Severity = "error") -> Finding:
     span = diagnostic.span
     return Finding(
-        severity="error",
+        severity=severity,
         stage=diagnostic.stage,
         code=diagnostic.code,
         message=diagnostic.message,

@@ -20,7 +20,7 @@ from pipeline.verification import pool
 from pipeline.verification.pool import WorkerLost, WorkerPool
 
 if TYPE_CHECKING:
-    from step_runtime.base.errors import TaskError
+    from step_runtime.base.errors import Diagnostic, TaskError
     from step_runtime.program.limits import Limits
     from step_runtime.tasks.scope import Scope
     from step_runtime.verification.verify import Verdict, Verifier
@@ -136,6 +136,29 @@ def scopes(name: str, content: str) -> tuple[Scope, ...]:
         TaskError: the task cannot be used.
     """
     return tuple(scope.without_code() for scope in _verifier(name, content, "float64", None).scopes)
+
+
+def stress(name: str, content: str, text: str, limits: ProgramLimits | None = None) -> tuple[Diagnostic, ...]:
+    """What goes wrong with a program that passes on stress inputs.
+
+    Raises:
+        TaskError: The task cannot be used.
+    """
+    from step_runtime.base.errors import RunError
+
+    try:
+        return tuple(_verifier(name, content, "float64", limits).stress(text))
+    except RunError:
+        return ()
+
+
+def explain_values(name: str, content: str, text: str, dtype: str, limits: ProgramLimits | None) -> str | None:
+    """Where a program's values part from the reference's; None for one that fails otherwise, or passes.
+
+    Raises:
+        TaskError: The task cannot be used, or its reference failed.
+    """
+    return _verifier(name, content, dtype, limits).explain_values(text)
 
 
 @functools.lru_cache(maxsize=256)

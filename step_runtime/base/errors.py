@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Stage = Literal["parse", "type", "affine", "limits", "shape", "run", "value"]
-STAGES: tuple[Stage, ...] = ("parse", "type", "affine", "limits", "shape", "run", "value")
+Stage = Literal["parse", "type", "affine", "limits", "shape", "run", "value", "stress"]
+STAGES: tuple[Stage, ...] = ("parse", "type", "affine", "limits", "shape", "run", "value", "stress")
 
 _LONGEST_TEXT = 400
 """Characters shown of an author's exception or value."""

@@ -9,7 +9,17 @@ from typing import ClassVar
 import sympy
 
 from step_runtime.base.errors import RuleError, RunError
-from step_runtime.base.shapes import Dim, Sizes, as_dim, check_positive, evaluate, format_dim, try_evaluate
+from step_runtime.base.shapes import (
+    INNERMOST_FIRST,
+    Dim,
+    Sizes,
+    as_dim,
+    check_positive,
+    evaluate,
+    format_dim,
+    is_reversed,
+    try_evaluate,
+)
 from step_runtime.base.types import Buffer, StreamType, STuple
 from step_runtime.execution.applier import StreamData
 from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, dim_list, whole
@@ -184,7 +194,9 @@ class RepeatRef(Primitive):
             raise RuleError(
                 "repeatref-shape",
                 "RepeatRef needs the reference's shape without its innermost dim to equal the data's shape",
-                hint="the order is (data, reference): the reference has one more inner dim than the data",
+                hint=INNERMOST_FIRST
+                if is_reversed(reference.shape[1:], data.shape)
+                else "the order is (data, reference): the reference has one more inner dim than the data",
             )
         return (StreamType(data.dtype, reference.shape),)
 

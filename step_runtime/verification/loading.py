@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 
 from step_runtime.base.errors import TaskCodeError, TaskError, TaskWarning
-from step_runtime.base.shapes import format_sizes
 from step_runtime.execution.invocation import BeforeRun, Data
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.reader import loads_task, task_name, task_text
@@ -66,7 +65,7 @@ def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]
             problem = _constant(values)
             if problem is not None:
                 doubted = True
-                message = f"output {spec.name} {problem.format(format_sizes(instance.sizes))}"
+                message = f"output {spec.name} {problem.format(instance.place)}"
                 yield TaskWarning("constant-output", message, ("outputs", index))
     yield from _random(task, tried)
     if not doubted:

@@ -64,7 +64,7 @@ def test_a_reference_that_hangs_is_told(tmp_path: Path, capfd: pytest.CaptureFix
     assert run_command(codegen.NAME, codegen.main, [path, "-"]) == 2
     err = capfd.readouterr().err
     assert f"{path}:4: outputs[0].data_transform[0]: its code took longer" in err
-    assert "was killed at M=5, N=7, K=9, D=16; " in err
+    assert "was killed at M=5; " in err
     assert "expected code that comes to its end" in err
 
 
