@@ -92,7 +92,9 @@ class Batch:
         if not (self.strict and verdict.passed and verdict.warnings):
             return result
         stage = "stress" if any(finding.stage == "stress" for finding in verdict.warnings) else "warnings"
-        return replace(result, verdict=verdict.model_copy(update={"passed": False, "stage": stage}))
+        label = result.text.removesuffix(": passed")
+        text = f"{label}: failed: {stage}, as warnings are strict"
+        return replace(result, text=text, verdict=verdict.model_copy(update={"passed": False, "stage": stage}))
 
     def write(self, results: Sequence[Checked]) -> None:
         """Writes the files that were asked for.

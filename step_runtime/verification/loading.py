@@ -15,6 +15,7 @@ from step_runtime.tasks import yaml_format
 from step_runtime.tasks.reader import loads_task, task_name, task_text
 from step_runtime.tasks.task import Task, declared_shapes
 from step_runtime.verification.compare import close
+from step_runtime.verification.doubts import assumptions, boolean_functions, fixed_dims, simpler_references
 from step_runtime.verification.instance import TaskInstance, instances
 
 _SAMPLES = 5
@@ -31,8 +32,8 @@ def load_task(path: str | Path, name: str | None = None, *, before_run: BeforeRu
 
     Warns:
         TaskWarning: A wrong program may pass, or a right one fail: no input changes a reference output by more than the
-            comparison's tolerance, none depends on one of the inputs, a reference is random, or two dims are equal at
-            every set of sizes.
+            comparison's tolerance, none depends on one of the inputs, a reference is random, two dims are equal at
+            every set of sizes; or as in `doubts`.
     """
     text = task_text(Path(path))
     task = loads_task(text, name or task_name(Path(path)), source=str(path))
@@ -55,7 +56,11 @@ def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]
         TaskError: A dim has no size, or the code fails or gives another shape than declared.
     """
     tried, doubted = instances(task, before_run=before_run), False
-    yield from _equal_dims(task, [instance.sizes for instance in tried])
+    sets = [instance.sizes for instance in tried]
+    yield from _equal_dims(task, sets)
+    yield from fixed_dims(task, sets)
+    yield from boolean_functions(task)
+    yield from assumptions(tried[0])
     for instance in tried:
         sampled = []
         for seed in range(_SAMPLES):
@@ -70,6 +75,7 @@ def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]
     yield from _random(task, tried)
     if not doubted:
         yield from _unread(task, tried[0])
+        yield from simpler_references(tried, _SAMPLES)
 
 
 def _constant(values: Sequence[Data]) -> str | None:
