@@ -168,6 +168,9 @@ class GenerateOutput(Output):
     solved: tuple[str, ...]
     unsolved: tuple[str, ...]
     tasks: Mapping[str, Mapping[str, Any] | None]
+    warnings: Mapping[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="What goes wrong with the programs on stress inputs, by task."
+    )
 
 
 class AblateOutput(Output):

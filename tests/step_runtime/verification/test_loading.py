@@ -110,7 +110,8 @@ SIZES = {
 @pytest.mark.parametrize("given", SIZES)
 def test_sizes_that_distinguish_too_little_are_reported(given: str, tmp_path: Path) -> None:
     """Two dims in use that are alike in every set, as `global` leaves them."""
-    assert warned(tmp_path, f"{MINIMAL}{given}\n") == SIZES[given]
+    alike = [text for text in warned(tmp_path, f"{MINIMAL}{given}\n") if "takes one for the other" in text]
+    assert alike == SIZES[given]
 
 
 def test_dims_of_functions_count_as_used(tmp_path: Path) -> None:

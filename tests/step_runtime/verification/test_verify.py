@@ -47,9 +47,9 @@ STAGED = {
 }
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "stress"])
 def test_a_wrong_program_fails_at_its_stage(stage: str) -> None:
-    """Every stage has its own mistakes, each with a place in the text."""
+    """Every stage has its own mistakes, each with a place in the text; `stress` has those of test_stress."""
     verdict = general_verifier().verify(STAGED[stage])
     assert not verdict.passed and verdict.stage == stage, verdict.render(STAGED[stage])
     assert all(d.span is not None for d in verdict.diagnostics)
@@ -305,7 +305,7 @@ def test_right_at_one_set_of_sizes_only_is_wrong() -> None:
     task = task_of("input_data['E0'] * 2", "return [input[0] * 2]")
     text = "for i in range(M_value - 4):\n    E0 = step.Map(fn=fn_0).apply(E0)\nreturn E0"
     verdict = verify(task, text)
-    assert verdict.stage == "value" and verdict.diagnostics[0].details == ("at M=6, N=4, K=10, D=8, seed 0",)
+    assert verdict.stage == "value" and verdict.diagnostics[0].details == ("at M=6, N=4, seed 0",)
 
 
 def test_right_for_one_draw_only_is_wrong() -> None:
