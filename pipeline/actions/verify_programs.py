@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +28,8 @@ from pipeline.verification.pool import WorkerPool
 from pipeline.verification.worker import ProgramLimits
 
 __all__ = ["Batch", "Item", "names_many", "resolve", "run_single", "settings", "warning_line"]
+
+_NEEDED = ("torch", "sympy", "numpy", "yaml")
 
 _POLL = 0.3
 """Seconds between two looks at the files that are watched."""
@@ -57,7 +60,14 @@ class Batch:
     sarif: str | None = None
 
     def pool(self, programs: int) -> WorkerPool:
-        """Worker processes for so many programs, one a core at most; they start meanwhile."""
+        """Worker processes for so many programs, one a core at most; they start meanwhile.
+
+        Raises:
+            ModuleNotFoundError: A package that they need is not installed.
+        """
+        for name in _NEEDED:
+            if find_spec(name) is None:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return checking_pool(min(programs, cores()), self.limits)
 
     def check(self, items: Sequence[Item], pool: WorkerPool) -> Iterator[Checked]:
