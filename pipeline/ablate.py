@@ -4,7 +4,6 @@ Four methods on the same tasks, each a run like those of `pipeline.compile`, wit
 without the structural IR, a single LM, the agent, and the agent with learning. `--resume` completes an interrupted one.
 """
 
-import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from pipeline.base.choices import EMBEDDED
 from pipeline.base.config import LM, SAMPLING, AblationConfig, Config, Option, Tasks, Temperature
 from pipeline.base.errors import Exit, UsageError, start
 from pipeline.base.files import writable_folder
+from pipeline.base.outputs import json_text
 from pipeline.cli.options import Json, Parser, output_option
 
 NAME = "pipeline.ablate"
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     page = action.write_page(plan, options.output)
     if options.as_json:
-        print(json.dumps(page))
+        print(json_text(NAME, page))
     else:
         action.print_figures(page)
     return Exit.OK

@@ -3,7 +3,6 @@
 Optimizes the agent on the tasks, records the run in MLflow, writes the compiled program, and prints where.
 """
 
-import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Annotated, Any
 from pipeline.base.config import EARLIER_RUNS, Config, Option, RunConfig
 from pipeline.base.errors import UsageError, start
 from pipeline.base.files import writable_file
+from pipeline.base.outputs import json_text
 from pipeline.cli.options import Json, Parser, output_option
 
 NAME = "pipeline.compile"
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = f"python -m {NAME} {shlex.join(sys.argv[1:] if argv is None else argv)}"
     result = action.compile_agent(NAME, plan, options.output, command)
     if options.as_json:
-        print(json.dumps(action.as_json(result)))
+        print(json_text(NAME, action.as_json(result)))
     else:
         action.print_summary(result)
     return action.exit_code(NAME, result)
@@ -80,7 +80,8 @@ def _dry_run(options: CompileOptions, given: Mapping[str, Any]) -> int:
 
     config = RunConfig.of(given)
     least, most = dry_run.estimate(compile_agent.prepare(config))
-    print(json.dumps(dry_run.as_json(least, most)) if options.as_json else dry_run.as_text(least, most, config))
+    as_json = json_text(NAME, dry_run.as_json(least, most)) if options.as_json else None
+    print(as_json or dry_run.as_text(least, most, config))
     return 0
 
 

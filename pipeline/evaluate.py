@@ -13,6 +13,7 @@ from typing import Annotated
 from pipeline.base.config import Config, Option, ProgramConfig, Tasks
 from pipeline.base.errors import start
 from pipeline.base.files import writable_file, write_text
+from pipeline.base.outputs import versioned
 from pipeline.cli.options import Json, Parser, output_option
 
 NAME = "pipeline.evaluate"
@@ -49,12 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = f"python -m {NAME} {shlex.join(sys.argv[1:] if argv is None else argv)}" if options.record else None
     result = action.evaluate_program(NAME, config, options.tasks, command)
     figures = action.figures(result)
+    output = versioned(NAME, figures)
     if options.as_json:
-        print(json.dumps(figures))
+        print(json.dumps(output))
     else:
         action.print_figures(figures)
     if options.output is not None:
-        write_text(Path(options.output), json.dumps(figures, indent=1) + "\n")
+        write_text(Path(options.output), json.dumps(output, indent=1) + "\n")
     return action.exit_code(NAME, result)
 
 

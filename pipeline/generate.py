@@ -6,7 +6,6 @@
 - What was verified before an interrupt or a failure of the LM is written all the same.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -14,6 +13,7 @@ from pipeline.base.choices import ALL, NO_PROGRAM, PROPOSERS, SEARCH
 from pipeline.base.config import Config, Count, Option, Positive, ProgramConfig, flag
 from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import writable_folder
+from pipeline.base.outputs import json_text
 from pipeline.cli.options import Json, Parser, output_option
 
 NAME = "pipeline.generate"
@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = stages.generate_in_stages(plan, files, action.texts_of(options.task))
     else:
         result = action.generate(NAME, tasks, files, ProgramConfig.of(given))
-    print(json.dumps(result.as_json) if options.as_json else result.text)
+    print(json_text(NAME, result.as_json) if options.as_json else result.text)
     if result.message:
         print_message(NAME, result.message)
     return result.exit_code

@@ -1,6 +1,5 @@
 """`python -m pipeline.report [RUN…] -o DIR`: the paper's tables and figures from recorded runs."""
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Annotated
 from pipeline.base.config import Config, Option
 from pipeline.base.errors import Exit, UsageError, print_message, start
 from pipeline.base.files import writable_folder
+from pipeline.base.outputs import json_text
 from pipeline.base.paths import shown
 from pipeline.cli.options import Json, Parser, output_option
 
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         raise UsageError(f"--output: can't write the report to {folder}: {error.strerror}") from None
     if options.as_json:
-        print(json.dumps({"page": str(folder / files[0]), "runs": [run.run_id for run in runs], "files": files}))
+        print(json_text(NAME, {"page": str(folder / files[0]), "runs": [run.run_id for run in runs], "files": files}))
     else:
         print(f"{shown(folder.absolute() / files[0])}: {'; '.join(run.label for run in runs)}")
     return Exit.OK

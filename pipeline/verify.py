@@ -1,73 +1,129 @@
-"""`python -m pipeline.verify TASK [IMPL]`: the verdict on one program."""
+"""`python -m pipeline.verify TASK [IMPL]`: the verdict on one program, or on many.
 
-import json
+Worker processes read the task, run its code and judge the program; this process imports neither torch nor the language.
+"""
+
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import Annotated
 
-from pipeline.base.config import Config, Option
-from pipeline.base.errors import Exit, start
+from pipeline.base.choices import FloatType
+from pipeline.base.config import Config, Count, Option, Positive
+from pipeline.base.errors import Exit, UsageError, print_message, start
+from pipeline.base.files import writable_file
 from pipeline.cli.options import Json, Parser
-from pipeline.cli.program_arguments import ProgramArguments
-
-if TYPE_CHECKING:
-    from step_runtime import Verdict
 
 NAME = "pipeline.verify"
 EPILOG = """\
-examples:
-  python -m pipeline.verify gemm/1 my_program.txt
-  python -m pipeline.verify my_task.yaml - --json < my_program.txt
+several programs at once: every name that ends in .yaml or .yml, every folder, pattern and benchmark name is a task;
+any other file, and -, is the program of the task named before it. A task without one is judged by its own `impl`.
 
-exit codes: 0 the program passes, 1 it does not, 2 a bad option or file"""
+examples:
+  python -m pipeline.verify gemm/1 my_program.step
+  python -m pipeline.verify my_task.yaml - --json < my_program.step
+  python -m pipeline.verify a.yaml a.step b.yaml b.step 'solved/*.yaml' --junit report.xml
+  python -m pipeline.verify my_tasks/ --programs my_programs/ --strict
+  python -m pipeline.verify my_task.yaml my_program.step --watch
+
+exit codes: 0 every program passes, 1 some program does not, 2 a bad option or file, 130 interrupted"""
+
+MANY = "several programs"
+LIMITS = "limits of a program"
 
 
 class VerifyOptions(Config):
-    """What to show beside the verdict."""
+    """Which programs, and what to show beside the verdicts."""
 
+    task: Annotated[
+        tuple[str, ...],
+        Option(
+            "a task (a file, or a benchmark name such as gemm/1), and a file with the program, - for stdin (default:"
+            " the task's own `impl`); or several of both, folders and patterns included: see below",
+            metavar="TASK",
+            nargs="+",
+            positional=True,
+        ),
+    ]
+    dtype: Annotated[FloatType, Option("the floating type to compute in")] = "float64"
     explain: Annotated[bool, Option("print every stream with its element type and dims")] = False
+    values: Annotated[bool, Option("of wrong values, print the first stream that the reference has nothing like")] = (
+        False
+    )
+    no_stress: Annotated[
+        bool, Option("don't run programs that pass on stress inputs, in float32 beside the reference")
+    ] = False
     graph: Annotated[str | None, Option("draw the dataflow: .svg, .png or .pdf", metavar="FILE")] = None
     as_json: Json = False
+    strict: Annotated[bool, Option("a program with warnings fails")] = False
+    programs: Annotated[
+        str | None,
+        Option("the folder with the programs of tasks: tasks/gemm/1.yaml has DIR/gemm/1.step", MANY, "DIR"),
+    ] = None
+    junit: Annotated[
+        str | None, Option("also write JUnit XML, a test case per program", MANY, "FILE", check=writable_file)
+    ] = None
+    sarif: Annotated[
+        str | None, Option("also write all findings as SARIF 2.1.0", MANY, "FILE", check=writable_file)
+    ] = None
+    watch: Annotated[bool, Option("verify again what changes on disk, until Ctrl-C", MANY)] = False
+
+
+class LimitOptions(Config):
+    """The limits of a program; the defaults are those of `step_runtime.Limits`."""
+
+    limit_seconds: Annotated[Positive | None, Option("processor time of one run (default: 10)", LIMITS, "SECONDS")] = (
+        None
+    )
+    limit_bytes: Annotated[
+        Count | None, Option("that its streams hold at a time (default: 1073741824)", LIMITS, "N")
+    ] = None
+    limit_numbers: Annotated[
+        Count | None, Option("that its streams carry, all together (default: 4294967296)", LIMITS, "N")
+    ] = None
+    limit_primitives: Annotated[Count | None, Option("after unrolling (default: 1000)", LIMITS, "N")] = None
+    limit_dims: Annotated[Count | None, Option("of one stream (default: 32)", LIMITS, "N")] = None
+    limit_steps: Annotated[Count | None, Option("of unrolling it (default: 100000)", LIMITS, "N")] = None
+    limit_characters: Annotated[Count | None, Option("of its source (default: 20000)", LIMITS, "N")] = None
+    limit_depth: Annotated[Count | None, Option("levels of nesting (default: 80)", LIMITS, "N")] = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the verdict; returns 0 if the program passes, otherwise 1."""
-    given = Parser(NAME, "Checks a STeP program against a task: syntax, types, affine use, and its results.", EPILOG,
-                   ProgramArguments, VerifyOptions).given(argv)  # fmt: skip
-    arguments, options = ProgramArguments.of(given), VerifyOptions.of(given)
+    """Prints the verdict; returns 0 if every program passes, otherwise 1."""
+    parser = Parser(NAME, "Checks STeP programs against tasks: syntax, types, affine use, and results.", EPILOG,
+                    VerifyOptions, LimitOptions)  # fmt: skip
+    given = parser.given(argv)
+    options, limits = VerifyOptions.of(given), LimitOptions.of(given).params()
 
-    from pipeline.actions import check_program as action
+    from pipeline.actions import verify_programs as action
 
-    task, text = action.load(arguments)
-    if options.explain or options.graph:
-        table = action.explain_program(task, text, options.graph)
-        if options.explain:
-            print(table, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)
-    found = action.verdict(task, text, arguments.dtype)
-    if options.as_json:
-        print(json.dumps(as_json(found)))
-    else:
-        print(found.render(text, arguments.impl if arguments.impl not in (None, "-") else task.name))
-    return Exit.OK if found.passed else Exit.NO
-
-
-def as_json(verdict: "Verdict") -> dict[str, Any]:
-    """The verdict as the command's JSON object; line and column count from 1, null where there is no position."""
-    return {
-        "passed": verdict.passed,
-        "stage": verdict.stage,
-        "diagnostics": [
-            {
-                "code": diagnostic.code,
-                "message": diagnostic.message,
-                "line": diagnostic.span.line if diagnostic.span else None,
-                "column": diagnostic.span.column if diagnostic.span else None,
-                "details": list(diagnostic.details),
-                "hint": diagnostic.hint,
-            }
-            for diagnostic in verdict.diagnostics
-        ],
-    }
+    settings = action.settings(
+        options.dtype,
+        {name.removeprefix("limit_"): value for name, value in limits.items()},
+        explain=options.explain,
+        values=options.values,
+        stress=not options.no_stress,
+        strict=options.strict,
+        junit=options.junit,
+        sarif=options.sarif,
+    )
+    say = partial(print, flush=True)
+    if options.watch:
+        if options.as_json:
+            raise UsageError("--watch: prints many verdicts and no JSON object; omit --json")
+        action.watch(settings, options.task, options.programs, say)
+    items = action.resolve(options.task, options.programs)
+    if action.names_many(options.task):
+        if options.explain or options.graph:
+            raise UsageError(f"{'--explain' if options.explain else '--graph'}: shows one program; name one task")
+        return action.run_batch(settings, items, say, as_json=options.as_json)
+    result = action.run_single(settings, items[0], options.graph)
+    for warning in result.verdict.warnings:
+        print_message(NAME, action.warning_line(warning))
+    if options.explain:
+        print(result.table, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)
+    print(action.single(result).text() if options.as_json else result.text)
+    return Exit.OK if result.verdict.passed else Exit.NO
 
 
 if __name__ == "__main__":

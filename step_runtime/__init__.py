@@ -9,7 +9,16 @@ Every name that a program may use after `step.` is exported too, for programs wr
 # Before torch, whose C code would import NumPy and mistake any exception during that, even Ctrl-C, for a missing NumPy.
 import numpy  # noqa: F401
 
-from step_runtime.base.errors import Diagnostic, RuleError, RunError, Span, StepError, TaskCodeError, TaskError
+from step_runtime.base.errors import (
+    Diagnostic,
+    RuleError,
+    RunError,
+    Span,
+    StepError,
+    TaskCodeError,
+    TaskError,
+    TaskWarning,
+)
 from step_runtime.base.functions import Fn
 from step_runtime.base.stream import Stream, affine
 from step_runtime.base.types import Buffer, Multihot, Scalar, STuple
@@ -37,6 +46,7 @@ __all__ = [
     "Task",
     "TaskCodeError",
     "TaskError",
+    "TaskWarning",
     "Verdict",
     "Verifier",
     "affine",

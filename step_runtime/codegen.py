@@ -24,6 +24,7 @@ from step_runtime.language.parser import evaluate, read
 from step_runtime.program.graph import Program
 from step_runtime.program.limits import Limits, check_size
 from step_runtime.program.printer import print_program
+from step_runtime.tasks.generators import PLAIN, expression
 from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.snippets import widened
 from step_runtime.tasks.task import FnSpec, OutputSpec, Task, TensorSpec
@@ -238,6 +239,8 @@ class _Writer:
             outer = ", ".join(_size(dim) for dim in dims[:-1])
             ones = f"torch.randint({least}, {most} + 1, ({outer},)).unsqueeze(-1)"
             return f"(torch.rand({shape}).argsort(-1).argsort(-1) < {ones}).to(DTYPE)"
+        if spec.data_gen is not None and spec.data_gen not in PLAIN:
+            return f"(lambda shape: {expression(spec.data_gen, self._task.symbols())})(({shape},)).to(DTYPE)"
         if spec.data_gen == "binary":
             return f"(torch.rand({shape}) < 0.5).to(DTYPE)"
         return f"{spec.data_gen}({shape})"

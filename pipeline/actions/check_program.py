@@ -1,4 +1,4 @@
-"""`pipeline.verify` and `pipeline.codegen`: one program for one task."""
+"""One program for one task: its dataflow as a picture, and its pytest script."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from pathlib import Path
 
 from pipeline.charts.dataflow import draw
 from pipeline.cli.program_arguments import ProgramArguments, read_program
-from pipeline.verification.task_files import load_task_named, scopes, verdict
+from pipeline.verification.task_files import load_task_named, scopes
 from step_runtime.codegen import generate_test
 from step_runtime.tasks.task import Task
 from step_runtime.verification.explain import explain
-
-__all__ = ["explain_program", "load", "pytest_script", "verdict"]
 
 
 def load(arguments: ProgramArguments) -> tuple[Task, str]:
@@ -24,18 +22,21 @@ def load(arguments: ProgramArguments) -> tuple[Task, str]:
     return task, read_program(arguments, task)
 
 
-def explain_program(task: Task, text: str, graph: str | None) -> str:
-    """A table of the program's streams; writes a picture of the dataflow to the file `graph`, if given.
+def draw_program(name: str, text: str | None, path: str) -> None:
+    """Writes a picture of a program's dataflow, as far as the program can be read; errors are the verdict's.
 
-    Errors in the program are reported by the verdict.
+    Args:
+        name: The task's file.
+        text: The program; None for the task's own `impl`.
+        path: Where the picture goes.
 
     Raises:
-        UsageError: The graph can't be drawn.
+        UsageError: The task can't be read, or the graph can't be drawn.
     """
-    explained = explain(text, scopes(task)[0])
-    if graph:
-        draw(explained, Path(graph))
-    return explained.table()
+    task = load_task_named(name)
+    program = task.impl if text is None else text
+    if program is not None:
+        draw(explain(program, scopes(task)[0]), Path(path))
 
 
 def pytest_script(arguments: ProgramArguments) -> str:

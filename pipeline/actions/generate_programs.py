@@ -21,6 +21,7 @@ from pipeline.reporting.failures import summarize
 from pipeline.running.session import RERUN, budget, fitted, lm_session, open_program, trusted
 from pipeline.synthesis import SearchBudget, SearchOutcome, results
 from pipeline.synthesis.parallel_search import search_all
+from pipeline.verification.checking import stress_findings
 from pipeline.verification.task_files import load_tasks, texts_of
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.task import Task
@@ -96,12 +97,23 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
     impls = {task: str(answer.outputs["impl"]) if answer else None for task, answer in answers.items()}
     written = {task.name: _written(task, impls[task.name], files[task.name]) for task in tasks}
     result = _sampled_json(tasks, found, written) | {"program": config.program, "lm": session.lm.model}
+    result["warnings"] = _warned(name, tasks, impls)
     text = "\n\n".join(_sampled_text(task.name, found, written[task.name]) for task in tasks)
     message = f"{found.message}; what was verified is kept, see above" if found.stopped else ""
     if found.stopped and found.stopped != "budget":
         code = Exit.INTERRUPTED if found.stopped == "interrupted" else Exit.LM
         return Generated(result, text, code, f"{message}. {RERUN}")
     return Generated(result, text, Exit.OK if all(answers.values()) else Exit.NO, message)
+
+
+def _warned(name: str, tasks: Sequence[Task], impls: Mapping[str, str | None]) -> dict[str, list[str]]:
+    """What goes wrong with the programs on stress inputs, by task; reported on stderr."""
+    programs = [(task, impl) for task in tasks if (impl := impls.get(task.name)) is not None]
+    warned = stress_findings(programs)
+    for task, lines in warned.items():
+        for line in lines:
+            print_message(name, f"{task}: warning: {line}")
+    return warned
 
 
 def _sampled_json(tasks: Sequence[Task], found: UntilSolved, written: Files) -> dict[str, Any]:
@@ -179,6 +191,7 @@ def synthesize(
         results.as_text(task.name, outcomes.get(task.name), written.get(task.name, ())) for task in tasks
     )
     result = results.as_json(tasks, outcomes, written)
+    result["warnings"] = _warned(name, tasks, {task: outcome.impl for task, outcome in outcomes.items()})
     if interrupted:
         return Generated(result, text, Exit.INTERRUPTED, "interrupted; what was verified is kept, see above")
     return Generated(result, text, Exit.OK if all(outcome.impl for outcome in outcomes.values()) else Exit.NO)

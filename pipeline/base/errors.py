@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
+from pipeline.base.outputs import json_text
 from pipeline.base.terminal import SafeStream
 
 EXTRA_MODULES = frozenset({"jinja2", "matplotlib", "mlflow", "numpy", "pygments", "rich", "sympy", "torch", "yaml"})
@@ -86,20 +87,27 @@ def _run(name: str, main: Callable[[Sequence[str] | None], int], argv: Sequence[
         code = main(argv)
         sys.stdout.flush()
     except PipelineError as error:
-        print_message(name, error)
-        return error.exit_code
+        return _ended(name, argv, error.exit_code, str(error))
     except KeyboardInterrupt as interrupt:
-        print_message(name, str(interrupt) or "interrupted")
-        return Exit.INTERRUPTED
+        return _ended(name, argv, Exit.INTERRUPTED, str(interrupt) or "interrupted")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in EXTRA_MODULES:
             raise
-        print_message(name, f"{error.name} is not installed; the commands need: pip install 'adaptive-step[pipeline]'")
-        return Exit.USAGE
+        advice = "the commands need: pip install 'adaptive-step[pipeline]'"
+        return _ended(name, argv, Exit.USAGE, f"{error.name} is not installed; {advice}")
     except BrokenPipeError:
         # The reader of our output (`| head`) has stopped; Python would complain again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
+    return code
+
+
+def _ended(name: str, argv: Sequence[str] | None, code: Exit, message: str) -> int:
+    """Reports that a command ended without a result: on stderr, and with `--json` as an object on stdout too."""
+    print_message(name, message)
+    if "--json" in (sys.argv[1:] if argv is None else argv):
+        kind = {Exit.LM: "lm", Exit.INTERRUPTED: "interrupted"}.get(code, "usage")
+        print(json_text(name, {"error": {"kind": kind, "exit_code": int(code), "message": message}}))
     return code
 
 

@@ -36,11 +36,19 @@ def read_program(arguments: ProgramArguments, task: Task) -> str:
     Raises:
         UsageError: It can't be read, or none is named and the task has no `impl`.
     """
-    name = arguments.impl
-    if name is None:
-        if task.impl is None:
-            raise UsageError(f"{arguments.task}: this task has no `impl`; name a file with the program, or - for stdin")
-        return task.impl
+    if arguments.impl is not None:
+        return read_text(arguments.impl)
+    if task.impl is None:
+        raise UsageError(f"{arguments.task}: this task has no `impl`; name a file with the program, or - for stdin")
+    return task.impl
+
+
+def read_text(name: str) -> str:
+    """The text of a program's file, or of standard input for `-`.
+
+    Raises:
+        UsageError: It can't be read.
+    """
     try:
         return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except OSError as error:

@@ -16,6 +16,7 @@ from pipeline.synthesis.value_blocks import RowLayout, Rows, in_rows, operand
 from step_runtime.base.errors import RunError, StepError
 from step_runtime.base.types import StreamType
 from step_runtime.execution.applier import Applier
+from step_runtime.execution.deadline import Deadline
 from step_runtime.primitives import Frame, Operand, Primitive, Rules
 from step_runtime.verification.instance import TaskInstance
 
@@ -38,7 +39,7 @@ class BatchExecutor:
         self.candidates = 0
         self.kept = 0
         self.full = False
-        self._applier = Applier(instance.dtype, self.deadline)
+        self._applier = Applier(instance.dtype, Deadline.at(self.deadline))
         self._rules = Rules(instance.sizes)
         self._inferred: dict[tuple[Primitive, tuple[StreamType, ...]], tuple[StreamType, ...]] = {}
         self._layouts: dict[StreamType, RowLayout] = {}

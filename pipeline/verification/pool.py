@@ -41,6 +41,9 @@ from pipeline.base.redaction import secret_names
 BATCH = 8
 """Calls sent to a worker at a time, so that it goes on while the parent's threads wait for their turn."""
 
+PATIENCE = 10
+"""Wall time of one call, as a multiple of the limit of its processor time."""
+
 _START = 60.0
 """Seconds that a worker may take until it is ready."""
 
@@ -60,7 +63,8 @@ _METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 class WorkerLost(Exception):
     """A call that cost its worker.
 
-    Attributes: `code` tells how; `at`, what the call said last that it was at, `seconds` before.
+    Attributes: `code` says how; `at`, what the call said last that it was at; `seconds`, how much of its limit was left
+    then; `waited`, that its limit was the clock's.
     """
 
     def __init__(self, code: Literal["time-limit", "memory-limit", "crashed"], message: str) -> None:
@@ -68,6 +72,7 @@ class WorkerLost(Exception):
         self.code = code
         self.at = ""
         self.seconds = 0.0
+        self.waited = False
 
 
 class WorkerPool(Executor):
@@ -77,7 +82,7 @@ class WorkerPool(Executor):
 
     Args:
         workers: how many.
-        seconds: wall clock limit of one call.
+        seconds: processor time of one call; one that waits may take `PATIENCE` times as long by the clock.
         memory: bytes that calls may hold in a worker, which ends at half of that between two; kept by Linux only.
         initializer: called in every worker before its first call.
         preload: modules that workers find imported when they start.
@@ -95,7 +100,7 @@ class WorkerPool(Executor):
         self._context = multiprocessing.get_context(_METHOD)
         self._context.set_forkserver_preload([*preload])
         self._seconds = seconds
-        self._settings = (initializer, memory)
+        self._settings = (initializer, memory, seconds)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = self._killed = False
         self._lock = threading.Lock()
@@ -175,7 +180,7 @@ class WorkerPool(Executor):
                 while more := bool(jobs) or self._take(jobs):
                     worker.send((dict(self._lost_at), [job.call for job in jobs]))
                     while jobs:
-                        jobs[0].finish(*worker.receive(self._seconds))
+                        jobs[0].finish(*worker.receive(PATIENCE * self._seconds))
                         jobs.popleft()
             except _Retired:
                 pass
@@ -245,6 +250,7 @@ class _Worker:
         self._connection, self._theirs = context.Pipe()
         self._note = context.RawArray("c", _NOTE_BYTES)
         self._process = context.Process(target=_work, args=(self._theirs, self._note, *settings), daemon=True)
+        self._seconds = settings[-1]
         self.ready = False
 
     @property
@@ -285,14 +291,18 @@ class _Worker:
                 return self._connection.recv()
         except Exception as error:  # no pipe any more, or what comes out of it can't be read
             self._process.join(_LAST_BREATH)
-            raise self._noted(_cause(self._process.exitcode)) from error
-        raise self._noted(WorkerLost("time-limit", f"took longer than {seconds:g} s and was killed"))
+            raise self._noted(_cause(self._process.exitcode, self._seconds)) from error
+        late = WorkerLost("time-limit", f"took longer than {seconds:g} s by the clock and was killed")
+        late.waited = True
+        raise self._noted(late)
 
     def _noted(self, error: WorkerLost | _Retired) -> WorkerLost | _Retired:
         """The error, with the call's last note."""
-        when, _, text = self._note.value.decode(errors="replace").partition(" ")
+        when, _, rest = self._note.value.decode(errors="replace").partition(" ")
+        left, _, text = rest.partition(" ")
         if text and isinstance(error, WorkerLost):
-            error.at, error.seconds = text, time.monotonic() - float(when)
+            waited = (time.monotonic() - float(when)) / PATIENCE
+            error.at, error.seconds = text, waited if error.waited else float(left)
         return error
 
     def kill(self) -> None:
@@ -302,8 +312,10 @@ class _Worker:
             self._process.join()
 
 
-def _cause(exit_code: int | None) -> WorkerLost | _Retired:
-    """What the end of a process means."""
+def _cause(exit_code: int | None, seconds: float) -> WorkerLost | _Retired:
+    """What the end of a process means, of which a call has so many seconds of processor time."""
+    if exit_code == -signal.SIGPROF:
+        return WorkerLost("time-limit", f"took longer than {seconds:g} s of processor time and was killed")
     if exit_code == _RETIRED:
         return _Retired()
     if exit_code == _OUT_OF_MEMORY:
@@ -325,8 +337,9 @@ class _Here:
 def note(text: str) -> None:
     """Says what the call is at, for the parent to know if it is lost there; elsewhere than in a worker, nothing."""
     if _Here.note is not None:
-        # The clock is the whole machine's, and of one width, so that even a note half-written has a time to read.
-        _Here.note.value = f"{time.monotonic():020.6f} {text}".encode()[: _NOTE_BYTES - 1] if text else b""
+        # The clock is the whole machine's. Both are of one width, so that a note half-written has times to read.
+        times = f"{time.monotonic():020.6f} {signal.getitimer(signal.ITIMER_PROF)[0]:020.6f}"
+        _Here.note.value = f"{times} {text}".encode()[: _NOTE_BYTES - 1] if text else b""
 
 
 def lost_at() -> Mapping[str, str]:
@@ -334,7 +347,9 @@ def lost_at() -> Mapping[str, str]:
     return _Here.lost_at
 
 
-def _work(connection: Connection, shared: Any, initializer: Callable[[], object] | None, memory: int) -> None:
+def _work(
+    connection: Connection, shared: Any, initializer: Callable[[], object] | None, memory: int, seconds: float
+) -> None:
     """A worker's life: batches of calls come in, an answer a call goes out."""
     _Here.note = shared
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -358,7 +373,11 @@ def _work(connection: Connection, shared: Any, initializer: Callable[[], object]
         except EOFError:
             return
         for call in calls:
-            connection.send_bytes(_answer(call))
+            # Past it the process is killed, whatever it is at; the parent has the clock.
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            answer = _answer(call)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            connection.send_bytes(answer)
             note("")
     os._exit(_RETIRED)
 

@@ -19,6 +19,7 @@ from pipeline.base.machine import cores
 from pipeline.base.paths import TASKS, shown
 
 if TYPE_CHECKING:
+    from pipeline.verification.pool import WorkerLost
     from step_runtime.tasks.scope import Scope
     from step_runtime.tasks.task import Task
     from step_runtime.verification.verify import Verdict
@@ -92,16 +93,22 @@ def _survived(path: Path, tried: Future[list[str]]) -> list[str]:
         UsageError: it cost its worker.
     """
     from pipeline.verification.pool import WorkerLost
-    from pipeline.verification.worker import lost_snippet
-    from step_runtime.tasks.reader import line_of_snippet
 
     try:
         return tried.result()
     except WorkerLost as error:
-        snippet, at, sizes = lost_snippet(error).partition(" at ")
-        place = f":{line_of_snippet(path.read_text(encoding='utf-8'), snippet)}: {snippet}" if snippet else ""
-        expected = "expected code that comes to its end, as it is run at each set of sizes"
-        raise UsageError(f"{path}{place}: its code {error}{at}{sizes}; {expected}") from None
+        raise UsageError(lost_at_message(path, error)) from None
+
+
+def lost_at_message(path: Path, error: WorkerLost) -> str:
+    """What to say of a file whose code cost a worker: the line of the snippet, and at which sizes."""
+    from pipeline.verification.worker import lost_snippet
+    from step_runtime.tasks.reader import line_of_snippet
+
+    snippet, at, sizes = lost_snippet(error).partition(" at ")
+    place = f":{line_of_snippet(path.read_text(encoding='utf-8'), snippet)}: {snippet}" if snippet else ""
+    expected = "expected code that comes to its end, as it is run at each set of sizes"
+    return f"{path}{place}: its code {error}{at}{sizes}; {expected}"
 
 
 def scopes(task: Task) -> tuple[Scope, ...]:

@@ -8,31 +8,58 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import warnings
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.verification import pool
 from pipeline.verification.pool import WorkerLost, WorkerPool
 
 if TYPE_CHECKING:
+    from step_runtime.base.errors import Diagnostic, TaskError
+    from step_runtime.program.limits import Limits
     from step_runtime.tasks.scope import Scope
     from step_runtime.verification.verify import Verdict, Verifier
 
 SECONDS = 20.0
-"""Wall clock limit of one program, its task's compilation and references included: twice that of a run."""
+"""Processor time of one program, its task's compilation and references included: twice that of a run."""
 
 MEMORY = 4 * 2**30
 """Bytes of private data a worker; Limits.bytes of streams and what functions make of them fit in well."""
 
 LOST_BEFORE = "lost-before"
 
+PRELOAD = "pipeline.verification.preload"
+"""What a worker finds imported."""
+
+
+@dataclass(frozen=True)
+class ProgramLimits:
+    """Limits of a program, as `step_runtime.Limits` has them; None leaves the language's default."""
+
+    seconds: float | None = None
+    bytes: int | None = None
+    numbers: int | None = None
+    primitives: int | None = None
+    dims: int | None = None
+    steps: int | None = None
+    characters: int | None = None
+    depth: int | None = None
+
+    def of_language(self) -> Limits:
+        """The limits of the language with these in the place of its defaults."""
+        from step_runtime.program.limits import Limits
+
+        return Limits(**{name: value for name, value in dataclasses.asdict(self).items() if value is not None})
+
 
 def verification_pool(workers: int, *, seconds: float = SECONDS, memory: int = MEMORY) -> WorkerPool:
     """Killable processes to verify in."""
-    return WorkerPool(workers, seconds=seconds, memory=memory, initializer=_settle, preload=["step_runtime", __name__])
+    return WorkerPool(workers, seconds=seconds, memory=memory, initializer=_settle, preload=[PRELOAD, __name__])
 
 
 def verdict_of(future: Future[Verdict]) -> Verdict:
@@ -60,7 +87,7 @@ def lost_snippet(error: WorkerLost) -> str:
 # --- what runs in a worker --------------------------------------------------------------------------------------------
 
 
-def judge(name: str, content: str, text: str, dtype: str = "float64") -> Verdict:
+def judge(name: str, content: str, text: str, dtype: str = "float64", limits: ProgramLimits | None = None) -> Verdict:
     """The verdict on a program text, for a task given by its name and its YAML; both sides compute in `dtype`.
 
     Raises:
@@ -68,13 +95,12 @@ def judge(name: str, content: str, text: str, dtype: str = "float64") -> Verdict
         MemoryError: the worker was refused memory, and may hold too much to go on.
     """
     from step_runtime.base.errors import Diagnostic, RunError, TaskError
-    from step_runtime.verification.verify import Verdict, out_of_memory
+    from step_runtime.verification.verify import Verdict
 
     try:
-        verdict = _verifier(name, content, dtype).verify(text)
+        verdict = _verifier(name, content, dtype, limits).verify(text)
     except TaskError as error:
-        if out_of_memory(error.__cause__):
-            raise MemoryError(str(error)) from None
+        end_if_out_of_memory(error)
         raise
     except RunError as error:
         return Verdict(False, "run", (Diagnostic.of("run", error, None),))
@@ -92,15 +118,13 @@ def try_task(path: str) -> list[str]:
     """
     from step_runtime.base.errors import TaskError
     from step_runtime.verification.loading import load_task
-    from step_runtime.verification.verify import out_of_memory
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            load_task(path, before_run=functools.partial(_watch, path))
+            load_task(path, before_run=functools.partial(watch, path))
         except TaskError as error:
-            if out_of_memory(error.__cause__):
-                raise MemoryError(str(error)) from None
+            end_if_out_of_memory(error)
             raise
     return [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
 
@@ -111,11 +135,34 @@ def scopes(name: str, content: str) -> tuple[Scope, ...]:
     Raises:
         TaskError: the task cannot be used.
     """
-    return tuple(scope.without_code() for scope in _verifier(name, content, "float64").scopes)
+    return tuple(scope.without_code() for scope in _verifier(name, content, "float64", None).scopes)
+
+
+def stress(name: str, content: str, text: str, limits: ProgramLimits | None = None) -> tuple[Diagnostic, ...]:
+    """What goes wrong with a program that passes on stress inputs.
+
+    Raises:
+        TaskError: The task cannot be used.
+    """
+    from step_runtime.base.errors import RunError
+
+    try:
+        return tuple(_verifier(name, content, "float64", limits).stress(text))
+    except RunError:
+        return ()
+
+
+def explain_values(name: str, content: str, text: str, dtype: str, limits: ProgramLimits | None) -> str | None:
+    """Where a program's values part from the reference's; None for one that fails otherwise, or passes.
+
+    Raises:
+        TaskError: The task cannot be used, or its reference failed.
+    """
+    return _verifier(name, content, dtype, limits).explain_values(text)
 
 
 @functools.lru_cache(maxsize=256)
-def _verifier(name: str, content: str, dtype: str) -> Verifier:
+def _verifier(name: str, content: str, dtype: str, limits: ProgramLimits | None) -> Verifier:
     """One verifier a task and process, as its functions are compiled and its references computed once."""
     import torch
 
@@ -123,12 +170,11 @@ def _verifier(name: str, content: str, dtype: str) -> Verifier:
     from step_runtime.verification.verify import Verifier
 
     digest = hashlib.sha256(f"{name}\n{content}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return Verifier(
-        loads_task(content, name), dtype=getattr(torch, dtype), before_run=functools.partial(_watch, digest)
-    )
+    task, bounds = loads_task(content, name), limits.of_language() if limits else None
+    return Verifier(task, dtype=getattr(torch, dtype), limits=bounds, before_run=functools.partial(watch, digest))
 
 
-def _watch(task: str, what: str, key: str) -> None:
+def watch(task: str, what: str, key: str) -> None:
     """Notes what runs next, unless that was lost before.
 
     Raises:
@@ -141,6 +187,14 @@ def _watch(task: str, what: str, key: str) -> None:
         message = f"not run again: with {what} of the same input, verification {pool.lost_at()[note]} before"
         raise RunError(LOST_BEFORE, message, hint="a function of the task may be at fault, and not the program")
     pool.note(note)
+
+
+def end_if_out_of_memory(error: TaskError) -> None:
+    """Raises `MemoryError` where that is the cause of a task's error: the worker may hold too much to go on."""
+    from step_runtime.verification.verify import out_of_memory
+
+    if out_of_memory(error.__cause__):
+        raise MemoryError(str(error)) from None
 
 
 def _what(note: str) -> str:

@@ -6,6 +6,9 @@
     └── RuleError            a primitive's precondition does not hold
         └── RunError         the same, found only when the program ran on data
 
+    UserWarning
+    └── TaskWarning          a task's verdicts may be worth less than they seem
+
 A wrong candidate program never raises in the caller of `verify`: it yields `Diagnostic`s, which are written for people
 and for an LM that repairs its own program.
 """
@@ -17,8 +20,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Stage = Literal["parse", "type", "affine", "limits", "shape", "run", "value"]
-STAGES: tuple[Stage, ...] = ("parse", "type", "affine", "limits", "shape", "run", "value")
+Stage = Literal["parse", "type", "affine", "limits", "shape", "run", "value", "stress"]
+STAGES: tuple[Stage, ...] = ("parse", "type", "affine", "limits", "shape", "run", "value", "stress")
 
 _LONGEST_TEXT = 400
 """Characters shown of an author's exception or value."""
@@ -45,6 +48,30 @@ class TaskError(StepError):
 
 class TaskCodeError(TaskError):
     """Code of the task's author failed or returned something other than what the task declares."""
+
+
+class TaskWarning(UserWarning):
+    """A task's verdicts may be worth less than they seem, or a right program may fail.
+
+    Attributes:
+        code: A short stable name such as `equal-dims`.
+        message: What is doubtful, without the file's name.
+        location: The place in the task, such as `("inputs", 0)`; empty for the task as a whole.
+        line: The line of that place in the task's file; None if it is not known.
+    """
+
+    def __init__(self, code: str, message: str, location: tuple[str | int, ...] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.location = location
+        self.line: int | None = None
+
+    def placed(self, path: str, line: int) -> TaskWarning:
+        """The same warning about a file; its text begins with the path."""
+        placed = TaskWarning(self.code, self.message, self.location)
+        placed.args, placed.line = (f"{path}: {self.message}",), line
+        return placed
 
 
 class RuleError(StepError):

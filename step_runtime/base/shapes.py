@@ -127,6 +127,15 @@ def format_shape(dims: Sequence[Dim]) -> str:
     return f"[{', '.join(format_dim(dim) for dim in dims)}]"
 
 
+INNERMOST_FIRST = "dims are innermost first; the reversed order would fit"
+"""A hint for dims that were written as torch writes a shape."""
+
+
+def is_reversed(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether two different sequences of dims or sizes are each other's reverse."""
+    return tuple(one) != tuple(other) and tuple(one) == tuple(reversed(other))
+
+
 def format_sizes(sizes: Sizes) -> str:
     """Sizes as `M=5, N=7`."""
     return ", ".join(f"{name}={size}" for name, size in sizes.items())

@@ -13,7 +13,6 @@ element by element, found by a trial when it is first applied to elements of som
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from math import prod
 from typing import Any, TypeAlias
@@ -26,6 +25,7 @@ from step_runtime.base.shapes import Sizes
 from step_runtime.base.types import components_of, layout
 from step_runtime.execution import invocation
 from step_runtime.execution.autotune import tune_fold, tune_map
+from step_runtime.execution.deadline import Deadline
 from step_runtime.execution.invocation import Data, element_layout
 from step_runtime.execution.modes import ElementFunction, Mode, Shape, StreamData, Traced
 from step_runtime.execution.tracing import Product
@@ -33,6 +33,8 @@ from step_runtime.execution.tracing import Product
 __all__ = ["Applier", "Data", "StreamData", "element_layout"]
 
 _Key: TypeAlias = tuple[Any, ...]
+
+RAISED_BY = "(Limits.seconds, --limit-seconds)"
 
 _GROWTH = 16
 """A function is tried again on a batch that exceeds its trial's batch by more than this factor."""
@@ -46,10 +48,10 @@ class Applier:
 
     Args:
         dtype: The type that every output is cast to; None keeps the function's own.
-        deadline: `time.monotonic()` after which `RunError` (code `time-limit`) is raised; None for no limit.
+        deadline: After it `RunError` (code `time-limit`) is raised; None for no limit.
     """
 
-    def __init__(self, dtype: torch.dtype | None = None, deadline: float | None = None) -> None:
+    def __init__(self, dtype: torch.dtype | None = None, deadline: Deadline | None = None) -> None:
         self.dtype = dtype
         self.deadline = deadline
         self._modes: dict[_Key, tuple[Mode, int]] = {}
@@ -115,8 +117,12 @@ class Applier:
         return ElementFunction(fn, states, sizes, self.dtype, partial(self._tick, fn))
 
     def _tick(self, fn: Fn) -> None:
-        if self.deadline is not None and time.monotonic() > self.deadline:
-            raise RunError("time-limit", f"the run took longer than its limit; it was at function {fn.label}")
+        used = self.deadline.passed() if self.deadline is not None else None
+        if used is not None:
+            raise RunError(
+                "time-limit",
+                f"the run took longer than {used}, the limit {RAISED_BY}; it was at function {fn.label}",
+            )
 
     def _empty(self, fn: Fn, outer: Shape, sizes: Sizes) -> Data:
         dtype = self.dtype or torch.get_default_dtype()

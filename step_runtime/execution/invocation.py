@@ -11,7 +11,7 @@ from torch import Tensor
 
 from step_runtime.base.errors import TaskCodeError, describe_error, quantity
 from step_runtime.base.functions import Fn
-from step_runtime.base.shapes import Sizes, evaluate
+from step_runtime.base.shapes import INNERMOST_FIRST, Sizes, evaluate, is_reversed
 from step_runtime.base.types import DType, Element, components_of, layout
 
 Data: TypeAlias = tuple[Tensor, ...]
@@ -98,7 +98,8 @@ def _tensor(value: object, expected: tuple[int, ...], dtype: torch.dtype | None,
     if problem is not None:
         raise TaskCodeError(f"{who}: {problem}")
     if tuple(value.shape) != expected:
-        raise TaskCodeError(f"{who} has shape {tuple(value.shape)}; expected {expected}")
+        hint = f"; {INNERMOST_FIRST}" if is_reversed(value.shape, expected) else ""
+        raise TaskCodeError(f"{who} has shape {tuple(value.shape)}; expected {expected}{hint}")
     return value if dtype is None or value.dtype == dtype else value.to(dtype)
 
 

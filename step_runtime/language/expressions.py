@@ -127,7 +127,7 @@ class Expressions:
         """
         self._steps += steps
         if self._steps > self.limits.steps:
-            message = f"the program takes {self._steps:,} steps or more to unroll; the limit is {self.limits.steps:,}"
+            message = f"the program takes {self._steps:,} steps or more to unroll; {self.limits.stated('steps')}"
             raise self.collector.limit_reached("steps", message, where)
 
     # --- names, sequences, subscripts ---
@@ -321,7 +321,7 @@ class Expressions:
         first, total = self._streams, 1 if count is None else count
         if max(len(self.nodes) + 1, total) > self.limits.primitives:
             what = "streams of one Partition" if total > 1 else "primitives"
-            message = f"{max(len(self.nodes) + 1, total):,} {what} or more; the limit is {self.limits.primitives:,}"
+            message = f"{max(len(self.nodes) + 1, total):,} {what} or more; {self.limits.stated('primitives')}"
             raise self.collector.limit_reached("primitives", message, node)
         self._streams += total
         outputs = tuple(range(first, first + total))

@@ -52,7 +52,10 @@ def read(text: str, limits: Limits | None = None) -> Source:
     """
     limits = limits or Limits()
     if len(text) > limits.characters:
-        return _refused("length", f"the program has {len(text):,} characters; the limit is {limits.characters:,}")
+        return _refused(
+            "length",
+            f"the program has {len(text):,} characters; {limits.stated('characters')}",
+        )
     lines, indent = _plain(text)
     try:
         tree = parse_python("\n".join(lines))
@@ -138,7 +141,7 @@ def _bounded(source: Source, limits: Limits) -> Source:
                     below += [item for item in value if isinstance(item, ast.AST)]
         level = below
     if depth > limits.depth:
-        return _refused("depth", f"the program's syntax nests {depth} deep; the limit is {limits.depth}")
+        return _refused("depth", f"the program's syntax nests {depth} deep; {limits.stated('depth')}")
     return source
 
 

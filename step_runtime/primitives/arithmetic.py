@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
+from step_runtime.base.shapes import INNERMOST_FIRST, is_reversed
 from step_runtime.base.types import StreamType, STuple
 from step_runtime.execution.applier import StreamData
 from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, check_input, function, whole
@@ -23,6 +24,8 @@ def zip_types(left: StreamType, right: StreamType) -> StreamType:
         hint = "Zip pairs elements one to one; make both shapes equal first"
         if left.shape[1:] == right.shape or right.shape[1:] == left.shape:
             hint += ", e.g. with step.RepeatRef().apply((smaller, larger))"
+        if is_reversed(left.shape, right.shape):
+            hint = INNERMOST_FIRST
         raise RuleError("zip-shape", "the two streams differ in shape", hint=hint)
     return StreamType(STuple((left.dtype, right.dtype)), left.shape)
 
@@ -33,6 +36,7 @@ class Zip(Primitive):
 
     arity: ClassVar[int] = 2
     argument: ClassVar[str] = "(E0, E1)"
+    view: ClassVar[bool] = True
 
     def bad_argument(self, streams: int) -> RuleError:
         """For too many streams, the hint shows how to nest the calls."""
@@ -67,7 +71,7 @@ class Map(Primitive):
         zipped = inputs[0]
         for other in inputs[1:]:
             zipped = zip_types(zipped, other)
-        check_input(self.fn, zipped.dtype, "Map")
+        check_input(self.fn, zipped, "Map")
         return (StreamType(self.fn.output, zipped.shape),)
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
@@ -101,7 +105,7 @@ class _Fold(Primitive):
                 [f"b = {self.b}; the stream {stream} has rank {stream.rank}"],
                 hint,
             )
-        check_input(self.fn, stream.dtype, self.name)
+        check_input(self.fn, stream, self.name)
 
     def _folded(self, inputs: Sequence[Operand], frame: Frame, *, scan: bool) -> tuple[StreamData, ...]:
         dims = len(inputs[0].type.shape)

@@ -13,9 +13,9 @@ import sympy
 
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
-from step_runtime.base.shapes import Dim, Sizes, routed_dim
+from step_runtime.base.shapes import INNERMOST_FIRST, Dim, Sizes, format_shape, is_reversed, routed_dim
 from step_runtime.base.stream import Stream, consume
-from step_runtime.base.types import StreamType
+from step_runtime.base.types import Buffer, Element, StreamType, components_of
 from step_runtime.execution.applier import Applier, StreamData
 
 Kind: TypeAlias = Literal["compute", "copy", "route", "shape"]
@@ -63,6 +63,7 @@ class Primitive(ABC):
         lists_results: Whether its results are one list of streams of any length, not one name per stream.
         reshapes: Whether it makes a program shape-manipulating (paper, Table 2).
         transparent: Whether every result equals the input, so that it computes nothing.
+        view: Whether its results are its inputs' own numbers, so that they need no memory.
         may_fail: Whether data may break a rule although types and shapes are right.
     """
 
@@ -73,6 +74,7 @@ class Primitive(ABC):
     lists_results: ClassVar[bool] = False
     reshapes: ClassVar[bool] = False
     transparent: ClassVar[bool] = False
+    view: ClassVar[bool] = False
     may_fail: ClassVar[bool] = False
 
     @property
@@ -226,30 +228,59 @@ def _field_names(cls: type[Primitive]) -> tuple[str, ...]:
     return tuple(f.name for f in fields(cls))
 
 
-def check_input(fn: Fn, found: Any, who: str) -> None:
+def check_input(fn: Fn, found: StreamType, who: str) -> None:
     """Checks that a function's declared input is the stream's element type.
 
     Raises:
         RuleError: They differ.
     """
-    if fn.input != found:
+    if fn.input != found.dtype:
         raise RuleError(
             "fn-input",
             f"{who}: the function's input type differs from the stream's element type",
-            [f"{fn.label} takes {fn.input}; the stream holds {found}"],
+            [f"{fn.label} takes {fn.input}; the stream holds {found.dtype}"],
             hint=_input_hint(fn, found),
         )
 
 
-def _input_hint(fn: Fn, found: Any) -> str:
-    wants, has = str(fn.input), str(found)
-    if wants.startswith("["):
-        return f"zip the streams in the order of {wants}"
-    if has.startswith("Buffer") and not wants.startswith("Buffer"):
+def _input_hint(fn: Fn, found: StreamType) -> str:
+    wanted, held = components_of(fn.input), components_of(found.dtype)
+    if len(wanted) == len(held):
+        differing = [(want, has) for want, has in zip(wanted, held, strict=True) if want != has]
+        if all(_reversed_buffers(want, has) for want, has in differing):
+            return INNERMOST_FIRST
+        gathered = {_gathered(want, has, found) for want, has in differing}
+        if len(gathered) == 1 and (hint := gathered.pop()):
+            return hint if len(held) == 1 else f"before the streams are zipped, {hint}"
+    if len(wanted) > 1:
+        return f"zip the streams in the order of {fn.input}"
+    if isinstance(found.dtype, Buffer) and not isinstance(fn.input, Buffer):
         return "Streamify() turns a Buffer's dims into stream dims"
-    if wants.startswith("Buffer") and not has.startswith("["):
+    if isinstance(fn.input, Buffer) and len(held) == 1:
         return "Bufferize(a=k) turns the k innermost stream dims into a Buffer"
     return "use a stream that holds this type, or another function"
+
+
+def _reversed_buffers(want: Element, has: Element) -> bool:
+    if not (isinstance(want, Buffer) and isinstance(has, Buffer)):
+        return False
+    return want.elem == has.elem and is_reversed(want.dims, has.dims)
+
+
+def _gathered(want: Element, has: Element, found: StreamType) -> str | None:
+    """How Bufferize makes the wanted Buffer of a stream that holds its elements; None where it cannot."""
+    elem, own = (has.elem, has.dims) if isinstance(has, Buffer) else (has, ())
+    if not isinstance(want, Buffer) or want.elem != elem or want.dims[: len(own)] != own:
+        return None
+    dims = want.dims[len(own) :]
+    inner = found.shape[: len(dims)]
+    if dims and is_reversed(inner, dims):
+        return f"{INNERMOST_FIRST}: Bufferize(a={len(dims)}) gives Buffer({elem}, {format_shape((*own, *inner))})"
+    if not dims or inner != dims:
+        return None
+    taken = "innermost stream dim" if len(dims) == 1 else f"{len(dims)} innermost stream dims"
+    bufferize = f"Bufferize(a={len(dims)}) makes {want} of the {taken}"
+    return bufferize if len(dims) <= found.rank else f"Promote(b={found.rank + 1}) and then {bufferize}"
 
 
 def _shown(value: Any) -> str:

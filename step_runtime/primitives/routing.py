@@ -12,7 +12,17 @@ import torch
 
 from step_runtime.base.errors import RuleError, RunError, quantity
 from step_runtime.base.functions import Fn
-from step_runtime.base.shapes import Dim, Sizes, as_dim, check_positive, format_dim, try_evaluate, upper_bound
+from step_runtime.base.shapes import (
+    INNERMOST_FIRST,
+    Dim,
+    Sizes,
+    as_dim,
+    check_positive,
+    format_dim,
+    is_reversed,
+    try_evaluate,
+    upper_bound,
+)
 from step_runtime.base.types import Multihot, StreamType
 from step_runtime.execution.applier import StreamData
 from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, check_input, function
@@ -54,7 +64,9 @@ class Partition(Primitive):
             raise RuleError(
                 "partition-shape",
                 "Partition needs the index's shape to equal the outer dims of the data's shape",
-                hint="the order is (data, index); Bufferize the data's inner dims until the outer ones fit",
+                hint=INNERMOST_FIRST
+                if is_reversed(data.shape[max(inner, 0) :], index.shape)
+                else "the order is (data, index); Bufferize the data's inner dims until the outer ones fit",
             )
         return tuple(StreamType(data.dtype, (*data.shape[:inner], rules.fresh_dim())) for _ in range(count))
 
@@ -119,7 +131,7 @@ class Merge(Primitive):
                     [f"stream {number} of the list differs from stream 0"],
                     hint="map every routed stream by a function of the same output type",
                 )
-        check_input(self.fn, first.dtype, "Merge")
+        check_input(self.fn, first, "Merge")
         return (StreamType(self.fn.output, first.shape[:-1] + index.shape),)
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:

@@ -9,7 +9,17 @@ from typing import ClassVar
 import sympy
 
 from step_runtime.base.errors import RuleError, RunError
-from step_runtime.base.shapes import Dim, Sizes, as_dim, check_positive, evaluate, format_dim, try_evaluate
+from step_runtime.base.shapes import (
+    INNERMOST_FIRST,
+    Dim,
+    Sizes,
+    as_dim,
+    check_positive,
+    evaluate,
+    format_dim,
+    is_reversed,
+    try_evaluate,
+)
 from step_runtime.base.types import Buffer, StreamType, STuple
 from step_runtime.execution.applier import StreamData
 from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, dim_list, whole
@@ -20,6 +30,7 @@ class Promote(Primitive):
     """Inserts a dim of 1 at index `b`, where `0 <= b <= rank + 1`."""
 
     b: int
+    view: ClassVar[bool] = True
     reshapes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -50,6 +61,7 @@ class Flatten(Primitive):
     """Merges each dim in `L` (consecutive indices within `1..rank`) into its inner neighbour."""
 
     L: tuple[int, ...]
+    view: ClassVar[bool] = True
     reshapes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -88,6 +100,7 @@ class Reshape(Primitive):
 
     L: tuple[int, ...]
     S: Dim
+    view: ClassVar[bool] = True
     may_fail: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -143,6 +156,7 @@ class Repeat(Primitive):
     """Emits each element `n` times: a new innermost dim. `RepeatLast` is another name for it."""
 
     n: Dim
+    view: ClassVar[bool] = True
     reshapes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -169,6 +183,7 @@ class RepeatRef(Primitive):
     """Emits each element of the first stream as often as the second's innermost dim says; consumes both."""
 
     arity: ClassVar[int] = 2
+    view: ClassVar[bool] = True
     argument: ClassVar[str] = "(E0, E1)"
     reshapes: ClassVar[bool] = True
 
@@ -179,7 +194,9 @@ class RepeatRef(Primitive):
             raise RuleError(
                 "repeatref-shape",
                 "RepeatRef needs the reference's shape without its innermost dim to equal the data's shape",
-                hint="the order is (data, reference): the reference has one more inner dim than the data",
+                hint=INNERMOST_FIRST
+                if is_reversed(reference.shape[1:], data.shape)
+                else "the order is (data, reference): the reference has one more inner dim than the data",
             )
         return (StreamType(data.dtype, reference.shape),)
 
@@ -194,6 +211,7 @@ class Bufferize(Primitive):
     """Gathers the `a` inner dims of each outer element into one Buffer; `0 < a <= rank`."""
 
     a: int
+    view: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Checks that `a` is an int."""
@@ -224,6 +242,8 @@ class Bufferize(Primitive):
 class Streamify(Primitive):
     """Turns a Buffer's dims into stream dims: the inverse of Bufferize."""
 
+    view: ClassVar[bool] = True
+
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """The Buffer's element, with the buffer's dims as the inner dims."""
         stream = inputs[0]
@@ -246,6 +266,7 @@ class Copy(Primitive):
     """Two streams from one, as every stream may be consumed only once."""
 
     kind: ClassVar[Kind] = "copy"
+    view: ClassVar[bool] = True
     transparent: ClassVar[bool] = True
 
     def output_count(self, sizes: Sizes) -> int | None:
@@ -266,6 +287,7 @@ class Identity(Primitive):
     """The same stream."""
 
     transparent: ClassVar[bool] = True
+    view: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """The same type."""

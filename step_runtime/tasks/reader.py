@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from step_runtime.base.errors import TaskError
+from step_runtime.base.errors import Diagnostic, Span, TaskError
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.task import FnSpec, OutputSpec, Task, TensorSpec
 from step_runtime.tasks.validation import problems
@@ -40,6 +41,23 @@ def line_of_snippet(text: str, place: str) -> int:
     """The line in a task's text of a snippet at a place such as `outputs[0].data_transform[1]`."""
     location = [int(part) if part.isdigit() else part for part in re.findall(r"\w+", place)]
     return yaml_format.line_in(text, tuple(location))
+
+
+def impl_place(text: str, diagnostic: Diagnostic) -> Diagnostic:
+    """A finding in a task's `impl`, at its place in the task file's text.
+
+    Of an `impl` that is no literal block the lines are not the file's: the place is then the line of its key, and a
+    detail gives the line in the program.
+    """
+    span = diagnostic.span
+    if span is None:
+        return diagnostic
+    offset = yaml_format.block_offset(text, "impl")
+    if offset is not None:
+        return diagnostic.moved(*offset)
+    line = yaml_format.line_in(text, ("impl",))
+    details = (f"it is in line {span.line} of `impl`, column {span.column}", *diagnostic.details)
+    return replace(diagnostic, span=Span(line, 1, line, 1 + len("impl")), details=details)
 
 
 def task_text(path: Path) -> str:

@@ -7,10 +7,11 @@ is run here; `verification.loading` does that.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 import sympy
 from pydantic import (
@@ -20,12 +21,14 @@ from pydantic import (
     Field,
     PrivateAttr,
     StrictInt,
+    WithJsonSchema,
     model_validator,
 )
 
 from step_runtime.base.shapes import DEFAULT_SIZES, SYMBOLS, Dim
 from step_runtime.base.types import DType, StreamType, components_of, layout, parse_dim, parse_dtype
 from step_runtime.tasks import yaml_format
+from step_runtime.tasks.generators import EXPECTED, Assumption
 from step_runtime.tasks.yaml_format import Location
 
 DTypeText: TypeAlias = str | list[str]
@@ -40,7 +43,11 @@ def _number(value: Any) -> float:
     return value if isinstance(value, int) else float(value)
 
 
-InitValue: TypeAlias = Annotated[int | float, BeforeValidator(_number)]
+InitValue: TypeAlias = Annotated[
+    int | float,
+    BeforeValidator(_number),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": ["-inf", "inf"]}]}),
+]
 
 
 def _one_or_many(value: Any) -> Any:
@@ -60,9 +67,12 @@ class TensorSpec(_Strict):
     name: str
     dtype: DTypeText
     dims: list[DimText]
-    data_gen: Literal["torch.rand", "torch.randn", "torch.ones", "binary"] | None = None
+    data_gen: str | None = Field(default=None, description=f"What fills it with data: {EXPECTED}.")
     min: StrictInt | None = None
     max: StrictInt | None = None
+    assumes: list[Assumption] = Field(
+        default_factory=list, description="What the reference assumes of the data, which stress inputs keep."
+    )
 
 
 class FnSpec(_Strict):
@@ -82,7 +92,7 @@ class OutputSpec(_Strict):
     name: str
     dtype: DTypeText
     dims: list[DimText]
-    data_transform: Annotated[list[str], BeforeValidator(_one_or_many)]
+    data_transform: Annotated[list[str], BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])]
 
 
 class Task(_Strict):
@@ -99,6 +109,7 @@ class Task(_Strict):
     outputs: list[OutputSpec] = Field(min_length=1)
     impl: str | None = None
     sizes: dict[str, StrictInt | list[StrictInt]] = Field(default_factory=dict)
+    stress: bool = Field(default=False, description="Whether a program that fails on stress inputs fails the task.")
     _name: str = PrivateAttr("task")
 
     @model_validator(mode="before")
@@ -167,6 +178,14 @@ class Task(_Strict):
         """Every symbol that dims may use: the default five and those that `sizes` declares."""
         return {name: sympy.Symbol(name) for name in (*SYMBOLS, *(k for k in self.sizes if k not in SYMBOLS))}
 
+    @cached_property
+    def used_symbols(self) -> frozenset[str]:
+        """The symbols that the task's types, its `sizes` or its code use, by name."""
+        typed = {symbol.name for dims in declared_shapes(self) for dim in dims for symbol in dim.value.free_symbols}
+        code = "\n".join([self.global_ or "", *(fn.apply for fn in self.fns)])
+        words = {word.removesuffix("_value") for word in re.findall(r"\w+", code)}
+        return frozenset(name for name in self.symbols() if name in typed | words | self.sizes.keys())
+
     def size_sets(self) -> list[dict[str, int]]:
         """The sets of sizes to verify at, before `global` runs: lists are zipped, single values hold in all."""
         lengths = [len(value) for value in self.sizes.values() if isinstance(value, list)]
@@ -181,7 +200,7 @@ class Task(_Strict):
         """A copy with other values, without values derived from the old ones."""
         copy = super().model_copy(update=update, deep=deep)
         if update and update.keys() != {"impl"}:
-            for name in ("statement", "input_types", "parameter_types", "output_types", "fn_types"):
+            for name in ("statement", "input_types", "parameter_types", "output_types", "fn_types", "used_symbols"):
                 vars(copy).pop(name, None)
         return copy
 

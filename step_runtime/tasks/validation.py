@@ -12,6 +12,7 @@ from step_runtime.base.errors import RuleError, describe_value, quantity, shorte
 from step_runtime.base.shapes import DEFAULT_SIZES, LARGEST_DIM, Dim
 from step_runtime.base.syntax import BUILTINS, parse_python
 from step_runtime.base.types import DType, Multihot, components_of, parse_dim, parse_dtype
+from step_runtime.tasks.generators import EXPECTED, expression
 from step_runtime.tasks.snippets import compile_block, compile_function, compile_value
 from step_runtime.tasks.task import DTypeText, FnSpec, OutputSpec, Task, TensorSpec
 from step_runtime.tasks.yaml_format import Location
@@ -94,7 +95,9 @@ def _data(loc: Location, spec: TensorSpec, symbols: Mapping[str, Dim]) -> Iterat
         return
     if not isinstance(parse_dtype(spec.dtype, symbols), Multihot):
         if spec.data_gen is None:
-            yield (*loc, "data_gen"), "this key is missing; expected torch.rand, torch.randn, torch.ones or binary"
+            yield (*loc, "data_gen"), f"this key is missing; expected {EXPECTED}"
+        else:
+            yield from _generator((*loc, "data_gen"), spec.data_gen, symbols)
         if spec.min is not None or spec.max is not None:
             yield loc, "min and max are for Multihot inputs"
         return
@@ -102,6 +105,13 @@ def _data(loc: Location, spec: TensorSpec, symbols: Mapping[str, Dim]) -> Iterat
     if least < 0 or (most is not None and most < least):
         found = f"min {least} and max {most}" if most is not None else f"min {least}"
         yield (*loc, "max" if spec.min is None else "min"), f"expected 0 <= min <= max, found {found}"
+
+
+def _generator(loc: Location, text: str, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
+    try:
+        expression(text, symbols)
+    except (ValueError, RecursionError) as error:
+        yield loc, shortened(str(error))
 
 
 def _reference(loc: Location, spec: OutputSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:

@@ -151,6 +151,30 @@ def _child(node: yaml.Node | None, part: str | int) -> yaml.Node | None:
     return None
 
 
+def block_offset(text: str, key: str) -> tuple[int, int] | None:
+    """Where a top-level literal block (`key: |`) begins: the lines above and the columns left of its first character.
+
+    None where the value is no such block, so that its lines are not the file's.
+    """
+    node = yaml.SafeLoader(text).get_single_node()
+    value = _value(node, key)
+    if not isinstance(value, yaml.ScalarNode) or value.style != "|":
+        return None
+    above = value.start_mark.line + 1
+    below = text.split("\n")[above:]
+    content = value.value.split("\n")
+    first = next((number for number, line in enumerate(content) if line.strip()), None)
+    if first is None or first >= len(below):
+        return None
+    left = len(below[first]) - len(content[first])
+    return (above, left) if below[first][left:] == content[first] else None
+
+
+def _value(node: yaml.Node | None, key: str) -> yaml.Node | None:
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    return next((value for name, value in pairs if name.value == key), None)
+
+
 def format_location(location: Location) -> str:
     """A place as `inputs[0].dtype`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from step_runtime.base.errors import Diagnostic, RuleError, Stage, quantity
-from step_runtime.base.shapes import format_shape
+from step_runtime.base.shapes import INNERMOST_FIRST, format_shape, is_reversed
 from step_runtime.base.types import TOO_MANY_COMPONENTS, Buffer, StreamType
 from step_runtime.primitives import Copy, Rules
 from step_runtime.program.graph import Node, Program, StreamId
@@ -86,6 +86,8 @@ def check_outputs(program: Program, types: Types, scope: Scope) -> list[Diagnost
 
 
 def _output_hint(result: StreamType, output: StreamType, declared: Sequence[StreamType]) -> str | None:
+    if result.dtype == output.dtype and is_reversed(result.shape, output.shape):
+        return f"{INNERMOST_FIRST}: {format_shape(output.shape)} is a torch tensor of the reversed shape"
     if result in declared:
         return "the outputs may be in the wrong order"
     if result.dtype == output.dtype and sorted(map(str, result.shape)) == sorted(map(str, output.shape)):

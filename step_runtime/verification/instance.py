@@ -16,13 +16,14 @@ from torch import Tensor
 
 from step_runtime.base.errors import RuleError, TaskCodeError, TaskError, describe_error, describe_value
 from step_runtime.base.functions import DeclaredFn, Fn
-from step_runtime.base.shapes import LARGEST_DIM, evaluate, format_sizes, torch_shape
+from step_runtime.base.shapes import INNERMOST_FIRST, LARGEST_DIM, evaluate, format_sizes, is_reversed, torch_shape
 from step_runtime.base.stream import Stream
 from step_runtime.base.types import Buffer, DType, Multihot, Scalar, StreamType, STuple, components_of
 from step_runtime.execution.invocation import BeforeRun, Data, default_dtype, element_layout, unsupported
 from step_runtime.primitives.registry import PRIMITIVES
 from step_runtime.program.limits import Limits
 from step_runtime.tasks import snippets
+from step_runtime.tasks.generators import PLAIN, expression
 from step_runtime.tasks.scope import Scope, make_scope
 from step_runtime.tasks.task import FnSpec, Task, TensorSpec, WrittenDim, declared_shapes
 from step_runtime.tasks.yaml_format import Location, format_location
@@ -131,7 +132,7 @@ class TaskInstance:
             TaskCodeError: The code raises.
         """
         if self._before_run is not None:
-            self._before_run(f"{format_location(location)} at {format_sizes(self.sizes)}", "")
+            self._before_run(f"{format_location(location)} at {self.place}", "")
         try:
             with default_dtype(self.dtype), torch.random.fork_rng(devices=[]):
                 before = torch.default_generator.manual_seed(self.seed).get_state()
@@ -171,7 +172,7 @@ class TaskInstance:
             if numbers > most:
                 found = f"{numbers:,}" if numbers < LARGEST_DIM else "2**63 or more"
                 where = f"{format_location(dims[0].location[:2])} would hold {found} numbers"
-                message = f"{where} at {format_sizes(self.sizes)}; the limit is {most:,}"
+                message = f"{where} at {self.place}; the limit is {most:,}"
                 raise self._wrong(self._origin(dims[sizes.index(max(sizes))], before), message)
 
     def _size(self, dim: WrittenDim) -> int:
@@ -199,8 +200,14 @@ class TaskInstance:
             return
         length = evaluate(dtype.length, self.sizes)
         if spec.min is not None and spec.min > length:
-            expected = f"expected at most {length}, the Multihot's length at {format_sizes(self.sizes)}"
+            expected = f"expected at most {length}, the Multihot's length at {self.place}"
             raise self._wrong((*location, "min"), f"{expected}, found {spec.min}")
+
+    @property
+    def place(self) -> str:
+        """The sizes of the task's own dims, for messages."""
+        used = {name: size for name, size in self.sizes.items() if name in self.task.used_symbols}
+        return format_sizes(used or self.sizes)
 
     @cached_property
     def scope(self) -> Scope:
@@ -229,6 +236,17 @@ class TaskInstance:
         seen.update({name: parts[0].clone() for name, parts in data.items()})
         return {spec.name: tuple(part.clone() for part in data[spec.name]) for spec in self.task.inputs}
 
+    def sampled(self, seed: int) -> Mapping[str, Data]:
+        """What `sample_inputs` gives for a seed, and the parameters."""
+        self.sample_inputs(seed)
+        return self._sampled[seed]
+
+    def use_inputs(self, data: Mapping[str, Data]) -> dict[str, Data]:
+        """Gives the snippets and the caller this data for inputs and parameters, in this instance's type."""
+        own = {name: tuple(part.to(self.dtype) for part in parts) for name, parts in data.items()}
+        self._namespace["input_data"].update({name: parts[0].clone() for name, parts in own.items()})
+        return {spec.name: tuple(part.clone() for part in own[spec.name]) for spec in self.task.inputs}
+
     def change_input(self, spec: TensorSpec) -> bool:
         """Gives the snippets other data for one input, the rest as of seed 0; whether there is any other."""
         self.sample_inputs(0)
@@ -244,17 +262,44 @@ class TaskInstance:
         return tuple(
             self._multihots((*outer, *element_layout(element, self.sizes)), spec, generator)
             if isinstance(element, Multihot)
-            else self._numbers((*outer, *element_layout(element, self.sizes)), spec.data_gen, generator)
+            else self._numbers((*outer, *element_layout(element, self.sizes)), spec, generator)
             for element in components_of(stream.dtype)
         )
 
-    def _numbers(self, shape: tuple[int, ...], kind: str | None, generator: torch.Generator) -> Tensor:
+    def _numbers(self, shape: tuple[int, ...], spec: TensorSpec, generator: torch.Generator) -> Tensor:
+        kind = spec.data_gen
+        if kind is not None and kind not in PLAIN:
+            return self._generated(shape, spec, kind, generator)
         if kind == "torch.ones":
             return torch.ones(shape, dtype=self.dtype)
         if kind == "torch.randn":
             return torch.randn(shape, dtype=self.dtype, generator=generator)
         uniform = torch.rand(shape, dtype=self.dtype, generator=generator)
         return (uniform < 0.5).to(self.dtype) if kind == "binary" else uniform
+
+    def _generated(self, shape: tuple[int, ...], spec: TensorSpec, kind: str, generator: torch.Generator) -> Tensor:
+        """What a task's own generator gives.
+
+        Raises:
+            TaskCodeError: It fails, or gives another shape.
+        """
+        key = "inputs" if spec in self.task.inputs else "parameters"
+        location = (key, getattr(self.task, key).index(spec), "data_gen")
+        who = f"{self.task.name}: data_gen of {spec.name}"
+        source = expression(kind, self.task.symbols())
+        code = snippets.compile_value(source, who, "_value", widen=self._widen)
+        namespace = self._namespace | {"shape": shape}
+        before, self.seed = self.seed, int(torch.randint(2**31, (), generator=generator))
+        try:
+            with self._author_code(who, location):
+                snippets.run(code, namespace)
+        finally:
+            self.seed = before
+        self.random.discard(location)
+        if problem := _not_as_declared(value := namespace["_value"], shape):
+            raise TaskCodeError(f"{who}: {problem}", location)
+        generated: Tensor = value.detach().to(self.dtype)
+        return generated
 
     def _multihots(self, shape: tuple[int, ...], spec: TensorSpec, generator: torch.Generator) -> Tensor:
         """Between `min` and `max` ones in random places of each element."""
@@ -296,7 +341,8 @@ def _not_as_declared(value: object, expected: tuple[int, ...]) -> str | None:
     if problem is not None:
         return problem
     if tuple(value.shape) != expected:
-        return f"the reference has shape {tuple(value.shape)}; the declared dims give {expected}"
+        hint = f"; {INNERMOST_FIRST}" if is_reversed(value.shape, expected) else ""
+        return f"the reference has shape {tuple(value.shape)}; the declared dims give {expected}{hint}"
     return None
 
 

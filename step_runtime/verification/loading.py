@@ -9,13 +9,13 @@ from pathlib import Path
 
 import torch
 
-from step_runtime.base.errors import TaskCodeError, TaskError
-from step_runtime.base.shapes import format_sizes
+from step_runtime.base.errors import TaskCodeError, TaskError, TaskWarning
 from step_runtime.execution.invocation import BeforeRun, Data
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.reader import loads_task, task_name, task_text
 from step_runtime.tasks.task import Task, declared_shapes
 from step_runtime.verification.compare import close
+from step_runtime.verification.doubts import assumptions, boolean_functions, fixed_dims, simpler_references
 from step_runtime.verification.instance import TaskInstance, instances
 
 _SAMPLES = 5
@@ -31,15 +31,15 @@ def load_task(path: str | Path, name: str | None = None, *, before_run: BeforeRu
         TaskError: The file cannot be read, is not a valid task, or its code fails.
 
     Warns:
-        UserWarning: A wrong program may pass, or a right one fail: no input changes a reference output by more than the
-            comparison's tolerance, none depends on one of the inputs, a reference is random, or two dims are equal at
-            every set of sizes.
+        TaskWarning: A wrong program may pass, or a right one fail: no input changes a reference output by more than the
+            comparison's tolerance, none depends on one of the inputs, a reference is random, two dims are equal at
+            every set of sizes; or as in `doubts`.
     """
     text = task_text(Path(path))
     task = loads_task(text, name or task_name(Path(path)), source=str(path))
     try:
         for warning in _warnings(task.named(str(path)), before_run):
-            warnings.warn(f"{path}: {warning}", stacklevel=2)
+            warnings.warn(warning.placed(str(path), yaml_format.line_in(text, warning.location)), stacklevel=2)
     except TaskError as error:
         if not error.location:
             raise
@@ -49,27 +49,33 @@ def load_task(path: str | Path, name: str | None = None, *, before_run: BeforeRu
     return task
 
 
-def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[str]:
+def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]:
     """Runs the task's code except its functions at each set of sizes; returns what makes its verdicts unreliable.
 
     Raises:
         TaskError: A dim has no size, or the code fails or gives another shape than declared.
     """
     tried, doubted = instances(task, before_run=before_run), False
-    yield from _equal_dims(task, [instance.sizes for instance in tried])
+    sets = [instance.sizes for instance in tried]
+    yield from _equal_dims(task, sets)
+    yield from fixed_dims(task, sets)
+    yield from boolean_functions(task)
+    yield from assumptions(tried[0])
     for instance in tried:
         sampled = []
         for seed in range(_SAMPLES):
             instance.sample_inputs(seed)
             sampled.append(instance.reference())
-        for spec, *values in zip(task.outputs, *sampled, strict=True):
+        for index, (spec, *values) in enumerate(zip(task.outputs, *sampled, strict=True)):
             problem = _constant(values)
             if problem is not None:
                 doubted = True
-                yield f"output {spec.name} {problem.format(format_sizes(instance.sizes))}"
+                message = f"output {spec.name} {problem.format(instance.place)}"
+                yield TaskWarning("constant-output", message, ("outputs", index))
     yield from _random(task, tried)
     if not doubted:
         yield from _unread(task, tried[0])
+        yield from simpler_references(tried, _SAMPLES)
 
 
 def _constant(values: Sequence[Data]) -> str | None:
@@ -84,11 +90,11 @@ def _constant(values: Sequence[Data]) -> str | None:
     return "changes with the inputs by less than the comparison's tolerance at {}: a constant would pass"
 
 
-def _unread(task: Task, instance: TaskInstance) -> Iterator[str]:
+def _unread(task: Task, instance: TaskInstance) -> Iterator[TaskWarning]:
     """Inputs that no output depends on: a program may treat them as it likes."""
     instance.sample_inputs(0)
     values = instance.reference()
-    for spec in task.inputs:
+    for index, spec in enumerate(task.inputs):
         # Ones that a program may count with carry no information that a reference would need.
         if spec.data_gen == "torch.ones" or not instance.change_input(spec):
             continue
@@ -98,16 +104,18 @@ def _unread(task: Task, instance: TaskInstance) -> Iterator[str]:
             continue
         pairs = [parts for one, other in zip(values, others, strict=True) for parts in zip(one, other, strict=True)]
         if all(close(*parts) for parts in pairs):
-            yield f"no output depends on input {spec.name}: whatever a program does with it passes"
+            message = f"no output depends on input {spec.name}: whatever a program does with it passes"
+            yield TaskWarning("unread-input", message, ("inputs", index))
 
 
-def _random(task: Task, tried: Sequence[TaskInstance]) -> Iterator[str]:
+def _random(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskWarning]:
     """The references that use torch's generator, and whose value depends on it."""
     random = [instance for instance in tried if any(place[0] == "outputs" for place in instance.random)]
     pairs = [_at_other_seeds(instance) for instance in random]
     for index, spec in enumerate(task.outputs):
         if not all(close(*parts) for one, other in pairs for parts in zip(one[index], other[index], strict=True)):
-            yield f"reference of output {spec.name} uses random numbers, which no program can match"
+            message = f"reference of output {spec.name} uses random numbers, which no program can match"
+            yield TaskWarning("random-reference", message, ("outputs", index))
 
 
 def _at_other_seeds(instance: TaskInstance) -> tuple[list[Data], list[Data]]:
@@ -117,11 +125,11 @@ def _at_other_seeds(instance: TaskInstance) -> tuple[list[Data], list[Data]]:
     return values, instance.reference()
 
 
-def _equal_dims(task: Task, sets: Sequence[dict[str, int]]) -> Iterator[str]:
+def _equal_dims(task: Task, sets: Sequence[dict[str, int]]) -> Iterator[TaskWarning]:
     """The dims that the task uses and that are equal at every set of sizes."""
     used = sorted({symbol.name for dims in declared_shapes(task) for dim in dims for symbol in dim.value.free_symbols})
     for one, other in combinations(used, 2):
         if all(sizes[one] == sizes[other] for sizes in sets):
             values = " and ".join(dict.fromkeys(str(sizes[one]) for sizes in sets))
             equal = f"{one} and {other} are both {values} at every set of sizes"
-            yield f"{equal}: a program that takes one for the other may pass"
+            yield TaskWarning("equal-dims", f"{equal}: a program that takes one for the other may pass", ("sizes",))

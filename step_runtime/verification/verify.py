@@ -25,8 +25,8 @@ from step_runtime.base.errors import (
     describe_error,
     quantity,
 )
-from step_runtime.base.shapes import format_sizes
 from step_runtime.execution.applier import Applier, Data
+from step_runtime.execution.deadline import Deadline
 from step_runtime.execution.invocation import BeforeRun, default_dtype
 from step_runtime.language.equivalence import Description, describe
 from step_runtime.language.parser import Source, evaluate, read
@@ -38,7 +38,10 @@ from step_runtime.tasks.task import Task
 from step_runtime.verification.check import Types, check_affine, check_outputs, infer_types
 from step_runtime.verification.compare import difference
 from step_runtime.verification.instance import TaskInstance, instances
-from step_runtime.verification.simulate import NodeError, simulate
+from step_runtime.verification.pipelines import NodeError
+from step_runtime.verification.simulate import simulate
+from step_runtime.verification.stress import Case, stress
+from step_runtime.verification.values import explain_values
 
 SEEDS = (0, 1)
 _TORCH = threading.RLock()
@@ -156,6 +159,26 @@ class Verifier:
         stage = min((diagnostic.stage for diagnostic in found), key=STAGES.index)
         return Verdict(False, stage, tuple(found), seconds)
 
+    def explain_values(self, text: str) -> str | None:
+        """Where the values of a program that computes something else part from the reference's; None for others.
+
+        See `values.explain_values`.
+
+        Raises:
+            TaskError: The task's reference code fails.
+        """
+        source = read(text, self.limits)
+        with _TORCH:
+            for index, instance in enumerate(self._instances):
+                checked = self._check(source, instance)
+                if isinstance(checked, list):
+                    return None
+                for seed in self._seeds:
+                    found = self._run(index, instance, checked, seed)
+                    if found is not None:
+                        return explain_values(checked.program, checked.types, instance, seed, f"at {instance.place}")
+        return None
+
     def _found(self, text: str) -> list[Diagnostic]:
         source = read(text, self.limits)
         checked = []
@@ -165,7 +188,29 @@ class Verifier:
                 return result
             checked.append(result)
         found = self._result(checked)
-        return [] if found is None else [found]
+        if found is not None:
+            return [found]
+        return self._stress(source, checked[0]) if self.task.stress else []
+
+    def stress(self, text: str) -> list[Diagnostic]:
+        """What goes wrong with a program that passes on stress inputs in float32; see `stress`.
+
+        Raises:
+            TaskError: The task's code fails in float32.
+        """
+        source = read(text, self.limits)
+        checked = self._check(source, self._instances[0])
+        return [] if isinstance(checked, list) else self._stress(source, checked)
+
+    def _stress(self, source: Source, checked: _Checked) -> list[Diagnostic]:
+        wide = self._instances[0]
+        with _TORCH:
+            self._input = "stress"
+            narrow = TaskInstance(self.task, self.task.size_sets()[0], dtype=torch.float32)
+            program, _ = evaluate(source, narrow.scope, self.limits)
+            types, _ = infer_types(program, narrow.scope)
+            cases = Case(checked.program, checked.types, wide), Case(program, types, narrow)
+            return stress(*cases, self.limits)
 
     def _result(self, checked: Sequence[_Checked]) -> Diagnostic | None:
         """The result of running; remembered for programs with one graph at every set of sizes."""
@@ -206,8 +251,8 @@ class Verifier:
         if (index, seed) not in self._references:
             self._references[index, seed] = instance.reference()
         reference = self._references[index, seed]
-        where = f"at {format_sizes(instance.sizes)}, seed {seed}"
-        self._applier.deadline = time.monotonic() + self.limits.seconds
+        where = f"at {instance.place}, seed {seed}"
+        self._applier.deadline = Deadline.after(self.limits.seconds)
         try:
             with default_dtype(self._dtype), torch.random.fork_rng(devices=[]):
                 # Only the CPU's: torch.manual_seed records a stack trace for every other device, each time.

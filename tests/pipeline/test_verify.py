@@ -70,7 +70,9 @@ def test_json_of_a_right_program(
     """No stage, no diagnostics."""
     monkeypatch.setattr("sys.stdin", io.StringIO(RIGHT))
     assert run(task_file, "-", "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {"passed": True, "stage": None, "diagnostics": []}
+    result = json.loads(capsys.readouterr().out)
+    assert (result["schema"], result["command"], result["task"]) == (1, "verify", "double")
+    assert (result["passed"], result["stage"], result["diagnostics"], result["warnings"]) == (True, None, [], [])
 
 
 def test_a_task_with_an_impl_needs_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

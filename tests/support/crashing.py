@@ -61,9 +61,11 @@ def note_and(text: str, function: Callable[..., Any], *args: Any) -> Any:
     return function(*args)
 
 
-def note_at(moment: float, text: str) -> NoReturn:
-    """Is at something else until then, by the machine's clock."""
-    time.sleep(max(0.0, moment - time.monotonic()))
+def note_after(seconds: float, text: str) -> NoReturn:
+    """Is at something else for so much processor time."""
+    start = time.process_time()
+    while time.process_time() < start + seconds:
+        pass
     note_and(text, hang)
     raise AssertionError
 

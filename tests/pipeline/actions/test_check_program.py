@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions.check_program import explain_program, load, pytest_script
+from pipeline.actions.check_program import draw_program, load, pytest_script
 from pipeline.base.errors import UsageError
 from pipeline.cli.program_arguments import ProgramArguments
 from tests.support.scripted_runs import RIGHT, TASK
@@ -20,17 +20,20 @@ def arguments(tmp_path: Path) -> ProgramArguments:
 
 
 def test_task_and_program_are_read_from_where_the_arguments_say(arguments: ProgramArguments) -> None:
-    """And explained as they stand."""
+    """As they stand."""
     task, text = load(arguments)
     assert text == RIGHT and [spec.name for spec in task.inputs] == ["E0"]
-    assert "Map(fn=fn) of E0 (line 1)" in explain_program(task, text, None)
 
 
-def test_a_wrong_program_is_explained_as_far_as_it_goes(arguments: ProgramArguments) -> None:
-    """Its errors are left to the verdict."""
-    task, _ = load(arguments)
-    table = explain_program(task, "a = step.Streamify().apply(E0)\nreturn a", None)
-    assert "unknown" in table and table.endswith("returns a")
+def test_a_picture_is_drawn_as_far_as_the_program_goes(arguments: ProgramArguments, tmp_path: Path) -> None:
+    """Its errors are left to the verdict; a picture of another kind is refused."""
+    pytest.importorskip("pygraphviz")
+    for number, text in enumerate((RIGHT, "a = step.Streamify().apply(E0)\nreturn a")):
+        path = tmp_path / f"{number}.svg"
+        draw_program(arguments.task, text, str(path))
+        assert "<svg" in path.read_text()
+    with pytest.raises(UsageError, match=r"ends in \.svg"):
+        draw_program(arguments.task, RIGHT, str(tmp_path / "graph.txt"))
 
 
 def test_the_script_holds_task_program_and_type(arguments: ProgramArguments) -> None:

@@ -22,7 +22,7 @@ class CtrlC:
 
 sys.meta_path.insert(0, CtrlC())
 from pipeline.base.errors import start
-from pipeline.verify import NAME, main
+from pipeline.codegen import NAME, main
 start(NAME, main)
 """
 
@@ -31,7 +31,7 @@ def test_ctrl_c_while_torch_is_imported_ends_a_command() -> None:
     """Torch's C code drops what is raised within the NumPy that it imports, and would go on without both."""
     words = [sys.executable, "-c", INTERRUPTED, "gemm/1", "data/oracles/gemm/1.step"]
     ran = subprocess.run(words, cwd=PROJECT, check=False, capture_output=True, text=True)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "pipeline.verify: interrupted\n")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "pipeline.codegen: interrupted\n")
 
 
 def test_a_command_without_its_packages_says_in_one_line_what_to_install(capsys) -> None:

@@ -135,13 +135,20 @@ def test_later_calls_know_what_a_call_was_lost_at(function: Callable[..., Any], 
 
 def test_what_took_little_of_the_time_is_not_blamed() -> None:
     """A call that was slow all along says nothing of what it was at when its time was up."""
-    with make_pool(seconds=6) as pool:
-        pool.submit(crashing.echo, 1).result(PATIENCE)
-        # Three quarters of its time: 1.5 s from the end, and from the half from which on it would be blamed.
-        error = error_of(pool.submit(crashing.note_at, time.monotonic() + 4.5, "the last bit"))
+    with make_pool(seconds=2) as pool:
+        error = error_of(pool.submit(crashing.note_after, 1.5, "the last bit"))
         assert isinstance(error, WorkerLost)
         assert error.at == "the last bit"
         assert pool.submit(crashing.told).result(PATIENCE) == {}
+
+
+def test_a_call_that_waits_ends_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It uses no processor time; that limit is far off."""
+    monkeypatch.setattr("pipeline.verification.pool.PATIENCE", 0.5)
+    with make_pool(seconds=1) as pool:
+        error = error_of(pool.submit(crashing.nap, 600.0))
+        assert isinstance(error, WorkerLost)
+        assert (error.code, error.waited) == ("time-limit", True) and "0.5 s by the clock" in str(error)
 
 
 def test_a_crash_that_does_not_come_again_is_not_blamed(pool: WorkerPool, tmp_path: Path) -> None:

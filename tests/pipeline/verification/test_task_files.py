@@ -21,8 +21,8 @@ from pipeline.verification.task_files import load_task_named, load_tasks
 from tests.support.scripted_runs import RIGHT, TASK
 
 BAD = {
-    "while True: pass": "its code took longer than {limit} s and was killed",
-    "while True: print('y' * 1000)": "its code took longer than {limit} s and was killed",
+    "while True: pass": "its code took longer than {limit} s of processor time and was killed",
+    "while True: print('y' * 1000)": "its code took longer than {limit} s of processor time and was killed",
     "import os; os._exit(0)": "its code ended its process with exit code 0",
     "import sys; sys.exit(0)": "line 1 of it raised SystemExit: 0",
     "import ctypes; ctypes.string_at(0)": "its code crashed: SIGSEGV",
@@ -64,7 +64,7 @@ def test_a_reference_that_hangs_is_told(tmp_path: Path, capfd: pytest.CaptureFix
     assert run_command(codegen.NAME, codegen.main, [path, "-"]) == 2
     err = capfd.readouterr().err
     assert f"{path}:4: outputs[0].data_transform[0]: its code took longer" in err
-    assert "was killed at M=5, N=7, K=9, D=16; " in err
+    assert "was killed at M=5; " in err
     assert "expected code that comes to its end" in err
 
 
@@ -78,7 +78,8 @@ def test_a_function_that_hangs_costs_the_verdict_only(
     assert run_command(verify.NAME, verify.main, [path, str(program)]) == 1
     out, err = capfd.readouterr()
     assert (
-        f"time-limit: verification took longer than {limit} s and was killed\n  it had come to step.Map(fn=fn)" in out
+        f"time-limit: verification took longer than {limit} s of processor time and was killed\n"
+        "  it had come to step.Map(fn=fn)" in out
     )
     assert err == ""
 

@@ -17,6 +17,7 @@ import torch
 from step_runtime.base.errors import RunError
 from step_runtime.base.types import Buffer, components_of, layout
 from step_runtime.execution.applier import Applier
+from step_runtime.execution.deadline import Deadline
 from step_runtime.language.parser import evaluate, read
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.reader import loads_task, task_name
@@ -75,7 +76,7 @@ def test_the_time_limit_is_held_between_steps(body: Callable[..., Sequence[Any]]
     applier = Applier(torch.float64)
     fn = Given(body, F, F, [0])
     applier.fold(fn, (torch.zeros(1, 70),), 2, 1, SIZES, scan=False)
-    applier.deadline = time.monotonic() + 0.05
+    applier.deadline = Deadline.after(0.05)
     start = time.process_time()
     with pytest.raises(RunError, match="time-limit"):
         applier.fold(fn, (torch.zeros(1, 1_000_000),), 2, 1, SIZES, scan=False)

@@ -10,9 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import sympy
 
 import step_runtime as step
-from step_runtime import RuleError
+from step_runtime import Buffer, RuleError
+from step_runtime.base.functions import DeclaredFn
+from step_runtime.base.shapes import as_shape
+from step_runtime.base.types import StreamType
+from step_runtime.primitives.primitive import check_input
 from tests.support.streams import ELEMENTS, F, M, N, fn_double, fn_mul, fn_sum, stream
 
 
@@ -150,3 +155,22 @@ def test_a_precondition_that_fails_names_primitive_rule_and_sides(
     assert all(text in shown for text in quoted), shown
     if name != "Map" or code != "zip-shape":
         assert name in shown or code in ("zip-shape", "dim", "dim-value"), shown
+
+
+def test_a_function_of_buffers_on_numbers_names_the_bufferize() -> None:
+    """With its `a`, the Promote that it needs, or the order of the dims."""
+    D, number = sympy.Symbol("D"), F
+
+    def hint(wanted: Any, shape: list[Any]) -> str | None:
+        fn = DeclaredFn("fn", "fn", (wanted, number), stateful=False)
+        try:
+            check_input(fn, StreamType(number, as_shape(shape)), "Map")
+        except RuleError as error:
+            return error.hint
+        return None
+
+    assert hint(Buffer(number, [M]), [M, N]) == "Bufferize(a=1) makes Buffer(fp32, [M]) of the innermost stream dim"
+    two = hint(Buffer(number, [M, N]), [M, N])
+    assert two is not None and two.startswith("Promote(b=2) and then Bufferize(a=2) makes Buffer(fp32, [M, N])")
+    swapped = hint(Buffer(number, [N, M]), [M, N, D])
+    assert swapped is not None and swapped.startswith("dims are innermost first; the reversed order would fit")

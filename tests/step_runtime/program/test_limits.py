@@ -22,8 +22,8 @@ def refused(text: str, limits: Limits) -> list[tuple[str, str]]:
     return [(d.code, d.message) for d in check_size(program, types, general_scope().sizes, limits, 8)]
 
 
-def test_bytes_are_those_of_all_streams_at_the_sizes_given() -> None:
-    """Inputs and results count, tuples and buffers in full, eight bytes a number."""
+def test_bytes_are_those_held_at_a_time_at_the_sizes_given() -> None:
+    """Inputs and results count, tuples and buffers in full, eight bytes a number; views hold nothing until the end."""
     inputs = (5 * 7 + 5 * 7 * 16 + 7 * 3 + 7) * 8
     text = "return step.Zip().apply((E0, E1))"
     total = inputs + 5 * 7 * 17 * 8
@@ -35,7 +35,7 @@ def test_a_routed_stream_counts_as_all_of_its_index() -> None:
     """What only the data decides is bounded by the index's size."""
     inputs = (5 * 7 + 5 * 7 * 16 + 7 * 3 + 7) * 8
     text = "a, b, c = step.Partition(N=E).apply((E3, E2))\nreturn step.Repeat(n=10).apply(a)"
-    total = inputs + (3 * 7 + 70) * 8
+    total = inputs + (7 + 70) * 8
     assert not refused(text, Limits(bytes=total))
     assert refused(text, Limits(bytes=total - 1))
 
@@ -51,10 +51,13 @@ def test_dims_made_of_routed_ones_are_bounded_too(text: str) -> None:
 
 def test_figure_and_limit_are_reported() -> None:
     """The message says how much it would be, and how much may be."""
+    (quoted,) = refused("return step.Repeat(n=1000000000).apply(E0)", Limits(numbers=2**60))
+    message = "the program would hold 267,029 MiB at a time here; the limit is 1,024 MiB (Limits.bytes, --limit-bytes)"
+    assert quoted == ("bytes", message)
     (quoted,) = refused("return step.Repeat(n=1000000000).apply(E0)", Limits())
-    assert quoted == ("bytes", "the streams up to here would hold 267,029 MiB; the limit is 1,024 MiB")
+    assert quoted[0] == "numbers" and quoted[1].endswith("4,294,967,296 (Limits.numbers, --limit-numbers)")
     (quoted,) = refused("for i in range(40):\n    E0 = step.Promote(b=0).apply(E0)\nreturn E0", Limits())
-    assert quoted == ("dims", "a stream here has 33 dims; the limit is 32")
+    assert quoted == ("dims", "a stream here has 33 dims; the limit is 32 (Limits.dims, --limit-dims)")
 
 
 def test_a_program_past_a_limit_is_never_run() -> None:

@@ -96,6 +96,6 @@ def test_streams_beyond_the_limit_are_refused(dims: str) -> None:
     """Before any data is drawn, which memory would not hold; the size is named that is to blame."""
     task = loads_task(HEAD.replace("[M]", dims) + TAIL + f"sizes: {{M: {10**9}}}\n")
     found = "1,000,000,000" if dims == "[M]" else r"2\*\*63 or more"
-    expected = rf"sizes.M: inputs\[0\] would hold {found} numbers at M=10{{9}}, .*; the limit is 134,217,728"
+    expected = rf"sizes.M: inputs\[0\] would hold {found} numbers at M=10{{9}}; the limit is 134,217,728"
     with pytest.raises(TaskError, match=expected):
         TaskInstance(task, task.size_sets()[0])

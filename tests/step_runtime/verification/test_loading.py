@@ -14,10 +14,8 @@ import pytest
 from step_runtime import load_task
 from tests.support.samples import MINIMAL
 
-CONSTANT = "output S0 does not depend on the inputs at M=5, N=7, K=9, D=16: any constant would pass"
-TOLERANCE = (
-    "output S0 changes with the inputs by less than the comparison's tolerance at M=5, N=7, K=9, D=16: a constant"
-)
+CONSTANT = "output S0 does not depend on the inputs at M=5, N=7: any constant would pass"
+TOLERANCE = "output S0 changes with the inputs by less than the comparison's tolerance at M=5, N=7: a constant"
 RANDOM = "reference of output S0 uses random numbers"
 
 
@@ -41,7 +39,7 @@ def warned(tmp_path: Path, text: str) -> list[str]:
         ("3 + (input_data['E0'] * 1e-9).sum(1)", TOLERANCE),
         (
             "input_data['E0'].sum(1) * float('nan')",
-            "output S0 is NaN throughout at M=5, N=7, K=9, D=16 for every input",
+            "output S0 is NaN throughout at M=5, N=7 for every input",
         ),
     ],
 )
@@ -112,7 +110,8 @@ SIZES = {
 @pytest.mark.parametrize("given", SIZES)
 def test_sizes_that_distinguish_too_little_are_reported(given: str, tmp_path: Path) -> None:
     """Two dims in use that are alike in every set, as `global` leaves them."""
-    assert warned(tmp_path, f"{MINIMAL}{given}\n") == SIZES[given]
+    alike = [text for text in warned(tmp_path, f"{MINIMAL}{given}\n") if "takes one for the other" in text]
+    assert alike == SIZES[given]
 
 
 def test_dims_of_functions_count_as_used(tmp_path: Path) -> None:

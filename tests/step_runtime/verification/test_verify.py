@@ -47,9 +47,9 @@ STAGED = {
 }
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "stress"])
 def test_a_wrong_program_fails_at_its_stage(stage: str) -> None:
-    """Every stage has its own mistakes, each with a place in the text."""
+    """Every stage has its own mistakes, each with a place in the text; `stress` has those of test_stress."""
     verdict = general_verifier().verify(STAGED[stage])
     assert not verdict.passed and verdict.stage == stage, verdict.render(STAGED[stage])
     assert all(d.span is not None for d in verdict.diagnostics)
@@ -77,7 +77,7 @@ def test_a_value_is_reported_with_both_sides_and_where() -> None:
     text = "a = step.Copy().apply(E0)\nreturn step.Accum(fn=fn_sum, b=1).apply(a[0]), step.Map(fn=fn_c).apply(a[1])"
     (finding,) = general_verifier().verify(text).diagnostics
     assert finding.message.startswith("output S1 differs from the reference in 35 of 35 numbers; first at [0, 0]: ")
-    assert finding.details == ("at M=5, N=7, K=9, D=16, E=3, seed 0",)
+    assert finding.details == ("at M=5, N=7, D=16, E=3, seed 0",)
 
 
 def test_the_tasks_own_program_is_judged_where_none_is_given() -> None:
@@ -248,14 +248,14 @@ def test_random_numbers_are_reported_where_a_value_is_wrong(body: str, random: b
     """The program may be right then; a function that draws none, or always the same ones, is not suspected."""
     (finding,) = verify(task_of("input_data['E0']", body), MAP).diagnostics
     assert finding.stage == "value" and (RANDOM in finding.details) == random
-    assert finding.details[0] == "at M=5, N=7, K=9, D=16, seed 0"
+    assert finding.details[0] == "at M=5, N=7, seed 0"
 
 
 def test_a_run_that_takes_too_long_is_a_verdict() -> None:
     """A slow function ends at the limit, and the limit is reported."""
-    task = task_of("input_data['E0']", "import time\ntime.sleep(0.02 + 0 * input[0].item())\nreturn [input[0]]")
+    task = task_of("input_data['E0']", "x = input[0].item()\nfor _ in range(10000): x = x * 1\nreturn [input[0]]")
     start = time.perf_counter()
-    verdict = verify(task, MAP, limits=Limits(seconds=0.1))
+    verdict = verify(task, MAP, limits=Limits(seconds=0.001))
     assert verdict.stage == "run" and verdict.diagnostics[0].code == "time-limit" and time.perf_counter() - start < 60
     folds = "a = step.Repeat(n=1000000).apply(E0)\nreturn step.Accum(fn=fn_0, b=1).apply(a)"
     slow = task_of("input_data['E0'] * 1000000", "return [torch.sin(state[0]) + input[0]]")
@@ -305,7 +305,7 @@ def test_right_at_one_set_of_sizes_only_is_wrong() -> None:
     task = task_of("input_data['E0'] * 2", "return [input[0] * 2]")
     text = "for i in range(M_value - 4):\n    E0 = step.Map(fn=fn_0).apply(E0)\nreturn E0"
     verdict = verify(task, text)
-    assert verdict.stage == "value" and verdict.diagnostics[0].details == ("at M=6, N=4, K=10, D=8, seed 0",)
+    assert verdict.stage == "value" and verdict.diagnostics[0].details == ("at M=6, N=4, seed 0",)
 
 
 def test_right_for_one_draw_only_is_wrong() -> None:

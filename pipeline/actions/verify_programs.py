@@ -1,0 +1,245 @@
+"""`pipeline.verify`: programs checked in worker processes, reported as text, JSON, JUnit XML and SARIF.
+
+Neither torch nor the language is imported here; one verification imports both once, in the workers' server.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pipeline.base.errors import Exit, UsageError
+from pipeline.base.files import write_text
+from pipeline.base.machine import cores
+from pipeline.base.outputs import BatchOutput, VerifyOutput
+from pipeline.base.paths import shown
+from pipeline.cli import batch_lines
+from pipeline.cli.batch_lines import warning_line
+from pipeline.cli.junit import junit_text
+from pipeline.cli.program_items import Item, names_many, resolve
+from pipeline.cli.sarif import sarif_text
+from pipeline.verification.checking import Checked, CheckRequest, check, checking_pool, outcome, unusable
+from pipeline.verification.pool import WorkerPool
+from pipeline.verification.worker import ProgramLimits
+
+__all__ = ["Batch", "Item", "names_many", "resolve", "run_single", "settings", "warning_line"]
+
+_NEEDED = ("torch", "sympy", "numpy", "yaml")
+
+_POLL = 0.3
+"""Seconds between two looks at the files that are watched."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """How programs are checked and reported.
+
+    Attributes:
+        dtype: The floating type to compute in.
+        limits: Of every program.
+        explain: Whether to describe every stream.
+        stress: Whether programs that pass are run on stress inputs too.
+        values: Whether to say where wrong values part from the reference's.
+        strict: Whether warnings fail a program.
+        junit: The file for JUnit XML.
+        sarif: The file for SARIF.
+    """
+
+    dtype: str
+    limits: ProgramLimits
+    explain: bool = False
+    values: bool = False
+    stress: bool = True
+    strict: bool = False
+    junit: str | None = None
+    sarif: str | None = None
+
+    def pool(self, programs: int) -> WorkerPool:
+        """Worker processes for so many programs, one a core at most; they start meanwhile.
+
+        Raises:
+            ModuleNotFoundError: A package that they need is not installed.
+        """
+        for name in _NEEDED:
+            if find_spec(name) is None:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return checking_pool(min(programs, cores()), self.limits)
+
+    def check(self, items: Sequence[Item], pool: WorkerPool) -> Iterator[Checked]:
+        """The verdicts in the items' order, each as soon as it and all before it are known."""
+        started = [self._submit(item, pool) for item in items]
+        for finish in started:
+            yield self._judged(finish())
+
+    def _submit(self, item: Item, pool: WorkerPool) -> Callable[[], Checked]:
+        """Starts the check of one item; the function returned waits for its outcome."""
+        name = None if item.program == "-" else item.program
+        request = CheckRequest(
+            shown(item.task), None, name, self.dtype, self.explain, self.values, self.stress, self.limits
+        )
+        unread = None
+        try:
+            request = replace(request, text=item.text)
+        except UsageError as error:
+            request, unread = replace(request, text=""), str(error)
+        future = pool.submit(check, request)
+
+        def finish() -> Checked:
+            found = outcome(request, item.task.stem, future)
+            # What is wrong with the task comes first.
+            return found if unread is None or found.verdict.error else unusable(request, found.verdict.task, unread)
+
+        return finish
+
+    def _judged(self, result: Checked) -> Checked:
+        """The verdict with warnings as failures, where these are strict."""
+        verdict = result.verdict
+        if not (self.strict and verdict.passed and verdict.warnings):
+            return result
+        stage = "stress" if any(finding.stage == "stress" for finding in verdict.warnings) else "warnings"
+        label = result.text.removesuffix(": passed")
+        text = f"{label}: failed: {stage}, as warnings are strict"
+        return replace(result, text=text, verdict=verdict.model_copy(update={"passed": False, "stage": stage}))
+
+    def write(self, results: Sequence[Checked]) -> None:
+        """Writes the files that were asked for.
+
+        Raises:
+            UsageError: One can't be written.
+        """
+        if self.junit is not None:
+            write_text(Path(self.junit), junit_text(results))
+        if self.sarif is not None:
+            write_text(Path(self.sarif), sarif_text([result.verdict for result in results]))
+
+
+def settings(dtype: str, limits: Mapping[str, Any] = MappingProxyType({}), **options: Any) -> Batch:
+    """The settings with a floating type, limits that are not the language's own, and the fields of `Batch`."""
+    return Batch(dtype, ProgramLimits(**limits), **options)
+
+
+def run_single(settings: Batch, item: Item, graph: str | None) -> Checked:
+    """Checks one program; writes a picture of its dataflow to the file `graph`, if given.
+
+    Raises:
+        UsageError: The task or the program can't be used, or a file can't be written.
+    """
+    if graph is not None:
+        from pipeline.actions.check_program import draw_program
+
+        draw_program(str(item.task), item.text, graph)
+    with settings.pool(1) as pool:
+        result = next(settings.check([item], pool))
+    if result.verdict.error is not None:
+        raise UsageError(result.verdict.error)
+    settings.write([result])
+    return result
+
+
+def single(result: Checked) -> VerifyOutput:
+    """One program's verdict as the command's JSON object."""
+    return VerifyOutput(**dict(result.verdict))
+
+
+def batch(results: Sequence[Checked], seconds: float) -> BatchOutput:
+    """The verdicts on many programs as the command's JSON object."""
+    verdicts = tuple(result.verdict for result in results)
+    passed = all(verdict.passed for verdict in verdicts)
+    return BatchOutput(passed=passed, programs=verdicts, summary=batch_lines.summarize(verdicts, seconds))
+
+
+def exit_code(results: Sequence[Checked]) -> Exit:
+    """1 if a program fails, otherwise 2 if a file can't be used, otherwise 0."""
+    verdicts = [result.verdict for result in results]
+    if any(not verdict.passed and verdict.error is None for verdict in verdicts):
+        return Exit.NO
+    return Exit.USAGE if any(verdict.error is not None for verdict in verdicts) else Exit.OK
+
+
+def run_batch(settings: Batch, items: Sequence[Item], say: Callable[[str], None], *, as_json: bool) -> Exit:
+    """Checks many programs once, and reports them; returns the exit code.
+
+    Args:
+        settings: How.
+        items: The tasks and their programs.
+        say: Takes each line or paragraph of the report.
+        as_json: Whether the report is one JSON object.
+
+    Raises:
+        UsageError: A file can't be written.
+    """
+    with settings.pool(len(items)) as pool:
+        return _round(settings, items, pool, say, as_json=as_json)
+
+
+def watch(settings: Batch, names: Sequence[str], folder: str | None, say: Callable[[str], None]) -> None:
+    """Checks the programs, and again those whose files change, until it is interrupted.
+
+    Args:
+        settings: How.
+        names: The names of tasks and programs; folders and patterns are looked at again each time.
+        folder: Where programs are looked for; see `resolve`.
+        say: Takes each line or paragraph of the report.
+
+    Raises:
+        KeyboardInterrupt: The user ends it.
+        UsageError: A name stands for nothing at the start, or a file can't be written.
+    """
+    items = resolve(names, folder)
+    seen: dict[Path, float] = {}
+    with settings.pool(cores()) as pool:
+        while True:
+            now = {path: _changed(path) for item in items for path in _files(item)}
+            changed = [item for item in items if any(seen.get(path) != now[path] for path in _files(item))]
+            if changed:
+                _round(settings, changed, pool, say, as_json=False)
+                say(f"watching {len(now)} files; Ctrl-C ends")
+            seen = now
+            time.sleep(_POLL)
+            items = _resolved(names, folder, items)
+
+
+def _resolved(names: Sequence[str], folder: str | None, before: list[Item]) -> list[Item]:
+    """The items as they are now; those of before while an editor has a file away."""
+    try:
+        return resolve(names, folder)
+    except UsageError:
+        return before
+
+
+def _files(item: Item) -> list[Path]:
+    return [item.task, *([Path(item.program)] if item.program else [])]
+
+
+def _changed(path: Path) -> float:
+    """When a file was last written; 0 for none."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _round(
+    settings: Batch, items: Sequence[Item], pool: WorkerPool, say: Callable[[str], None], *, as_json: bool
+) -> Exit:
+    start = time.monotonic()
+    results = []
+    for item, result in zip(items, settings.check(items, pool), strict=True):
+        results.append(result)
+        if not as_json:
+            say(batch_lines.line(item.label, result.verdict))
+    output = batch(results, time.monotonic() - start)
+    settings.write(results)
+    if as_json:
+        say(output.text())
+        return exit_code(results)
+    for result in results:
+        for paragraph in batch_lines.findings(result):
+            say(f"\n{paragraph}")
+    say(f"\n{batch_lines.summary_line(output.summary)}")
+    return exit_code(results)

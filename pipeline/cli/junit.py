@@ -1,0 +1,62 @@
+"""Verdicts as JUnit XML, which build servers show as tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from pipeline.base.outputs import ProgramVerdict
+from pipeline.verification.checking import Checked
+
+# What XML 1.0 can't hold, however it is written.
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit_text(results: Sequence[Checked]) -> str:
+    """One suite with a test case for every program: a failed program is a failure, an unusable file an error."""
+    verdicts = [result.verdict for result in results]
+    counts = {
+        "tests": str(len(verdicts)),
+        "failures": str(sum(not verdict.passed and verdict.error is None for verdict in verdicts)),
+        "errors": str(sum(verdict.error is not None for verdict in verdicts)),
+        "time": f"{sum(verdict.seconds for verdict in verdicts):.3f}",
+    }
+    suites = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": "pipeline.verify", **counts})
+    for result in results:
+        _case(suite, result)
+    ElementTree.indent(suites)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _case(suite: ElementTree.Element, result: Checked) -> None:
+    verdict = result.verdict
+    attributes = {
+        "classname": _clean(verdict.task),
+        "name": _clean(verdict.program or verdict.task_file),
+        "file": _clean(verdict.program or verdict.task_file),
+        "time": f"{verdict.seconds:.3f}",
+    }
+    case = ElementTree.SubElement(suite, "testcase", attributes)
+    if verdict.error is not None:
+        ElementTree.SubElement(case, "error", {"message": _first_line(verdict.error)}).text = _clean(verdict.error)
+    elif not verdict.passed:
+        attributes = {"type": verdict.stage or "", "message": _first_line(_reason(verdict))}
+        ElementTree.SubElement(case, "failure", attributes).text = _clean(result.text)
+    if verdict.warnings:
+        lines = [f"{finding.file}: {finding.code}: {finding.message}" for finding in verdict.warnings]
+        ElementTree.SubElement(case, "system-out").text = _clean("\n".join(lines))
+
+
+def _reason(verdict: ProgramVerdict) -> str:
+    found = (*verdict.diagnostics, *verdict.warnings)
+    return f"{found[0].code}: {found[0].message}" if found else verdict.stage or ""
+
+
+def _first_line(text: str) -> str:
+    return _clean(text.partition("\n")[0])
+
+
+def _clean(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)

@@ -1,0 +1,110 @@
+"""The tasks and programs that the names on a command line stand for.
+
+A name that ends in `.yaml` or `.yml`, a folder, a pattern and a benchmark name are tasks. Any other file, and `-`, is
+the program of the task named before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pipeline.base.errors import UsageError
+from pipeline.base.paths import shown
+from pipeline.cli.program_arguments import read_text
+from pipeline.verification.task_files import find
+
+_TASK_ENDINGS = (".yaml", ".yml")
+_PATTERN = set("*?[")
+_DEEPEST = 4
+"""Parts of a task's path, at most, by which its program is looked for in a folder."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A task's file and the name of its program: a file, `-` for standard input, None for the task's own `impl`."""
+
+    task: Path
+    program: str | None = None
+
+    @cached_property
+    def text(self) -> str | None:
+        """The program's text, read once; None for the task's own `impl`.
+
+        Raises:
+            UsageError: It can't be read.
+        """
+        return None if self.program is None else read_text(self.program)
+
+    @property
+    def label(self) -> str:
+        """The files as a person would type them."""
+        return shown(self.task) if self.program is None else f"{shown(self.task)} {self.program}"
+
+
+def resolve(names: Sequence[str], folder: str | None = None) -> list[Item]:
+    """The tasks and programs that the names stand for, in their order.
+
+    Args:
+        names: As on the command line; the first is a task.
+        folder: Where to look for the programs of tasks that have none behind them.
+
+    Raises:
+        UsageError: A name stands for nothing, or a program for no task or for several.
+    """
+    items: list[Item] = []
+    for paths, name, program in _pairs(names):
+        if program is not None and len(paths) > 1:
+            raise UsageError(f"{name}: stands for {len(paths)} tasks; name one, such as {shown(paths[0])}")
+        items += [Item(path, program or _beside(path, folder)) for path in paths]
+    if sum(item.program == "-" for item in items) > 1:
+        raise UsageError("-: standard input holds one program; name it once")
+    return items
+
+
+def names_many(names: Sequence[str]) -> bool:
+    """Whether names may stand for several programs, however many there are: more than TASK [IMPL], or any pattern."""
+    several = any(Path(name).is_dir() or _PATTERN & set(name) for name in names)
+    return several or sum(_is_task(name, index == 0) for index, name in enumerate(names)) > 1
+
+
+def _pairs(names: Sequence[str]) -> Iterator[tuple[list[Path], str, str | None]]:
+    """The files of each task name, the name, and the name of the program behind it."""
+    last: tuple[list[Path], str] | None = None
+    for index, name in enumerate(names):
+        if _is_task(name, index == 0):
+            if last:
+                yield *last, None
+            last = (find(name), name)
+        elif last is None:
+            raise UsageError(f"{name}: a program without a task before it; give pairs of TASK PROGRAM")
+        else:
+            yield *last, name
+            last = None
+    if last:
+        yield *last, None
+
+
+def _is_task(name: str, first: bool) -> bool:
+    if first or name.endswith(_TASK_ENDINGS) or _PATTERN & set(name):
+        return True
+    if name == "-" or Path(name).is_file():
+        return False
+    try:
+        return bool(find(name))
+    except UsageError:
+        return False
+
+
+def _beside(task: Path, folder: str | None) -> str | None:
+    """The file in a folder whose path ends as the task's: `gemm/1.step` for `gemm/1.yaml`; the longest match."""
+    if folder is None:
+        return None
+    for count in range(_DEEPEST, 0, -1):
+        stem = Path(folder, *task.with_suffix("").parts[-count:])
+        found = sorted(path for path in stem.parent.glob(f"{stem.name}.*") if path.suffix not in _TASK_ENDINGS)
+        if found:
+            return str(found[0])
+    return None

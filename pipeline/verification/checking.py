@@ -1,0 +1,251 @@
+"""One program checked from its files to its findings, in a worker process: the caller imports neither torch nor sympy.
+
+What a call returns are the models of `pipeline.base.outputs`, and the same as text for people.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.base.machine import cores
+from pipeline.base.outputs import Finding, ProgramVerdict, Severity
+from pipeline.verification import worker
+from pipeline.verification.pool import WorkerLost, WorkerPool
+from pipeline.verification.task_files import lost_at_message
+from pipeline.verification.worker import ProgramLimits
+
+if TYPE_CHECKING:
+    from step_runtime import Diagnostic, Task, TaskWarning, Verdict
+
+_LOADING = "loading"
+"""Marks the notes of code that runs before the program is looked at."""
+
+
+@dataclass(frozen=True)
+class CheckRequest:
+    """A program to check.
+
+    Attributes:
+        path: The task's file.
+        text: The program; None for the task's own `impl`.
+        name: The program's file as the user named it; None for standard input or `impl`.
+        dtype: The floating type to compute in.
+        explain: Whether to describe every stream.
+        stress: Whether a program that passes is run on stress inputs too.
+        values: Whether to say where wrong values part from the reference's.
+        limits: Of the program.
+    """
+
+    path: str
+    text: str | None = None
+    name: str | None = None
+    dtype: str = "float64"
+    explain: bool = False
+    values: bool = False
+    stress: bool = True
+    limits: ProgramLimits | None = None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A verdict, its findings as text for people, and a table of the streams where it was asked for."""
+
+    verdict: ProgramVerdict
+    text: str
+    table: str = ""
+
+
+def checking_pool(workers: int, limits: ProgramLimits) -> WorkerPool:
+    """Processes for `check`, with room for runs that use up their limits."""
+    room: dict[str, Any] = {}
+    if limits.seconds is not None:
+        room["seconds"] = max(worker.SECONDS, 2 * limits.seconds)
+    if limits.bytes is not None:
+        room["memory"] = max(worker.MEMORY, 4 * limits.bytes)
+    return worker.verification_pool(workers, **room)
+
+
+def outcome(request: CheckRequest, name: str, future: Future[Checked]) -> Checked:
+    """What a worker found, or what its loss means; `name` is the task's until its file is read."""
+    try:
+        return future.result()
+    except WorkerLost as error:
+        if error.at.startswith(_LOADING):
+            return unusable(request, name, lost_at_message(Path(request.path), error))
+        what = worker.lost_snippet(error)
+        details = (f"it had come to {what}",) if what else ()
+        hint = "a function of the task may be at fault, and not the program; --limit-seconds raises the limit of time"
+        finding = Finding(
+            severity="error",
+            stage="run",
+            code=error.code,
+            message=f"verification {error}",
+            file=request.name,
+            details=details,
+            hint=hint,
+        )
+        text = "\n".join([f"{request.name or name}: {error.code}: {finding.message}", *details, f"hint: {hint}"])
+        verdict = ProgramVerdict(
+            task=name,
+            task_file=request.path,
+            program=request.name,
+            passed=False,
+            stage="run",
+            diagnostics=(finding,),
+        )
+        return Checked(verdict, text.replace("\n", "\n  "))
+
+
+def unusable(request: CheckRequest, name: str, message: str) -> Checked:
+    """The outcome for a task or a program that can't be used."""
+    verdict = ProgramVerdict(
+        task=name, task_file=request.path, program=request.name, passed=False, stage=None, error=message
+    )
+    return Checked(verdict, message)
+
+
+def stress_findings(programs: Sequence[tuple[Task, str]]) -> dict[str, list[str]]:
+    """What goes wrong with verified programs on stress inputs, by task; a task's program without findings is absent."""
+    found: dict[str, list[str]] = {}
+    if not programs:
+        return found
+    with worker.verification_pool(min(len(programs), cores())) as pool:
+        started = [(task, pool.submit(worker.stress, task.name, task.statement, text)) for task, text in programs]
+        for task, future in started:
+            try:
+                lines = [f"{each.code}: {each.message}, {each.details[0]}" for each in future.result()]
+            except WorkerLost as error:
+                lines = [f"stress-run: verification on stress inputs {error}"]
+            if lines:
+                found[task.name] = lines
+    return found
+
+
+# --- what runs in a worker --------------------------------------------------------------------------------------------
+
+
+def check(request: CheckRequest) -> Checked:
+    """Loads the task, runs its code, and verifies the program.
+
+    Raises:
+        MemoryError: The worker was refused memory, and may hold too much to go on.
+    """
+    from step_runtime.base.errors import TaskError
+
+    start = time.process_time()
+    try:
+        task, found = _loaded(request.path)
+        if request.text is None and task.impl is None:
+            message = "this task has no `impl`; name a file with the program, or - for stdin"
+            return unusable(request, task.name, f"{request.path}: {message}")
+        verdict = worker.judge(task.name, task.statement, _program(request, task), request.dtype, request.limits)
+    except TaskError as error:
+        worker.end_if_out_of_memory(error)
+        return unusable(request, Path(request.path).stem, str(error))
+    stressed: tuple[Diagnostic, ...] = ()
+    if verdict.passed and request.stress:
+        stressed = worker.stress(task.name, task.statement, _program(request, task), request.limits)
+    checked = _described(request, task, dataclasses.replace(verdict, diagnostics=(*verdict.diagnostics, *stressed)))
+    if request.values and verdict.stage == "value":
+        checked = _with_values(request, task, checked)
+    seconds = round(time.process_time() - start, 3)
+    warned = (*(_warning(request.path, warning) for warning in found), *checked.verdict.warnings)
+    return dataclasses.replace(
+        checked, verdict=checked.verdict.model_copy(update={"warnings": warned, "seconds": seconds})
+    )
+
+
+def _program(request: CheckRequest, task: Task) -> str:
+    return request.text if request.text is not None else task.impl or ""
+
+
+@functools.lru_cache(maxsize=256)
+def _loaded_text(path: str, text: str) -> tuple[Task, tuple[TaskWarning, ...]]:
+    """The task in a file of this text, and the warnings about it."""
+    from step_runtime.base.errors import TaskWarning
+    from step_runtime.verification.loading import load_task
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        task = load_task(path, before_run=functools.partial(worker.watch, f"{_LOADING} {path}"))
+    return task, tuple(each.message for each in caught if isinstance(each.message, TaskWarning))
+
+
+def _loaded(path: str) -> tuple[Task, tuple[TaskWarning, ...]]:
+    """The task in a file, and the warnings about it; a file that has not changed is read once.
+
+    Raises:
+        TaskError: The task can't be used.
+    """
+    from step_runtime.tasks.reader import task_text
+
+    return _loaded_text(path, task_text(Path(path)))
+
+
+def _described(request: CheckRequest, task: Task, verdict: Verdict) -> Checked:
+    """The verdict with its places: those of an `impl` are the task file's own."""
+    from step_runtime.tasks.reader import impl_place, task_text
+    from step_runtime.verification.explain import explain
+
+    text, file, shown = _program(request, task), request.name, request.name or task.name
+    found = verdict.diagnostics
+    if request.text is None:
+        file = request.path
+        source = task_text(Path(request.path))
+        found = tuple(impl_place(source, diagnostic) for diagnostic in found)
+        text, shown = source, task.name if verdict.passed else request.path
+    rendered = dataclasses.replace(verdict, diagnostics=found).render(text, shown)
+    scope = worker.scopes(task.name, task.statement)[0] if request.explain else None
+    table = explain(_program(request, task), scope).table() if scope else ""
+    described = ProgramVerdict(
+        task=task.name,
+        task_file=request.path,
+        program=file,
+        passed=verdict.passed,
+        stage=verdict.stage,
+        diagnostics=() if verdict.passed else tuple(_finding(file, diagnostic) for diagnostic in found),
+        warnings=tuple(_finding(file, diagnostic, "warning") for diagnostic in found) if verdict.passed else (),
+    )
+    return Checked(described, rendered, table)
+
+
+def _with_values(request: CheckRequest, task: Task, checked: Checked) -> Checked:
+    """The verdict with a table of the program's values against the reference's."""
+    found = worker.explain_values(
+        task.name, task.statement, _program(request, task), request.dtype, limits=request.limits
+    )
+    if found is None:
+        return checked
+    verdict = checked.verdict.model_copy(update={"values": found})
+    return dataclasses.replace(checked, verdict=verdict, text=f"{checked.text}\n\n{found}")
+
+
+def _finding(file: str | None, diagnostic: Diagnostic, severity: Severity = "error") -> Finding:
+    span = diagnostic.span
+    return Finding(
+        severity=severity,
+        stage=diagnostic.stage,
+        code=diagnostic.code,
+        message=diagnostic.message,
+        file=file,
+        line=span and span.line,
+        column=span and span.column,
+        end_line=span and span.end_line,
+        end_column=span and span.end_column,
+        details=diagnostic.details,
+        hint=diagnostic.hint,
+    )
+
+
+def _warning(path: str, warning: TaskWarning) -> Finding:
+    return Finding(
+        severity="warning", stage="task", code=warning.code, message=warning.message, file=path, line=warning.line
+    )

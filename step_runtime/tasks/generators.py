@@ -1,0 +1,110 @@
+"""What fills an input with data: `data_gen` in a task file, as a Python expression of `shape` on torch.
+
+torch.rand, torch.randn, torch.ones      as PyTorch has them
+binary                                   0 or 1 with equal probability
+uniform(LOW, HIGH), normal(MEAN, STD)    a distribution and its scale
+integers(LOW, HIGH)                      whole numbers, both ends included
+ids(N), lengths(N)                       0 to N - 1; 1 to N
+sorted(GENERATOR)                        ascending along the innermost dim
+one_hot                                  a single 1 along the innermost dim
+anything else                            a Python expression with `shape`, `torch` and the sizes (`N_value`)
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+from typing import Literal
+
+from step_runtime.base.syntax import parse_expression
+
+PLAIN = ("torch.rand", "torch.randn", "torch.ones", "binary")
+"""The generators that every task format knows."""
+
+Assumption = Literal["positive", "nonnegative", "sums_to_1"]
+"""What a reference may assume of an input beyond its generator; stress inputs keep it."""
+
+EXPECTED = (
+    "torch.rand, torch.randn, torch.ones, binary, uniform(LOW, HIGH), normal(MEAN, STD), integers(LOW, HIGH), ids(N),"
+    " lengths(N), sorted(GENERATOR), one_hot or a Python expression with `shape`"
+)
+
+_FORMS = {
+    "uniform": "{0} + ({1} - {0}) * torch.rand(shape)",
+    "normal": "{0} + {1} * torch.randn(shape)",
+    "integers": "torch.randint({0}, {1} + 1, shape)",
+    "ids": "torch.randint(0, {0}, shape)",
+    "lengths": "torch.randint(1, {0} + 1, shape)",
+}
+_NAMES = {
+    "torch.rand": "torch.rand(shape)",
+    "torch.randn": "torch.randn(shape)",
+    "torch.ones": "torch.ones(shape)",
+    "binary": "(torch.rand(shape) < 0.5)",
+    "one_hot": "torch.nn.functional.one_hot(torch.randint(0, shape[-1], shape[:-1]), shape[-1])",
+}
+
+
+def family(text: str) -> str:
+    """The generator's name without its arguments, `sorted` aside; `expression` for a Python expression."""
+    tree = _parsed(text)
+    if isinstance(tree, ast.Call) and ast.unparse(tree.func) == "sorted" and len(tree.args) == 1:
+        return family(ast.unparse(tree.args[0]))
+    name = ast.unparse(tree.func) if isinstance(tree, ast.Call) else ast.unparse(tree)
+    return name if name in (_FORMS if isinstance(tree, ast.Call) else _NAMES) else "expression"
+
+
+def is_sorted(text: str) -> bool:
+    """Whether the data ascends along the innermost dim."""
+    return text.strip().startswith("sorted(")
+
+
+def expression(text: str, symbols: Collection[str]) -> str:
+    """A generator as a Python expression of `shape`, in which the sizes of dims are `N_value` and the like.
+
+    Args:
+        text: The generator.
+        symbols: The names of the task's dims.
+
+    Raises:
+        ValueError: It is no Python expression, or has a wrong number of arguments.
+    """
+    return _written(_parsed(text), symbols)
+
+
+def _parsed(text: str) -> ast.expr:
+    try:
+        return parse_expression(text.strip())
+    except SyntaxError:
+        raise ValueError(f"expected {EXPECTED}, found {text!r}") from None
+
+
+def _written(tree: ast.expr, symbols: Collection[str]) -> str:
+    text = ast.unparse(tree)
+    if text in _NAMES:
+        return _NAMES[text]
+    if not isinstance(tree, ast.Call):
+        if "shape" not in {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}:
+            raise ValueError(f"expected {EXPECTED}, found {text!r}")
+        return text
+    name = ast.unparse(tree.func)
+    if name == "sorted" and len(tree.args) == 1:
+        return f"torch.sort({_written(tree.args[0], symbols)}, -1).values"
+    if name not in _FORMS:
+        return text
+    arguments = [f"({ast.unparse(_Sizes(symbols).visit(argument))})" for argument in tree.args]
+    wanted = 2 if "{1}" in _FORMS[name] and name in ("uniform", "normal", "integers") else 1
+    if len(arguments) != wanted or tree.keywords:
+        raise ValueError(f"{name} takes {wanted} argument{'s' if wanted > 1 else ''}, found {text!r}")
+    return _FORMS[name].format(*arguments)
+
+
+class _Sizes(ast.NodeTransformer):
+    """The names of dims as those of their sizes."""
+
+    def __init__(self, symbols: Collection[str]) -> None:
+        self._symbols = symbols
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """`N` as `N_value`."""
+        return ast.Name(f"{node.id}_value", node.ctx) if node.id in self._symbols else node

@@ -1,0 +1,141 @@
+"""What makes a task's verdicts doubtful: simpler references that agree, fixed sizes, functions that return bools."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from step_runtime.base.errors import TaskCodeError, TaskWarning
+from step_runtime.base.syntax import parse_python
+from step_runtime.execution.invocation import Data
+from step_runtime.tasks.task import Task
+from step_runtime.verification.compare import close
+from step_runtime.verification.instance import TaskInstance
+
+_DROPPED = frozenset(
+    {"abs", "absolute", "relu", "relu_", "relu6", "leaky_relu", "elu", "clamp", "clamp_", "clamp_min", "clamp_max",
+     "clip", "hardtanh", "nan_to_num"}
+)  # fmt: skip
+"""Functions that leave the numbers of a part of their domain as they are."""
+
+_BOOLEAN = frozenset(
+    {"gt", "lt", "ge", "le", "eq", "ne", "greater", "less", "greater_equal", "less_equal", "isnan", "isinf", "isfinite",
+     "logical_and", "logical_or", "logical_not", "isclose", "bool"}
+)  # fmt: skip
+
+
+class _Without(TorchFunctionMode):
+    """Calls of one function return its argument; `called` has all functions of `_DROPPED` that were called."""
+
+    def __init__(self, dropped: str = "") -> None:
+        super().__init__()
+        self._dropped = dropped
+        self.called: set[str] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Runs the function, unless it is dropped."""
+        name = getattr(func, "__name__", "")
+        if name in _DROPPED:
+            self.called.add(name)
+        if name and name == self._dropped and args:
+            return args[0]
+        return func(*args, **(kwargs or {}))
+
+
+def simpler_references(instances: Sequence[TaskInstance], samples: int) -> Iterator[TaskWarning]:
+    """The functions that a reference could do without on the inputs sampled, so that a program may too."""
+    first = instances[0]
+    first.sample_inputs(0)
+    with _Without() as seen:
+        first.reference()
+    for name in sorted(seen.called):
+        cases = [(instance, seed) for instance in instances for seed in range(samples)]
+        if all(_agrees_without(name, instance, seed) for instance, seed in cases):
+            message = f"the reference is the same without its {name} on the task's inputs: a program without it passes"
+            yield TaskWarning("simpler-reference", message, ("outputs",))
+
+
+def _agrees_without(name: str, instance: TaskInstance, seed: int) -> bool:
+    instance.sample_inputs(seed)
+    whole = instance.reference()
+    try:
+        with _Without(name):
+            simpler = instance.reference()
+    except TaskCodeError:
+        return False
+    return all(_close(one, other) for one, other in zip(whole, simpler, strict=True))
+
+
+def _close(one: Data, other: Data) -> bool:
+    return all(close(a, b) for a, b in zip(one, other, strict=True))
+
+
+def fixed_dims(task: Task, sets: Sequence[dict[str, int]]) -> Iterator[TaskWarning]:
+    """The stream dims that have one size in every set; what only elements have, such as the number of experts, may."""
+    streams = (*task.input_types, *task.output_types)
+    used = {symbol.name for stream in streams for dim in stream.shape for symbol in dim.free_symbols}
+    for name in sorted(used):
+        if len({sizes[name] for sizes in sets}) == 1:
+            message = (
+                f"{name} is {sets[0][name]} at every set of sizes: a program that is right for this size only passes"
+            )
+            yield TaskWarning("fixed-dim", message, ("sizes", name))
+
+
+def boolean_functions(task: Task) -> Iterator[TaskWarning]:
+    """The functions whose code returns a comparison where a number is declared."""
+    for index, fn in enumerate(task.fns):
+        if _returns_bool(fn.apply):
+            message = f"function {fn.func_name} returns a bool; it is converted to 0 or 1, which hardware may not do"
+            yield TaskWarning("bool-function", f"{message}: write .to(input[0].dtype)", ("fns", index, "apply"))
+
+
+def _returns_bool(code: str) -> bool:
+    tree = parse_python(textwrap.dedent(code))
+    assigned = {
+        target.id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    returned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return) and node.value is not None]
+    elements = [
+        part for value in returned for part in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])
+    ]
+    return any(_is_bool(assigned.get(part.id, part) if isinstance(part, ast.Name) else part) for part in elements)
+
+
+def _is_bool(value: ast.expr) -> bool:
+    match value:
+        case ast.Compare() | ast.UnaryOp(op=ast.Not()):
+            return True
+        case ast.Constant(value=bool()):
+            return True
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=left):
+            return _is_bool(left)
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in _BOOLEAN
+    return False
+
+
+def assumptions(instance: TaskInstance) -> Iterator[TaskWarning]:
+    """Inputs whose data is not what the task says that its reference assumes."""
+    data = instance.sampled(0)
+    for key, specs in (("inputs", instance.task.inputs), ("parameters", instance.task.parameters)):
+        for index, spec in enumerate(specs):
+            for name in spec.assumes:
+                part = data[spec.name][0]
+                holds = {
+                    "positive": bool((part > 0).all()),
+                    "nonnegative": bool((part >= 0).all()),
+                    "sums_to_1": torch.allclose(part.sum(-1), torch.ones((), dtype=part.dtype)),
+                }
+                if not holds[name]:
+                    message = f"{key[:-1]} {spec.name} is assumed {name}, and its data_gen gives other numbers"
+                    yield TaskWarning("assumption", message, (key, index, "assumes"))

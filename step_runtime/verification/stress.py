@@ -1,0 +1,175 @@
+"""Runs a program that passes on inputs that bite, in float32, beside its reference.
+
+Its own inputs are few numbers near 1. Others are derived from them: of large and small magnitude, negative, zero, all
+equal, shifted; with bits all set or none, and all elements routed one way. They keep what the task says of an input:
+its range, its order, what the reference assumes. The reference in float64 is the truth. A finding is
+
+- `stress-overflow`: the program gives NaN or infinity where the reference, in float32 too, gives numbers;
+- `stress-accuracy`: the program's error is far above that of the reference in float32;
+- `stress-value`: the program computes something else there, in float64 too;
+- `stress-run`: the program fails there, and the reference does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from step_runtime.base.errors import Diagnostic, StepError, TaskError
+from step_runtime.base.types import Multihot, components_of
+from step_runtime.execution.applier import Applier, Data
+from step_runtime.execution.deadline import Deadline
+from step_runtime.execution.invocation import default_dtype
+from step_runtime.program.graph import Program
+from step_runtime.program.limits import Limits
+from step_runtime.tasks import generators
+from step_runtime.tasks.task import TensorSpec
+from step_runtime.verification.check import Types
+from step_runtime.verification.instance import TaskInstance
+from step_runtime.verification.simulate import simulate
+
+Change = Callable[[Tensor], Tensor]
+
+VARIANTS: Mapping[str, tuple[Change, float]] = {
+    "100 times as large": (lambda x: 100 * x, 1.0),
+    "10,000 times as large": (lambda x: 1e4 * x, 1.0),
+    "a 10,000th as large": (lambda x: 1e-4 * x, 0.0),
+    "all negative": (lambda x: -10 * x.abs() - 1e-3, 0.0),
+    "shifted by 1,000": (lambda x: x + 1000, 1.0),
+    "all zero": (torch.zeros_like, 0.0),
+    "all equal": (torch.ones_like, 1.0),
+}
+"""What happens to numbers, and where in its range a bounded input is set: 0 for the least, 1 for the largest."""
+
+_FACTOR = 100.0
+"""How far the program's error may exceed the reference's own in float32."""
+_ERROR = 1e-3
+"""The relative error, of the largest number of an output, from which on accuracy counts as lost."""
+_OTHER = 1e-5
+"""The relative error in float64 from which on a program computes something else."""
+_BOUNDED = ("binary", "integers", "ids", "lengths", "uniform")
+
+
+class Case(NamedTuple):
+    """A checked program and its task, in one floating type."""
+
+    program: Program
+    types: Types
+    instance: TaskInstance
+
+
+def stress(wide: Case, narrow: Case, limits: Limits) -> list[Diagnostic]:
+    """What goes wrong with a program on stress inputs, each kind of trouble with the first input that shows it.
+
+    Args:
+        wide: A program that passes, in float64.
+        narrow: The same in float32.
+        limits: Of each run.
+    """
+    found: dict[str, Diagnostic] = {}
+    for name, (change, level) in VARIANTS.items():
+        for code, message in _troubles(wide, narrow, _changed(wide.instance, change, level), limits):
+            details = (f"with inputs {name}, at {wide.instance.place}",)
+            hint = "the inputs of the task are few numbers near 1; `assumes` and `data_gen` say what others may occur"
+            finding = Diagnostic("stress", code, message, wide.program.result_span, details, hint)
+            found.setdefault(code, finding)
+    return list(found.values())
+
+
+def _troubles(wide: Case, narrow: Case, data: Mapping[str, Data], limits: Limits) -> Iterator[tuple[str, str]]:
+    rounded_data = {name: tuple(part.to(torch.float32) for part in parts) for name, parts in data.items()}
+    inputs = wide.instance.use_inputs(rounded_data), narrow.instance.use_inputs(rounded_data)
+    try:
+        truth, reference = wide.instance.reference(), narrow.instance.reference()
+    except TaskError:
+        return
+    if not all(part.isfinite().all() for output in truth for part in output):
+        return
+    try:
+        exact, rounded = _run(wide, inputs[0], limits), _run(narrow, inputs[1], limits)
+    except StepError as error:
+        yield "stress-run", f"the program fails: {str(error).splitlines()[0]}"
+        return
+    for number, spec in enumerate(wide.instance.task.outputs):
+        for parts in zip(truth[number], reference[number], exact[number], rounded[number], strict=True):
+            trouble = _trouble(*parts)
+            if trouble is not None:
+                yield trouble[0], f"output {spec.name} {trouble[1]}"
+
+
+def _trouble(truth: Tensor, reference: Tensor, exact: Tensor, rounded: Tensor) -> tuple[str, str] | None:
+    reliable = reference.isfinite()
+    odd = int((~rounded.isfinite() & reliable).sum())
+    if odd:
+        return "stress-overflow", (
+            f"has NaN or infinity in {odd} of {truth.numel()} numbers, computed in float32; the reference does not"
+        )
+    own, other = _error(reference, truth, reliable), _error(rounded, truth, reliable)
+    if _error(exact, truth, reliable) > _OTHER:
+        return "stress-value", "differs from the reference there, in float64 too"
+    if other > _ERROR and other > _FACTOR * own:
+        return "stress-accuracy", (
+            f"has an error of {other:.1g} of its largest number, computed in float32; the reference has {own:.1g}"
+        )
+    return None
+
+
+def _error(found: Tensor, truth: Tensor, where: Tensor) -> float:
+    """The largest difference, relative to the largest number."""
+    if not where.any():
+        return 0.0
+    largest = truth[where].abs().max().clamp(min=1e-30)
+    error = (found.to(torch.float64) - truth)[where].abs().max() / largest
+    return float(error) if error.isfinite() else float("inf")
+
+
+def _run(case: Case, inputs: Mapping[str, Data], limits: Limits) -> list[Data]:
+    program, types, instance = case
+    applier = Applier(instance.dtype, Deadline.after(limits.seconds))
+    with default_dtype(instance.dtype), torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        return simulate(program, types, inputs, instance.sizes, applier)
+
+
+def _changed(instance: TaskInstance, change: Change, level: float) -> dict[str, Data]:
+    """The sampled inputs as a variant has them."""
+    sampled = instance.sampled(0)
+    changed = dict(sampled)
+    for spec, stream in zip(instance.task.inputs, instance.task.input_types, strict=True):
+        elements = components_of(stream.dtype)
+        changed[spec.name] = tuple(
+            _routed(part, spec, level) if isinstance(element, Multihot) else _numbers(part, spec, change, level)
+            for part, element in zip(sampled[spec.name], elements, strict=True)
+        )
+    return changed
+
+
+def _routed(part: Tensor, spec: TensorSpec, level: float) -> Tensor:
+    """As few bits as may be, or as many, the first ones: one expert gets all."""
+    length = part.shape[-1]
+    least, most = spec.min or 0, min(length if spec.max is None else spec.max, length)
+    bits = torch.zeros_like(part)
+    bits[..., : (most if level else least)] = 1
+    return bits
+
+
+def _numbers(part: Tensor, spec: TensorSpec, change: Change, level: float) -> Tensor:
+    text = spec.data_gen or ""
+    kind = generators.family(text)
+    if kind in ("torch.ones", "expression"):
+        return part
+    if kind == "one_hot":
+        return torch.zeros_like(part).index_fill_(-1, torch.tensor(0 if not level else part.shape[-1] - 1), 1)
+    bound = part.max() if level else part.min()
+    result = torch.full_like(part, float(bound)) if kind in _BOUNDED else change(part)
+    if "positive" in spec.assumes:
+        result = result.abs() + 1e-6
+    if "nonnegative" in spec.assumes:
+        result = result.abs()
+    if "sums_to_1" in spec.assumes:
+        total = result.abs().sum(-1, keepdim=True)
+        result = torch.where(total > 0, result.abs() / total.clamp(min=1e-30), 1 / part.shape[-1])
+    return result.sort(-1).values if generators.is_sorted(text) else result

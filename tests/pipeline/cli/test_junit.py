@@ -1,0 +1,36 @@
+"""Verdicts as JUnit XML: a case per program, counted, whatever characters a program has."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from pipeline.base.outputs import Finding, ProgramVerdict
+from pipeline.cli.junit import junit_text
+from pipeline.verification.checking import Checked
+
+FINDING = Finding(severity="error", stage="type", code="zip-shape", message="<&\x00>", file="p.step", line=1, column=1)
+WARNING = Finding(severity="warning", stage="task", code="equal-dims", message="both 4", file="t.yaml")
+
+
+def checked(text: str = "", **fields: object) -> Checked:
+    values = {"task": "t", "task_file": "t.yaml", "program": "p.step", "passed": True, "stage": None, "seconds": 0.25}
+    return Checked(ProgramVerdict.model_validate({**values, **fields}), text)
+
+
+def test_each_program_is_a_case_and_all_are_counted() -> None:
+    """Failures have the verdict as text, unusable files are errors, warnings are output."""
+    results = [
+        checked(warnings=(WARNING,)),
+        checked("p.step:1:1: zip-shape", passed=False, stage="type", diagnostics=(FINDING,)),
+        checked("t.yaml:3: odd", passed=False, error="t.yaml:3: odd"),
+    ]
+    root = ElementTree.fromstring(junit_text(results))
+    assert root.attrib == {"tests": "3", "failures": "1", "errors": "1", "time": "0.750"}
+    good, failed, unusable = root.iter("testcase")
+    assert [child.tag for child in good] == ["system-out"] and good.findtext(
+        "system-out"
+    ) == "t.yaml: equal-dims: both 4"
+    failure = failed.find("failure")
+    assert failure is not None and failure.attrib["type"] == "type" and failure.text == "p.step:1:1: zip-shape"
+    assert failure.attrib["message"] == "zip-shape: <&\ufffd>"
+    assert unusable.findtext("error") == "t.yaml:3: odd"

@@ -1,0 +1,70 @@
+"""Which names are tasks and which are programs does not depend on anything but the names and the files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.base.errors import UsageError
+from pipeline.cli.program_items import Item, names_many, resolve
+from tests.support.scripted_runs import RIGHT, TASK
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("a", "b", "sub/c"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.yaml").write_text(TASK)
+        (tmp_path / f"{name}.step").write_text(RIGHT)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_task_and_a_program_are_one_item(folder: Path) -> None:
+    """And not many; its label is what was typed."""
+    (item,) = resolve(["a.yaml", "a.step"])
+    assert item == Item(folder / "a.yaml", "a.step") and item.text == RIGHT and item.label == "a.yaml a.step"
+    assert not names_many(["a.yaml", "a.step"]) and not names_many(["a.yaml"]) and not names_many(["a.yaml", "-"])
+
+
+def test_pairs_folders_patterns_and_benchmark_names_may_be_mixed(folder: Path) -> None:
+    """Each program belongs to the task before it."""
+    items = resolve(["a.yaml", "a.step", "b.yaml", "sub", "*.yaml", "gemm/1", "b.step"])
+    found = [(item.task.name, item.program) for item in items]
+    assert found == [("a.yaml", "a.step"), ("b.yaml", None), ("c.yaml", None), ("a.yaml", None), ("b.yaml", None),
+                     ("1.yaml", "b.step")]  # fmt: skip
+    assert all(names_many(names) for names in (["a.yaml", "b.yaml"], ["sub"], ["*.yaml"], ["gemm/1", "gemm/2"]))
+
+
+def test_a_folder_gives_programs_by_the_end_of_a_tasks_path(folder: Path) -> None:
+    """The longest match counts; a task without any keeps its own `impl`."""
+    (folder / "c.step").write_text("other")
+    (folder / "b.step").unlink()
+    assert [item.program for item in resolve(["sub", "b.yaml", "a.yaml", "a.step"], ".")] == [
+        "sub/c.step",
+        None,
+        "a.step",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["a.yaml", "a.step", "b.step"], "b.step: a program without a task before it"),
+        (["*.yaml", "a.step"], r"\*.yaml: stands for 2 tasks; name one"),
+        (["none.yaml"], "none.yaml: no such task"),
+        (["a.yaml", "-", "b.yaml", "-"], "-: standard input holds one program"),
+    ],
+)
+def test_names_that_do_not_fit_are_refused(folder: Path, names: list[str], message: str) -> None:
+    """With the name concerned."""
+    with pytest.raises(UsageError, match=message):
+        resolve(names)
+
+
+def test_a_program_that_is_not_there_is_reported_when_it_is_read(folder: Path) -> None:
+    """Not before: the other programs get their verdicts."""
+    (item,) = resolve(["a.yaml", "none"])
+    with pytest.raises(UsageError, match="none: cannot read the program: No such file"):
+        _ = item.text

@@ -1,0 +1,68 @@
+"""A task that a simpler program would pass is doubted when it is loaded; one that none would pass is not."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from step_runtime import TaskWarning, load_task
+
+TASK = """
+inputs: [{{name: E0, dtype: fp32, dims: [N, M], {input}}}]
+fns: [{{name: F, apply: "{apply}", input_dtype: fp32, output_dtype: fp32, func_name: fn}}]
+outputs: [{{name: S0, dtype: fp32, dims: [N, M], data_transform: "{reference}"}}]
+{more}
+"""
+GOOD = {"input": "data_gen: torch.randn", "apply": "return [-input[0]]", "reference": "-input_data['E0']", "more": ""}
+
+
+def codes(folder: Path, **fields: str) -> list[str]:
+    path = folder / "task.yaml"
+    path.write_text(TASK.format(**{**GOOD, **fields}))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        load_task(path)
+    return [warning.message.code for warning in caught if isinstance(warning.message, TaskWarning)]
+
+
+@pytest.mark.parametrize("function", ["abs()", "clamp(min=0)", "relu()", "clamp(-5, 5)"])
+def test_a_function_that_changes_nothing_is_named(function: str, tmp_path: Path) -> None:
+    """As none of the numbers sampled are in the part of its domain where it would."""
+    reference = f"input_data['E0'].{function} * 2"
+    assert codes(tmp_path, input="data_gen: torch.rand", reference=reference) == ["simpler-reference"]
+
+
+def test_a_function_that_matters_is_not(tmp_path: Path) -> None:
+    """Negative numbers tell it."""
+    assert codes(tmp_path, reference="input_data['E0'].abs() * 2") == []
+    assert codes(tmp_path, reference="torch.nn.functional.relu(input_data['E0'])") == []
+
+
+def test_a_stream_dim_of_one_size_is_named(tmp_path: Path) -> None:
+    """Each of them."""
+    assert codes(tmp_path, more="sizes: {N: 3}") == ["fixed-dim"]
+    assert codes(tmp_path, more="sizes: {N: [3, 3], M: [2, 2]}") == ["fixed-dim", "fixed-dim"]
+
+
+@pytest.mark.parametrize(
+    ("apply", "doubted"),
+    [
+        ("return [input[0] > 0]", True),
+        ("x = torch.isnan(input[0])\\n    return [x]", True),
+        ("return [(input[0] > 0).to(input[0].dtype)]", False),
+        ("return [input[0] * (input[0] > 0)]", False),
+    ],
+)
+def test_a_function_that_returns_a_bool_is_named(apply: str, doubted: bool, tmp_path: Path) -> None:
+    """Not one that computes with it."""
+    assert codes(tmp_path, apply=apply.replace("    ", "")) == ["bool-function"] * doubted
+
+
+def test_an_assumption_that_the_data_breaks_is_named(tmp_path: Path) -> None:
+    """And not one that it keeps."""
+    assert codes(tmp_path, input="data_gen: torch.randn, assumes: [positive]") == ["assumption"]
+    assert codes(tmp_path, input="data_gen: torch.rand, assumes: [nonnegative]") == []
+    summed = 'data_gen: "torch.softmax(torch.randn(shape), -1)", assumes: [sums_to_1, positive]'
+    assert codes(tmp_path, input=summed) == []

@@ -1,0 +1,83 @@
+"""A program that passes and is unsafe in float32 is found out, one that is as safe as its reference is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from step_runtime import Task, Verifier, loads_task
+
+SOFTMAX = """
+inputs: [{name: E0, dtype: fp32, dims: [N, M], data_gen: torch.randn}]
+fns:
+- {name: Max, apply: "return [torch.maximum(state[0], input[0])]", init: [-inf], input_dtype: fp32,
+   output_dtype: fp32, func_name: fn_max}
+- {name: Add, apply: "return [state[0] + input[0]]", init: [0], input_dtype: fp32, output_dtype: fp32,
+   func_name: fn_add}
+- {name: Exp, apply: "return [torch.exp(input[0] - input[1])]", input_dtype: [fp32, fp32], output_dtype: fp32,
+   func_name: fn_exp}
+- {name: Div, apply: "return [input[0] / input[1]]", input_dtype: [fp32, fp32], output_dtype: fp32, func_name: fn_div}
+outputs: [{name: S0, dtype: fp32, dims: [N, M], data_transform: "torch.softmax(input_data['E0'], -1)"}]
+"""
+PROGRAM = """\
+a, b = step.Copy().apply(E0)
+a, ref = step.Copy().apply(a)
+m = step.RepeatRef().apply((step.Accum(fn=fn_max, b=1).apply(a), ref))
+e, f = step.Copy().apply(step.Map(fn=fn_exp).apply((b, m)))
+e, ref = step.Copy().apply(e)
+s = step.RepeatRef().apply((step.Accum(fn=fn_add, b=1).apply(e), ref))
+return step.Map(fn=fn_div).apply((f, s))"""
+
+
+def codes(task: Task, text: str) -> dict[str, str]:
+    verifier = Verifier(task)
+    assert verifier.verify(text).passed
+    return {finding.code: finding.details[0] for finding in verifier.stress(text)}
+
+
+def test_a_sum_in_the_place_of_a_maximum_overflows() -> None:
+    """Softmax does not depend on what is subtracted, until exp overflows; the right program has no finding."""
+    task = loads_task(SOFTMAX, "softmax")
+    assert codes(task, PROGRAM) == {}
+    assert "as large" in codes(task, PROGRAM.replace("fn_max", "fn_add"))["stress-overflow"]
+
+
+def of_rows(reference: str, apply: str, more: str = "data_gen: torch.rand") -> Task:
+    return loads_task(
+        f"inputs: [{{name: E0, dtype: fp32, dims: [N, M], {more}}}]\n"
+        f'fns: [{{name: F, apply: "{apply}", input_dtype: "Buffer(fp32, [N])", output_dtype: fp32, func_name: fn}}]\n'
+        f'outputs: [{{name: S0, dtype: fp32, dims: [M], data_transform: "{reference}"}}]\n',
+        "rows",
+    )
+
+
+MAPPED = "return step.Map(fn=fn).apply(step.Bufferize(a=1).apply(E0))"
+
+
+def test_cancellation_loses_accuracy() -> None:
+    """The variance as a difference of means of squares, against torch's own."""
+    apply = "return [(input[0] ** 2).mean() - input[0].mean() ** 2]"
+    found = codes(of_rows("input_data['E0'].var(-1, correction=0)", apply), MAPPED)
+    assert "shifted" in found["stress-accuracy"]
+
+
+def test_what_holds_for_the_inputs_given_only_is_another_value() -> None:
+    """The reference's abs is dropped, which numbers from 0 to 1 do not show; as assumed, it may be."""
+    reference, apply = "input_data['E0'].abs().sum(-1)", "return [input[0].sum()]"
+    assert "negative" in codes(of_rows(reference, apply), MAPPED)["stress-value"]
+    assert codes(of_rows(reference, apply, "data_gen: torch.rand, assumes: [nonnegative]"), MAPPED) == {}
+    assert codes(of_rows(reference, apply, 'data_gen: "uniform(0, 2)"'), MAPPED) == {}
+
+
+@pytest.mark.parametrize("reference", ["input_data['E0'].log().sum(-1)", "(1 / (input_data['E0'] - 1e3)).sum(-1)"])
+def test_where_the_reference_gives_no_numbers_nothing_is_asked(reference: str) -> None:
+    """Logarithms of negative numbers, divisions by zero."""
+    apply = reference.replace("input_data['E0']", "input[0]")
+    assert codes(of_rows(reference, f"return [{apply}]"), MAPPED) == {}
+
+
+def test_a_task_may_ask_for_it() -> None:
+    """Then it is a stage of the verdict."""
+    task = loads_task(SOFTMAX + "stress: true\n", "softmax")
+    assert Verifier(task).verify(PROGRAM).passed
+    verdict = Verifier(task).verify(PROGRAM.replace("fn_max", "fn_add"))
+    assert verdict.stage == "stress" and verdict.diagnostics[0].code == "stress-overflow"
