@@ -153,6 +153,7 @@ def parse_program(text: str | bytes, source: str) -> SavedProgram:
     """
     try:
         content = json.loads(text, parse_constant=_no_number)
+        json.dumps(content, ensure_ascii=False).encode()  # refuses lone surrogates, which JSON can write as escapes
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{source}: expected a compiled program in JSON: {error}") from None
     if not isinstance(content, dict) or content.get("format") != "adaptive-step":

@@ -1,0 +1,15 @@
+"""Random edits of what comes from elsewhere break nothing that reads them; `scripts/fuzz.py` tries many more."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.fuzzing import TARGETS, fuzz
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_short_run(name: str) -> None:
+    """Some texts are accepted, and some are not: the edits reach both."""
+    figures = fuzz(name, examples=60, seed=1)
+    assert figures.texts >= 50
+    assert len(figures.outcomes) > 1, figures
