@@ -1,7 +1,7 @@
 """Tries random edits of programs, answers, task files and compiled programs on whatever reads them.
 
-Prints for each target the number of texts, what came of them, and the slowest. Ends with an error on the first text that
-breaks a target, the shortest that Hypothesis finds.
+Prints for each target the number of texts, what came of them, and the slowest. Ends with an error on a text that breaks
+a target, the shortest that Hypothesis finds.
 
 How to run: python scripts/fuzz.py [TARGET…] [--examples 10000] [--seed 0]
 """

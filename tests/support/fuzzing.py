@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -35,14 +36,15 @@ from tests.support.oracles import solved
 from tests.support.samples import GENERAL_SOLUTION, general
 
 PIECES = (
-    "\n", "\r", "\t", " ", "    ", "\0", "\x0b", "\x1b[2J", "\u202e", "\u2028", "\ud800", "\uff08", "\U0001d5d0", "é", "#",
-    "'", '"', '"""', "\\", "(", ")", "((((((((", "[", "]", "{", "}", ",", ":", ";", "=", ":=", "*", "**", "-" * 50, ".",
-    "0x" + "f" * 500, "1" * 5000, "1e999", "1_000", "10**9", "nan", "None", "True", "lambda: 0", "yield", "await x", "global",
-    "return", "return E0", "for i in range(3):", "while True:", "if M:", "def body(E0):", "import os", "class A: pass",
-    "step.", "step.Zip()", ".apply(", "step.Map(fn=fn)", "step.Copy().apply(E0)", "E0", "E1", "M", "N", "M_value", "zip(", "*E0",
-    "f'{x}'", "[x for x in E0]", "[[ ## impl ## ]]", "[[ ## completed ## ]]", "```", "```python", "<think>", "</think>",
-    "impl:", "impl: |", "- ", "&a ", "*a", "<<: *a", "!!python/object/apply:os.system ['x']", "---", "%YAML 9", "? ", "~", "@",
-    "[" * 300, "{a: " * 100, "null", "NaN", "-Infinity", '"a": ', "&#x41;", "&lt;", "\\u0041", "\\n", "x" * 3000,
+    "\n", "\r", "\t", " ", "    ", "\0", "\x0b", "\x1b[2J", "\u202e", "\u2028", "\ud800", "\uff08", "\U0001d5d0", "é",
+    "#", "'", '"', '"""', "\\", "(", ")", "((((((((", "[", "]", "{", "}", ",", ":", ";", "=", ":=", "*", "**",
+    "-" * 50, ".", "0x" + "f" * 500, "1" * 5000, "1e999", "1_000", "10**9", "nan", "None", "True", "lambda: 0",
+    "yield", "await x", "global", "return", "return E0", "for i in range(3):", "while True:", "if M:",
+    "def body(E0):", "import os", "class A: pass", "step.", "step.Zip()", ".apply(", "step.Map(fn=fn)",
+    "step.Copy().apply(E0)", "E0", "E1", "M", "N", "M_value", "zip(", "*E0", "f'{x}'", "[x for x in E0]",
+    "[[ ## impl ## ]]", "[[ ## completed ## ]]", "```", "```python", "<think>", "</think>", "impl:", "impl: |", "- ",
+    "&a ", "*a", "<<: *a", "!!python/object/apply:os.system ['x']", "---", "%YAML 9", "? ", "~", "@", "[" * 300,
+    "{a: " * 100, "null", "NaN", "-Infinity", '"a": ', "&#x41;", "&lt;", "\\u0041", "\\n", "x" * 3000,
 )  # fmt: skip
 """What parsers stumble over."""
 
@@ -170,7 +172,7 @@ def _programs() -> list[str]:
 
 TARGETS: dict[str, tuple[Callable[[str], str], Callable[[], list[str]]]] = {
     "parser": (parse, lambda: [GENERAL_SOLUTION, BODY, PROGRAM, DRAFT, "return E0"]),
-    "tasks": (load, lambda: [dump_task(task) for task, _ in solved()][:6] + [ECHO]),
+    "tasks": (load, lambda: [*(dump_task(task) for task, _ in islice(solved(), 6)), ECHO]),
     "extractor": (extract, lambda: [*WRAPPED.values(), ECHO, DRAFT]),
     "programs": (make, _programs),
     "identity": (identify, lambda: [RIGHT]),
