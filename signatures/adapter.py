@@ -17,12 +17,14 @@ from pydantic.fields import FieldInfo
 
 from signatures.bare import FORM, SCRIPT, render_script
 from signatures.extract import ANSWERS, extract_program, sections
-from step_runtime.language.comments import printable
+from step_runtime.language.comments import printable, quoted, undivided
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.task import Task
 
 PROGRAMS = ("input_impl",)
 """The fields that hold a program as an input."""
+QUOTING = ("diagnostics",)
+"""The fields that quote lines of a program."""
 
 
 def render_task(task: Task) -> str:
@@ -55,7 +57,7 @@ class YAMLAdapter(dspy.ChatAdapter):
         """The inputs below their markers, also those of a demonstration."""
         fields = signature.input_fields
         rendered = {name: _rendered(inputs[name], fields[name]) for name in fields if name in inputs}
-        rendered |= {name: printable(str(rendered[name])) for name in PROGRAMS if name in rendered}
+        rendered = {name: _shown(name, value) for name, value in rendered.items()}
         text: str = super().format_user_message_content(signature, rendered, prefix, suffix, main_request)
         return text
 
@@ -63,7 +65,7 @@ class YAMLAdapter(dspy.ChatAdapter):
         self, signature: type[dspy.Signature], outputs: dict[str, Any], missing_field_message: str | None = None
     ) -> str:
         """A demonstration's answer; program comments that could steer the LM are removed."""
-        shown = {name: printable(str(value)) if name in ANSWERS else value for name, value in outputs.items()}
+        shown = {name: _shown(name, value) for name, value in outputs.items()}
         text: str = super().format_assistant_message_content(signature, shown, missing_field_message)
         return text
 
@@ -88,6 +90,15 @@ def _system_message(signature: type[dspy.Signature]) -> str:
     adapter = YAMLAdapter()
     fields = adapter.format_field_description(signature)
     return f"{signature.instructions}\n\n{fields}\n{adapter.format_field_structure(signature)}"
+
+
+def _shown(name: str, value: Any) -> Any:
+    """A field's value as a request shows it: it can't divide the request, nor steer by a program's comments."""
+    if name in (*ANSWERS, *PROGRAMS):
+        return printable(str(value))
+    if not isinstance(value, str):
+        return value
+    return quoted(value) if name in QUOTING else undivided(value)
 
 
 def _rendered(value: Any, field: FieldInfo) -> Any:

@@ -325,6 +325,8 @@ def _last_program(lines: list[str]) -> tuple[int, int]:
     if not whole and statements:
         # It is truncated before its return: everything after its first statement is kept.
         return _first(lines, statements[0]), len(lines)
+    if not spans:  # a statement that only whole lines together make
+        return 0, len(lines)
     span = (whole or spans)[-1]
     first = first_in(span)
     return _first(lines, span[1] - 1 if first is None else first, span[0]), span[1]

@@ -53,6 +53,21 @@ def printable(text: str) -> str:
     return _MARKER.sub("[ [", "\n".join(lines))
 
 
+def undivided(text: str) -> str:
+    """A text without what divides a request: field markers and control tokens."""
+    return _MARKER.sub("[ [", text).replace("<|", "< |")
+
+
+def quoted(text: str) -> str:
+    """A text that quotes lines of a program, such as a verdict's: `undivided`, without comments that could steer."""
+    return undivided("\n".join(map(_without_steering_comment, text.split("\n"))))
+
+
+def _without_steering_comment(line: str) -> str:
+    code, mark, comment = line.partition("#")
+    return f"{code}{REMOVED}" if mark and steers(mark + comment) else line
+
+
 def steers(comment: str) -> bool:
     """Whether a comment could steer its reader; see the module."""
     return len(comment) > LONGEST_COMMENT or not comment.isprintable() or bool(_STEERING.search(comment))

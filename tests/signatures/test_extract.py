@@ -83,6 +83,13 @@ def test_what_comes_out_of_wrappings_is_a_program() -> None:
     assert found(PROGRAM) == found(BODY) == []
 
 
+def test_a_statement_over_two_lines_is_a_program() -> None:
+    """Python ends it at the line's end, which the parser says."""
+    text = "E2 =\n step.Zip().apply((E0, E1))"
+    assert extract_program(text) == text
+    assert found(text)[0] == "syntax"
+
+
 def test_there_are_at_least_eighty_shapes() -> None:
     """Each under a name of its own, and no two of them equal."""
     texts = [*WRAPPED.values(), *FUNCTIONS.values(), *WHOLE.values(), *(answer.text for answer in REFUSED.values())]
