@@ -75,6 +75,8 @@ def _renamed(text: str, rng: Random) -> str:
 
 def _renamed_once(text: str, rng: Random) -> str:
     places = [*re.finditer(r"\b(?:a|b|c|n|m|x|E0|E1)\b", text)]
+    if not places:
+        return text
     place = rng.choice(places)
     return text[: place.start()] + rng.choice(NAMES) + text[place.end() :]
 
