@@ -1,6 +1,7 @@
 """What can go wrong, and how it is reported.
 
     StepError
+    ├── ChipError            a chip's file is wrong
     ├── TaskError            a task file is wrong: names the file, the place in it, what was expected
     │   └── TaskCodeError    a snippet of the task (function, `global`, reference) failed when it ran
     └── RuleError            a primitive's precondition does not hold
@@ -30,6 +31,10 @@ _LONGEST_PART = 2_000
 
 class StepError(Exception):
     """Root of this package's exceptions."""
+
+
+class ChipError(StepError):
+    """A chip's file cannot be used; the message names the file, the key in it and what was expected."""
 
 
 class TaskError(StepError):
