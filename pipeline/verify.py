@@ -27,6 +27,7 @@ class VerifyOptions(Config):
 
     explain: Annotated[bool, Option("print every stream with its element type and dims")] = False
     graph: Annotated[str | None, Option("draw the dataflow: .svg, .png or .pdf", metavar="FILE")] = None
+    cost: Annotated[bool, Option("show what a program that passes costs, as pipeline.cost does")] = False
     as_json: Json = False
 
 
@@ -44,10 +45,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.explain:
             print(table, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)
     found = action.verdict(task, text, arguments.dtype)
+    name = arguments.impl if arguments.impl not in (None, "-") else task.name
+    table, costs = action.cost_of(task, str(name), text) if options.cost and found.passed else ("", None)
     if options.as_json:
-        print(json.dumps(as_json(found)))
+        print(json.dumps(as_json(found) | ({} if costs is None else {"cost": costs})))
     else:
-        print(found.render(text, arguments.impl if arguments.impl not in (None, "-") else task.name))
+        print(found.render(text, str(name)), *(["", table] if table else []), sep="\n")
     return Exit.OK if found.passed else Exit.NO
 
 

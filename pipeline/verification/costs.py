@@ -1,0 +1,90 @@
+"""Costs of programs, found in a worker process, as a task's own code runs to count its operations."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pipeline.base.errors import UsageError
+from pipeline.verification.pool import WorkerLost, WorkerPool
+from pipeline.verification.worker import verification_pool
+
+if TYPE_CHECKING:
+    from step_runtime.base.errors import Diagnostic
+    from step_runtime.cost.chip import Chip
+    from step_runtime.tasks.task import Task
+    from step_runtime.verification.costing import Priced, TaskCosts
+
+SECONDS = 60.0
+"""Wall clock limit of one call, which may evaluate a program at some dozens of sets of sizes."""
+
+
+class Pricing:
+    """Prices programs in one worker process.
+
+    Args:
+        task: The task.
+        chip: The chip.
+        workers: The process.
+    """
+
+    def __init__(self, task: Task, chip: Chip, workers: WorkerPool) -> None:
+        self._call = (task.name, task.statement, chip)
+        self._workers = workers
+
+    def price(
+        self, text: str, changes: Mapping[str, int] | None = None, *, formulas: bool = True
+    ) -> Priced | tuple[Diagnostic, ...]:
+        """A program's cost at the task's first set of sizes with some changed, or why it has none.
+
+        Raises:
+            UsageError: The task's code fails, or has no such sizes.
+        """
+        from step_runtime.base.errors import TaskError
+
+        try:
+            future = self._workers.submit(price, *self._call, text, dict(changes or {}), formulas)
+            found: Priced | tuple[Diagnostic, ...] = future.result()
+        except WorkerLost as error:
+            raise UsageError(f"{self._call[0]}: its code {error}") from None
+        except TaskError as error:
+            raise UsageError(str(error)) from None
+        return found
+
+
+@contextmanager
+def pricing(task: Task, chip: Chip) -> Iterator[Pricing]:
+    """Prices programs of a task in a process of its own."""
+    with verification_pool(1, seconds=SECONDS) as workers:
+        yield Pricing(task, chip, workers)
+
+
+# --- what runs in a worker --------------------------------------------------------------------------------------------
+
+
+def price(
+    name: str, content: str, chip: Chip, text: str, changes: Mapping[str, int], formulas: bool
+) -> Priced | tuple[Diagnostic, ...]:
+    """The cost of a program text, for a task given by its name and its YAML, or the findings of its check.
+
+    Raises:
+        TaskError: The task cannot be used, or not at these sizes.
+    """
+    from step_runtime.verification.costing import Rejected
+
+    costs = _costs(name, content, chip.model_dump_json())
+    try:
+        return costs.price(text, costs.sizes(changes), formulas=formulas)
+    except Rejected as rejected:
+        return rejected.diagnostics
+
+
+@functools.lru_cache(maxsize=64)
+def _costs(name: str, content: str, chip: str) -> TaskCosts:
+    from step_runtime.cost.chip import Chip
+    from step_runtime.tasks.reader import loads_task
+    from step_runtime.verification.costing import TaskCosts
+
+    return TaskCosts(loads_task(content, name), Chip.model_validate_json(chip))
