@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 from pipeline.base.text import exact_number
+from step_runtime.base.measures import FIGURES, UNITS
 from step_runtime.base.shapes import format_dim, format_sizes
-from step_runtime.cost.model import FIGURES, UNITS
 from step_runtime.program.printer import print_primitive
 
 if TYPE_CHECKING:

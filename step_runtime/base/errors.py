@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Stage = Literal["parse", "type", "affine", "limits", "shape", "run", "value"]
-STAGES: tuple[Stage, ...] = ("parse", "type", "affine", "limits", "shape", "run", "value")
+Stage = Literal["parse", "type", "affine", "limits", "shape", "run", "value", "cost"]
+STAGES: tuple[Stage, ...] = ("parse", "type", "affine", "limits", "shape", "run", "value", "cost")
 
 _LONGEST_TEXT = 400
 """Characters shown of an author's exception or value."""

@@ -5,13 +5,21 @@ One rule serves polynomials and numbers: dims are measured as they are, or by th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from step_runtime.base.shapes import Dim, Sizes, upper_bound
 from step_runtime.base.types import DType, Multihot, StreamType, components_of, layout
+
+Figure: TypeAlias = Literal["memory", "traffic", "operations", "time", "queue"]
+FIGURES: tuple[Figure, ...] = get_args(Figure)
+"""The figures of a program's cost; each is the better the smaller it is."""
+
+UNITS: Mapping[Figure, str] = {
+    "memory": "bytes", "traffic": "bytes", "operations": "operations", "time": "cycles", "queue": "elements",
+}  # fmt: skip
 
 Amount: TypeAlias = Any
 """An int, or a polynomial in the dims (`sympy.Expr`)."""

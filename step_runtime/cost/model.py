@@ -8,24 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
 
 from step_runtime.base.functions import Fn
-from step_runtime.base.measures import Measure, measure_at
+from step_runtime.base.measures import FIGURES, Figure, Measure, measure_at
 from step_runtime.base.shapes import Sizes, is_routed
 from step_runtime.base.types import StreamType
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip
 from step_runtime.cost.queues import queues
 from step_runtime.cost.timeline import Routing, Timeline, timeline
 from step_runtime.program.graph import Program, StreamId
-
-Figure: TypeAlias = Literal["memory", "traffic", "operations", "time", "queue"]
-FIGURES: tuple[Figure, ...] = get_args(Figure)
-"""The figures of a cost; each is the better the smaller it is."""
-
-UNITS: Mapping[Figure, str] = {
-    "memory": "bytes", "traffic": "bytes", "operations": "operations", "time": "cycles", "queue": "elements",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 
+from step_runtime.base.measures import Figure
 from step_runtime.base.shapes import DEFAULT_SIZES, SYMBOLS, Dim
 from step_runtime.base.types import DType, StreamType, components_of, layout, parse_dim, parse_dtype
 from step_runtime.tasks import yaml_format
@@ -99,6 +100,7 @@ class Task(_Strict):
     outputs: list[OutputSpec] = Field(min_length=1)
     impl: str | None = None
     sizes: dict[str, StrictInt | list[StrictInt]] = Field(default_factory=dict)
+    limits: dict[Figure, DimText] = Field(default_factory=dict)
     _name: str = PrivateAttr("task")
 
     @model_validator(mode="before")
@@ -156,6 +158,12 @@ class Task(_Strict):
         pairs = ((spec.input_dtype, spec.output_dtype) for spec in self.fns)
         return tuple((parse_dtype(taken, symbols), parse_dtype(given, symbols)) for taken, given in pairs)
 
+    @cached_property
+    def cost_limits(self) -> dict[Figure, Dim]:
+        """What a program of the task may cost at most, in the units of the figures."""
+        symbols = self.symbols()
+        return {figure: parse_limit(limit, symbols) for figure, limit in self.limits.items()}
+
     def _stream_types(self, specs: Sequence[TensorSpec | OutputSpec]) -> tuple[StreamType, ...]:
         symbols = self.symbols()
         dims = (tuple(parse_dim(dim, symbols) for dim in spec.dims) for spec in specs)
@@ -181,7 +189,7 @@ class Task(_Strict):
         """A copy with other values, without values derived from the old ones."""
         copy = super().model_copy(update=update, deep=deep)
         if update and update.keys() != {"impl"}:
-            for name in ("statement", "input_types", "parameter_types", "output_types", "fn_types"):
+            for name in ("statement", "input_types", "parameter_types", "output_types", "fn_types", "cost_limits"):
                 vars(copy).pop(name, None)
         return copy
 
@@ -200,6 +208,15 @@ class SolvedTask:
 
     task: Task
     program: str
+
+
+def parse_limit(source: DimText, symbols: Mapping[str, Dim]) -> Dim:
+    """Reads a limit: 0, or what a dim may be, such as `4*D + 64`.
+
+    Raises:
+        ValueError: The text is neither, or names a symbol that `symbols` lacks.
+    """
+    return sympy.Integer(0) if str(source).strip() == "0" else parse_dim(source, symbols)
 
 
 def dump_task(task: Task) -> str:

@@ -69,9 +69,10 @@ def test_json_is_one_object_with_all_of_it(capsys: pytest.CaptureFixture[str]) -
     found = json.loads(capsys.readouterr().out)
     assert found["figures"]["queue"] == {"value": 15, "unit": "elements", "formula": "D - 1", "at_least": None}
     assert found["figures"]["traffic"] == {"value": 896, "unit": "bytes", "formula": "8*D*N", "at_least": 896}
+    result = {"name": "E4", "type": "fp32 [N]", "elements": "N"}
     assert found["nodes"][2] == {
-        "primitive": "Accum(fn=fn_add, b=1)", "line": 3,
-        "results": [{"name": "E4", "type": "fp32 [N]", "elements": "N"}], "memory": 4, "memory_formula": "4", "operations": 112, "busy": 112, "critical": True, "added": 1,
+        "primitive": "Accum(fn=fn_add, b=1)", "line": 3, "results": [result], "memory": 4, "memory_formula": "4",
+        "operations": 112, "busy": 112, "critical": True, "added": 1,
     }  # fmt: skip
     assert found["queues"] == [{"before": "Zip", "node": 7, "stream": "E2", "length": 15, "bytes": 60}]
     assert found["bounded"] is False and found["spills"] == []
