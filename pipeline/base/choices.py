@@ -10,6 +10,8 @@ SelectionName = Literal[
     "adaptive", "everything", "hard-first", "easy-first", "random", "similar", "mmr", "coverage", "utility", "hybrid"
 ]
 FloatType = Literal["float64", "float32"]
+Figure = Literal["memory", "traffic", "operations", "time", "queue"]
+"""The figures of a program's cost, as `step_runtime.base.measures.Figure`, which takes longer to import."""
 
 GUARDIANS: tuple[GuardianMode, ...] = get_args(GuardianMode)
 PROPOSERS: tuple[ProposerKind, ...] = get_args(ProposerKind)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.base.errors import UsageError
 from pipeline.verification.pool import WorkerLost, WorkerPool
@@ -13,7 +13,9 @@ from pipeline.verification.worker import verification_pool
 
 if TYPE_CHECKING:
     from step_runtime.base.errors import Diagnostic
+    from step_runtime.base.measures import Figure
     from step_runtime.cost.chip import Chip
+    from step_runtime.rewriting.search import Variant
     from step_runtime.tasks.task import Task
     from step_runtime.verification.costing import Priced, TaskCosts
 
@@ -42,16 +44,27 @@ class Pricing:
         Raises:
             UsageError: The task's code fails, or has no such sizes.
         """
+        found: Priced | tuple[Diagnostic, ...] = self._result(price, text, dict(changes or {}), formulas)
+        return found
+
+    def rewritten(self, text: str, objective: Figure, limit: int) -> list[Variant] | tuple[Diagnostic, ...]:
+        """The programs that rewrites of one lead to, the cheapest first, or why it has none.
+
+        Raises:
+            UsageError: The task's code fails.
+        """
+        found: list[Variant] | tuple[Diagnostic, ...] = self._result(rewrite, text, objective, limit)
+        return found
+
+    def _result(self, function: Callable[..., Any], *args: object) -> Any:
         from step_runtime.base.errors import TaskError
 
         try:
-            future = self._workers.submit(price, *self._call, text, dict(changes or {}), formulas)
-            found: Priced | tuple[Diagnostic, ...] = future.result()
+            return self._workers.submit(function, *self._call, *args).result()
         except WorkerLost as error:
             raise UsageError(f"{self._call[0]}: its code {error}") from None
         except TaskError as error:
             raise UsageError(str(error)) from None
-        return found
 
 
 @contextmanager
@@ -77,6 +90,23 @@ def price(
     costs = _costs(name, content, chip.model_dump_json())
     try:
         return costs.price(text, costs.sizes(changes), formulas=formulas)
+    except Rejected as rejected:
+        return rejected.diagnostics
+
+
+def rewrite(
+    name: str, content: str, chip: Chip, text: str, objective: Figure, limit: int
+) -> list[Variant] | tuple[Diagnostic, ...]:
+    """The programs that rewrites of one lead to, the cheapest first, or the findings of its check.
+
+    Raises:
+        TaskError: The task cannot be used.
+    """
+    from step_runtime.rewriting.optimizing import rewritten
+    from step_runtime.verification.costing import Rejected
+
+    try:
+        return rewritten(_costs(name, content, chip.model_dump_json()), text, objective, limit)
     except Rejected as rejected:
         return rejected.diagnostics
 

@@ -9,6 +9,7 @@ from functools import partial
 import torch
 
 from step_runtime.base.errors import Diagnostic, RuleError, TaskError
+from step_runtime.base.functions import Fn
 from step_runtime.base.measures import measure_at
 from step_runtime.base.shapes import Dim, Sizes
 from step_runtime.base.types import StreamType
@@ -126,6 +127,10 @@ class TaskCosts:
         """The cost of a checked program at the sizes that it was checked at."""
         instance, count = self._at(sizes)
         return estimate(program, types, instance.sizes, lambda fn: count(instance.fns[fn.label]), self.chip)
+
+    def function(self, label: str, sizes: Sizes) -> Fn:
+        """A function of the task with its code, by the name that programs use."""
+        return self._at(sizes)[0].fns[label]
 
     def price(self, text: str, sizes: Sizes | None = None, *, formulas: bool = True) -> Priced:
         """A program's cost, with polynomials if they are asked for, which takes up to a few seconds.
