@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from step_runtime.rewriting.search import Variant
     from step_runtime.tasks.task import Task
     from step_runtime.verification.costing import Priced, TaskCosts
+
+_LOG = logging.getLogger(__name__)
 
 SECONDS = 60.0
 """Wall clock limit of one call, which may evaluate a program at some dozens of sets of sizes."""
@@ -74,6 +78,45 @@ def pricing(task: Task, chip: Chip) -> Iterator[Pricing]:
         yield Pricing(task, chip, workers)
 
 
+def answer_cost(executor: Executor, figure: Figure) -> Callable[[Any, Mapping[str, Any]], float | None]:
+    """What a right answer costs by one figure on the default chip; None if its cost can't be found.
+
+    Every program is priced once. Safe to call from any number of threads.
+
+    Args:
+        executor: Where the task's code runs.
+        figure: The figure.
+    """
+    known: dict[tuple[str, str], float | None] = {}
+
+    def cost(example: Any, outputs: Mapping[str, Any]) -> float | None:
+        task, text = example.task, str(outputs["impl"])
+        key = (task.statement, text)
+        if key not in known:
+            try:
+                known[key] = executor.submit(figure_of, task.name, task.statement, text, figure).result()
+            except Exception as error:
+                _LOG.warning("%s: the cost of an answer can't be found: %s", task.name, error)
+                known[key] = None
+        return known[key]
+
+    return cost
+
+
+def task_bounds(executor: Executor, tasks: Sequence[Task], figure: Figure) -> dict[str, float]:
+    """What any program of each task costs at least by one figure, where there is such a bound."""
+    found = {}
+    for task in tasks:
+        try:
+            bound = executor.submit(bound_of, task.name, task.statement, figure).result()
+        except Exception as error:
+            _LOG.warning("%s: its costs have no bound: %s", task.name, error)
+            continue
+        if bound is not None:
+            found[task.name] = bound
+    return found
+
+
 # --- what runs in a worker --------------------------------------------------------------------------------------------
 
 
@@ -109,6 +152,30 @@ def rewrite(
         return rewritten(_costs(name, content, chip.model_dump_json()), text, objective, limit)
     except Rejected as rejected:
         return rejected.diagnostics
+
+
+def figure_of(name: str, content: str, text: str, figure: Figure) -> float | None:
+    """One figure of a program's cost on the default chip; None for a program that fails a check.
+
+    Raises:
+        TaskError: The task cannot be used.
+    """
+    from step_runtime.cost.chip import DEFAULT_CHIP
+
+    priced = price(name, content, DEFAULT_CHIP, text, {}, formulas=False)
+    return None if isinstance(priced, tuple) else priced.cost.figure(figure)
+
+
+def bound_of(name: str, content: str, figure: Figure) -> float | None:
+    """What any program of a task costs at least by one figure on the default chip; None for one without a bound.
+
+    Raises:
+        TaskError: The task cannot be used.
+    """
+    from step_runtime.cost.chip import DEFAULT_CHIP
+
+    bound: float | None = getattr(_costs(name, content, DEFAULT_CHIP.model_dump_json()).bound(), figure, None)
+    return bound
 
 
 @functools.lru_cache(maxsize=64)
