@@ -59,6 +59,12 @@ class Budget:
         if self.failures > 1:
             raise ValueError(f"budget: failures is a share between 0 and 1, not {self.failures}")
 
+    @property
+    def limited(self) -> bool:
+        """Whether a run can't go on for ever."""
+        limits = (self.iterations, self.tokens, self.judge_tokens, self.usd, self.minutes)
+        return any(limit is not None for limit in limits)
+
     def reached(self, spent: TokenCount, seconds: float, judging: TokenCount = NOTHING) -> str | None:
         """The limit that has been reached, in words, or None.
 

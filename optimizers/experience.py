@@ -44,6 +44,9 @@ class Entry:
         answer_sample: Index of its sample; with task, iteration and temperature it names the attempt.
         tokens: Spent on the task until it was solved, all predictors together.
         calls: `calls` of the attempt that gave the answer.
+        answer_iteration: Index of the iteration that gave the answer; None for `iteration`. It differs where a cheaper
+            answer has replaced the first one.
+        cost: What the answer costs, where the domain says so.
     """
 
     task_key: str
@@ -57,6 +60,8 @@ class Entry:
     answer_sample: int
     tokens: TokenCount
     calls: Calls = field(default_factory=dict)
+    answer_iteration: int | None = None
+    cost: float | None = None
 
     @property
     def rate(self) -> float:
@@ -104,6 +109,8 @@ class IterationResult:
         complete: False if the run stopped within this iteration.
         reasons: By task, the keys of the demonstrations that it alone was shown and why, in the order of the prompt;
             empty where all tasks were shown `demos`, which is otherwise their union.
+        improved: Keys of the tasks, solved before, that got a cheaper answer here.
+        costs: What the answer of each solved task costs after this iteration, where the domain says so.
     """
 
     index: int
@@ -128,6 +135,8 @@ class IterationResult:
     seconds_verifying: float
     complete: bool = True
     reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    improved: tuple[str, ...] = ()
+    costs: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def unanswered(self) -> tuple[str, ...]:
@@ -214,6 +223,13 @@ class Experience:
         known = {entry.task_key for entry in self.entries}
         return tuple(key for key in self.tasks if key not in known)
 
+    @property
+    def costs(self) -> dict[str, float]:
+        """What the answers to this run's tasks cost, where they have a cost."""
+        own = set(self.tasks)
+        found = {entry.task_key: entry.cost for entry in self.entries if entry.task_key in own}
+        return {key: cost for key, cost in found.items() if cost is not None}
+
     def pass_at(self, k: int | None = None) -> float:
         """pass@k over this run's tasks (paper, Equation 1), unsolved ones counting 0; pass@n without `k`."""
         return mean_pass_at(self.entries, self.tasks, k)
@@ -228,8 +244,9 @@ class Experience:
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("entries", "attempts")}
         data: dict[str, Any] = {"format": FORMAT, **to_jsonable(named)}
         for result in data["iterations"]:
-            if not result["reasons"]:
-                del result["reasons"]
+            for name in ("reasons", "improved", "costs"):
+                if not result[name]:
+                    del result[name]
         data["entries"] = [_entry_as_dict(entry, encode) for entry in self.entries]
         data["attempts"] = [attempt.to_dict() for attempt in self.attempts] if attempts else []
         return data
@@ -273,11 +290,12 @@ def _reader() -> TypeAdapter[Experience]:
 
 
 def _entry_as_dict(entry: Entry, encode: Codec) -> dict[str, Any]:
-    """An entry's fields; `calls` only where there are any."""
+    """An entry's fields; calls, costs and the answer's iteration only where there are any."""
     data = to_jsonable(replace(entry, inputs={}, outputs={}, calls={}))
     data |= {"inputs": encode(entry.inputs), "outputs": encode(entry.outputs)}
-    calls = calls_to_data(entry.calls, encode)
-    return {**data, "calls": calls} if calls else {name: data[name] for name in data if name != "calls"}
+    data["calls"] = calls_to_data(entry.calls, encode) or None
+    absent = {name for name in ("calls", "answer_iteration", "cost") if data[name] is None}
+    return {name: value for name, value in data.items() if name not in absent}
 
 
 def _decoded(entry: Mapping[str, Any], decode: Codec) -> dict[str, Any]:

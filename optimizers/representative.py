@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from optimizers.attempt import Attempt
 from optimizers.call_seeds import derive_seed
-from optimizers.domain import Domain
+from optimizers.domain import Domain, Outputs
 from optimizers.filtering import choose_answer
 from optimizers.sampling import TaskExample
 
@@ -27,11 +28,17 @@ def representative(
         task: The task.
         correct: Its answers that passed.
     """
-    key, length = _of_outputs(domain.grouping_key), _of_outputs(domain.length)
+
+    def key(attempt: Attempt) -> Hashable | None:
+        return domain.grouping_key(attempt.outputs)
+
+    def order(attempt: Attempt) -> tuple[float, Any]:
+        return rank(domain, task, attempt.outputs)
+
     candidates = list(correct)
     while candidates:
         rng = random.Random(derive_seed("sigma", *place, task.key))
-        answer = choose_answer(candidates, key, length, rng)
+        answer = choose_answer(candidates, key, order, rng)
         if domain.confirm is None or domain.confirm(task.example, answer.outputs):
             return answer
         logger.warning("%s: an answer that had passed does not pass alone; another one is chosen", task.key)
@@ -39,5 +46,7 @@ def representative(
     return None
 
 
-def _of_outputs(function: Callable[[Mapping[str, Any]], Any]) -> Callable[[Attempt], Any]:
-    return lambda attempt: function(attempt.outputs)
+def rank(domain: Domain, task: TaskExample, outputs: Outputs) -> tuple[float, Any]:
+    """What decides between right answers, the smaller the better: the cost, if the domain has any, then the length."""
+    cost = 0.0 if domain.cost is None else domain.cost(task.example, outputs)
+    return math.inf if cost is None else cost, domain.length(outputs)

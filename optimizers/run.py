@@ -33,6 +33,7 @@ from optimizers.ledger import Ledger, TokenCount
 from optimizers.metering import is_transient
 from optimizers.metric import JUDGE
 from optimizers.observer import IterationStarted, Observer, RunStarted
+from optimizers.preference import Preference, known_costs
 from optimizers.prompt_sizes import demo_count, trimmed
 from optimizers.representative import representative
 from optimizers.sampling import Sampler, SampleResult, TaskExample
@@ -108,9 +109,11 @@ class Run:
     _untaught: set[str] = field(default_factory=set)
     _demo_tokens: dict[str, int] = field(default_factory=dict)
     _trials: Trials = field(init=False)
+    _preference: Preference = field(init=False)
 
     def __post_init__(self) -> None:
         self._trials = Trials(self.domain.closeness)
+        self._preference = Preference(self.domain)
 
     @property
     def seed(self) -> int:
@@ -164,8 +167,9 @@ class Run:
 
     @property
     def _open(self) -> list[TaskExample]:
-        """The unsolved tasks that the LM can be asked."""
-        return [task for task in self.unsolved if task.key not in self.context.too_long]
+        """The tasks to sample that the LM can be asked: unsolved ones, or all where an answer may get cheaper."""
+        tasks = self.unsolved if self.domain.cost is None else self.tasks.values()
+        return [task for task in tasks if task.key not in self.context.too_long]
 
     @property
     def unanswered(self) -> set[str]:
@@ -201,20 +205,31 @@ class Run:
         self._carried = demonstrated_tasks(self.program, tasks)
 
     def learn(self) -> str:
-        """Runs the strategy's iterations while a task is unsolved; returns why they ended.
+        """Runs the strategy's iterations while a task is open; returns why they ended.
+
+        Where answers have costs, the strategy starts over when it ends, until the budget is reached.
 
         Raises:
             RunStopped: As `iterate`.
         """
-        demo_sets = self.selection.demo_sets(self)
+        demo_sets, begun = self.selection.demo_sets(self), 0
         while self._open:
-            if (demo_set := next(demo_sets, None)) is None:
-                return "exhausted"
+            demo_set = next(demo_sets, None)
+            if demo_set is None and self._may_improve(begun):
+                demo_sets, begun = self.selection.demo_sets(self), len(self.iterations)
+                demo_set = next(demo_sets, None)
+            if demo_set is None:
+                return "exhausted" if self.unsolved else "solved"
             self.iterate(demo_set)
             solved = 100 * self.iterations[-1].solved_total / len(self.tasks)
             if self.unsolved and self.stop_at_score is not None and solved >= self.stop_at_score:
                 return "score"
         return "exhausted" if self.unsolved else "solved"
+
+    def _may_improve(self, begun: int) -> bool:
+        """Whether the strategy starts over for cheaper answers: a budget ends the run, or it has found some so far."""
+        found = any(result.improved for result in self.iterations[begun:])
+        return self.domain.cost is not None and (self.budget.limited or found)
 
     def choose(self, validation: Sequence[TaskExample] = ()) -> Sequence[Entry]:
         """The demonstrations of the compiled program: of the strategy's candidates the best on the validation set.
@@ -229,7 +244,7 @@ class Run:
         return self.fit(candidates[chosen].demos, self.askable).demos
 
     def iterate(self, demo_set: DemoSet) -> None:
-        """One iteration over all unsolved tasks (Algorithm 1, lines 6 to 17).
+        """One iteration over all open tasks (Algorithm 1, lines 6 to 17).
 
         Raises:
             RunStopped: A budget is reached, the LM fails, or the user interrupts; everything sampled until then is in
@@ -241,7 +256,7 @@ class Run:
         window = self.window
         counts, stop = self._sample(index, demo_set, shown, tasks)
         self._trials.finish_iteration({task.key: shown.keys(task) for task in tasks})
-        solved = self._learn_from(index, tasks, counts, window if stop is None else None)
+        solved, improved = self._learn_from(index, tasks, counts, window if stop is None else None)
         result = IterationResult(
             index=index, label=demo_set.label, cycle=demo_set.cycle, level=demo_set.level,
             demos=self._carried + _keys(shown.demos), left_out=_keys(shown.left_out), tasks=_task_keys(tasks),
@@ -252,6 +267,7 @@ class Run:
             tokens=counts.tokens, tokens_prompt_per_task=self._prompt_per_task(),
             samples=counts.samples, failures=counts.failures, seconds=time.monotonic() - start,
             seconds_sampling=counts.seconds, seconds_verifying=counts.metric_seconds, complete=stop is None,
+            improved=improved, costs=known_costs(self.entries, self.tasks),
         )  # fmt: skip
         known = self.unanswered
         self.iterations.append(result)
@@ -426,8 +442,8 @@ class Run:
 
     def _learn_from(
         self, index: int, tasks: Sequence[TaskExample], counts: IterationCounts, window: Window | None
-    ) -> tuple[str, ...]:
-        """Adds tokens to tasks and extends D by sigma; returns the keys of the solved tasks.
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Adds tokens to tasks and extends D by sigma; returns the keys of the tasks solved, and of those improved.
 
         `window` is the context window as it was known before, and None if the iteration was cut short.
         """
@@ -445,11 +461,14 @@ class Run:
             if window is not None:
                 self.context.learn(task, refusals, window)
             if answer := representative(self.domain, (self.seed, index), task, correct):
-                earned[task.key] = self._entry(index, task, answer, counts.best(task))
+                entry = self._entry(index, task, answer, counts.best(task))
+                earned[task.key] = self._preference.better(task, entry, self.entries.get(task.key))
         if answered := [task for task in tasks if window is not None and counts.best(task).samples]:
             self.context.accept(self.program, answered)
+        solved = tuple(key for key in earned if key not in self.entries)
+        improved = tuple(key for key in earned if key not in solved and earned[key] is not self.entries[key])
         self.entries = in_task_order({**self.entries, **earned}, self.tasks)
-        return tuple(earned)
+        return solved, improved
 
     def _entry(self, index: int, task: TaskExample, answer: Attempt, best: TaskCount) -> Entry:
         return Entry(
@@ -464,6 +483,7 @@ class Run:
             answer_sample=answer.sample,
             tokens=self._spent[task.key],
             calls=answer.calls,
+            cost=self._preference.cost(task, answer.outputs),
         )
 
     def _pass_at(self, k: int | None) -> float:

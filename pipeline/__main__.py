@@ -10,6 +10,8 @@ COMMANDS = {
     "evaluate": "measure a program: pass@k in total, by group and by class",
     "generate": "write verified programs for new tasks",
     "verify": "check one program against its task",
+    "cost": "show what a program costs the chip",
+    "optimize": "rewrite a program so that it costs less",
     "codegen": "write a program's pytest script",
     "report": "write the tables and figures of recorded runs",
     "ablate": "measure what the structural IR, the guardian and learning each bring",

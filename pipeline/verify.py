@@ -54,6 +54,7 @@ class VerifyOptions(Config):
         bool, Option("don't run programs that pass on stress inputs, in float32 beside the reference")
     ] = False
     graph: Annotated[str | None, Option("draw the dataflow: .svg, .png or .pdf", metavar="FILE")] = None
+    cost: Annotated[bool, Option("show what a program that passes costs, as pipeline.cost does")] = False
     as_json: Json = False
     strict: Annotated[bool, Option("a program with warnings fails")] = False
     programs: Annotated[
@@ -114,15 +115,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         action.watch(settings, options.task, options.programs, say)
     items = action.resolve(options.task, options.programs)
     if action.names_many(options.task):
-        if options.explain or options.graph:
-            raise UsageError(f"{'--explain' if options.explain else '--graph'}: shows one program; name one task")
+        for shown, name in ((options.explain, "--explain"), (options.graph, "--graph"), (options.cost, "--cost")):
+            if shown:
+                raise UsageError(f"{name}: shows one program; name one task")
         return action.run_batch(settings, items, say, as_json=options.as_json)
     result = action.run_single(settings, items[0], options.graph)
     for warning in result.verdict.warnings:
         print_message(NAME, action.warning_line(warning))
     if options.explain:
         print(result.table, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)
-    print(action.single(result).text() if options.as_json else result.text)
+    costs = action.cost_of(items[0]) if options.cost and result.verdict.passed else None
+    if options.as_json:
+        print(action.single(result, costs and costs.figures).text())
+    else:
+        print(result.text, *(["", costs.table] if costs else []), sep="\n")
     return Exit.OK if result.verdict.passed else Exit.NO
 
 

@@ -68,7 +68,26 @@ def generate_test(
     sizes = [dict(scope.sizes) for scope in scopes]
     body = _bodies([spec.name for spec in task.inputs], sizes, bodies)
     title = f"Unit test of {task.name}: a program in STeP against its PyTorch reference."
-    return "\n".join([_docstring(title), "", *_head(sizes, seeds), *_case(task, sizes, body, dtype), *_TESTS]) + "\n"
+    lines = [_docstring(title), "", *_head(sizes, seeds), *_case(task, sizes, body, dtype), *_TESTS]
+    return "\n".join([*lines, *_cost_test(task, bodies)]) + "\n"
+
+
+def _cost_test(task: Task, texts: Sequence[str]) -> list[str]:
+    """A test that holds the program to the task's limits on its cost, if there are any; it quotes both as text."""
+    if not task.limits:
+        return []
+    return [
+        "",
+        "",
+        f"TASK = {task.statement!a}",
+        f"PROGRAMS = {list(dict.fromkeys(texts))!a}",
+        "",
+        "",
+        '@pytest.mark.parametrize("program", PROGRAMS)',
+        "def test_cost(program):",
+        f"{_INDENT}verdict = step.verify(step.loads_task(TASK), program)",
+        f'{_INDENT}assert verdict.stage != "cost", verdict.render(program)',
+    ]
 
 
 def _limits(program: Program, scope: Scope, itemsize: int) -> list[Diagnostic]:

@@ -39,7 +39,7 @@ class Cycles(ABC):
         """See `Selection.demo_sets`."""
         if not progress.entries:
             yield DemoSet(UNAIDED)
-        for cycle in count(1):
+        for cycle in count(1 + max((result.cycle for result in progress.iterations), default=0)):
             for demo_set in self._cycle(progress, cycle):
                 yield demo_set
                 if progress.iterations[-1].solved:

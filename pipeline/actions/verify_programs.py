@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline.base.errors import Exit, UsageError
 from pipeline.base.files import write_text
@@ -27,7 +27,7 @@ from pipeline.verification.checking import Checked, CheckRequest, check, checkin
 from pipeline.verification.pool import WorkerPool
 from pipeline.verification.worker import ProgramLimits
 
-__all__ = ["Batch", "Item", "names_many", "resolve", "run_single", "settings", "warning_line"]
+__all__ = ["Batch", "Costs", "Item", "cost_of", "names_many", "resolve", "run_single", "settings", "warning_line"]
 
 _NEEDED = ("torch", "sympy", "numpy", "yaml")
 
@@ -141,9 +141,30 @@ def run_single(settings: Batch, item: Item, graph: str | None) -> Checked:
     return result
 
 
-def single(result: Checked) -> VerifyOutput:
-    """One program's verdict as the command's JSON object."""
-    return VerifyOutput(**dict(result.verdict))
+class Costs(NamedTuple):
+    """What a program costs, as tables and as the fields of the JSON object."""
+
+    table: str
+    figures: dict[str, Any]
+
+
+def cost_of(item: Item) -> Costs:
+    """What a program that passes costs on the default chip.
+
+    Raises:
+        UsageError: The task's code fails.
+    """
+    from pipeline.actions import check_program
+    from pipeline.verification.task_files import load_task_named
+
+    task = load_task_named(str(item.task))
+    name = task.name if item.program in (None, "-") else str(item.program)
+    return Costs(*check_program.cost_of(task, name, str(task.impl if item.text is None else item.text)))
+
+
+def single(result: Checked, cost: Mapping[str, Any] | None = None) -> VerifyOutput:
+    """One program's verdict as the command's JSON object, with its cost where it was asked for."""
+    return VerifyOutput(**dict(result.verdict), cost=cost)
 
 
 def batch(results: Sequence[Checked], seconds: float) -> BatchOutput:

@@ -10,6 +10,10 @@ SelectionName = Literal[
     "adaptive", "everything", "hard-first", "easy-first", "random", "similar", "mmr", "coverage", "utility", "hybrid"
 ]
 FloatType = Literal["float64", "float32"]
+Figure = Literal["memory", "traffic", "operations", "time", "queue"]
+"""The figures of a program's cost, as `step_runtime.base.measures.Figure`, which takes longer to import."""
+Objective = Literal["correctness", "memory", "time", "traffic", "operations"]
+"""What a run prefers among right answers; by `correctness` alone, the shortest."""
 
 GUARDIANS: tuple[GuardianMode, ...] = get_args(GuardianMode)
 PROPOSERS: tuple[ProposerKind, ...] = get_args(ProposerKind)

@@ -28,6 +28,7 @@ from pipeline.base.choices import (
     SEARCH,
     SELECTIONS,
     GuardianMode,
+    Objective,
     OptimizerName,
     PromptKind,
     ProposerKind,
@@ -331,6 +332,14 @@ class LearningConfig(Config):
         Count | None,
         Option("estimated tokens of all demonstrations in a prompt, at most (default: no limit)", SAMPLING, "N"),
     ] = None
+    objective: Annotated[
+        Objective,
+        Option(
+            "what to prefer among right answers: `correctness`, the shortest; or the cheapest by a figure of its cost"
+            " (docs/cost.md). Then solved tasks are sampled on until the budget is reached, or nothing gets cheaper",
+            SAMPLING,
+        ),
+    ] = "correctness"
     max_iterations: Annotated[Count | None, Option("", BUDGET, "N", resume="changed")] = None
 
 

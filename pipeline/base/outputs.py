@@ -87,6 +87,7 @@ class VerifyOutput(ProgramVerdict, Output):
     """The verdict of `pipeline.verify TASK [IMPL]`."""
 
     command: Literal["verify"] = "verify"
+    cost: Mapping[str, Any] | None = Field(None, description="With `--cost`, what a program that passes costs.")
 
 
 class BatchSummary(_Part):
@@ -201,6 +202,20 @@ class AblateOutput(Output):
     lms: Mapping[str, Mapping[str, Any]]
 
 
+class CostOutput(Output):
+    """What `pipeline.cost` found of one program; with `--compare`, `programs` has the same of each."""
+
+    model_config = ConfigDict(extra="allow")
+    command: Literal["cost"] = "cost"
+
+
+class OptimizeOutput(Output):
+    """The programs that `pipeline.optimize` found."""
+
+    model_config = ConfigDict(extra="allow")
+    command: Literal["optimize"] = "optimize"
+
+
 class ReportOutput(Output):
     """The files of `pipeline.report`."""
 
@@ -221,6 +236,8 @@ OUTPUTS: Mapping[str, type[BaseModel]] = {
     "generate": GenerateOutput,
     "ablate": AblateOutput,
     "report": ReportOutput,
+    "cost": CostOutput,
+    "optimize": OptimizeOutput,
 }
 """The form of each object, by the name of its schema file."""
 

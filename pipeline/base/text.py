@@ -44,3 +44,8 @@ def first_line(error: Exception) -> str:
     """An error in one line; the middle of a long one is left out."""
     line = (str(error).strip() or type(error).__name__).partition("\n")[0]
     return line if len(line) <= 2 * MAX_END else f"{line[:MAX_END]} … {line[-MAX_END:]}"
+
+
+def exact_number(value: float) -> str:
+    """A number in full, with separators of thousands and without needless zeros: `1,234`, `0.375`."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:,}"

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from step_runtime import Task
 
 
-class ProgramArguments(Config):
-    """A task, a program for it, and the floating type to compute in."""
+class ProgramName(Config):
+    """A task and a program for it."""
 
     task: Annotated[str, Option("a task file, or a benchmark name such as gemm/1", metavar="TASK", positional=True)]
     impl: Annotated[
@@ -27,10 +27,15 @@ class ProgramArguments(Config):
             positional=True,
         ),
     ] = None
+
+
+class ProgramArguments(ProgramName):
+    """A task, a program for it, and the floating type to compute in."""
+
     dtype: Annotated[FloatType, Option("the floating type to compute in")] = "float64"
 
 
-def read_program(arguments: ProgramArguments, task: Task) -> str:
+def read_program(arguments: ProgramName, task: Task) -> str:
     """The program that the arguments name.
 
     Raises:

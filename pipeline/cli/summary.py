@@ -30,6 +30,7 @@ def as_json(result: JobResult) -> dict[str, Any]:
         "tokens_estimated": tokens.estimated,
         "probe": {"prompt": result.probe.prompt, "completion": result.probe.completion},
         "cost_usd": tokens.cost,
+        "costs": experience.costs,
         "seconds": round(experience.seconds, 3),
         "stopped": experience.stopped,
         "message": experience.message,

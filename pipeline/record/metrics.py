@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from optimizers import Experience, IterationResult, TokenCount
 from pipeline.base.text import cell
+
+WITHIN = (1.0, 1.1, 1.5, 2.0, 5.0)
+"""The multiples of the bound of which the record says how many tasks are within, like KernelBench's fast_p."""
 
 
 def iteration_metrics(result: IterationResult) -> dict[str, float]:
@@ -30,6 +35,24 @@ def iteration_metrics(result: IterationResult) -> dict[str, float]:
     if tokens.cost is not None:
         metrics["cost_usd"] = tokens.cost
     return metrics
+
+
+def cost_metrics(result: IterationResult) -> dict[str, float]:
+    """What the best answer to each solved task costs after an iteration, where the run has an objective."""
+    costs = {f"cost/{task}": cost for task, cost in result.costs.items()}
+    return costs | ({"tasks_improved": len(result.improved)} if costs else {})
+
+
+def within_bounds(costs: Mapping[str, float], bounds: Mapping[str, float], tasks: int) -> dict[str, float]:
+    """The shares of tasks whose best answer costs at most p times what any program does, for some p.
+
+    Args:
+        costs: What the best answers cost, by task.
+        bounds: What any program costs at least, by task; tasks without a bound are never within one.
+        tasks: The number of all tasks, over which the shares are taken.
+    """
+    ratios = [cost / bounds[task] for task, cost in costs.items() if bounds.get(task)]
+    return {f"within_{p:g}": sum(ratio <= p for ratio in ratios) / tasks for p in WITHIN} if bounds else {}
 
 
 def predictor_metrics(result: IterationResult) -> dict[str, float]:

@@ -58,7 +58,14 @@ from pipeline.charts.curves import final_counts, learning_points, pass_at_k_curv
 from pipeline.record import models, resume, store
 from pipeline.record.attempt_table import FILE, TAG, stage_metrics, tag_value, write_table
 from pipeline.record.attempts import AttemptWriter, read_attempts
-from pipeline.record.metrics import describe, iteration_metrics, predictor_metrics, run_metrics
+from pipeline.record.metrics import (
+    cost_metrics,
+    describe,
+    iteration_metrics,
+    predictor_metrics,
+    run_metrics,
+    within_bounds,
+)
 from pipeline.record.persistent_ledger import PersistentLedger
 from pipeline.record.request import Request
 from pipeline.record.transcript import as_yaml, demonstrations, messages
@@ -238,7 +245,7 @@ class Recorder(BaseObserver):
         self._iterations.append(result)
         stages = self._end_attempts()
         if result.complete:
-            metrics = iteration_metrics(result) | stage_metrics(stages)
+            metrics = iteration_metrics(result) | stage_metrics(stages) | cost_metrics(result)
             self._log_metrics(self.run_id, metrics, step=result.index + 1)
             if self._nested:
                 self._log_metrics(self._nested, metrics | predictor_metrics(result), step=0)
@@ -263,6 +270,21 @@ class Recorder(BaseObserver):
         self._client.set_tag(self.run_id, "mlflow.note.content", describe(experience))
         self._client.set_tag(self.run_id, "stopped", experience.stopped)
         self._status = STATUS.get(experience.stopped, "FINISHED")
+
+    def log_costs(self, objective: str, experience: Experience, bounds: Mapping[str, float]) -> None:
+        """Records what the best answers cost, and how many tasks are within some multiples of the bound.
+
+        Args:
+            objective: The figure of the cost.
+            experience: The run's.
+            bounds: What any program of each task costs at least; empty for a figure without a bound.
+        """
+        costs = experience.costs
+        within = within_bounds(costs, bounds, len(experience.tasks))
+        named = {task: {"cost": cost, "at_least": bounds.get(task)} for task, cost in costs.items()}
+        content = {"objective": objective, "tasks": named, "within": within}
+        self._client.log_text(self.run_id, json.dumps(content, indent=1), "costs.json")
+        self._log_metrics(self.run_id, within, step=len(experience.attempts))
 
     def log_program(self, path: Path) -> None:
         """Uploads the compiled program as `compiled.json`, and logs it as a model."""

@@ -25,6 +25,7 @@ from pipeline.record.recorder import Recorder, recorded
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed
 from pipeline.running.session import budget, default_threads, lm_session, new_agent, trusted
+from pipeline.verification.costs import answer_cost, task_bounds
 from pipeline.verification.task_files import digest
 from signatures import YAMLAdapter
 from step_runtime.tasks.task import Task
@@ -163,17 +164,22 @@ class CompileJob:
                 domain=replace(
                     step_domain(lambda task, text: metric.confirm(task, text).passed),
                     demo_predictors=demonstrated_predictors(agent),
+                    cost=None if config.objective == "correctness" else answer_cost(metric.executor, config.objective),
                 ),
                 observers=observers,
                 **extra,
             )
-            return optimizer.compile(
+            compiled = optimizer.compile(
                 agent,
                 trainset=trainset,
                 valset=valset or None,
                 experience=request.experience,
                 resume=self.recorder.journal,
             )
+            if config.objective != "correctness":
+                bounds = task_bounds(metric.executor, request.tasks, config.objective)
+                self.recorder.log_costs(config.objective, compiled.experience, bounds)
+            return compiled
 
 
 def run_params(config: SamplingConfig, tasks: Sequence[Task], lm: dspy.LM, threads: int) -> dict[str, object]:

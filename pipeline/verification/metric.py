@@ -57,6 +57,11 @@ class Metric:
         self._scopes: dict[str, KnownScopes | None] = {}
         self._moved: dict[tuple[str, str], Verdict] = {}
 
+    @property
+    def executor(self) -> Executor:
+        """Where programs are verified, and may be priced."""
+        return self._executor
+
     def __call__(self, example: Any, prediction: Any, trace: Any = None, *_: Any) -> Reward:
         """The verdict on one program.
 

@@ -14,7 +14,7 @@ from step_runtime.program.graph import Program
 from step_runtime.program.limits import Limits
 from step_runtime.verification.verify import Verdict
 
-_NEEDS_A_RUN = ("run", "value")
+_NEEDS_A_RUN = ("run", "value", "cost")
 """Stages whose findings name neither variables nor lines; those of the others do."""
 _OF_THE_TEXT = frozenset({"syntax", "length"})
 """Codes of findings that depend on the whole text, comments included."""
@@ -68,6 +68,8 @@ def _by_graph(verdict: Verdict, judged: str, text: str, scopes: KnownScopes) -> 
             for a, b in _places(one, other):
                 if places.setdefault(a, b) != b:
                     ambiguous.add(a)
+        if verdict.stage == "cost":
+            places.setdefault(here[0].result_span, there[0].result_span)
         for span in ambiguous - {None}:
             del places[span]
     return _at(verdict, places)

@@ -1,6 +1,7 @@
 """What can go wrong, and how it is reported.
 
     StepError
+    ├── ChipError            a chip's file is wrong
     ├── TaskError            a task file is wrong: names the file, the place in it, what was expected
     │   └── TaskCodeError    a snippet of the task (function, `global`, reference) failed when it ran
     └── RuleError            a primitive's precondition does not hold
@@ -20,8 +21,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Stage = Literal["parse", "type", "affine", "limits", "shape", "run", "value", "stress"]
-STAGES: tuple[Stage, ...] = ("parse", "type", "affine", "limits", "shape", "run", "value", "stress")
+Stage = Literal["parse", "type", "affine", "limits", "shape", "run", "value", "cost", "stress"]
+STAGES: tuple[Stage, ...] = ("parse", "type", "affine", "limits", "shape", "run", "value", "cost", "stress")
 
 _LONGEST_TEXT = 400
 """Characters shown of an author's exception or value."""
@@ -33,6 +34,10 @@ _LONGEST_PART = 2_000
 
 class StepError(Exception):
     """Root of this package's exceptions."""
+
+
+class ChipError(StepError):
+    """A chip's file cannot be used; the message names the file, the key in it and what was expected."""
 
 
 class TaskError(StepError):

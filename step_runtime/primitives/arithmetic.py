@@ -8,10 +8,12 @@ from typing import ClassVar
 
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
+from step_runtime.base.measures import Amount, Measure
 from step_runtime.base.shapes import INNERMOST_FIRST, is_reversed
 from step_runtime.base.types import StreamType, STuple
 from step_runtime.execution.applier import StreamData
 from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, check_input, function, whole
+from step_runtime.primitives.token_times import Pace, Schedule, Tokens, called, joined, kept_above
 
 
 def zip_types(left: StreamType, right: StreamType) -> StreamType:
@@ -49,6 +51,11 @@ class Zip(Primitive):
         """The flat tuple of both element types, at the shape of both."""
         return (zip_types(*inputs),)
 
+    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
+        """Each pair as soon as both are there."""
+        pairs = joined(tokens)
+        return Schedule((pairs,), (pairs.values, pairs.values))
+
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """The components of both, in order."""
         return ((*inputs[0].data, *inputs[1].data),)
@@ -73,6 +80,16 @@ class Map(Primitive):
             zipped = zip_types(zipped, other)
         check_input(self.fn, zipped, "Map")
         return (StreamType(self.fn.output, zipped.shape),)
+
+    def calls(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """Once per element."""
+        return measure.elements(outputs[0])
+
+    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
+        """Each element when `fn` is done with it: one call at a time."""
+        zipped = joined(tokens)
+        taken = (zipped.values,) * len(tokens) if len(tokens) > 1 else ()
+        return Schedule((Tokens(zipped.levels, called(zipped, pace.cycles)),), taken)
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """`fn` over all elements as one batch."""
@@ -107,6 +124,18 @@ class _Fold(Primitive):
             )
         check_input(self.fn, stream, self.name)
 
+    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """The state."""
+        return measure.bits(outputs[0].dtype)
+
+    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """The state is read and written at every element."""
+        return 2 * measure.elements(inputs[0]) * measure.bits(outputs[0].dtype)
+
+    def calls(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """Once per element."""
+        return measure.elements(inputs[0])
+
     def _folded(self, inputs: Sequence[Operand], frame: Frame, *, scan: bool) -> tuple[StreamData, ...]:
         dims = len(inputs[0].type.shape)
         return (frame.applier.fold(self.fn, inputs[0].data, dims, self.b, frame.sizes, scan=scan),)
@@ -121,6 +150,10 @@ class Accum(_Fold):
         self._check(inputs[0])
         return (StreamType(self.fn.output, inputs[0].shape[self.b :]),)
 
+    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
+        """The last state when a block ends."""
+        return Schedule((kept_above(tokens[0].levels, called(tokens[0], pace.cycles), self.b),))
+
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """The last state of every fold."""
         return self._folded(inputs, frame, scan=False)
@@ -134,6 +167,10 @@ class Scan(_Fold):
         """`fn`'s output type, at the same shape."""
         self._check(inputs[0])
         return (StreamType(self.fn.output, inputs[0].shape),)
+
+    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
+        """Each state when `fn` is done with its element."""
+        return Schedule((Tokens(tokens[0].levels, called(tokens[0], pace.cycles)),))
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """Every state of every fold."""

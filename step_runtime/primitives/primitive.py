@@ -13,10 +13,12 @@ import sympy
 
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
+from step_runtime.base.measures import Amount, Measure
 from step_runtime.base.shapes import INNERMOST_FIRST, Dim, Sizes, format_shape, is_reversed, routed_dim
 from step_runtime.base.stream import Stream, consume
 from step_runtime.base.types import Buffer, Element, StreamType, components_of
 from step_runtime.execution.applier import Applier, StreamData
+from step_runtime.primitives.token_times import Pace, Schedule, Tokens
 
 Kind: TypeAlias = Literal["compute", "copy", "route", "shape"]
 """A primitive's purpose: to apply functions, to copy a stream, to route by an index, or to reshape."""
@@ -136,6 +138,26 @@ class Primitive(ABC):
         Raises:
             RuleError: A precondition does not hold.
         """
+
+    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """The bits that it holds on chip; none by default."""
+        return 0
+
+    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """The bits that are written and read in all if what it holds is off chip instead."""
+        return 0
+
+    def calls(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """How often its function runs; 0 for a primitive without one."""
+        return 0
+
+    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
+        """When the tokens of the results are emitted, for the times at which those of the operands come.
+
+        Raises:
+            RuleError: The primitive has no rule on time.
+        """
+        raise RuleError("cost", f"{self.name} has no rule on time")
 
     @abstractmethod
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:

@@ -6,18 +6,21 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 
 from step_runtime.base.errors import RuleError, RunError, quantity
 from step_runtime.base.functions import Fn
+from step_runtime.base.measures import Amount, Measure
 from step_runtime.base.shapes import (
     INNERMOST_FIRST,
     Dim,
     Sizes,
     as_dim,
     check_positive,
+    evaluate,
     format_dim,
     is_reversed,
     try_evaluate,
@@ -26,6 +29,17 @@ from step_runtime.base.shapes import (
 from step_runtime.base.types import Multihot, StreamType
 from step_runtime.execution.applier import StreamData
 from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, check_input, function
+from step_runtime.primitives.token_times import (
+    Bits,
+    Ints,
+    Pace,
+    Schedule,
+    Tokens,
+    held,
+    latest,
+    served,
+    spelled,
+)
 
 
 @dataclass(frozen=True)
@@ -74,6 +88,26 @@ class Partition(Primitive):
         """A routed dim is at most the number of the index's elements."""
         most = prod(upper_bound(dim, bounds) for dim in inputs[1].shape)
         return {output.shape[-1].name: most for output in outputs}
+
+    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
+        """Each slice as soon as it and its index element are there; the streams end with the data."""
+        data, index = tokens
+        rank = inputs[0].rank - inputs[1].rank
+        times, index_taken = held(index, data, data.levels >= rank)
+        piece: Ints = np.cumsum(data.levels >= rank) - (data.levels >= rank)
+        marks = index.levels == 0
+        count = evaluate(self.N, pace.sizes)
+        chosen = np.ones((int(marks.sum()), count), np.bool_) if pace.chosen is None else pace.chosen
+        bits = np.zeros((len(marks), count), np.bool_)
+        bits[marks] = chosen
+        outputs = []
+        for stream in range(count):
+            mine = bits[piece, stream]
+            mine[-1] = True
+            levels = data.levels[mine]
+            levels[-1] = rank + 1
+            outputs.append(Tokens(levels, times[mine]))
+        return Schedule(tuple(outputs), (times[data.levels == 0], index_taken))
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """For each stream the chosen slices in stream order; their number becomes its fresh dim's size."""
@@ -134,6 +168,46 @@ class Merge(Primitive):
         check_input(self.fn, first, "Merge")
         return (StreamType(self.fn.output, first.shape[:-1] + index.shape),)
 
+    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """The state."""
+        return measure.bits(outputs[0].dtype)
+
+    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """The state is read and written at every element that it folds."""
+        return 2 * self.calls(inputs, outputs, measure) * measure.bits(outputs[0].dtype)
+
+    def calls(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """Once per element of every stream."""
+        return sum(measure.elements(stream) for stream in inputs[:-1])
+
+    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
+        """Folds the slices in the order of the index, and emits with the last slice of each index element.
+
+        An initial state, for an index element that chooses no stream, is emitted like a repeated value.
+        """
+        *streams, index = tokens
+        rank = inputs[0].rank
+        blank = spelled(tuple(evaluate(dim, pace.sizes) for dim in reversed(inputs[0].shape[:-1])))
+        held_slices = [(len(stream.times) - 1) // len(blank) for stream in streams]
+        marks = index.levels == 0
+        work = _work(_chosen(pace.chosen, int(marks.sum()), held_slices), held_slices)
+        ready = np.broadcast_to(index.times[marks][work.element][:, None], (len(work.element), len(blank)))
+        slices = np.concatenate([stream.times[:-1].reshape(-1, len(blank)) for stream in streams])
+        folds = work.row >= 0
+        ready = np.where(folds[:, None], np.maximum(ready, slices[work.row] if len(slices) else 0), ready)
+        costs = (blank == 0) * np.where(folds, pace.cycles, pace.step)[:, None]
+        done = served(ready.ravel(), costs.ravel()).reshape(ready.shape)
+
+        counts = np.where(marks, len(blank), 1)
+        value = np.repeat(marks, counts)
+        levels, times = np.repeat(index.levels + rank, counts), np.repeat(index.times, counts)
+        levels[value] = np.tile(blank, int(marks.sum()))
+        times[value] = done[work.last].ravel()
+        times[-1] = max(times[-1], *(stream.end for stream in streams))
+        taken = [done[np.flatnonzero(work.stream == stream)][:, blank == 0].ravel() for stream in range(len(streams))]
+        index_taken = np.append(done[:1, 0], done[np.flatnonzero(work.last)[:-1] + 1, 0]) if len(done) else done.ravel()
+        return Schedule((Tokens(levels, latest(times)),), (*taken, index_taken))
+
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """For each index element the fold of its slices; elements with equally many slices fold as one batch."""
         *streams, index = inputs
@@ -173,6 +247,35 @@ class Merge(Primitive):
         dims = len(inner) + 2
         data = tuple(part.reshape(elements, count, *part.shape[1:]).movedim(1, dims - 1) for part in slices)
         return frame.applier.fold(self.fn, data, dims, 1, frame.sizes, scan=False)
+
+
+class _Work(NamedTuple):
+    """The slices that a Merge folds, in order, and a row for each index element that chooses none.
+
+    Attributes:
+        element: The index element.
+        stream: The stream; -1 for none.
+        row: The slice's number in all streams one after another; -1 for none.
+        last: Whether it is the last of its index element.
+    """
+
+    element: Ints
+    stream: Ints
+    row: Ints
+    last: Bits
+
+
+def _work(chosen: Bits, held_slices: Sequence[int]) -> _Work:
+    starts = np.cumsum([0, *held_slices[:-1]])
+    rows = np.column_stack([np.cumsum(chosen, 0) - 1 + starts, np.full(len(chosen), -1)])
+    element, stream = np.nonzero(np.column_stack([chosen, ~chosen.any(1)]))
+    last = np.append(element[1:] != element[:-1], True)[: len(element)]
+    row = rows[element, stream]
+    return _Work(element, np.where(row < 0, -1, stream), row, last)
+
+
+def _chosen(known: Bits | None, elements: int, held_slices: Sequence[int]) -> Bits:
+    return np.arange(elements)[:, None] < np.array(held_slices) if known is None else known
 
 
 def _order(bits: torch.Tensor, counts: list[int]) -> torch.Tensor:

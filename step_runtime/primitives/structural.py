@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import sympy
 
 from step_runtime.base.errors import RuleError, RunError
+from step_runtime.base.measures import Amount, Measure
 from step_runtime.base.shapes import (
     INNERMOST_FIRST,
     Dim,
@@ -23,6 +25,17 @@ from step_runtime.base.shapes import (
 from step_runtime.base.types import Buffer, StreamType, STuple
 from step_runtime.execution.applier import StreamData
 from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, dim_list, whole
+from step_runtime.primitives.token_times import (
+    Pace,
+    Schedule,
+    Tokens,
+    expanded,
+    held,
+    inserted,
+    kept_above,
+    spaced,
+    spelled,
+)
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,12 @@ class Promote(Primitive):
             )
         shape = (*stream.shape[: self.b], sympy.Integer(1), *stream.shape[self.b :])
         return (StreamType(stream.dtype, shape),)
+
+    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
+        """The same tokens, and a stop after every item of the dim below; it takes no time."""
+        levels, times = tokens[0]
+        raised = Tokens(levels + (levels > self.b), times)
+        return Schedule((inserted(raised, levels == self.b, self.b + 1),))
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """A view."""
@@ -86,6 +105,14 @@ class Flatten(Primitive):
         for dim in stream.shape[first - 1 : last + 1]:
             merged = as_dim(merged * dim)
         return (StreamType(stream.dtype, (*stream.shape[: first - 1], merged, *stream.shape[last + 1 :])),)
+
+    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
+        """The same tokens without the stops of the dims merged; it takes no time."""
+        levels, times = tokens[0]
+        first, last = self.L[0], self.L[-1]
+        left = (levels < first) | (levels > last)
+        kept = levels[left]
+        return Schedule((Tokens(kept - (kept > last) * len(self.L), times[left]),))
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """A reshape; row-major order is stream order."""
@@ -138,6 +165,16 @@ class Reshape(Primitive):
             )
         return as_dim(dim / self.S)
 
+    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
+        """The same tokens, and a stop after every `S` items of each dim split; it takes no time."""
+        split, parts = tokens[0], evaluate(self.S, pace.sizes)
+        # From the outermost on, so that the indices of those left stay as they are.
+        for index in sorted(self.L, reverse=True):
+            items = split.levels == index
+            raised = Tokens(split.levels + (split.levels > index), split.times)
+            split = inserted(raised, items & (np.cumsum(items) % parts == 0), index + 1)
+        return Schedule((split,))
+
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """A reshape; for a dim that depends on the data, the rule is checked here."""
         stream, data = inputs[0]
@@ -168,6 +205,19 @@ class Repeat(Primitive):
         check_positive(self.n, rules.sizes, "Repeat: n")
         return (StreamType(inputs[0].dtype, (self.n, *inputs[0].shape)),)
 
+    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """The element that it repeats."""
+        return measure.bits(inputs[0].dtype)
+
+    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """Each element is written once, and read as often as it is emitted."""
+        return _repeated_bits(inputs[0], outputs[0], measure)
+
+    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
+        """Each element `n` times, one value a cycle."""
+        item = spelled((evaluate(self.n, pace.sizes),))
+        return Schedule((expanded(tokens[0], item, 1, pace.step),))
+
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """A view."""
         return (_repeated(inputs[0], evaluate(self.n, frame.sizes)),)
@@ -176,6 +226,10 @@ class Repeat(Primitive):
 def _repeated(operand: Operand, times: int) -> StreamData:
     axis = len(operand.type.shape)
     return tuple(part.unsqueeze(axis).expand(*part.shape[:axis], times, *part.shape[axis:]) for part in operand.data)
+
+
+def _repeated_bits(data: StreamType, repeated: StreamType, measure: Measure) -> Amount:
+    return (measure.elements(data) + measure.elements(repeated)) * measure.bits(data.dtype)
 
 
 @dataclass(frozen=True)
@@ -199,6 +253,21 @@ class RepeatRef(Primitive):
                 else "the order is (data, reference): the reference has one more inner dim than the data",
             )
         return (StreamType(data.dtype, reference.shape),)
+
+    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """The element that it repeats."""
+        return measure.bits(inputs[0].dtype)
+
+    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """Each element is written once, and read as often as it is emitted."""
+        return _repeated_bits(inputs[0], outputs[0], measure)
+
+    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
+        """An element with each of the reference's, one value a cycle; it is taken at the first of them."""
+        data, reference = tokens
+        ready, taken = held(data, reference, reference.levels > 0)
+        emitted = Tokens(reference.levels, spaced(ready, reference.levels, pace.step))
+        return Schedule((emitted,), (taken, emitted.values))
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """A view."""
@@ -233,6 +302,18 @@ class Bufferize(Primitive):
             raise RuleError("bufferize-tuple", "Bufferize takes no tuples", details, hint)
         return (StreamType(Buffer(stream.dtype, stream.shape[: self.a]), stream.shape[self.a :]),)
 
+    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """An element, and the buffer twice, as one is filled while the other is read (STeP, Section 4.2)."""
+        return measure.bits(inputs[0].dtype) + 2 * measure.bits(outputs[0].dtype)
+
+    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """Every element is written once, and read once as part of its buffer."""
+        return 2 * measure.elements(inputs[0]) * measure.bits(inputs[0].dtype)
+
+    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
+        """A buffer when its block ends."""
+        return Schedule((kept_above(*tokens[0], self.a),))
+
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """The same tensor: a buffer's layout continues its stream's dims."""
         return (inputs[0].data,)
@@ -256,6 +337,14 @@ class Streamify(Primitive):
             )
         return (StreamType(stream.dtype.elem, stream.dtype.dims + stream.shape),)
 
+    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
+        """The elements of each buffer, one value a cycle."""
+        dtype = inputs[0].dtype
+        dims = dtype.dims if isinstance(dtype, Buffer) else ()
+        # A routed dim may be empty, which `evaluate` allows.
+        item = spelled(tuple(evaluate(dim, pace.sizes) for dim in reversed(dims)))
+        return Schedule((expanded(tokens[0], item, len(dims), pace.step),))
+
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """The same tensor."""
         return (inputs[0].data,)
@@ -277,6 +366,10 @@ class Copy(Primitive):
         """The same type, twice."""
         return (inputs[0], inputs[0])
 
+    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
+        """The same tokens, twice."""
+        return Schedule((tokens[0], tokens[0]))
+
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """The same tensors, which no primitive writes into."""
         return (inputs[0].data, inputs[0].data)
@@ -292,6 +385,10 @@ class Identity(Primitive):
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """The same type."""
         return (inputs[0],)
+
+    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
+        """The same tokens."""
+        return Schedule((tokens[0],))
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
         """The same tensors."""

@@ -25,6 +25,7 @@ from pydantic import (
     model_validator,
 )
 
+from step_runtime.base.measures import Figure
 from step_runtime.base.shapes import DEFAULT_SIZES, SYMBOLS, Dim
 from step_runtime.base.types import DType, StreamType, components_of, layout, parse_dim, parse_dtype
 from step_runtime.tasks import yaml_format
@@ -110,6 +111,9 @@ class Task(_Strict):
     impl: str | None = None
     sizes: dict[str, StrictInt | list[StrictInt]] = Field(default_factory=dict)
     stress: bool = Field(default=False, description="Whether a program that fails on stress inputs fails the task.")
+    limits: dict[Figure, DimText] = Field(
+        default_factory=dict, description="What a program may cost at most, by figure: numbers or polynomials in dims."
+    )
     _name: str = PrivateAttr("task")
 
     @model_validator(mode="before")
@@ -167,6 +171,12 @@ class Task(_Strict):
         pairs = ((spec.input_dtype, spec.output_dtype) for spec in self.fns)
         return tuple((parse_dtype(taken, symbols), parse_dtype(given, symbols)) for taken, given in pairs)
 
+    @cached_property
+    def cost_limits(self) -> dict[Figure, Dim]:
+        """What a program of the task may cost at most, in the units of the figures."""
+        symbols = self.symbols()
+        return {figure: parse_limit(limit, symbols) for figure, limit in self.limits.items()}
+
     def _stream_types(self, specs: Sequence[TensorSpec | OutputSpec]) -> tuple[StreamType, ...]:
         symbols = self.symbols()
         dims = (tuple(parse_dim(dim, symbols) for dim in spec.dims) for spec in specs)
@@ -200,7 +210,8 @@ class Task(_Strict):
         """A copy with other values, without values derived from the old ones."""
         copy = super().model_copy(update=update, deep=deep)
         if update and update.keys() != {"impl"}:
-            for name in ("statement", "input_types", "parameter_types", "output_types", "fn_types", "used_symbols"):
+            derived = ("statement", "input_types", "parameter_types", "output_types", "fn_types", "used_symbols")
+            for name in (*derived, "cost_limits"):
                 vars(copy).pop(name, None)
         return copy
 
@@ -219,6 +230,15 @@ class SolvedTask:
 
     task: Task
     program: str
+
+
+def parse_limit(source: DimText, symbols: Mapping[str, Dim]) -> Dim:
+    """Reads a limit: 0, or what a dim may be, such as `4*D + 64`.
+
+    Raises:
+        ValueError: The text is neither, or names a symbol that `symbols` lacks.
+    """
+    return sympy.Integer(0) if str(source).strip() == "0" else parse_dim(source, symbols)
 
 
 def dump_task(task: Task) -> str:

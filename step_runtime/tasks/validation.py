@@ -14,7 +14,7 @@ from step_runtime.base.syntax import BUILTINS, parse_python
 from step_runtime.base.types import DType, Multihot, components_of, parse_dim, parse_dtype
 from step_runtime.tasks.generators import EXPECTED, expression
 from step_runtime.tasks.snippets import compile_block, compile_function, compile_value
-from step_runtime.tasks.task import DTypeText, FnSpec, OutputSpec, Task, TensorSpec
+from step_runtime.tasks.task import DTypeText, FnSpec, OutputSpec, Task, TensorSpec, parse_limit
 from step_runtime.tasks.yaml_format import Location
 
 Problem: TypeAlias = tuple[Location, str]
@@ -41,6 +41,7 @@ def problems(task: Task) -> Iterator[Problem]:
         yield from _reference(("outputs", index), output, symbols)
     for index, fn in enumerate(task.fns):
         yield from _function(("fns", index), fn, symbols)
+    yield from _limits(task, symbols)
     yield from _duplicates(task)
     if task.global_ is not None:
         yield from _syntax(("global",), task.global_)
@@ -138,6 +139,14 @@ def _function(loc: Location, fn: FnSpec, symbols: Mapping[str, Dim]) -> Iterator
                 expected = f"expected {quantity(count, 'value')}, one per component of {state}"
                 yield (*loc, "init"), f"{expected}, found {len(fn.init)}"
     yield from _syntax((*loc, "apply"), fn.apply)
+
+
+def _limits(task: Task, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
+    for figure, limit in task.limits.items():
+        try:
+            parse_limit(limit, symbols)
+        except (ValueError, RuleError, RecursionError) as error:
+            yield ("limits", figure), shortened(str(error))
 
 
 def _dtype_problem(source: DTypeText, symbols: Mapping[str, Dim]) -> str | None:

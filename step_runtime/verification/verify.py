@@ -25,6 +25,9 @@ from step_runtime.base.errors import (
     describe_error,
     quantity,
 )
+from step_runtime.cost.chip import DEFAULT_CHIP
+from step_runtime.cost.model import estimate
+from step_runtime.cost.operations import OperationCounter
 from step_runtime.execution.applier import Applier, Data
 from step_runtime.execution.deadline import Deadline
 from step_runtime.execution.invocation import BeforeRun, default_dtype
@@ -37,6 +40,7 @@ from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import Types, check_affine, check_outputs, infer_types
 from step_runtime.verification.compare import difference
+from step_runtime.verification.cost_limits import over_limits
 from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.pipelines import NodeError
 from step_runtime.verification.simulate import simulate
@@ -128,6 +132,7 @@ class Verifier:
         with _TORCH:
             self._instances = instances(task, dtype=dtype, before_run=before_run and self._announce)
         self._references: dict[tuple[int, int], list[Data]] = {}
+        self._counters: dict[int, OperationCounter] = {}
         self._remember = remember
         self._results: dict[tuple[str, ...], Diagnostic | None] = {}
         self._applier = Applier(dtype)
@@ -190,7 +195,8 @@ class Verifier:
         found = self._result(checked)
         if found is not None:
             return [found]
-        return self._stress(source, checked[0]) if self.task.stress else []
+        over = self._over_limits(checked)
+        return over or (self._stress(source, checked[0]) if self.task.stress else [])
 
     def stress(self, text: str) -> list[Diagnostic]:
         """What goes wrong with a program that passes on stress inputs in float32; see `stress`.
@@ -211,6 +217,21 @@ class Verifier:
             types, _ = infer_types(program, narrow.scope)
             cases = Case(checked.program, checked.types, wide), Case(program, types, narrow)
             return stress(*cases, self.limits)
+
+    def _over_limits(self, checked: Sequence[_Checked]) -> list[Diagnostic]:
+        """What a program costs beyond the task's limits, at the first set of sizes where it does."""
+        if not self.task.cost_limits:
+            return []
+        with _TORCH:
+            for index, (instance, one) in enumerate(zip(self._instances, checked, strict=True)):
+                if index not in self._counters:
+                    instance.sample_inputs(self._seeds[0])
+                    self._counters[index] = OperationCounter(instance.sizes, DEFAULT_CHIP.weights, self._dtype)
+                cost = estimate(one.program, one.types, instance.sizes, self._counters[index])
+                found = over_limits(self.task, one.program, cost)
+                if found:
+                    return found
+        return []
 
     def _result(self, checked: Sequence[_Checked]) -> Diagnostic | None:
         """The result of running; remembered for programs with one graph at every set of sizes."""

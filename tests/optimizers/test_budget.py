@@ -68,3 +68,10 @@ def test_bad_budgets_are_refused():
         Budget(tokens=-1)
     with pytest.raises(ValueError, match="share"):
         Budget(failures=2)
+
+
+def test_a_budget_is_limited_if_any_limit_ends_a_run() -> None:
+    """Limits on prompts end none."""
+    assert not Budget(context=10, demo_tokens=10).limited
+    for limit in ("iterations", "tokens", "usd", "minutes"):
+        assert Budget(**{limit: 1}).limited

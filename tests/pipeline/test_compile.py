@@ -208,3 +208,21 @@ def test_ctrl_c_ends_a_real_run_cleanly(store_folder: Path) -> None:
     assert "Traceback" not in err
     load_program(result["program"])
     assert MlflowClient(tracking_uri=store.store_uri()).get_run(result["run_id"]).info.status == "KILLED"
+
+
+def test_with_an_objective_the_record_has_the_cost_of_the_best_answers(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Solved tasks are sampled until the budget, and the share of tasks within the bound is a metric."""
+    options = ("--temperatures", "0.7", "--objective", "traffic", "--max-iterations", "2")
+    assert run("adaptive", "--tasks", str(folder), "--json", *options) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["iterations"], result["stopped"]) == (2, "budget")
+    assert result["costs"].keys() == set(result["solved"])
+    client = MlflowClient(tracking_uri=store.store_uri())
+    recorded = json.loads(Path(client.download_artifacts(result["run_id"], "costs.json")).read_text())
+    assert recorded["objective"] == "traffic"
+    assert all(each["cost"] >= each["at_least"] for each in recorded["tasks"].values())
+    metrics = client.get_run(result["run_id"]).data.metrics
+    assert metrics["within_1"] == pytest.approx(len(result["solved"]) / 3)
+    assert metrics["cost/double"] == result["costs"]["double"]

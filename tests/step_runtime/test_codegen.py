@@ -52,6 +52,20 @@ def raised(test: object, *args: object) -> BaseException | None:
     return None
 
 
+def test_script_holds_a_program_to_the_tasks_limits() -> None:
+    """Only where there are any; on what the verifier computes."""
+    task, text = oracles.task("norm/2"), oracles.oracle("norm/2")
+    assert "test_cost" not in generate_test(task, text)
+    for limit, passes in (("4*D + 4", True), ("4*D", False)):
+        module = ModuleType("generated")
+        limited = task.model_copy(update={"limits": {"memory": limit}})
+        exec(compile(generate_test(limited, text), "generated", "exec"), module.__dict__)
+        [program] = module.PROGRAMS
+        failure = raised(module.test_cost, program)
+        assert (failure is None) == passes
+        assert passes or "cost-memory: the program's memory is 68 bytes" in str(failure)
+
+
 @pytest.mark.parametrize("name", oracles.names())
 @pytest.mark.parametrize("count", [1, pytest.param(8, marks=pytest.mark.slow)])
 def test_script_agrees_with_the_verifier(name: str, count: int) -> None:

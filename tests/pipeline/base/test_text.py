@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.base.text import MAX_END, first_line
+from pipeline.base.text import MAX_END, exact_number, first_line
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,11 @@ from pipeline.base.text import MAX_END, first_line
 def test_the_first_line_stands_for_the_error_without_its_middle(error: Exception, line: str) -> None:
     """Beginning and end of a long message are kept, as the reason may stand at either."""
     assert first_line(error) == line
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1234, "1,234"), (1234.0, "1,234"), (0.375, "0.375"), (1e6 + 0.5, "1,000,000.5")]
+)
+def test_numbers_are_shown_in_full(value: float, text: str) -> None:
+    """As costs are exact."""
+    assert exact_number(value) == text

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from optimizers import Budget, Experience
-from pipeline.record.metrics import describe
+from pipeline.record.metrics import cost_metrics, describe, within_bounds
 from tests.support.scripted_runs import learn
 
 
@@ -15,3 +17,18 @@ def test_a_run_is_described_in_sentences() -> None:
     assert describe(one).startswith("**1 of 3 tasks solved** in 1 iteration. Budget reached: 1 iteration of 1.\n")
     nothing = Experience(("a",), stopped="exhausted", message="1 task stays unsolved")
     assert describe(nothing) == "**0 of 1 task solved** in 0 iterations. 1 task stays unsolved.\n\nUnsolved: a."
+
+
+def test_costs_are_metrics_of_an_iteration_where_a_run_has_an_objective() -> None:
+    """One for each solved task, so that the UI shows how it falls."""
+    result = learn([]).iterations[0]
+    assert cost_metrics(result) == {}
+    priced = replace(result, costs={"gemm/0": 80.0}, improved=("gemm/0",))
+    assert cost_metrics(priced) == {"cost/gemm/0": 80.0, "tasks_improved": 1}
+
+
+def test_shares_of_tasks_within_multiples_of_the_bound() -> None:
+    """Of all tasks: an unsolved one is never within, nor is one without a bound."""
+    found = within_bounds({"a": 100.0, "b": 150.0, "c": 7.0}, {"a": 100.0, "b": 100.0}, 4)
+    assert found == {"within_1": 0.25, "within_1.1": 0.25, "within_1.5": 0.5, "within_2": 0.5, "within_5": 0.5}
+    assert within_bounds({"a": 100.0}, {}, 1) == {}

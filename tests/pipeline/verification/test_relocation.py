@@ -48,6 +48,14 @@ def test_places_follow() -> None:
     assert relocated(nowhere, WRONG, RENAMED, SCOPES) is None
 
 
+def test_what_a_program_costs_is_said_at_its_own_place() -> None:
+    """At the same primitive, or at the results where no single primitive costs most."""
+    for there in (Span(4, 8, 4, 31), None):
+        costs = Diagnostic("cost", "cost-memory", "too much", Span(2, 10, 2, 31) if there else None)
+        moved = relocated(Verdict(False, "cost", (costs,)), WRONG, RENAMED, SCOPES)
+        assert moved is not None and moved.diagnostics[0].span == there
+
+
 def test_a_place_that_may_be_several_is_not_moved() -> None:
     """One primitive in a comprehension is several elsewhere."""
     one = "E1, E2 = step.Copy().apply(E0)\nE3, E4 = [step.Map(fn=fn_a).apply(x) for x in [E1, E2]]\nreturn E3"

@@ -13,10 +13,12 @@ from typing import Any, ClassVar
 import pytest
 
 import step_runtime as step
+from step_runtime.base.errors import RuleError
 from step_runtime.base.shapes import Sizes, routed_dim
 from step_runtime.base.types import Scalar, StreamType
 from step_runtime.language.equivalence import describe
 from step_runtime.primitives import PRIMITIVES, Kind, Primitive, registry
+from step_runtime.primitives.token_times import Pace
 from step_runtime.program.classes import program_class
 from step_runtime.program.graph import Node, Program
 from step_runtime.program.limits import Limits, check_size
@@ -63,6 +65,13 @@ def test_every_primitive_is_listed_once_and_public() -> None:
         assert getattr(step, name) is primitive and name in step.__all__
         assert PRIMITIVES[primitive.__name__] is primitive
         assert issubclass(primitive, Primitive)
+
+
+def test_every_primitive_has_a_rule_on_time() -> None:
+    """One from elsewhere may lack it, which is an error only where its time is asked for."""
+    assert all(primitive.schedule is not Primitive.schedule for primitive in PRIMITIVES.values())
+    with pytest.raises(RuleError, match="Fork has no rule on time"):
+        Fork().schedule([], [], Pace({}))
 
 
 @pytest.mark.parametrize("primitive", PRIMITIVES.values(), ids=lambda primitive: primitive.__name__)

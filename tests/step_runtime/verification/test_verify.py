@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from functools import cache
 
 import pytest
 import torch
@@ -44,13 +45,22 @@ STAGED = {
     "run": "a, b = step.Copy().apply(E2)\nc = step.Partition(N=3).apply((E3, a))\n"
     "d = step.Merge(fn=fn_sum).apply(([c[1], c[0], c[2]], b))\ne = step.Map(fn=fn_square).apply(E0)\nreturn d, e",
     "value": GENERAL_SOLUTION.replace("fn_square", "fn_a"),
+    "cost": GENERAL_SOLUTION.replace("apply(E4)", "apply(step.Streamify().apply(step.Bufferize(a=1).apply(E4)))"),
 }
+
+
+@cache
+def limited_verifier() -> Verifier:
+    """A verifier of the same task, whose programs may hold one number."""
+    return Verifier(general().model_copy(update={"limits": {"memory": 4}}))
 
 
 @pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "stress"])
 def test_a_wrong_program_fails_at_its_stage(stage: str) -> None:
     """Every stage has its own mistakes, each with a place in the text; `stress` has those of test_stress."""
-    verdict = general_verifier().verify(STAGED[stage])
+    verifier = limited_verifier()
+    assert verifier.verify(GENERAL_SOLUTION).passed
+    verdict = verifier.verify(STAGED[stage])
     assert not verdict.passed and verdict.stage == stage, verdict.render(STAGED[stage])
     assert all(d.span is not None for d in verdict.diagnostics)
     assert verdict.seconds > 0
@@ -333,7 +343,7 @@ def test_verdicts_are_the_same_from_many_threads() -> None:
     """One verifier serves several threads, each with the verdict it would get alone."""
     programs = [GENERAL_SOLUTION, *STAGED.values()] * 3
     verdicts: dict[int, Verdict] = {}
-    verifier = general_verifier()
+    verifier = limited_verifier()
 
     def work(index: int) -> None:
         verdicts[index] = verifier.verify(programs[index])

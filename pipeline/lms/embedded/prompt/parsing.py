@@ -28,7 +28,7 @@ from step_runtime.verification.check import infer_types
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*$", re.MULTILINE)
 _ASKED = re.compile(r"`\[\[ ## (\w+) ## \]\]`")
 _KEY = re.compile(r"^(?P<indent> *)(?P<dash>- )?(?P<key>[a-z_]+):(\s|$)")
-_TASK_KEYS = {"test_name", "global", "inputs", "parameters", "fns", "outputs", "impl", "sizes"}
+_TASK_KEYS = {"test_name", "global", "inputs", "parameters", "fns", "outputs", "impl", "sizes", "limits"}
 _EXTRA_KEYS = {"input_impl", "output_impl", "explanation"}
 _END = "completed"
 

@@ -1,0 +1,181 @@
+"""What programs cost, as tables for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import sympy
+
+from pipeline.base.text import exact_number
+from step_runtime.base.measures import FIGURES, UNITS
+from step_runtime.base.shapes import format_dim, format_sizes
+from step_runtime.program.printer import print_primitive
+
+if TYPE_CHECKING:
+    from step_runtime.cost.model import Spill
+    from step_runtime.verification.costing import Priced
+
+
+def cost_table(priced: Priced, name: str, chip: str) -> str:
+    """The figures of one program, then its primitives, queues, spills and critical path."""
+    cost = priced.cost
+    rows = [["figure", "value", "unit", "formula", "at least", "share"]]
+    for figure in FIGURES:
+        bound = getattr(priced.bound, figure, None)
+        value = exact_number(cost.figure(figure))
+        share = f"{bound / cost.figure(figure):.0%}" if bound and cost.figure(figure) else ""
+        shown = "" if bound is None else exact_number(bound)
+        rows.append([figure, value, UNITS[figure], formula_text(priced, figure), shown, share])
+    lines = [f"{name} at {format_sizes(cost.sizes)} on the {chip} chip", "", *aligned(rows, right={1, 4, 5}), ""]
+    lines += [*aligned(_node_rows(priced), right={2, 3, 5, 6, 7}), ""]
+    lines += [_queue_line(priced, number) for number in range(len(cost.queues))]
+    lines += [_spill_line(priced, spill) for spill in cost.spills]
+    lines.append(f"transfers pass through {exact_number(cost.staging)} bytes: one element of every input and result")
+    if cost.bounded:
+        lines.append("dims that depend on the data count as their upper bounds")
+    path = " > ".join(node_label(priced, number) for number in cost.path)
+    lines.append(f"critical path: {path or 'the off-chip transfers'}")
+    return "\n".join(lines)
+
+
+def comparison_table(programs: Sequence[tuple[str, Priced]]) -> str:
+    """The figures of several programs side by side, those of the others as multiples of the first, too."""
+    first = programs[0][1]
+    rows = [["figure", *(name for name, _ in programs), *(f"{name} / {programs[0][0]}" for name, _ in programs[1:])]]
+    for figure in FIGURES:
+        values = [priced.cost.figure(figure) for _, priced in programs]
+        ratios = [f"{value / values[0]:.2f}" if values[0] else "" for value in values[1:]]
+        rows.append([f"{figure} [{UNITS[figure]}]", *map(exact_number, values), *ratios])
+        if first.formulas:
+            rows.append(["", *(formula_text(priced, figure) for _, priced in programs), *([""] * len(ratios))])
+    columns = set(range(1, len(rows[0])))
+    return "\n".join([f"at {format_sizes(first.cost.sizes)}", "", *aligned(rows, right=columns)])
+
+
+def formula_text(priced: Priced, figure: str) -> str:
+    """A figure's polynomial as text; empty if it is none, or was not asked for."""
+    formula = priced.formulas.get(figure)
+    return "" if formula is None else _formula(formula)
+
+
+def node_label(priced: Priced, number: int) -> str:
+    """A primitive with its configuration, such as `Accum(fn=fn_sum, b=1)`."""
+    return print_primitive(priced.program.nodes[number].op).removeprefix("step.").removesuffix("()")
+
+
+def cost_json(priced: Priced, name: str, chip: str) -> dict[str, Any]:
+    """All that the tables show, for machines; formulas are null where a figure is no polynomial of the dims."""
+    cost, program = priced.cost, priced.program
+    return {
+        "program": name,
+        "chip": chip,
+        "sizes": dict(cost.sizes),
+        "figures": {
+            figure: {
+                "value": cost.figure(figure),
+                "unit": UNITS[figure],
+                "formula": formula_text(priced, figure) or None,
+                "at_least": getattr(priced.bound, figure, None),
+            }
+            for figure in FIGURES
+        },
+        "staging": cost.staging,
+        "bounded": cost.bounded,
+        "nodes": [
+            {
+                "primitive": node_label(priced, number),
+                "line": node.span.line if node.span else None,
+                "results": [
+                    {
+                        "name": program.name(stream),
+                        "type": str(priced.types[stream]),
+                        "elements": _formula(priced.by_type.elements[stream]),
+                    }
+                    for stream in node.outputs
+                ],
+                "memory": spent.memory / 8,
+                "memory_formula": _formula(priced.by_type.memory[number]),
+                "operations": spent.operations,
+                "busy": spent.busy,
+                "critical": number in cost.path,
+                "added": spent.added,
+            }
+            for number, (node, spent) in enumerate(zip(program.nodes, cost.nodes, strict=True))
+        ],
+        "queues": [
+            {
+                "before": node_label(priced, queue.node),
+                "node": queue.node,
+                "stream": program.name(queue.stream),
+                "length": queue.length,
+                "bytes": queue.bits / 8,
+            }
+            for queue in cost.queues
+        ],
+        "spills": [
+            {
+                "what": _held(priced, spill),
+                "node": spill.node,
+                "operand": spill.operand,
+                "bytes": spill.bits / 8,
+                "moved": spill.moved / 8,
+            }
+            for spill in cost.spills
+        ],
+        "critical_path": [node_label(priced, number) for number in cost.path],
+    }
+
+
+def aligned(rows: Sequence[Sequence[str]], right: set[int]) -> list[str]:
+    """Rows as lines with columns of one width; those in `right` are aligned to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _node_rows(priced: Priced) -> list[list[str]]:
+    rows = [["primitive", "gives", "elements", "memory", "formula", "operations", "busy", "adds"]]
+    for number, (node, spent) in enumerate(zip(priced.program.nodes, priced.cost.nodes, strict=True)):
+        held = priced.by_type.memory[number]
+        rows.append(
+            [
+                node_label(priced, number),
+                ", ".join(priced.program.name(stream) for stream in node.outputs),
+                _formula(priced.by_type.elements[node.outputs[0]]),
+                exact_number(spent.memory / 8) if held != 0 else "",
+                _formula(held) if held != 0 else "",
+                exact_number(spent.operations) if node.op.functions() else "",
+                f"{spent.busy / priced.cost.time:.0%}" if node.op.functions() else "",
+                exact_number(spent.added) if number in priced.cost.path else "",
+            ]
+        )
+    return rows
+
+
+def _queue_line(priced: Priced, number: int) -> str:
+    queue = priced.cost.queues[number]
+    stream = priced.program.name(queue.stream)
+    where = f"queue of {stream} before {node_label(priced, queue.node)}"
+    return f"{where}: {exact_number(queue.length)} elements, {exact_number(queue.bits / 8)} bytes"
+
+
+def _spill_line(priced: Priced, spill: Spill) -> str:
+    saved, moved = exact_number(spill.bits / 8), exact_number(spill.moved / 8)
+    return f"off chip: {_held(priced, spill)}, {saved} bytes; {moved} bytes written and read instead"
+
+
+def _held(priced: Priced, spill: Spill) -> str:
+    label = node_label(priced, spill.node)
+    if spill.operand is None:
+        return f"what {label} holds"
+    return f"the queue of {priced.program.name(priced.program.nodes[spill.node].inputs[spill.operand])} before {label}"
+
+
+def _formula(formula: sympy.Expr) -> str:
+    return format_dim(formula) if formula != 0 else "0"

@@ -1,0 +1,105 @@
+"""`python -m pipeline.cost TASK [IMPL]`: what a program costs the chip."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator
+
+from pipeline.base.config import Config, Count, Option
+from pipeline.base.errors import Exit, UsageError, start
+from pipeline.base.outputs import json_text
+from pipeline.cli.options import Json, Parser
+from pipeline.cli.program_arguments import ProgramName, read_program
+
+if TYPE_CHECKING:
+    from pipeline.actions.price_program import Subject
+
+NAME = "pipeline.cost"
+EPILOG = """\
+examples:
+  python -m pipeline.cost norm/2 my_program.step
+  python -m pipeline.cost norm/2 my_program.step --sizes D=1024,N=64 --sram 65536 --svg cost.svg
+  python -m pipeline.cost norm/2 --compare streaming.step buffered.step
+
+docs/cost.md explains every figure and the file of a chip.
+
+exit codes: 0 the cost is printed, 1 a program fails its checks and has no cost, 2 a bad option or file"""
+
+
+def _sizes(text: str) -> str:
+    for part in text.split(","):
+        name, _, size = part.partition("=")
+        if not name.strip().isidentifier() or not size.strip().isdigit() or int(size) < 1:
+            raise ValueError(f"expected sizes such as D=16,M=5, got {text!r}")
+    return text
+
+
+class CostOptions(Config):
+    """Sizes, the chip, and what to print."""
+
+    sizes: Annotated[
+        str | None,
+        Option("sizes such as D=16,M=5; dims not named keep those of the task's first set", metavar="DIM=SIZE,…"),
+        AfterValidator(lambda text: text if text is None else _sizes(text)),
+    ] = None
+    chip: Annotated[str | None, Option("a YAML file that describes the chip", metavar="FILE")] = None
+    sram: Annotated[Count | None, Option("bytes of memory on the chip; what does not fit is kept off it")] = None
+    compare: Annotated[
+        tuple[str, ...] | None, Option("files with programs to show side by side", metavar="FILE", nargs="+")
+    ] = None
+    svg: Annotated[str | None, Option("draw the program with its cost", metavar="FILE")] = None
+    as_json: Json = False
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints what a program costs; returns 1 if a program fails its checks."""
+    given = Parser(NAME, "Shows what a program costs: memory, off-chip traffic, operations, time and queues.", EPILOG,
+                   ProgramName, CostOptions).given(argv)  # fmt: skip
+    arguments, options = ProgramName.of(given), CostOptions.of(given)
+    if options.compare and (arguments.impl or options.svg):
+        raise UsageError("--compare names the programs itself, and draws none: leave out IMPL and --svg")
+
+    from pipeline.actions import price_program as action
+    from pipeline.verification.task_files import load_task_named
+
+    task = load_task_named(arguments.task)
+    names = options.compare or (arguments.impl,)
+    named = [arguments.model_copy(update={"impl": name}) for name in names]
+    programs = [(each.impl if each.impl not in (None, "-") else task.name, read_program(each, task)) for each in named]
+    chip = action.chip_of(options.chip, options.sram)
+    changes = dict(part.split("=") for part in options.sizes.split(",")) if options.sizes else {}
+    sizes = {name.strip(): int(size) for name, size in changes.items()}
+    subjects = action.price_programs(task, [(str(name), text) for name, text in programs], chip, sizes)
+    if not _all_checked(subjects):
+        return Exit.NO
+    _show(subjects, chip.name, options)
+    return Exit.OK
+
+
+def _all_checked(subjects: "Sequence[Subject]") -> bool:
+    """Whether every program has a cost; prints the findings of those that have none."""
+    for subject in subjects:
+        if isinstance(subject.priced, tuple):
+            for diagnostic in subject.priced:
+                print(diagnostic.render(subject.text, subject.name), file=sys.stderr)
+    return not any(isinstance(subject.priced, tuple) for subject in subjects)
+
+
+def _show(subjects: "Sequence[Subject]", chip: str, options: CostOptions) -> None:
+    from pipeline.actions.price_program import write_picture
+    from pipeline.cli.cost_tables import comparison_table, cost_json, cost_table
+
+    priced = [(subject.name, subject.priced) for subject in subjects if not isinstance(subject.priced, tuple)]
+    if options.svg:
+        write_picture(priced[0][1], Path(options.svg))
+    if options.as_json:
+        found = [cost_json(each, name, chip) for name, each in priced]
+        print(json_text(NAME, {"programs": found} if options.compare else found[0]))
+    else:
+        print(comparison_table(priced) if options.compare else cost_table(priced[0][1], priced[0][0], chip))
+
+
+if __name__ == "__main__":
+    start(NAME, main)

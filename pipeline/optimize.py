@@ -1,0 +1,99 @@
+"""`python -m pipeline.optimize TASK [IMPL]`: rewrites a program so that it costs less."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pipeline.base.choices import Figure
+from pipeline.base.config import Config, Count, Option
+from pipeline.base.errors import Exit, UsageError, start
+from pipeline.base.outputs import json_text
+from pipeline.cli.options import Json, Parser, output_option
+from pipeline.cli.program_arguments import ProgramName, read_program
+
+if TYPE_CHECKING:
+    from pipeline.actions.optimize_program import Optimized
+
+NAME = "pipeline.optimize"
+EPILOG = """\
+examples:
+  python -m pipeline.optimize norm/1 my_program.step --objective memory
+  python -m pipeline.optimize norm/1 my_program.step --objective operations -o cheaper.step
+
+Rewrites keep the results, and the program found is verified. docs/cost.md lists them.
+
+exit codes: 0 the program is printed, 1 the given program is wrong, 2 a bad option or file"""
+
+
+class OptimizeOptions(Config):
+    """What to make small, and where the program goes."""
+
+    objective: Annotated[Figure, Option("the figure to make small; the others break ties")] = "memory"
+    chip: Annotated[str | None, Option("a YAML file that describes the chip", metavar="FILE")] = None
+    max_programs: Annotated[Count, Option("programs to price at most")] = 200
+    output: Annotated[str | None, output_option("where to write the program (default: stdout)", "FILE", None)] = None
+    as_json: Json = False
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the cheapest program; returns 1 if the given one is wrong."""
+    given = Parser(NAME, "Rewrites a program so that it costs less, and verifies the result.", EPILOG,
+                   ProgramName, OptimizeOptions).given(argv)  # fmt: skip
+    arguments, options = ProgramName.of(given), OptimizeOptions.of(given)
+
+    from pipeline.actions.optimize_program import Optimized, optimize
+    from pipeline.actions.price_program import chip_of
+    from pipeline.verification.task_files import load_task_named
+
+    task = load_task_named(arguments.task)
+    text = read_program(arguments, task)
+    found = optimize(task, text, options.objective, chip_of(options.chip, None), options.max_programs)
+    if not isinstance(found, Optimized):
+        print(found.render(text, task.name), file=sys.stderr)
+        return Exit.NO
+    if options.output is not None:
+        _write(Path(options.output), found.best.text)
+    if options.as_json:
+        print(json_text(NAME, as_json(found)))
+    else:
+        print(_report(found), end="\n\n", file=sys.stderr if options.output is None else sys.stdout)
+        if options.output is None:
+            print(found.best.text, end="")
+    return Exit.OK
+
+
+def as_json(found: "Optimized") -> dict[str, Any]:
+    """The program found and the figures before and after, as the command's JSON object."""
+    return {
+        "program": found.best.text,
+        "rewrites": list(found.best.rewrites),
+        "before": dict(found.given.cost.figures()),
+        "after": dict(found.best.cost.figures()),
+        "programs": found.programs,
+        "refused": found.refused,
+    }
+
+
+def _report(found: "Optimized") -> str:
+    from pipeline.base.text import exact_number
+    from pipeline.cli.cost_tables import aligned
+
+    rows = [["figure", "before", "after"]]
+    after = found.best.cost.figures()
+    for figure, value in found.given.cost.figures().items():
+        rows.append([figure, exact_number(value), exact_number(after[figure])])
+    steps = ", ".join(found.best.rewrites) or "none; no cheaper program was found"
+    refused = f"; verification refused {found.refused} that were cheaper" if found.refused else ""
+    return "\n".join([*aligned(rows, right={1, 2}), f"rewrites: {steps}", f"priced {found.programs} programs{refused}"])
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot write the program: {error.strerror or error}") from None
+
+
+if __name__ == "__main__":
+    start(NAME, main)

@@ -1,0 +1,187 @@
+"""Costs of programs, found in a worker process, as a task's own code runs to count its operations."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pipeline.base.errors import UsageError
+from pipeline.verification.pool import WorkerLost, WorkerPool
+from pipeline.verification.worker import verification_pool
+
+if TYPE_CHECKING:
+    from step_runtime.base.errors import Diagnostic
+    from step_runtime.base.measures import Figure
+    from step_runtime.cost.chip import Chip
+    from step_runtime.rewriting.search import Variant
+    from step_runtime.tasks.task import Task
+    from step_runtime.verification.costing import Priced, TaskCosts
+
+_LOG = logging.getLogger(__name__)
+
+SECONDS = 60.0
+"""Wall clock limit of one call, which may evaluate a program at some dozens of sets of sizes."""
+
+
+class Pricing:
+    """Prices programs in one worker process.
+
+    Args:
+        task: The task.
+        chip: The chip.
+        workers: The process.
+    """
+
+    def __init__(self, task: Task, chip: Chip, workers: WorkerPool) -> None:
+        self._call = (task.name, task.statement, chip)
+        self._workers = workers
+
+    def price(
+        self, text: str, changes: Mapping[str, int] | None = None, *, formulas: bool = True
+    ) -> Priced | tuple[Diagnostic, ...]:
+        """A program's cost at the task's first set of sizes with some changed, or why it has none.
+
+        Raises:
+            UsageError: The task's code fails, or has no such sizes.
+        """
+        found: Priced | tuple[Diagnostic, ...] = self._result(price, text, dict(changes or {}), formulas)
+        return found
+
+    def rewritten(self, text: str, objective: Figure, limit: int) -> list[Variant] | tuple[Diagnostic, ...]:
+        """The programs that rewrites of one lead to, the cheapest first, or why it has none.
+
+        Raises:
+            UsageError: The task's code fails.
+        """
+        found: list[Variant] | tuple[Diagnostic, ...] = self._result(rewrite, text, objective, limit)
+        return found
+
+    def _result(self, function: Callable[..., Any], *args: object) -> Any:
+        from step_runtime.base.errors import TaskError
+
+        try:
+            return self._workers.submit(function, *self._call, *args).result()
+        except WorkerLost as error:
+            raise UsageError(f"{self._call[0]}: its code {error}") from None
+        except TaskError as error:
+            raise UsageError(str(error)) from None
+
+
+@contextmanager
+def pricing(task: Task, chip: Chip) -> Iterator[Pricing]:
+    """Prices programs of a task in a process of its own."""
+    with verification_pool(1, seconds=SECONDS) as workers:
+        yield Pricing(task, chip, workers)
+
+
+def answer_cost(executor: Executor, figure: Figure) -> Callable[[Any, Mapping[str, Any]], float | None]:
+    """What a right answer costs by one figure on the default chip; None if its cost can't be found.
+
+    Every program is priced once. Safe to call from any number of threads.
+
+    Args:
+        executor: Where the task's code runs.
+        figure: The figure.
+    """
+    known: dict[tuple[str, str], float | None] = {}
+
+    def cost(example: Any, outputs: Mapping[str, Any]) -> float | None:
+        task, text = example.task, str(outputs["impl"])
+        key = (task.statement, text)
+        if key not in known:
+            try:
+                known[key] = executor.submit(figure_of, task.name, task.statement, text, figure).result()
+            except Exception as error:
+                _LOG.warning("%s: the cost of an answer can't be found: %s", task.name, error)
+                known[key] = None
+        return known[key]
+
+    return cost
+
+
+def task_bounds(executor: Executor, tasks: Sequence[Task], figure: Figure) -> dict[str, float]:
+    """What any program of each task costs at least by one figure, where there is such a bound."""
+    found = {}
+    for task in tasks:
+        try:
+            bound = executor.submit(bound_of, task.name, task.statement, figure).result()
+        except Exception as error:
+            _LOG.warning("%s: its costs have no bound: %s", task.name, error)
+            continue
+        if bound is not None:
+            found[task.name] = bound
+    return found
+
+
+# --- what runs in a worker --------------------------------------------------------------------------------------------
+
+
+def price(
+    name: str, content: str, chip: Chip, text: str, changes: Mapping[str, int], formulas: bool
+) -> Priced | tuple[Diagnostic, ...]:
+    """The cost of a program text, for a task given by its name and its YAML, or the findings of its check.
+
+    Raises:
+        TaskError: The task cannot be used, or not at these sizes.
+    """
+    from step_runtime.verification.costing import Rejected
+
+    costs = _costs(name, content, chip.model_dump_json())
+    try:
+        return costs.price(text, costs.sizes(changes), formulas=formulas)
+    except Rejected as rejected:
+        return rejected.diagnostics
+
+
+def rewrite(
+    name: str, content: str, chip: Chip, text: str, objective: Figure, limit: int
+) -> list[Variant] | tuple[Diagnostic, ...]:
+    """The programs that rewrites of one lead to, the cheapest first, or the findings of its check.
+
+    Raises:
+        TaskError: The task cannot be used.
+    """
+    from step_runtime.rewriting.optimizing import rewritten
+    from step_runtime.verification.costing import Rejected
+
+    try:
+        return rewritten(_costs(name, content, chip.model_dump_json()), text, objective, limit)
+    except Rejected as rejected:
+        return rejected.diagnostics
+
+
+def figure_of(name: str, content: str, text: str, figure: Figure) -> float | None:
+    """One figure of a program's cost on the default chip; None for a program that fails a check.
+
+    Raises:
+        TaskError: The task cannot be used.
+    """
+    from step_runtime.cost.chip import DEFAULT_CHIP
+
+    priced = price(name, content, DEFAULT_CHIP, text, {}, formulas=False)
+    return None if isinstance(priced, tuple) else priced.cost.figure(figure)
+
+
+def bound_of(name: str, content: str, figure: Figure) -> float | None:
+    """What any program of a task costs at least by one figure on the default chip; None for one without a bound.
+
+    Raises:
+        TaskError: The task cannot be used.
+    """
+    from step_runtime.cost.chip import DEFAULT_CHIP
+
+    bound: float | None = getattr(_costs(name, content, DEFAULT_CHIP.model_dump_json()).bound(), figure, None)
+    return bound
+
+
+@functools.lru_cache(maxsize=64)
+def _costs(name: str, content: str, chip: str) -> TaskCosts:
+    from step_runtime.cost.chip import Chip
+    from step_runtime.tasks.reader import loads_task
+    from step_runtime.verification.costing import TaskCosts
+
+    return TaskCosts(loads_task(content, name), Chip.model_validate_json(chip))

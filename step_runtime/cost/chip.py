@@ -1,0 +1,79 @@
+"""What a chip is like, as far as a program's cost depends on it, and the YAML file that says so."""
+
+from __future__ import annotations
+
+from math import ceil
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from step_runtime.base.errors import ChipError, TaskError
+from step_runtime.base.types import Scalar
+from step_runtime.cost.weights import DEFAULT_WEIGHTS, Weight
+from step_runtime.tasks import yaml_format
+
+Positive = Annotated[int, Field(strict=True, ge=1)]
+
+
+class Chip(BaseModel):
+    """A chip; the default is an example, and no product.
+
+    Attributes:
+        name: For reports.
+        bytes: Bytes of a number, by its element type. A Multihot takes one bit for each of its places.
+        bandwidth: Bytes a cycle between the chip and its memory, and of the port of each input.
+        rate: Operations a cycle of one primitive.
+        sram: Bytes of memory on the chip; None for as much as a program needs.
+        operations: What torch's operators count as, where that differs from the default table.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = "example"
+    bytes: dict[str, Positive] = Field(default_factory=lambda: {"fp32": 4})
+    bandwidth: Positive = 64
+    rate: Positive = 64
+    sram: Positive | None = None
+    operations: dict[str, Weight] = Field(default_factory=dict)
+
+    def scalar_bits(self, name: str) -> int:
+        """The bits of a number of a scalar's name in programs."""
+        return 8 * self.bytes.get(str(Scalar(name)), 4)
+
+    @property
+    def weights(self) -> dict[str, Weight]:
+        """What every operator counts as, by name."""
+        return {**DEFAULT_WEIGHTS, **self.operations}
+
+    def cycles(self, operations: int) -> int:
+        """What one call of a function of so many operations takes."""
+        return ceil(operations / self.rate)
+
+    def transfer(self, bits: int) -> int:
+        """The cycles that it takes to read or write so many bits off chip."""
+        return ceil(bits / (8 * self.bandwidth))
+
+
+DEFAULT_CHIP = Chip()
+
+
+def load_chip(path: Path) -> Chip:
+    """Reads a chip from a YAML file, whose keys are the attributes of `Chip`; absent ones keep their defaults.
+
+    Raises:
+        ChipError: The file can't be read, or doesn't describe a chip; the message names the file, the key and what was
+            expected.
+    """
+    try:
+        _, content = yaml_format.load(yaml_format.read_text(path), str(path))
+        return Chip.model_validate({} if content is None else content)
+    except OSError as error:
+        raise ChipError(f"{path}: cannot read the chip: {error.strerror or error}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"] if part not in ("int", "tuple[int, int]"))
+        raise ChipError(f"{path}: {place or 'chip'}: {first['msg']}, found {first['input']!r}") from None
+    except (TaskError, ValueError) as error:
+        text = str(error)
+        raise ChipError(text if text.startswith(str(path)) else f"{path}: {text}") from None

@@ -1,0 +1,85 @@
+"""The rewrites of a program of a task, priced with the task's own functions."""
+
+from __future__ import annotations
+
+import torch
+
+from step_runtime.base.errors import TaskCodeError
+from step_runtime.base.functions import Fn
+from step_runtime.base.measures import Figure
+from step_runtime.base.shapes import Sizes
+from step_runtime.base.types import Element, Multihot, components_of
+from step_runtime.cost.model import Cost
+from step_runtime.execution.invocation import Data, apply, default_dtype, element_layout, initial
+from step_runtime.program.graph import Program
+from step_runtime.rewriting.search import MAX_PROGRAMS, Variant, cost_key, variants
+from step_runtime.verification.check import infer_types
+from step_runtime.verification.costing import TaskCosts
+
+_TRIALS = 4
+
+
+def rewritten(costs: TaskCosts, text: str, objective: Figure, limit: int = MAX_PROGRAMS) -> list[Variant]:
+    """The programs that rewrites lead to, the cheapest first; the program itself is among them.
+
+    They are to be verified: whether a fold may be split is only tried on random elements.
+
+    Args:
+        costs: The costs of the task's programs.
+        text: A program of the task.
+        objective: The figure to make small.
+        limit: The number of programs that are priced at most.
+
+    Raises:
+        Rejected: The program fails a check.
+        TaskError: The task's code fails.
+    """
+    sizes = costs.sizes({})
+    program, _, scope = costs.check(text, sizes)
+
+    def price(program: Program) -> Cost:
+        types, _ = infer_types(program, scope)
+        return costs.cost(program, [kind for kind in types if kind is not None], sizes)
+
+    known: dict[str, bool] = {}
+
+    def merges(fn: Fn) -> bool:
+        if fn.label not in known:
+            known[fn.label] = is_monoid(costs.function(fn.label, sizes), sizes)
+        return known[fn.label]
+
+    found = variants(program, scope, price, objective, merges, limit)
+    return sorted(found, key=lambda variant: (*cost_key(variant.cost, objective), len(variant.text)))
+
+
+def is_monoid(fn: Fn, sizes: Sizes) -> bool:
+    """Whether a fold's function is associative with its initial state as the unit, on random elements.
+
+    Then folding the folds of parts gives the fold of the whole.
+    """
+    if not fn.stateful or fn.input != fn.output:
+        return False
+    generator = torch.Generator().manual_seed(0)
+    with default_dtype(torch.float64):
+        try:
+            return all(_associates(fn, sizes, generator) for _ in range(_TRIALS))
+        except TaskCodeError:
+            return False
+
+
+def _associates(fn: Fn, sizes: Sizes, generator: torch.Generator) -> bool:
+    a, b, c = (tuple(_sample(part, sizes, generator) for part in components_of(fn.input)) for _ in range(3))
+
+    def call(state: Data, element: Data) -> Data:
+        # A function may write into what it is given.
+        return apply(fn, [[part.clone() for part in state], [part.clone() for part in element]], sizes, torch.float64)
+
+    unit = call(initial(fn, sizes, torch.float64), a)
+    left, right = call(call(a, b), c), call(a, call(b, c))
+    pairs = [*zip(unit, a, strict=True), *zip(left, right, strict=True)]
+    return all(torch.allclose(one, other, rtol=1e-9, atol=1e-9) for one, other in pairs)
+
+
+def _sample(element: Element, sizes: Sizes, generator: torch.Generator) -> torch.Tensor:
+    numbers = torch.randn(element_layout(element, sizes), dtype=torch.float64, generator=generator)
+    return (numbers > 0).to(numbers.dtype) if isinstance(getattr(element, "elem", element), Multihot) else numbers

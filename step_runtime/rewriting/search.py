@@ -1,0 +1,99 @@
+"""Every program that rewrites lead to from one, within a budget, the cheapest expanded first."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from step_runtime.base.functions import Fn
+from step_runtime.base.measures import FIGURES, Figure
+from step_runtime.cost.model import Cost
+from step_runtime.program.graph import Program
+from step_runtime.program.printer import print_program
+from step_runtime.rewriting.rules import RULES
+from step_runtime.rewriting.shared import Shared, shared
+from step_runtime.tasks.scope import Scope
+from step_runtime.verification.check import insert_copies
+
+MAX_PROGRAMS = 200
+"""Programs that a search prices at most."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A program that rewrites lead to.
+
+    Attributes:
+        text: The program, which keeps the affine rule.
+        cost: What it costs.
+        rewrites: The names of the rules that lead to it, in order.
+    """
+
+    text: str
+    cost: Cost
+    rewrites: tuple[str, ...]
+
+
+def cost_key(cost: Cost, objective: Figure) -> tuple[float, ...]:
+    """What decides between two programs: the objective, then the other figures in their order."""
+    return (cost.figure(objective), *(cost.figure(figure) for figure in FIGURES if figure != objective))
+
+
+def variants(
+    program: Program,
+    scope: Scope,
+    price: Callable[[Program], Cost],
+    objective: Figure,
+    merges: Callable[[Fn], bool] = lambda fn: False,
+    limit: int = MAX_PROGRAMS,
+) -> list[Variant]:
+    """The program without needless Copies, and all that it can be rewritten to, in the order in which they are found.
+
+    Args:
+        program: A program that passes the checks.
+        scope: The names that it may use.
+        price: The cost of a program that keeps the affine rule.
+        objective: The figure by which programs are expanded, the smallest first.
+        merges: Whether folding by a function may be split, see `Shared`.
+        limit: The number of programs after which the search ends.
+
+    Raises:
+        ValueError: The program is not well-typed.
+    """
+    start = shared(program, scope, merges)
+    if start is None:
+        raise ValueError("the program is not well-typed")
+    found: dict[str, Variant] = {}
+    frontier: list[tuple[tuple[float, ...], int, Shared, Variant]] = []
+
+    def meet(program: Shared, rewrites: tuple[str, ...]) -> None:
+        copied = insert_copies(program.program)
+        text = print_program(copied)
+        if text not in found and len(found) < limit:
+            found[text] = Variant(text, price(copied), rewrites)
+            rank = (*cost_key(found[text].cost, objective), float(len(program.program.nodes)))
+            heapq.heappush(frontier, (rank, len(found), program, found[text]))
+
+    meet(start, ())
+    while frontier and len(found) < limit:
+        _, _, program_now, variant = heapq.heappop(frontier)
+        for name, other in _steps(program_now):
+            meet(other, (*variant.rewrites, name))
+    return list(found.values())
+
+
+def _steps(program: Shared) -> Iterator[tuple[str, Shared]]:
+    """The programs one rewrite away, with the rule's name; those of another result type are left out."""
+    results = [program.types[stream] for stream in program.program.results]
+    for name, rule in RULES.items():
+        for number in range(len(program.program.nodes)):
+            for other in rule(program, number):
+                after = program.with_program(other)
+                if after is not None and [after.types[stream] for stream in after.program.results] == results:
+                    yield name, after
+
+
+def best(found: list[Variant], objective: Figure) -> Variant:
+    """The cheapest of some programs; of equals the shortest, and then the first."""
+    return min(found, key=lambda variant: (*cost_key(variant.cost, objective), len(variant.text)))

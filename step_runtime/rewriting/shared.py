@@ -1,0 +1,115 @@
+"""Programs without Copies, in which a stream may be consumed many times, and the replacement of one node.
+
+A rewrite works on such programs; `insert_copies` makes them keep the affine rule again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from step_runtime.base.functions import Fn
+from step_runtime.base.types import StreamType
+from step_runtime.primitives import Primitive
+from step_runtime.program.graph import Node, Program, StreamId
+from step_runtime.tasks.scope import Scope
+from step_runtime.verification.check import infer_types
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A program without Copies.
+
+    Attributes:
+        program: The program; its nodes are those that its results depend on.
+        types: The type of every stream.
+        scope: The names that it may use.
+        merges: Whether folding by a function may be split: folding the folds of parts gives the fold of the whole.
+    """
+
+    program: Program
+    types: tuple[StreamType, ...]
+    scope: Scope
+    merges: Callable[[Fn], bool]
+
+    def producer(self, stream: StreamId) -> int | None:
+        """The number of the node that gives a stream; None for an input."""
+        return self._producers.get(stream)
+
+    @property
+    def _producers(self) -> Mapping[StreamId, int]:
+        return {output: number for number, node in enumerate(self.program.nodes) for output in node.outputs}
+
+    def made_by(self, stream: StreamId) -> Node | None:
+        """The node that gives a stream; None for an input."""
+        number = self.producer(stream)
+        return None if number is None else self.program.nodes[number]
+
+    def with_program(self, program: Program) -> Shared | None:
+        """The same for another program of the scope; None if that is not well-typed."""
+        return shared(program, self.scope, self.merges)
+
+
+@dataclass
+class Builder:
+    """A program that grows node by node."""
+
+    count: int
+    nodes: list[Node] = field(default_factory=list)
+
+    def add(self, op: Primitive, inputs: Sequence[StreamId], outputs: int = 1) -> tuple[StreamId, ...]:
+        """The results of a new node."""
+        fresh = tuple(range(self.count, self.count + outputs))
+        self.count += outputs
+        self.nodes.append(Node(op, tuple(inputs), fresh))
+        return fresh
+
+
+Build = Callable[[Builder, Callable[[StreamId], StreamId]], Sequence[StreamId]]
+"""`build(builder, now)` adds nodes that take the place of one, and returns their results; `now` gives the number in the
+new program of a stream of the old one."""
+
+
+def shared(program: Program, scope: Scope, merges: Callable[[Fn], bool]) -> Shared | None:
+    """A program without its Copies, and without nodes that no result depends on; None if it is not well-typed."""
+    program = _pruned(_uncopied(program))
+    types, found = infer_types(program, scope)
+    known = tuple(kind for kind in types if kind is not None)
+    return None if found or len(known) < len(types) else Shared(program, known, scope, merges)
+
+
+def replaced(program: Program, number: int, build: Build) -> Program:
+    """The program with other nodes in place of one."""
+    builder = Builder(len(program.inputs))
+    now = {stream: stream for stream in range(len(program.inputs))}
+    for at, node in enumerate(program.nodes):
+        if at == number:
+            outputs = build(builder, now.__getitem__)
+        else:
+            outputs = builder.add(node.op, [now[stream] for stream in node.inputs], len(node.outputs))
+        now.update(zip(node.outputs, outputs, strict=True))
+    results = tuple(now[stream] for stream in program.results)
+    return replace(program, nodes=tuple(builder.nodes), results=results, names={}, result_span=None)
+
+
+def _uncopied(program: Program) -> Program:
+    """Without primitives whose results equal their input."""
+    builder = Builder(len(program.inputs))
+    now = {stream: stream for stream in range(len(program.inputs))}
+    for node in program.nodes:
+        if node.op.transparent:
+            outputs: Sequence[StreamId] = [now[node.inputs[0]]] * len(node.outputs)
+        else:
+            outputs = builder.add(node.op, [now[stream] for stream in node.inputs], len(node.outputs))
+        now.update(zip(node.outputs, outputs, strict=True))
+    results = tuple(now[stream] for stream in program.results)
+    return replace(program, nodes=tuple(builder.nodes), results=results, names={}, result_span=None)
+
+
+def _pruned(program: Program) -> Program:
+    builder = Builder(len(program.inputs))
+    now = {stream: stream for stream in range(len(program.inputs))}
+    for node in reversed(list(program.live_nodes())):
+        outputs = builder.add(node.op, [now[stream] for stream in node.inputs], len(node.outputs))
+        now.update(zip(node.outputs, outputs, strict=True))
+    return replace(program, nodes=tuple(builder.nodes), results=tuple(now[stream] for stream in program.results))

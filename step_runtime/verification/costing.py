@@ -1,0 +1,184 @@
+"""The cost of programs of a task: the cost model with the task's own functions and references."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from step_runtime.base.errors import Diagnostic, RuleError, TaskError
+from step_runtime.base.functions import Fn
+from step_runtime.base.measures import measure_at
+from step_runtime.base.shapes import Dim, Sizes
+from step_runtime.base.types import StreamType
+from step_runtime.cost.chip import DEFAULT_CHIP, Chip
+from step_runtime.cost.formulas import TypeFormulas, Values, fitted, type_formulas
+from step_runtime.cost.model import Cost, estimate, in_bytes
+from step_runtime.cost.operations import OperationCounter, operations_of
+from step_runtime.execution.invocation import BeforeRun
+from step_runtime.language.parser import evaluate, read
+from step_runtime.program.graph import Program
+from step_runtime.program.limits import Limits, check_size
+from step_runtime.tasks.scope import Scope
+from step_runtime.tasks.task import Task, declared_shapes
+from step_runtime.verification.check import check_affine, check_outputs, infer_types
+from step_runtime.verification.instance import TaskInstance
+
+
+class Rejected(Exception):
+    """A program has no cost, as it fails a check; `diagnostics` are the findings."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        super().__init__(diagnostics[0].message)
+        self.diagnostics = tuple(diagnostics)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What any program of a task costs at least; memory and queues have no such bound.
+
+    Attributes:
+        traffic: Bytes: every input is read once, and every output written once.
+        operations: Operations of the references; a program with better algebra may need fewer.
+        time: Cycles that the traffic takes, or the longest input to arrive.
+    """
+
+    traffic: float
+    operations: int
+    time: int
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A program with its cost.
+
+    Attributes:
+        program: The checked program.
+        types: The type of each stream.
+        cost: What it costs at the sizes asked for.
+        bound: What any program of the task costs there.
+        formulas: The figures as polynomials in the dims; None for one that is none.
+        by_type: The polynomials that follow from the types.
+    """
+
+    program: Program
+    types: tuple[StreamType, ...]
+    cost: Cost
+    bound: Bound
+    formulas: Mapping[str, Dim | None]
+    by_type: TypeFormulas
+
+
+class TaskCosts:
+    """Costs of programs of one task on one chip; the task's code is compiled once for each set of sizes.
+
+    Args:
+        task: The task.
+        chip: The chip.
+        before_run: Called before each piece of the author's code runs.
+
+    Raises:
+        TaskError: The task cannot be used; from the methods, too.
+    """
+
+    def __init__(self, task: Task, chip: Chip = DEFAULT_CHIP, *, before_run: BeforeRun | None = None) -> None:
+        self.task = task
+        self.chip = chip
+        self._before_run = before_run
+        self._known: dict[tuple[tuple[str, int], ...], tuple[TaskInstance, OperationCounter]] = {}
+        self._sets = [self._at(sizes)[0].sizes for sizes in task.size_sets()]
+
+    def sizes(self, changes: Sizes) -> dict[str, int]:
+        """The task's first set of sizes with some changed.
+
+        Raises:
+            TaskError: The task has no such dim, or its `global` sets it.
+        """
+        sizes = {**self._sets[0], **changes}
+        unknown = sorted(changes.keys() - self._sets[0].keys())
+        if unknown:
+            raise TaskError(f"{self.task.name}: no dim {unknown[0]}; expected one of {', '.join(self._sets[0])}")
+        found = self._at(sizes)[0].sizes
+        fixed = [name for name in changes if found[name] != changes[name]]
+        if fixed:
+            raise TaskError(f"{self.task.name}: the task's `global` sets {fixed[0]} to {found[fixed[0]]}")
+        return sizes
+
+    def check(self, text: str, sizes: Sizes) -> tuple[Program, tuple[StreamType, ...], Scope]:
+        """A program checked at some sizes, with functions that are only declared.
+
+        Raises:
+            Rejected: It fails a check.
+        """
+        scope = self._at(sizes)[0].scope.without_code()
+        limits = Limits()
+        program, found = evaluate(read(text, limits), scope, limits)
+        types, typed = infer_types(program, scope)
+        found = [*found, *typed, *check_affine(program)]
+        found = found or check_size(program, types, scope.sizes, limits, torch.float64.itemsize)
+        found = found or check_outputs(program, types, scope)
+        if found:
+            raise Rejected(found)
+        return program, tuple(kind for kind in types if kind is not None), scope
+
+    def cost(self, program: Program, types: Sequence[StreamType], sizes: Sizes) -> Cost:
+        """The cost of a checked program at the sizes that it was checked at."""
+        instance, count = self._at(sizes)
+        return estimate(program, types, instance.sizes, lambda fn: count(instance.fns[fn.label]), self.chip)
+
+    def function(self, label: str, sizes: Sizes) -> Fn:
+        """A function of the task with its code, by the name that programs use."""
+        return self._at(sizes)[0].fns[label]
+
+    def price(self, text: str, sizes: Sizes | None = None, *, formulas: bool = True) -> Priced:
+        """A program's cost, with polynomials if they are asked for, which takes up to a few seconds.
+
+        Raises:
+            Rejected: The program fails a check.
+        """
+        sizes = self._sets[0] if sizes is None else sizes
+        program, types, _ = self.check(text, sizes)
+        cost = self.cost(program, types, sizes)
+        found: Mapping[str, Dim | None] = {}
+        if formulas:
+            declared = (dim.value for dims in declared_shapes(self.task) for dim in dims)
+            symbols = sorted({symbol.name for dim in declared for symbol in dim.free_symbols})
+            others = [each for each in self._sets if each != sizes]
+            found = fitted(partial(self._figures, text), sizes, symbols, others)
+        by_type = type_formulas(program, types, self.chip)
+        return Priced(program, types, cost, self.bound(sizes), found, by_type)
+
+    def bound(self, sizes: Sizes | None = None) -> Bound:
+        """What any program costs at least."""
+        instance, _ = self._at(self._sets[0] if sizes is None else sizes)
+        measure = measure_at(instance.sizes, self.chip.scalar_bits)
+        streams = (*self.task.input_types, *self.task.output_types)
+        bits = sum(measure.elements(stream) * measure.bits(stream.dtype) for stream in streams)
+        instance.sample_inputs(0)
+        operations = operations_of(instance.reference, self.chip.weights, torch.float64)
+        ports = [
+            measure.elements(stream) * self.chip.transfer(measure.bits(stream.dtype))
+            for stream in self.task.input_types
+        ]
+        return Bound(in_bytes(bits), operations, max(self.chip.transfer(bits), *ports))
+
+    def _figures(self, text: str, sizes: Sizes) -> Values | None:
+        """The figures at other sizes; None where the task or the program is not made for them."""
+        try:
+            instance, _ = self._at(sizes)
+            if instance.sizes != {**instance.sizes, **sizes}:
+                return None
+            program, types, _ = self.check(text, sizes)
+            return {str(name): value for name, value in self.cost(program, types, sizes).figures().items()}
+        except (RuleError, TaskError, Rejected):
+            return None
+
+    def _at(self, sizes: Sizes) -> tuple[TaskInstance, OperationCounter]:
+        key = tuple(sizes.items())
+        if key not in self._known:
+            instance = TaskInstance(self.task, sizes, before_run=self._before_run)
+            instance.sample_inputs(0)
+            self._known[key] = instance, OperationCounter(instance.sizes, self.chip.weights)
+        return self._known[key]

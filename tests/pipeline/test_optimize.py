@@ -1,0 +1,57 @@
+"""`pipeline.optimize` prints the cheapest program, or the verdict on a wrong one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from pipeline import optimize
+from pipeline.base import choices
+from pipeline.base.errors import run_command
+from step_runtime.base.measures import FIGURES
+from tests.step_runtime.rewriting.test_optimizing import NEEDLESS
+
+
+def run(*argv: str) -> int:
+    return run_command(optimize.NAME, optimize.main, argv)
+
+
+@pytest.fixture
+def needless(tmp_path: Path) -> str:
+    path = tmp_path / "needless.step"
+    path.write_text(NEEDLESS)
+    return str(path)
+
+
+def test_the_program_goes_to_stdout_and_the_report_to_stderr(needless: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """So that it can be piped on."""
+    assert run("norm/2", needless, "--max-programs", "40") == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("E1, E2 = step.Copy().apply(E0)\n") and "Bufferize" not in out
+    assert "memory" in err and "rewrites: drop a round trip" in err
+
+
+def test_a_file_and_json(needless: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "out.step"
+    options = ["--objective", "operations", "--max-programs", "40", "-o", str(output), "--json"]
+    assert run("norm/2", needless, *options) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["program"] == output.read_text()
+    assert found["after"]["operations"] < found["before"]["operations"]
+    assert found["programs"] <= 40 and found["refused"] == 0
+
+
+def test_a_wrong_program_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "wrong.step"
+    path.write_text("return E0")
+    assert run("norm/2", str(path)) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and "differs from the reference" in err
+
+
+def test_the_figures_to_choose_from_are_those_of_a_cost() -> None:
+    """They are written twice, as one place is quick to import."""
+    assert get_args(choices.Figure) == FIGURES

@@ -1,0 +1,57 @@
+"""Chips: what their figures mean, and files that describe them or don't."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from step_runtime.base.errors import ChipError
+from step_runtime.cost.chip import DEFAULT_CHIP, Chip, load_chip
+
+
+def test_cycles_and_transfers_are_rounded_up() -> None:
+    chip = Chip(rate=10, bandwidth=8)
+    assert [chip.cycles(operations) for operations in (0, 1, 10, 11)] == [0, 1, 1, 2]
+    assert [chip.transfer(bits) for bits in (0, 1, 64, 65)] == [0, 1, 1, 2]
+
+
+def test_the_default_chip_has_four_bytes_a_number() -> None:
+    assert DEFAULT_CHIP.scalar_bits("float") == 32
+    assert DEFAULT_CHIP.sram is None
+
+
+def test_a_file_changes_what_it_names(tmp_path: Path) -> None:
+    """All else keeps its default."""
+    path = tmp_path / "chip.yaml"
+    path.write_text("name: half\nbytes: {fp32: 2}\nrate: 8\nsram: 1024\noperations: {exp: 10, topk: [3, 1]}\n")
+    chip = load_chip(path)
+    assert (chip.name, chip.rate, chip.sram, chip.bandwidth) == ("half", 8, 1024, DEFAULT_CHIP.bandwidth)
+    assert chip.scalar_bits("float") == 16
+    assert (chip.weights["exp"], chip.weights["topk"], chip.weights["tanh"]) == (10, (3, 1), 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("rates: 3", ["rates", "Extra inputs"]),
+        ("rate: 0", ["rate", "greater than or equal to 1", "0"]),
+        ("rate: fast", ["rate", "fast"]),
+        ("operations: {exp: -1}", ["operations.exp", "-1"]),
+        ("[1, 2]", ["chip", "[1, 2]"]),
+        ("rate: [", ["expected YAML"]),
+    ],
+)
+def test_a_file_that_describes_no_chip_is_refused(text: str, quoted: list[str], tmp_path: Path) -> None:
+    """With the file, the key and what was expected."""
+    path = tmp_path / "chip.yaml"
+    path.write_text(text)
+    with pytest.raises(ChipError) as refused:
+        load_chip(path)
+    assert str(refused.value).startswith(str(path))
+    assert all(part in str(refused.value) for part in quoted), refused.value
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ChipError, match="cannot read the chip: No such file"):
+        load_chip(tmp_path / "none.yaml")
