@@ -16,7 +16,7 @@ from pipeline.lms.embedded.operands import Callee
 from pipeline.lms.embedded.prompt.parsing import find_task
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation
 from pipeline.lms.embedded.types.coercions import ONE, cut, without_ones
-from pipeline.lms.embedded.types.type_table import TypeId, TypeTable
+from pipeline.lms.embedded.types.type_table import Need, TypeId, TypeTable
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim
 from step_runtime.base.types import DType, Multihot, STuple, components_of
@@ -125,7 +125,7 @@ class TaskView:
             marks = [False] * len(callee.need)
             place = 0
             while place < len(need):
-                width = next((w for w in self._widths if need[place : place + w] in self._made_tuples), 1)
+                width = next((w for w in self._widths if self._in_one_piece(need, place, w)), 1)
                 marks[place : place + width] = [width > 1] * width
                 place += width
             known = self._tupled[id(callee)] = tuple(marks)
@@ -148,12 +148,20 @@ class TaskView:
             )
         return known
 
+    def _in_one_piece(self, need: Need, place: int, width: int) -> bool:
+        """Whether components are a tuple that a function gives, and no others of their types by chance."""
+        components = need[place : place + width]
+        distinct = len(set(components)) > 1 or (width > 2 and components == need)
+        return distinct and components in self._made_tuples
+
     def shortage(self, left: frozenset[Fn], made: Counter[DType]) -> int:
         """How many tuples the functions that are left lack, if each is applied once and each tuple used once."""
         most = 0
         for fn in left:
             need = components_of(fn.input)
             for tuple_, width in self._tuples:
+                if len(set(tuple_.components)) < 2 and width < 3:
+                    continue
                 wanted = sum(need[place : place + width] == tuple_.components for place in range(len(need)))
                 others = sum(other.output == tuple_ for other in left if other is not fn)
                 most = max(most, wanted - made[tuple_] - others)
