@@ -33,8 +33,12 @@ The strong proposer interprets the reference and follows it:
     symbolic/     algebra (sums of products over operations), operations, definitions and identities (what calls of
                   PyTorch mean in it), interpreter (code → terms), interpretation (a task's reference and functions →
                   which applications are steps towards the outputs)
+    dependence/   paths (by which operations a value depends on its parts), vocabulary (what calls do to paths),
+                  reader (code → paths), recurrences (loops and folds), dependences (of a task's outputs, and of what a
+                  program computes)
     strong/       draft_search (samples drafts, function first, until all functions are used and only the outputs are
-                  left over), reference_guide (a draft's progress along the interpretation), operand_ranking,
+                  left over), reference_guide (a draft's progress along the interpretation), dependence_guide (its
+                  dependences, compared with the reference's), operand_ranking,
                   move_builder (a function and its operands → a move, with coercions and folds), output_binding (which
                   streams are the outputs), slicing (drops moves that the outputs do not need), edge_model (n-grams over
                   the edges of programs), strong_proposer (one sample: several drafts, one chosen by score)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pipeline.lms.embedded.types.coercions import Coercion
 from pipeline.lms.embedded.types.type_table import FoldSpec, TypeId
@@ -80,6 +80,8 @@ class Draft:
     output_coercions: tuple[Coercion, ...] = ()
     read: bool = False
     """Whether, by the interpretation, the results are what the reference computes."""
+    similarity: float = 0.0
+    """How similarly the results and the outputs depend on the inputs, if that is known."""
     support: list[float] = field(default_factory=list)
     """How well precedents support each move."""
 
@@ -87,6 +89,12 @@ class Draft:
     def start(cls, inputs: Sequence[TypeId]) -> Draft:
         """Nothing but the inputs."""
         return cls(list(inputs), [0] * len(inputs))
+
+    def copy(self) -> Draft:
+        """The draft as it is now."""
+        return replace(
+            self, streams=[*self.streams], uses=[*self.uses], moves=[*self.moves], support=[*self.support], keys=set()
+        )
 
     def add(self, move: Move) -> None:
         """Makes the move."""

@@ -11,6 +11,9 @@ from pipeline.lms.embedded.types.type_table import INVENTED, Need, TypeId, TypeT
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import DType, STuple
 
+_MOST_OPERANDS = 400
+"""With more ways to serve a need than this, the later ones are left to chance."""
+
 
 class Callee:
     """Something that takes components: a function, or a routing with its index last.
@@ -19,12 +22,16 @@ class Callee:
         fn: The function; for a routing, the merging one.
         need: The types of the components, in order.
         routed: Whether it is a routing, whose index must be a separate stream.
+        branches: The functions of a routing that its index chooses from; none for a function.
+        made_of: The functions that it applies.
     """
 
-    def __init__(self, fn: Fn, need: Need, table: TypeTable, *, routed: bool = False) -> None:
+    def __init__(self, fn: Fn, need: Need, table: TypeTable, *, branches: Sequence[Fn] = ()) -> None:
         self.fn = fn
         self.need = need
-        self.routed = routed
+        self.branches = tuple(branches)
+        self.routed = bool(branches)
+        self.made_of = frozenset((fn, *branches))
         self._table = table
         self._suffixes = [(need[i:], table.number(need[i:])) for i in range(len(need))]
         self._served: dict[tuple[int, ...], list[DType]] = {}
@@ -79,4 +86,4 @@ def find_operands(
             elif newest in met.sources:
                 yield met
 
-    return extend((), (), 0)
+    return itertools.islice(extend((), (), 0), _MOST_OPERANDS)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
+from pipeline.lms.embedded.dependence.dependences import Dependences
+from pipeline.lms.embedded.dependence.recurrences import statements_of
 from pipeline.lms.embedded.draft import Routing
 from pipeline.lms.embedded.kinds import Context
 from pipeline.lms.embedded.operands import Callee
 from pipeline.lms.embedded.prompt.parsing import find_task
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation
-from pipeline.lms.embedded.types.coercions import ONE, without_ones
-from pipeline.lms.embedded.types.type_table import TypeId, TypeTable
+from pipeline.lms.embedded.types.coercions import ONE, cut, without_ones
+from pipeline.lms.embedded.types.type_table import Need, TypeId, TypeTable
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim
-from step_runtime.base.types import DType, Multihot, components_of
+from step_runtime.base.types import DType, Multihot, STuple, components_of
 from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import Task
 
@@ -38,14 +42,25 @@ class TaskView:
         scopes = [static_scope(task, index) for index in range(len(task.size_sets()))]
         fixed = {name: size for name, size in scopes[0].sizes.items() if all(s.sizes.get(name) == size for s in scopes)}
         self.scope = scopes[0]
+        self.fixed = fixed
         self.table = TypeTable(self.scope, fixed)
         self.fns = tuple(self.scope.fns.values())
         self.callees = [Callee(fn, components_of(fn.input), self.table) for fn in self.fns]
         self.routings = list(self._find_routings())
         self.routing_callees = {
-            id(r): Callee(r.merge, (*components_of(r.branches[0].input), r.index), self.table, routed=True)
+            id(r): Callee(r.merge, (*components_of(r.branches[0].input), r.index), self.table, branches=r.branches)
             for r in self.routings
         }
+        self._tuples = [(fn.output, len(fn.output.components)) for fn in self.fns if isinstance(fn.output, STuple)]
+        self.all_callees = [*self.callees, *self.routing_callees.values()]
+        self._made_tuples = {components_of(fn.output) for fn in self.fns if isinstance(fn.output, STuple)}
+        self._widths = sorted(map(len, self._made_tuples), reverse=True)
+        self._tupled: dict[int, tuple[bool, ...]] = {}
+        self._removable: dict[frozenset[Fn], frozenset[Dim] | None] = {}
+        self._stranded: dict[frozenset[Fn], int] = {}
+        outputs = {stream.dtype for stream in self.scope.outputs}
+        self._final = {id(fn): any(_serves(fn.output, output) for output in outputs) for fn in self.fns}
+        self._takers = {id(fn): {id(taker) for taker in self.fns if _takes(taker, fn)} for fn in self.fns}
         self._agreements: dict[tuple[int, int, int], bool] = {}
         self._plain: dict[TypeId, tuple[Dim, ...]] = {}
 
@@ -74,6 +89,11 @@ class TaskView:
         return (self.interpretation, *more)
 
     @cached_property
+    def dependences(self) -> Dependences:
+        """How the outputs, and the functions' results, depend on what they are made of."""
+        return Dependences(self.task, self.fixed)
+
+    @cached_property
     def context(self) -> Context:
         """What the kinds of this task's programs depend on."""
         return Context.of(self.scope.outputs, frozenset(fn.label for fn in self.fns if self.emits(fn)))
@@ -93,6 +113,70 @@ class TaskView:
     def projects(self, fn: Fn) -> bool:
         """As `Interpretation.projects`."""
         return self._projects[id(fn)]
+
+    def tupled(self, callee: Callee) -> tuple[bool, ...]:
+        """For each component that a callee needs, whether a function of the task gives it as part of a tuple.
+
+        Such a tuple mostly arrives in one piece, as it was made.
+        """
+        known = self._tupled.get(id(callee))
+        if known is None:
+            need = callee.need[: len(callee.need) - callee.routed]
+            marks = [False] * len(callee.need)
+            place = 0
+            while place < len(need):
+                width = next((w for w in self._widths if self._in_one_piece(need, place, w)), 1)
+                marks[place : place + width] = [width > 1] * width
+                place += width
+            known = self._tupled[id(callee)] = tuple(marks)
+        return known
+
+    def removable(self, left: frozenset[Fn]) -> frozenset[Dim] | None:
+        """The dims that a stream may have if only these functions are left to apply; None for any dim."""
+        if left not in self._removable:
+            consumed = {dim for fn in left for part in components_of(fn.input) for dim in cut(part)[1]}
+            folding = any(fn.stateful for fn in left)
+            self._removable[left] = None if folding else self.table.kept_dims | consumed
+        return self._removable[left]
+
+    def stranded(self, left: frozenset[Fn]) -> int:
+        """How many of the functions that are left have results that are no outputs and that no other can take."""
+        known = self._stranded.get(left)
+        if known is None:
+            known = self._stranded[left] = sum(
+                not self._final[id(fn)] and not any(id(other) in self._takers[id(fn)] for other in left) for fn in left
+            )
+        return known
+
+    def _in_one_piece(self, need: Need, place: int, width: int) -> bool:
+        """Whether components are a tuple that a function gives, and no others of their types by chance."""
+        components = need[place : place + width]
+        distinct = len(set(components)) > 1 or (width > 2 and components == need)
+        return distinct and components in self._made_tuples
+
+    def shortage(self, left: frozenset[Fn], made: Counter[DType]) -> int:
+        """How many tuples the functions that are left lack, if each is applied once and each tuple used once."""
+        most = 0
+        for fn in left:
+            need = components_of(fn.input)
+            for tuple_, width in self._tuples:
+                if len(set(tuple_.components)) < 2 and width < 3:
+                    continue
+                wanted = sum(need[place : place + width] == tuple_.components for place in range(len(need)))
+                others = sum(other.output == tuple_ for other in left if other is not fn)
+                most = max(most, wanted - made[tuple_] - others)
+        return most
+
+    def branch_order(self, routing: Routing) -> tuple[Fn | None, ...]:
+        """The branches in the order of the indices that only they mention; in the listed order if there are none."""
+        specs = {spec.func_name: spec.apply for spec in self.task.fns}
+        indices = [constant_indices(specs[fn.label]) for fn in routing.branches]
+        shared = frozenset.intersection(*indices)
+        own = [sorted(mine - shared) for mine in indices]
+        if not all(own) or len({tuple(mine) for mine in own}) < len(own):
+            return routing.passing()
+        ordered = [fn for _, fn in sorted(zip(own, routing.branches, strict=True), key=lambda pair: pair[0])]
+        return (*ordered, *routing.passing()[len(ordered) :])
 
     def agrees(self, fn: Fn, place: int, stream: int) -> bool:
         """As `Interpretation.agrees`; streams that are not inputs agree with everything."""
@@ -135,6 +219,35 @@ class TaskView:
         dtypes = [stream.dtype for stream in self.scope.inputs.values()] + [fn.output for fn in self.fns]
         elements = [getattr(part, "elem", part) for dtype in dtypes for part in components_of(dtype)]
         return tuple(dict.fromkeys(element for element in elements if isinstance(element, Multihot)))
+
+
+def _takes(taker: Fn, maker: Fn) -> bool:
+    """Whether a function can take what another one gives, as a tuple or as elements of one kind."""
+    if taker is maker:
+        return False
+    need, given = components_of(taker.input), components_of(maker.output)
+    if len(given) > 1:
+        return any(need[place : place + len(given)] == given for place in range(len(need)))
+    return any(_serves(given[0], part) for part in need)
+
+
+def _serves(given: DType, need: DType) -> bool:
+    """Whether elements of one type, as they are or collected in Buffers, are of another."""
+    return given == need or (cut(given) == (given, ()) and cut(need)[0] == given)
+
+
+@lru_cache(maxsize=1024)
+def constant_indices(code: str) -> frozenset[int]:
+    """The numbers by which a piece of code selects elements, other than a function's own arguments and state."""
+    nodes = (node for statement in statements_of(code) for node in ast.walk(statement))
+    return frozenset(
+        node.slice.value
+        for node in nodes
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, int)
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("input", "state"))
+    )
 
 
 @lru_cache(maxsize=256)

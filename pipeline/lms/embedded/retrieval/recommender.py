@@ -14,6 +14,8 @@ from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.types.type_table import TypeId
 from step_runtime.base.functions import Fn
 
+_EXPECTED = 0.7
+"""How often many branches are in the expected order."""
 _KEEN = 5.0
 """How much the better one of several precedents is preferred, and the better one of two orders of branches."""
 
@@ -125,11 +127,17 @@ class Recommender:
 
 
 def choose_order(
-    routing: Routing, precedents: Precedents, choice: SeededChoice, listed: float = 0.0
+    routing: Routing,
+    precedents: Precedents,
+    choice: SeededChoice,
+    listed: float = 0.0,
+    expected: tuple[Fn | None, ...] | None = None,
 ) -> tuple[Fn | None, ...]:
-    """An order of branches, by precedents; `listed` is the score of the order in which functions are listed."""
+    """An order of branches, by precedents; `listed` is the score of the `expected` order, by default the listed one."""
     ways = routing.orders()
     if not ways:
-        return choice.shuffled(routing.passing())
-    scores = [_KEEN * precedents.order(routing, way) + listed * (not place) for place, way in enumerate(ways)]
+        likely = expected is not None and choice.happens(_EXPECTED)
+        return expected if likely and expected is not None else choice.shuffled(routing.passing())
+    expected = expected or ways[0]
+    scores = [_KEEN * precedents.order(routing, way) + listed * (way == expected) for way in ways]
     return choice.pick(ways, scores)

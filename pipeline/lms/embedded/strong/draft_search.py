@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from pipeline.lms.embedded.dependence.dependences import Dependences
 from pipeline.lms.embedded.draft import Draft, Move, Routing
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.randomness import SeededChoice
@@ -18,6 +19,7 @@ from pipeline.lms.embedded.retrieval.applications import How, how_folded
 from pipeline.lms.embedded.retrieval.precedents import Precedents
 from pipeline.lms.embedded.retrieval.recommender import Recommender, choose_order
 from pipeline.lms.embedded.step_limit import StepLimit
+from pipeline.lms.embedded.strong.dependence_guide import DependenceGuide
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
 from pipeline.lms.embedded.strong.move_builder import MoveBuilder
 from pipeline.lms.embedded.strong.operand_ranking import OperandRanking
@@ -26,12 +28,19 @@ from pipeline.lms.embedded.strong.reference_guide import Hint, ReferenceGuide
 from pipeline.lms.embedded.strong.slicing import backward_slice
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation
 from pipeline.lms.embedded.task_view import TaskView
+from pipeline.lms.embedded.types.coercions import cut, dims_of, without_ones
 from pipeline.lms.embedded.types.type_table import TypeTable
+from step_runtime.base.functions import Fn
+from step_runtime.base.shapes import Dim
 
 # Scores, in the units of the softmax at sharpness 1.
 _APPLIED_AGAIN = -2.8
+_TOO_EARLY = -6.0
+"""For applying a function again where others have not been applied at all."""
 _SUPPORTED = 3.0
 """For a step along the interpretation with a perfect precedent."""
+_LISTED = 3.0
+"""For branches in the order of the numbers in their code, or else in the order in which they are listed."""
 _KEEN = 5.0
 """How strongly the better one of several precedents is preferred."""
 # Probabilities.
@@ -44,6 +53,21 @@ _UNROUTED = 0.04
 _GIVES_UP = 0.5
 """How often a draft is abandoned that has used every function but has streams left over."""
 
+_ENDS = 0.5
+"""How often a draft ends whose results depend on the inputs in another way than the outputs."""
+
+_SIMILAR = 0.99
+_PROPOSED = 20
+"""Steps that comparing a possible step counts for, for each function of the task and a few more."""
+_ITEMS = 6
+_WAYS = 2
+"""The number of functions, and of ways to apply each, among which the dependences choose."""
+_MISFIT = -8.0
+"""For a step to something that depends on the inputs in another way than the reference."""
+_STUCK = -4.0
+"""For each dim of a step's result that nothing is left to remove."""
+_PREMATURE = -4.0
+"""For each function that is not applied yet and whose result no other function that is left can take."""
 _MOST_USES = 3
 _SCANNED = 10
 """The number of pairs of a stream and a component that count as one step when streams are ranked."""
@@ -57,6 +81,10 @@ class LearnedEdges:
 
     edge_model: EdgeModel
     precedents: Precedents
+
+
+def _resemblance(draft: Draft) -> float:
+    return draft.similarity
 
 
 def _supported(hint: Hint, recommender: Recommender) -> float:
@@ -75,7 +103,9 @@ class DraftSearch:
         choice: SeededChoice,
         steps: StepLimit,
         interpretation: Interpretation | None = None,
+        dependences: Dependences | None = None,
     ) -> None:
+        self._dependences = dependences
         self._steps = steps
         self._view = view
         self._table: TypeTable = view.table
@@ -95,34 +125,55 @@ class DraftSearch:
         callees_given = self._view.callees_given(routings)
         callees = [callee for callee, routing in callees_given if routing is None]
         guide = self._guide(draft, callees, routings)
-        ranking = OperandRanking(self._view, draft, read=self._interpretation is not None)
+        depends = None if self._dependences is None else DependenceGuide(self._dependences, draft, self._steps)
+        ranking = OperandRanking(self._view, draft, read=self._interpretation is not None, dependences=depends)
         recommender = Recommender(self._precedents, draft.streams, callees_given, self._steps)
         left = 2.0 * len(self._view.callees) + 3
         components = sum(len(callee.need) for callee in callees)
+        best: Draft | None = None
         while left > 0:
             self._steps.spend(1 + len(draft.streams) * components // _SCANNED)
             hints = () if guide is None else guide.hints()
             if self._all_applied(draft):
                 lean = guide and backward_slice(self._table, draft, guide, set(self._view.fns))
                 if lean:
-                    return lean
-                ended = OutputBinder(self._table, draft, guide, self._choice).bind()
-                if ended and (draft.read or not hints):
-                    return draft
-                if not hints and self._choice.happens(_GIVES_UP):
-                    return None
-            move = self._hinted(draft, guide, recommender)
+                    return replace(lean, similarity=1.0)
+                ended = self._bound(draft, guide, depends)
+                best = max(
+                    (one for one in (best, draft.copy() if ended else None) if one), key=_resemblance, default=None
+                )
+                if self._stops(draft, depends, ended=ended, open_steps=bool(hints)):
+                    return best
+            move = self._hinted(draft, guide, depends, recommender)
             left -= _ALONG if move else 1
             move = move or self._recommended(draft, recommender)
-            move = move or self._next(draft, ranking, callees, routings)
+            move = move or self._next(draft, ranking, depends, callees, routings)
             if move is None:
-                return None
+                return best
             draft.add(move)
             draft.support.append(recommender.applied(move.maker, self._how(move), move.sources, len(draft.streams) - 1))
-            if guide is not None:
-                guide.advance()
-        ended = self._all_applied(draft) and OutputBinder(self._table, draft, guide, self._choice).bind()
-        return draft if ended else None
+            for follower in (guide, depends):
+                if follower is not None:
+                    follower.advance()
+        ended = self._all_applied(draft) and self._bound(draft, guide, depends)
+        return max((one for one in (best, draft if ended else None) if one), key=_resemblance, default=None)
+
+    def _bound(self, draft: Draft, guide: ReferenceGuide | None, depends: DependenceGuide | None) -> bool:
+        """Binds the outputs, if possible, and compares what they depend on."""
+        ended = OutputBinder(self._table, draft, guide, self._choice, depends).bind()
+        if ended and depends is not None:
+            draft.similarity = depends.similarity(draft)
+        return ended
+
+    def _stops(self, draft: Draft, depends: DependenceGuide | None, *, ended: bool, open_steps: bool) -> bool:
+        """Whether a draft that applies every function is not continued."""
+        if ended and (draft.read or not open_steps) and self._choice.happens(self._ends(draft, depends)):
+            return True
+        return not open_steps and self._choice.happens(_GIVES_UP)
+
+    def _ends(self, draft: Draft, depends: DependenceGuide | None) -> float:
+        """How likely a draft with all outputs is not continued."""
+        return 1.0 if depends is None or draft.read or draft.similarity > _SIMILAR else _ENDS
 
     def _guide(self, draft: Draft, callees: Sequence[Callee], routings: Sequence[Routing]) -> ReferenceGuide | None:
         if self._interpretation is None:
@@ -144,7 +195,9 @@ class DraftSearch:
     def _all_applied(self, draft: Draft) -> bool:
         return len({fn for move in draft.moves for fn in move.functions()}) == len(self._view.callees)
 
-    def _hinted(self, draft: Draft, guide: ReferenceGuide | None, recommender: Recommender) -> Move | None:
+    def _hinted(
+        self, draft: Draft, guide: ReferenceGuide | None, depends: DependenceGuide | None, recommender: Recommender
+    ) -> Move | None:
         """A step along the interpretation, if one is open."""
         hints = guide.hints() if guide is not None and self._choice.happens(_FOLLOWED) else ()
         if not hints:
@@ -154,6 +207,9 @@ class DraftSearch:
             _APPLIED_AGAIN * (hint.callee.fn in applied) - hint.distance + _SUPPORTED * _supported(hint, recommender)
             for hint in hints
         ]
+        if depends is not None and len(hints) > 1:
+            fits = (depends.fit(hint.callee, hint.routing, hint.operands) for hint in hints)
+            scores = [score + _MISFIT * (1 - fit) for score, fit in zip(scores, fits, strict=True)]
         hint = self._choice.pick(hints, scores)
         if hint.routing is not None:
             return self._operands.route(draft, hint.routing, hint.operands, hint.branches)
@@ -170,35 +226,108 @@ class DraftSearch:
         return self._operands.apply(draft, chosen.callee, chosen.operands, chosen.scan)
 
     def _route(self, draft: Draft, routing: Routing, operands: Operands) -> Move | None:
-        order = choose_order(routing, self._precedents, self._choice)
+        expected = self._view.branch_order(routing)
+        order = choose_order(routing, self._precedents, self._choice, _LISTED, expected)
         return self._operands.route(draft, routing, operands, order)
 
     def _next(
-        self, draft: Draft, ranking: OperandRanking, callees: Sequence[Callee], routings: Sequence[Routing]
+        self,
+        draft: Draft,
+        ranking: OperandRanking,
+        depends: DependenceGuide | None,
+        callees: Sequence[Callee],
+        routings: Sequence[Routing],
     ) -> Move | None:
         """A step that types allow; None where there is none."""
         uses = Counter(fn for move in draft.moves for fn in move.functions())
+        again = _APPLIED_AGAIN if depends is None or len(uses) == len(self._view.fns) else _TOO_EARLY
         left: list[tuple[Callee | Routing, float]] = [
-            (callee, _APPLIED_AGAIN * bool(uses[callee.fn]) + ranking.readiness(callee))
+            (callee, again * bool(uses[callee.fn]) + ranking.readiness(callee))
             for callee in callees
             if uses[callee.fn] < _MOST_USES
         ]
-        left += [(routing, 0.0) for routing in routings if not uses[routing.merge]]
+        left += [
+            (routing, ranking.readiness(self._view.routing_callees[id(routing)]) if depends else 0.0)
+            for routing in routings
+            if not uses[routing.merge]
+        ]
         while left:
-            chosen = self._choice.pick(left, [score for _, score in left])
-            left.remove(chosen)
-            move = self._apply(draft, ranking, chosen[0])
-            if move is not None and move.key not in draft.keys:
-                return move
+            items = [self._choice.pick(left, [score for _, score in left])]
+            if depends is not None:
+                items = self._several(left)
+            found = self._proposed(draft, items, ranking, depends)
+            if found:
+                return self._choice.pick([move for move, _ in found], [score for _, score in found])
+            left = [pair for pair in left if pair not in items]
         return None
 
-    def _apply(self, draft: Draft, ranking: OperandRanking, item: Callee | Routing) -> Move | None:
-        callee = self._view.routing_callees[id(item)] if isinstance(item, Routing) else item
-        operands = ranking.choose(callee, self._choice)
-        if operands is None:
-            return None
+    def _several(self, left: Sequence[tuple[Callee | Routing, float]]) -> list[tuple[Callee | Routing, float]]:
+        """Some of what may be applied next, each a few times as its operands differ."""
+        rest = list(left)
+        items: list[tuple[Callee | Routing, float]] = []
+        while rest and len(items) < _ITEMS:
+            items.append(self._choice.pick(rest, [score for _, score in rest]))
+            rest.remove(items[-1])
+        return items * _WAYS
+
+    def _proposed(
+        self,
+        draft: Draft,
+        items: Sequence[tuple[Callee | Routing, float]],
+        ranking: OperandRanking,
+        depends: DependenceGuide | None,
+    ) -> list[tuple[Move, float]]:
+        """A move for each of these, where types allow it, with its score."""
+        found = []
+        for item, again in items:
+            self._steps.spend(0 if depends is None else _PROPOSED * (8 + len(self._view.callees)))
+            callee = self._view.routing_callees[id(item)] if isinstance(item, Routing) else item
+            ranked = ranking.choose(callee, self._choice)
+            if ranked is None:
+                continue
+            left = self._left(draft, item)
+            removable = None if depends is None else self._view.removable(left)
+            move = self._apply(draft, item, ranked[0], removable)
+            if not move or move.key in draft.keys:
+                continue
+            score = ranked[1]
+            if depends is not None:
+                score += again - ranking.readiness(callee)
+                score += _MISFIT * (1 - depends.fit(callee, item if isinstance(item, Routing) else None, ranked[0]))
+                score += _PREMATURE * (self._view.stranded(left) + self._lost(draft, move, left, ranking, depends))
+                if removable is not None:
+                    dims = without_ones(dims_of(self._table.types[move.result]))
+                    score += _STUCK * sum(dim not in removable for dim in dims)
+            found.append((move, score))
+        return found
+
+    def _lost(
+        self, draft: Draft, move: Move, left: frozenset[Fn], ranking: OperandRanking, depends: DependenceGuide
+    ) -> int:
+        """How many streams no function that is left can take after a move, and how many tuples the others then lack."""
+        inputs = [s for s in range(len(self._table.inputs)) if not draft.uses[s] and s not in move.sources]
+        callees = [callee for callee in self._view.all_callees if not left.isdisjoint(callee.made_of)]
+        lost = sum(not any(ranking.takes(callee, stream) for callee in callees) for stream in inputs)
+        unused = [s for s in range(len(draft.streams)) if not draft.uses[s] and s not in move.sources]
+        made = Counter(self._table.types[type_].dtype for type_ in [*(draft.streams[s] for s in unused), move.result])
+        type_ = self._table.types[move.result].dtype
+        outputs = [
+            place for place, output in enumerate(self._view.scope.outputs) if cut(output.dtype)[0] == cut(type_)[0]
+        ]
+        useless = bool(left) and not depends.serves(move, callees, outputs)
+        return lost + useless + self._view.shortage(left, made)
+
+    def _left(self, draft: Draft, item: Callee | Routing) -> frozenset[Fn]:
+        """The functions that are not applied yet, after this one."""
+        used = {fn for move in draft.moves for fn in move.functions()}
+        used |= {item.merge, *item.branches} if isinstance(item, Routing) else {item.fn}
+        return frozenset(fn for fn in self._view.fns if fn not in used)
+
+    def _apply(
+        self, draft: Draft, item: Callee | Routing, operands: Operands, removable: frozenset[Dim] | None
+    ) -> Move | None:
         if isinstance(item, Routing):
             return self._route(draft, item, operands)
-        if len(operands.sources) > 1 and self._view.projects(callee.fn):
+        if len(operands.sources) > 1 and self._view.projects(item.fn):
             return None
-        return self._operands.apply(draft, callee, operands)
+        return self._operands.apply(draft, item, operands, removable=removable)

@@ -9,11 +9,11 @@ from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
 from pipeline.lms.embedded.task_view import TaskView
-from pipeline.lms.embedded.types.coercions import ONE
+from pipeline.lms.embedded.types.coercions import ONE, cut, without_ones
 from pipeline.lms.embedded.types.type_table import FoldSpec, Join, TypeId, TypeTable
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim
-from step_runtime.base.types import StreamType
+from step_runtime.base.types import StreamType, components_of
 
 # Scores, in the units of the softmax at sharpness 1.
 _COST = -0.8
@@ -27,6 +27,10 @@ _DEEPER = -0.8
 """For each dim after the first that is folded at once."""
 _REPEATED = -2.0
 """For folding with Accum what was just repeated."""
+_STUCK = -4.0
+"""For each dim of a fold's result that nothing is left to remove."""
+_LOST = -5.0
+"""For folding a dim that the outputs have, where no function is left that could fold."""
 _EMITS = 2.0
 """For scanning with a function that emits, and against reducing with it."""
 _HABIT = 0.7
@@ -46,8 +50,18 @@ class MoveBuilder:
         self._read = read
         self._fold_scores: dict[tuple[str, FoldSpec], float] = {}
 
-    def apply(self, draft: Draft, callee: Callee, operands: Operands, scan: bool | None = None) -> Move | None:
-        """A function on its sources; `scan` says how it folds, if that is decided. None if they cannot be joined."""
+    def apply(
+        self,
+        draft: Draft,
+        callee: Callee,
+        operands: Operands,
+        scan: bool | None = None,
+        removable: frozenset[Dim] | None = None,
+    ) -> Move | None:
+        """A function on its sources; None if they cannot be joined.
+
+        `scan` says how it folds, if that is decided; the result should have no dims but those that are `removable`.
+        """
         types = [draft.streams[source] for source in operands.sources]
         joins = self._table.joins(types, callee.operand_types(operands.counts), callee.number)
         if not callee.fn.stateful:
@@ -65,10 +79,12 @@ class MoveBuilder:
         ]
         if not ways:
             return None
-        scores = [self._fold_score(callee.fn, join, fold, grown=larger) for join, fold, larger in ways]
+        scores = [
+            self._fold_score(callee.fn, join, fold, grown=larger) + self._leftover(callee.fn, join, fold, removable)
+            for join, fold, larger in ways
+        ]
         join, fold, _ = self._choice.pick(ways, scores)
-        # The placeholder outside a dim that is folded stays: alone after Accum, outermost after Scan.
-        shape = (*join.shape, *(ONE,) * fold.placeholder)[0 if fold.scan else fold.b :]
+        shape = _folded(join, fold)
         return Move((callee.fn,), operands.sources, join.coercions, self._type(callee.fn, shape), fold)
 
     def route(self, draft: Draft, routing: Routing, operands: Operands, branches: tuple[Fn | None, ...]) -> Move | None:
@@ -79,6 +95,16 @@ class MoveBuilder:
             return None
         join = self._choice.pick(joins, [_COST * join.cost for join in joins])
         return Move(branches, operands.sources, join.coercions, self._type(routing.merge, join.shape), routing=routing)
+
+    def _leftover(self, fn: Fn, join: Join, fold: FoldSpec, removable: frozenset[Dim] | None) -> float:
+        """The score for dims that a fold leaves over, and for repeating a Buffer along its own dims."""
+        if removable is None:
+            return 0.0
+        own = {dim for part in components_of(fn.input) for dim in cut(part)[1]}
+        score = _REPEATED * sum(dim in own for dim in without_ones(join.shape))
+        if not fold.scan:
+            score += _LOST * sum(dim in self._table.kept_dims for dim in fold.inner)
+        return score + _STUCK * sum(dim not in removable for dim in without_ones(_folded(join, fold)))
 
     def _type(self, fn: Fn, shape: tuple[Dim, ...]) -> TypeId:
         return self._table.intern(StreamType(fn.output, shape))
@@ -117,3 +143,8 @@ class MoveBuilder:
             score += _EMITS if fold.scan else -_EMITS
         score += _SCAN - 0.5 * _GONE * gone if fold.scan else _GONE * gone
         return score + _HABIT * self._edge_model.fold_bias(fold.scan, fn, fold.inner, self._view.context)
+
+
+def _folded(join: Join, fold: FoldSpec) -> tuple[Dim, ...]:
+    """The shape after a fold; the placeholder outside a folded dim stays: alone after Accum, outermost after Scan."""
+    return (*join.shape, *(ONE,) * fold.placeholder)[0 if fold.scan else fold.b :]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pipeline.lms.embedded.draft import Draft
 from pipeline.lms.embedded.randomness import SeededChoice
+from pipeline.lms.embedded.strong.dependence_guide import DependenceGuide
 from pipeline.lms.embedded.strong.reference_guide import ReferenceGuide
 from pipeline.lms.embedded.types.coercions import Coercion
 from pipeline.lms.embedded.types.type_table import TypeTable
@@ -13,6 +14,8 @@ from step_runtime.primitives import Repeat
 
 _READ = 6.0
 """For a stream that holds what the reference returns."""
+_MATCHES = 6.0
+"""For a stream that depends on the inputs as the output does."""
 _BOUND_TWICE = -4.0
 _INPUT = -2.0
 _BROADCAST = 0.1
@@ -22,7 +25,15 @@ _BROADCAST = 0.1
 class OutputBinder:
     """Binds the outputs of one draft to its streams."""
 
-    def __init__(self, table: TypeTable, draft: Draft, guide: ReferenceGuide | None, choice: SeededChoice) -> None:
+    def __init__(
+        self,
+        table: TypeTable,
+        draft: Draft,
+        guide: ReferenceGuide | None,
+        choice: SeededChoice,
+        dependences: DependenceGuide | None = None,
+    ) -> None:
+        self._dependences = dependences
         self._table = table
         self._draft = draft
         self._guide = guide
@@ -68,5 +79,7 @@ class OutputBinder:
 
     def _score(self, stream: int, output: int) -> float:
         score = -self._coercions(stream, output)[0].cost + _READ * self._reads(stream, output)
+        if self._dependences is not None:
+            score += _MATCHES * self._dependences.matches(stream, output)
         taken = stream in self._bound.values()
         return score + _BOUND_TWICE * taken + _INPUT * (stream < len(self._table.inputs))

@@ -24,6 +24,10 @@ from step_runtime.tasks.scope import static_scope
 _PER_NODE = 0.3
 _READ = 12.0
 """For a draft that computes the interpreted reference; otherwise a longer program is less likely."""
+_SIMILAR = 60.0
+"""For a draft whose results depend on the inputs exactly as the outputs do."""
+_ALONE = 0.7
+"""How often a draft then follows only one of interpretation and dependences, mostly the dependences."""
 _SUPPORTED = 8.0
 """For a draft each of whose moves has a perfect precedent."""
 
@@ -33,14 +37,16 @@ class Effort:
     """The effort of one sample; limits are counts, not seconds, so that the seed decides everything.
 
     A sample chooses from `drafts` finished drafts, or `enough` that compute the reference, out of at most `tries`;
-    `following` is the share of samples that follow the interpretation of the reference, which may be wrong.
+    `following` is the share of samples that follow the interpretation of the reference, which may be wrong; after
+    `trusted` drafts that do not compute the reference, a sample doubts it.
     """
 
     drafts: int = 8
     enough: int = 3
     tries: int = 40
     following: float = 0.9
-    steps: int = 2_000_000
+    trusted: int = 4
+    steps: int = 1_500_000
 
 
 @lru_cache(maxsize=128)
@@ -70,7 +76,7 @@ def _context_of(solved: SolvedExample) -> Context:
 class StrongProposer:
     """The strong proposer."""
 
-    name = "4"
+    name = "5"
     """Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
     how = (
         "I read the PyTorch code as text, draw programs function by function along that reading, with the structural"
@@ -92,11 +98,18 @@ def propose(view: TaskView, learned: LearnedEdges, seed: int, temperature: float
         view.interpretations if choice.happens(effort.following) else (None,)
     )
     edge_model, sure, steps = learned.edge_model, 0, StepLimit(effort.steps)
-    searches = [DraftSearch(view, learned, choice, steps, interpretation) for interpretation in interpretations]
+    dependences = view.dependences if choice.happens(effort.following) else None
+    searches = [
+        DraftSearch(view, learned, choice, steps, interpretation, dependences) for interpretation in interpretations
+    ]
+    others = [DraftSearch(view, learned, choice, steps, one, None) for one in interpretations]
+    others += [DraftSearch(view, learned, choice, steps, None, dependences)] * 2 * len(interpretations)
     found: list[tuple[float, Program]] = []
-    for _ in range(effort.tries):
+    for turn in range(effort.tries):
+        # Where interpretation and dependences together have led nowhere yet, either alone may.
+        alone = dependences is not None and turn >= effort.trusted and not sure and choice.happens(_ALONE)
         try:
-            draft = choice.any_of(searches).sample()
+            draft = choice.any_of(others if alone else searches).sample()
         except StepsExhausted:
             break
         if draft is None:
@@ -106,7 +119,11 @@ def propose(view: TaskView, learned: LearnedEdges, seed: int, temperature: float
         except RuleError:
             continue  # A primitive rejects the types after all: the draft is dropped.
         score = edge_model.score(program, types, view.context) - _PER_NODE * len(program.nodes)
-        score += _READ * draft.read + _SUPPORTED * sum(draft.support) / max(len(draft.support), 1)
+        score += (
+            _READ * draft.read
+            + _SIMILAR * draft.similarity
+            + _SUPPORTED * sum(draft.support) / max(len(draft.support), 1)
+        )
         found.append((score, program))
         sure += draft.read
         if len(found) == effort.drafts or sure == effort.enough:

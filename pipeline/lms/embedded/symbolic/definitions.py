@@ -70,6 +70,7 @@ def vecdot(x, y): return (x * y).sum()
 def addmm(input, mat1, mat2): return input + mat1 @ mat2
 baddbmm = addmv = addmm
 def linear(input, weight, bias=0): return input @ weight + bias
+conv1d = conv2d = conv3d = linear
 
 # --- activations ---
 def relu(input): return torch.maximum(input, 0)
@@ -150,8 +151,8 @@ bce_with_logits_loss = binary_cross_entropy_with_logits
 bce_loss = binary_cross_entropy
 def cross_entropy(input, target, reduction='mean'):
     return torch.reduced(-(target * torch.log_softmax(input)).sum(), reduction)
-def scaled_dot_product_attention(query, key, value):
-    return torch.softmax(query @ key / torch.sqrt(query.numel())) @ value
+def scaled_dot_product_attention(query, key, value, attn_mask=0):
+    return torch.softmax(query @ key / torch.sqrt(query.numel()) + attn_mask) @ value
 """
 
 

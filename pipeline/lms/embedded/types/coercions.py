@@ -222,7 +222,19 @@ def interleavings(a: tuple[Dim, ...], b: tuple[Dim, ...], limit: int = 6) -> tup
             found += [(a[0], *rest) for rest in interleavings(a[1:], b, limit)]
         if b[0] not in a:
             found += [(b[0], *rest) for rest in interleavings(a, b[1:], limit)]
+        # A product of dims meets its factors if it is split.
+        for whole, other in ((a, b), (b, a)):
+            outer = _outer_part(whole[0], other[0])
+            if outer is not None and other[0] not in whole:
+                found += [(other[0], *rest) for rest in interleavings((outer, *whole[1:]), other[1:], limit)]
     return tuple(found[:limit])
+
+
+def _outer_part(whole: Dim, inner: Dim) -> Dim | None:
+    """What remains of a product of dims outside one of its factors; None for other dims."""
+    if not isinstance(whole, sympy.Mul) or inner not in whole.args:
+        return None
+    return as_dim(whole / inner)
 
 
 def remainder(dims: tuple[Dim, ...], wanted: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
@@ -232,8 +244,11 @@ def remainder(dims: tuple[Dim, ...], wanted: tuple[Dim, ...]) -> tuple[Dim, ...]
     """
     rest = list(without_ones(dims))
     for dim in without_ones(wanted):
+        outer = _outer_part(rest[0], dim) if rest else None
         if rest and rest[0] == dim:
             rest.pop(0)
+        elif outer is not None and dim not in rest:
+            rest[0] = outer
         elif dim in rest:
             return None
     return tuple(rest)

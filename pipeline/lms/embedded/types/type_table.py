@@ -154,8 +154,9 @@ class TypeTable:
         return tuple(sorted(joins, key=lambda join: join.cost))
 
     def _split(self, shape: tuple[Dim, ...]) -> list[tuple[Dim, ...]]:
-        """Shapes in which one dim is split so that an outer part of it is a dim of the outputs."""
-        parts = dict.fromkeys(dim for dims in self.output_dims for dim in dims if dim not in shape)
+        """Shapes in which one dim is split so that an outer part of it is a dim of the outputs, or a factor of it."""
+        factors = [factor for dim in shape if isinstance(dim, sympy.Mul) for factor in dim.args]
+        parts = dict.fromkeys(dim for dim in (*itertools.chain(*self.output_dims), *factors) if dim not in shape)
         splits = ((place, dim, part) for place, dim in enumerate(shape) if isinstance(dim, sympy.Mul) for part in parts)
         return [
             (*shape[:place], inner, part, *shape[place + 1 :])

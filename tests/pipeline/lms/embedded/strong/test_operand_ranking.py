@@ -20,8 +20,10 @@ def test_chosen_streams_have_the_types_of_the_components() -> None:
     """At any sharpness; the index serves nothing here."""
     draft = Draft.start(VIEW.table.inputs)
     for seed in range(20):
-        chosen = OperandRanking(VIEW, draft, read=False).choose(callee("fn_scale"), SeededChoice(seed, 0.1))
-        assert chosen is not None and chosen.counts == (1, 1)
+        ranked = OperandRanking(VIEW, draft, read=False).choose(callee("fn_scale"), SeededChoice(seed, 0.1))
+        assert ranked is not None
+        chosen = ranked[0]
+        assert chosen.counts == (1, 1)
         assert chosen.sources[0] in (0, 1, 3) and chosen.sources[1] in (0, 1, 3)
 
 
@@ -41,5 +43,5 @@ def test_new_streams_are_found_as_the_draft_grows() -> None:
     ranking = OperandRanking(VIEW, draft, read=False)
     assert ranking.choose(callee("fn_square"), SeededChoice(0, 1.0)) is None
     draft.add(Move((), (0,), (), VIEW.table.inputs[3]))
-    chosen = ranking.choose(callee("fn_square"), SeededChoice(0, 1.0))
-    assert chosen is not None and chosen.sources == (1,)
+    ranked = ranking.choose(callee("fn_square"), SeededChoice(0, 1.0))
+    assert ranked is not None and ranked[0].sources == (1,)

@@ -1,0 +1,236 @@
+"""The dependences of one task: of its reference on the inputs, and of what a program under construction computes.
+
+A program whose streams depend on the inputs as the reference does is likely the right one; a stream with a path that
+no path of the reference continues is likely a wrong step. Both are heuristics that need no equal formulas, so they
+also hold for loops, masks and calls of which only the name is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from pipeline.lms.embedded.dependence.paths import (
+    EXP,
+    LARGEST,
+    MINUS,
+    NOTHING,
+    SIGNS,
+    TIMES,
+    UNSIGNED,
+    Flow,
+    Path,
+    among,
+    coarse,
+    leaf,
+    leaves,
+    orders,
+    replaced,
+    tagged,
+    union,
+)
+from pipeline.lms.embedded.dependence.reader import FlowReader
+from pipeline.lms.embedded.dependence.recurrences import solved
+from pipeline.lms.embedded.dependence.vocabulary import STATE, Value, Vocabulary
+from step_runtime.base.functions import Fn
+from step_runtime.tasks.task import FnSpec, Task
+
+Flows: TypeAlias = tuple[Flow, ...]
+"""One flow for each component of a stream."""
+
+_POSITION = 0
+_ARGUMENT = 128
+"""Leaves from this number on are the arguments of a function."""
+_OTHER_PARTNERS = 0.25
+"""How well a path fits one of the reference's that is multiplied by less."""
+_OTHER_FIRST = 0.6
+"""How well it fits one that is multiplied by the same in another order."""
+_EXACT = 0.5
+"""The part of exactly equal paths in a similarity; operations and partners of each leaf make up the rest."""
+
+
+class Dependences:
+    """The dependences of one task, read on first access. Threads may share it; answers are cached.
+
+    Attributes:
+        inputs: The flows of the task's inputs.
+    """
+
+    def __init__(self, task: Task, sizes: Mapping[str, int]) -> None:
+        named = [spec.name for spec in (*task.inputs, *task.parameters)]
+        data = {name: leaf(min(place + 1, _ARGUMENT - 1)) for place, name in enumerate(named)}
+        words = Vocabulary(leaf(_POSITION))
+        # The running sum of ones is a position.
+        data |= {spec.name: words.position for spec in task.inputs if spec.data_gen == "torch.ones"}
+        self._reader = FlowReader(words, data, sizes)
+        self._helpers = _helpers(task.global_ or "", self._reader)
+        env = dict(self._helpers)
+        reference = [[words.flow(self._reader.run(code, env)) for code in spec.data_transform] for spec in task.outputs]
+        summaries = {spec.func_name: self._summary(spec) for spec in task.fns}
+        self._limit(reference, summaries, len(task.inputs))
+        self.inputs: tuple[Flows, ...] = tuple((self._common(data[spec.name]),) for spec in task.inputs)
+        self._visible: dict[Flow, Flow] = {}
+        self._outputs = [tuple(self._shown(self._common(flow)) for flow in flows) for flows in reference]
+        self._summaries = {name: tuple(map(self._common, flows)) for name, flows in summaries.items()}
+        self._wanted = self._by_leaf(flow for flows in self._outputs for flow in flows)
+        self._applied: dict[tuple[object, ...], Flows] = {}
+        self._fits: dict[Flow, float] = {}
+
+    def applied(self, fn: Fn, arguments: Flows) -> Flows:
+        """What a function gives, once or folded, on arguments with these flows."""
+        key = (fn.label, *arguments)
+        known = self._applied.get(key)
+        if known is None:
+            given = {_ARGUMENT + place: flow for place, flow in enumerate(arguments)}
+            known = tuple(replaced(flow, given) for flow in self._summaries[fn.label])
+            self._applied[key] = known
+        return known
+
+    def routed(self, merge: Fn, branches: Sequence[Fn | None], arguments: Flows, index: Flow) -> Flows:
+        """What a routing gives of these data by this index; `merge` folds what its branches give."""
+        given = [arguments if fn is None else self.applied(fn, arguments) for fn in branches]
+        joined = tuple(union(*flows) for flows in zip(*given, strict=True))
+        chosen = leaves(index)
+        data = tuple(tagged(flow, TIMES, chosen) for flow in joined)
+        results = self.applied(merge, data)
+        return tuple(union(flow, tagged(index, TIMES | UNSIGNED, leaves(flow))) for flow in results)
+
+    def fits(self, flows: Flows) -> float:
+        """How much of some flows the reference has, too, or more of it: 1 if each path can still become one of its."""
+        return min(map(self._fit, flows))
+
+    def _fit(self, flow: Flow) -> float:
+        known = self._fits.get(flow)
+        if known is None:
+            parts = self._by_leaf((self._shown(flow),))
+            fit = [sum(map(self._possible, paths)) / len(paths) for paths in parts.values()]
+            known = self._fits[flow] = sum(fit) / len(fit) if fit else 1.0
+        return known
+
+    def _possible(self, path: Path) -> float:
+        """Whether a path of the reference passes at least what this one does, and is multiplied by at least as much."""
+        best = 0.0
+        for other in self._wanted.get(path.leaf, ()):
+            if not path.tags & ~other.tags & ~SIGNS:
+                if not path.partners & ~other.partners:
+                    if not path.first & ~other.first:
+                        return 1.0
+                    best = _OTHER_FIRST
+                best = max(best, _OTHER_PARTNERS)
+        return best
+
+    def similarity(self, results: Sequence[Flows]) -> float:
+        """How similar the dependences of some streams are to those of the outputs, in order: from 0 to 1."""
+        pairs = [
+            _similarity(self._shown(one), other)
+            for mine, wanted in zip(results, self._outputs, strict=True)
+            for one, other in zip(mine, wanted, strict=True)
+        ]
+        return sum(pairs) / len(pairs)
+
+    def matches(self, flows: Flows, output: int) -> float:
+        """As `similarity`, of one stream and one output."""
+        wanted = self._outputs[output]
+        if len(wanted) != len(flows):
+            return 0.0
+        return sum(map(_similarity, map(self._shown, flows), wanted)) / len(flows)
+
+    def _summary(self, spec: FnSpec) -> Flows:
+        """The flows of a function's results, of its arguments; states are solved for all steps of a fold."""
+        count = len(spec.input_dtype) if isinstance(spec.input_dtype, list) else 1
+        state = tuple(leaf(STATE + place) for place in range(len(spec.init or ())))
+        arguments = tuple(leaf(_ARGUMENT + place) for place in range(count))
+        env: dict[str, Value] = {**self._helpers, "input": arguments, "state": state}
+        value = self._reader.run(spec.apply, env)
+        width = len(spec.init or ()) or (len(spec.output_dtype) if isinstance(spec.output_dtype, list) else 1)
+        parts = value if isinstance(value, tuple) and len(value) == width else (value,) * width
+        results = tuple(map(self._reader.words.flow, parts))
+        if not state:
+            return results
+        after = {STATE + place: flow for place, flow in enumerate(results)}
+        found = solved(after, dict.fromkeys(after, NOTHING), self._reader.words.position)
+        return tuple(found[STATE + place] for place in range(width))
+
+    def _limit(self, reference: Iterable[Iterable[Flow]], summaries: Mapping[str, Flows], inputs: int) -> None:
+        """Operations, weights and positions that only one side mentions say nothing: they are left out."""
+        used = []
+        for side in (reference, summaries.values()):
+            paths = [path for flows in side for flow in flows for path in flow]
+            tags, met = 0, 0
+            for path in paths:
+                tags, met = tags | path.tags, met | 1 << path.leaf | path.partners
+            used.append((tags, met))
+        (tags, met), (more_tags, more) = used
+        self._tags = among(tags & more_tags & ~MINUS) | TIMES | SIGNS
+        self._kept_tags = self._tags | among(tags & more_tags | MINUS | LARGEST | EXP)
+        # Where the reference takes no largest element, one before an exponential only guards it.
+        self._shifts = 0 if tags & LARGEST else orders(LARGEST, EXP)
+        own = (1 << inputs + 1) - 2
+        self._leaves = met & more & ((1 << _ARGUMENT) - 1) | own
+        self._partners = self._leaves | ~((1 << _ARGUMENT) - 1)
+
+    def _common(self, flow: Flow) -> Flow:
+        return frozenset(
+            Path(path.leaf, path.tags & self._kept_tags, path.partners & self._partners, path.first & self._partners)
+            for path in flow
+            if path.leaf >= _ARGUMENT or self._leaves >> path.leaf & 1
+        )
+
+    def _shown(self, flow: Flow) -> Flow:
+        """A flow with the operations that are compared."""
+        known = self._visible.get(flow)
+        if known is None:
+            paths = (path._replace(tags=path.tags & self._tags) for path in flow if not path.tags & self._shifts)
+            known = self._visible[flow] = frozenset(paths)
+        return known
+
+    @staticmethod
+    def _by_leaf(flows: Iterable[Flow]) -> dict[int, list[Path]]:
+        found: dict[int, list[Path]] = {}
+        for flow in flows:
+            for path in flow:
+                found.setdefault(path.leaf, []).append(path)
+        return found
+
+
+def _similarity(one: Flow, other: Flow) -> float:
+    """The similarity of two flows: leaf by leaf, of their paths, their operations and their partners."""
+    if one == other:
+        return 1.0
+    mine, theirs = coarse(one), coarse(other)
+    exact_mine, exact_theirs = _plain(one), _plain(other)
+    total = 0.0
+    for number in mine.keys() | theirs.keys():
+        if number not in mine or number not in theirs:
+            continue
+        a, b = mine[number], theirs[number]
+        exact = _overlap(exact_mine[number], exact_theirs[number])
+        pairs = ((a.tags, b.tags), (a.partners, b.partners), (a.first, b.first))
+        rest = sum(_bits_alike(*pair) for pair in pairs) / len(pairs)
+        total += _EXACT * exact + (1 - _EXACT) * rest
+    count = len(mine.keys() | theirs.keys())
+    return total / count if count else 1.0
+
+
+def _plain(flow: Flow) -> dict[int, set[int]]:
+    """The operations of each leaf's paths."""
+    found: dict[int, set[int]] = {}
+    for path in flow:
+        found.setdefault(path.leaf, set()).add(path.tags)
+    return found
+
+
+def _overlap(one: set[int], other: set[int]) -> float:
+    return len(one & other) / len(one | other)
+
+
+def _bits_alike(one: int, other: int) -> float:
+    both = (one | other).bit_count()
+    return (one & other).bit_count() / both if both else 1.0
+
+
+def _helpers(code: str, reader: FlowReader) -> dict[str, Value]:
+    """The names that `global` binds."""
+    env: dict[str, Value] = {}
+    reader.run(code, env)
+    return env

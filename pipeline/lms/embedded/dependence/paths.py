@@ -1,0 +1,159 @@
+"""Paths: by which operations a value depends on what it is made of.
+
+A flow is the set of paths that lead to one value. A path starts at a leaf (an input, a weight, a position; in a
+function also an argument or a state) and knows which operations it passes, what it is multiplied by, and whether
+the value grows with the leaf. Neither order nor number of operations is part of it, nor any shape: loops have finite
+sets of paths, and code that computes the same in another way has mostly the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache, reduce
+from operator import or_
+from typing import NamedTuple, TypeAlias
+
+FALLS = 1
+"""The tag of a path along which the value falls as its leaf grows."""
+UNSIGNED = 2
+"""The tag of a path along which the value may do either."""
+SIGNS = FALLS | UNSIGNED
+TIMES = 4
+"""The tag of a path that is multiplied by something that is not constant."""
+POSITION = 1
+"""The leaf 0, as bits: a position, which is no more than a mask as a partner."""
+SUM, MINUS, LARGEST, EXP = (TIMES << place for place in range(1, 5))
+"""The tags of a reduction, of what is taken off, of the larger one of several, and of an exponential."""
+_LINEAR = TIMES | SUM
+OPERATIONS = 40
+"""The number of bits for operations; behind them, there is one for each two that follow each other on a path."""
+_OPERATION_BITS = (1 << OPERATIONS) - 1
+_MOST_PATHS = 40
+"""A flow of more paths keeps one for each leaf, which passes all the operations."""
+
+
+class Path(NamedTuple):
+    """One way to depend on a leaf.
+
+    Attributes:
+        leaf: Where it starts.
+        tags: The operations that it passes, and its sign, as bits.
+        partners: The leaves that what it passes is multiplied by, as bits.
+        first: Those of them that it is multiplied by first.
+    """
+
+    leaf: int
+    tags: int
+    partners: int
+    first: int
+
+
+Flow: TypeAlias = frozenset[Path]
+NOTHING: Flow = frozenset()
+"""The flow of a constant."""
+
+
+def leaf(number: int) -> Flow:
+    """The flow of a leaf itself."""
+    return frozenset((Path(number, 0, 0, 0),))
+
+
+def leaves(flow: Flow) -> int:
+    """The leaves of a flow, as bits."""
+    return reduce(or_, (1 << path.leaf for path in flow), 0)
+
+
+def union(*flows: Flow) -> Flow:
+    """What depends on all of these."""
+    return bounded(frozenset().union(*flows)) if len(flows) != 1 else flows[0]
+
+
+def tagged(flow: Flow, tags: int, partners: int = 0) -> Flow:
+    """The flow after an operation, or several; `FALLS` in `tags` turns the sign of all paths."""
+    return bounded(continued(path, tags, partners, partners & ~POSITION) for path in flow)
+
+
+def continued(path: Path, tags: int, partners: int, first: int) -> Path:
+    """A path that goes on by these."""
+    return Path(path.leaf, joined(path.tags, tags), path.partners | partners, path.first or first)
+
+
+@lru_cache(maxsize=1 << 16)
+def joined(one: int, other: int) -> int:
+    """The tags of a path that continues by another."""
+    tags = (one | other) & ~FALLS
+    tags |= orders(one, other)
+    return tags if tags & UNSIGNED else tags | (one ^ other) & FALLS
+
+
+def orders(before: int, after: int) -> int:
+    """The bits of every operation before another one; sums and products are exchanged too freely to count."""
+    earlier, later = ([n for n in range(OPERATIONS) if (tags & ~_LINEAR & ~SIGNS) >> n & 1] for tags in (before, after))
+    return reduce(or_, (1 << OPERATIONS * (i + 1) + j for i in earlier for j in later if i != j), 0)
+
+
+def cancels(tags: int) -> bool:
+    """Whether a path takes a largest element off before an exponential, which changes no ratio of exponentials."""
+    return tags & _SHIFT == _SHIFT
+
+
+def among(operations: int) -> int:
+    """The bits of these operations and of their orders."""
+    return operations & _OPERATION_BITS | orders(operations, operations)
+
+
+_SHIFT = orders(LARGEST, MINUS) | orders(MINUS, EXP)
+
+
+def product(one: Flow, other: Flow) -> Flow:
+    """The product of two values; a constant factor leaves no trace."""
+    mine, theirs = leaves(one), leaves(other)
+    if not mine or not theirs:
+        return union(one, other)
+    both = TIMES | UNSIGNED if one is other else TIMES
+    return union(tagged(one, both, theirs), tagged(other, both, mine))
+
+
+def quotient(one: Flow, inverse: Flow) -> Flow:
+    """The product of a value and an inverse, which may as well come later: it is nothing's first partner."""
+    mine, theirs = leaves(one), leaves(inverse)
+    if not mine or not theirs:
+        return union(one, inverse)
+    parts = ((one, theirs), (inverse, mine))
+    return bounded(continued(path, TIMES, bits, 0) for flow, bits in parts for path in flow)
+
+
+def replaced(flow: Flow, flows: Mapping[int, Flow]) -> Flow:
+    """The flow with each of these leaves replaced by what leads to it."""
+    known = {number: leaves(source) for number, source in flows.items()}
+    found = set()
+    for path in flow:
+        partners, first = path.partners, path.first
+        for number, bits in known.items():
+            if partners >> number & 1:
+                partners = partners & ~(1 << number) | bits
+                first = first & ~(1 << number) | bits if first >> number & 1 else first
+        # What turns out to be multiplied by a constant is not a product.
+        tags = path.tags if partners or not path.partners else path.tags & ~TIMES
+        if path.leaf not in flows:
+            found.add(Path(path.leaf, tags, partners, first))
+            continue
+        found.update(continued(source, tags, partners, first) for source in flows[path.leaf])
+    return bounded(found)
+
+
+def bounded(paths: Iterable[Path]) -> Flow:
+    """A flow of these paths without those that cancel, or a coarser one if there are too many."""
+    flow = frozenset(path for path in paths if not cancels(path.tags))
+    return flow if len(flow) <= _MOST_PATHS else frozenset(coarse(flow).values())
+
+
+def coarse(flow: Iterable[Path]) -> dict[int, Path]:
+    """For each leaf, one path that passes all operations, without a sign."""
+    found: dict[int, Path] = {}
+    for path in flow:
+        known = found.get(path.leaf, Path(path.leaf, UNSIGNED, 0, 0))
+        tags = (known.tags | path.tags) & ~FALLS
+        tags = tags & ~_SHIFT if cancels(tags) else tags
+        found[path.leaf] = Path(path.leaf, tags, known.partners | path.partners, known.first | path.first)
+    return found

@@ -1,0 +1,250 @@
+"""What calls of PyTorch do to flows: which operations a path passes, and what it is multiplied by.
+
+Calls that are made of simpler ones are defined elsewhere (`symbolic.definitions`); a call that nobody defines is an
+operation of its own name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pipeline.lms.embedded.dependence.paths import (
+    EXP,
+    FALLS,
+    LARGEST,
+    MINUS,
+    NOTHING,
+    OPERATIONS,
+    SUM,
+    TIMES,
+    UNSIGNED,
+    Flow,
+    leaves,
+    product,
+    quotient,
+    tagged,
+    union,
+)
+
+
+@dataclass(frozen=True)
+class Elements:
+    """A sequence of unknown length: what is known of each element."""
+
+    item: Any
+
+
+Value: TypeAlias = Any
+"""A Flow, a number, a string, None, a tuple of values, or something that can be called."""
+
+STATE = 256
+"""Leaves from this number on are states, and variables that a loop changes."""
+
+_SAME = frozenset(
+    """
+    as_tensor atleast_1d bool broadcast_to clone conj contiguous detach diag diagonal double expand expand_as flatten
+    flip fliplr flipud float index_select long moveaxis movedim narrow pad permute ravel repeat repeat_interleave
+    reshape roll squeeze swapaxes t take tensor tile to transpose tril triu type type_as unflatten unfold unsqueeze view
+    view_as nan_to_num item tolist list tuple reversed cpu requires_grad_ numpy select rot90 split chunk unbind
+    """.split()  # noqa: SIM905 (a list of so many strings would be harder to read)
+)
+_CONSTANT = frozenset(
+    """
+    zeros ones empty full zeros_like ones_like empty_like full_like new_zeros new_ones new_full size numel len dim
+    finfo float32 top shape print
+    """.split()  # noqa: SIM905
+)
+_JOINED = frozenset(("cat", "concat", "concatenate", "stack", "hstack", "vstack", "add", "logical_or", "block_diag"))
+_SUMMED = frozenset(("sum", "cumsum", "mean", "prod", "cumprod", "nansum", "trace", "count_nonzero"))
+_PRODUCTS = frozenset(("multiply", "mul", "outer", "logical_and", "bitwise_and", "kron", "ger"))
+_CONTRACTIONS = frozenset(
+    ("matmul", "mm", "bmm", "mv", "dot", "inner", "einsum", "vdot", "tensordot", "vecdot", "linear_map", "conv")
+)
+_LARGEST = frozenset(("maximum", "minimum", "amax", "amin", "max", "min", "clamp", "clip", "cummax", "cummin", "fmax"))
+_ORDERED = frozenset(("sort", "topk", "kthvalue", "median", "mode", "msort", "quantile"))
+_PAIRS = frozenset(("sort", "topk", "kthvalue", "cummax", "cummin", "mode"))
+"""Calls that give values and their indices; a few others do along a dim only."""
+_COMPARED = frozenset(("greater", "less", "gt", "lt", "ge", "le", "greater_equal", "less_equal", "heaviside", "sign"))
+_EQUAL = frozenset(("eq", "ne", "isin", "not_equal", "equal", "isclose"))
+_INDICES = frozenset(("argmax", "argmin", "argsort", "one_hot", "nonzero", "searchsorted", "bucketize", "multinomial"))
+_ROUNDED = frozenset(("round", "floor", "ceil", "trunc", "int", "frac", "floor_divide", "fix"))
+_POSITIONS = frozenset(("arange", "linspace", "eye", "range", "tril_indices", "triu_indices"))
+_ALIASES = {
+    "divide": "div", "true_divide": "div", "subtract": "sub", "rsub": "sub", "neg": "negative",
+    "bitwise_not": "negative", "logical_not": "negative", "masked_fill": "where", "absolute": "abs", "swapdims": "t",
+    "take_along_dim": "gather", "scatter_add": "scatter", "index_add": "scatter", "index_put": "scatter",
+}  # fmt: skip
+
+
+class Vocabulary:
+    """Maps calls to flows. Every operation that leaves a mark has a bit, numbered in order of appearance.
+
+    `position` is the flow of a position, which nothing but counting gives.
+    """
+
+    def __init__(self, position: Flow) -> None:
+        self.position = position
+        self._bits: dict[str, int] = {"sum": SUM, "minus": MINUS, "largest": LARGEST, "exp": EXP}
+        self._known: dict[str, Callable[[str, Sequence[Value]], Value]] = {}
+        for names, method in (
+            (_SAME, self._same), (_CONSTANT, self._constant), (_JOINED, self._join), (_SUMMED, self._sum),
+            (_PRODUCTS, self._product), (_CONTRACTIONS, self._product), (_LARGEST, self._largest),
+            (_ORDERED, self._order), (_COMPARED, self._compare), (_EQUAL, self._compare), (_INDICES, self._indices),
+            (_ROUNDED, self._round), (_POSITIONS, self._positions),
+            (("sub",), self._sub), (("div",), self._div), (("negative",), self._negative), (("pow",), self._pow),
+            (("exp",), self._exp), (("where",), self._where), (("abs",), self._abs), (("norm",), self._norm),
+            (("gather",), self._gather), (("scatter",), self._gather), (("reduced",), self._reduce),
+        ):  # fmt: skip
+            self._known |= dict.fromkeys(names, method)
+
+    def bit(self, name: str) -> int:
+        """The tag of an operation; the last one is shared by those that are too many."""
+        return self._bits.setdefault(name, min(TIMES << len(self._bits) + 1, 1 << OPERATIONS - 1))
+
+    def knows(self, name: str) -> bool:
+        """Whether a call has a meaning here."""
+        return _ALIASES.get(name, name) in self._known
+
+    def call(self, name: str, args: Sequence[Value]) -> Value:
+        """The value of a call."""
+        if name == "masked_fill" and len(args) > 2:
+            args = [args[1], args[2], args[0]]
+        name = _ALIASES.get(name, name)
+        method = self._known.get(name)
+        if method is None or not args:
+            return self._positions(name, args) if name in _POSITIONS else self._other(name, args)
+        return method(name, args)
+
+    def flow(self, value: Value) -> Flow:
+        """A value's flow; that of a tuple is all its parts'."""
+        if isinstance(value, frozenset):
+            return value
+        if isinstance(value, Elements):
+            return self.flow(value.item)
+        return union(*map(self.flow, value)) if isinstance(value, tuple) and value else NOTHING
+
+    def add(self, one: Flow, other: Flow) -> Flow:
+        """A sum; what is added to a state is summed up."""
+        mine, theirs = _has_state(one), _has_state(other)
+        if mine != theirs:
+            one, other = (one, tagged(other, SUM)) if mine else (tagged(one, SUM), other)
+        return union(one, other)
+
+    def inverse(self, flow: Flow) -> Flow:
+        """One divided by a value."""
+        return tagged(flow, self.bit("over") | FALLS)
+
+    def choice(self, flow: Flow) -> Flow:
+        """The flow of a value that only selects."""
+        return tagged(flow, self.bit("choice") | UNSIGNED)
+
+    # --- the meaning of names; each takes the name and the arguments ---
+
+    def _same(self, name: str, args: Sequence[Value]) -> Value:
+        return args[0]
+
+    def _constant(self, name: str, args: Sequence[Value]) -> Value:
+        return NOTHING
+
+    def _other(self, name: str, args: Sequence[Value]) -> Value:
+        return tagged(union(*map(self.flow, args)) if args else NOTHING, self.bit(name))
+
+    def _join(self, name: str, args: Sequence[Value]) -> Value:
+        if name == "add" and len(args) > 1:
+            return self.add(self.flow(args[0]), self.flow(args[1]))
+        return union(*map(self.flow, args))
+
+    def _sum(self, name: str, args: Sequence[Value]) -> Value:
+        flow = self.flow(args[0])
+        return tagged(flow, SUM | TIMES, leaves(flow)) if "prod" in name else tagged(flow, SUM)
+
+    def _product(self, name: str, args: Sequence[Value]) -> Value:
+        operands = [arg for arg in args if isinstance(arg, frozenset | tuple)]
+        parts = [part for one in operands for part in (one if isinstance(one, tuple) else (one,))]
+        total = self.flow(parts[0]) if parts else NOTHING
+        for part in parts[1:]:
+            total = product(total, self.flow(part))
+        return tagged(total, SUM) if name in _CONTRACTIONS else total
+
+    def _largest(self, name: str, args: Sequence[Value]) -> Value:
+        flow = tagged(union(*map(self.flow, args)), LARGEST)
+        along = len(args) > 1 and name in ("max", "min") and not isinstance(args[1], frozenset)
+        return (flow, self.choice(flow)) if along or name in _PAIRS else flow
+
+    def _order(self, name: str, args: Sequence[Value]) -> Value:
+        flow = tagged(self.flow(args[0]), self.bit("order"))
+        return (flow, self.choice(flow)) if name in _PAIRS or len(args) > 1 else flow
+
+    def _compare(self, name: str, args: Sequence[Value]) -> Value:
+        first, second = self.flow(args[0]), self.flow(args[1]) if len(args) > 1 else NOTHING
+        if name.startswith("l"):
+            first, second = second, first
+        sign = UNSIGNED if name in _EQUAL else FALLS
+        return union(tagged(first, self.bit("compare") | sign & UNSIGNED), tagged(second, self.bit("compare") | sign))
+
+    def _indices(self, name: str, args: Sequence[Value]) -> Value:
+        return self.choice(union(*map(self.flow, args)))
+
+    def _round(self, name: str, args: Sequence[Value]) -> Value:
+        return tagged(self.flow(self._div(name, args) if len(args) > 1 else args[0]), self.bit("round"))
+
+    def _positions(self, name: str, args: Sequence[Value]) -> Value:
+        return self.position
+
+    def _sub(self, name: str, args: Sequence[Value]) -> Value:
+        return self.add(self.flow(args[0]), tagged(self.flow(args[1]), MINUS | FALLS))
+
+    def _negative(self, name: str, args: Sequence[Value]) -> Value:
+        return tagged(self.flow(args[0]), FALLS)
+
+    def _div(self, name: str, args: Sequence[Value]) -> Value:
+        return quotient(self.flow(args[0]), self.inverse(self.flow(args[1])))
+
+    def _pow(self, name: str, args: Sequence[Value]) -> Value:
+        base, exponent = self.flow(args[0]), args[1]
+        if not isinstance(exponent, int | float):
+            power = self.flow(exponent)
+            return union(tagged(base, self.bit("power") | UNSIGNED) if base else NOTHING, self._exp("exp", [power]))
+        if exponent != int(exponent):
+            base = tagged(base, self.bit("root"))
+        elif exponent not in (1, -1):
+            base = product(base, base)
+        return self.inverse(base) if exponent < 0 else base
+
+    def _exp(self, name: str, args: Sequence[Value]) -> Value:
+        return tagged(self.flow(args[0]), EXP)
+
+    def _where(self, name: str, args: Sequence[Value]) -> Value:
+        if len(args) < 3:
+            return self._indices(name, args)
+        condition, ways = self.flow(args[0]), union(self.flow(args[1]), self.flow(args[2]))
+        if any(isinstance(way, float) and abs(way) == float("inf") for way in args[1:3]):
+            return union(condition, ways)
+        chosen = leaves(condition)
+        if not chosen:
+            return ways
+        return union(tagged(condition, TIMES | UNSIGNED, leaves(ways)), tagged(ways, TIMES, chosen))
+
+    def _abs(self, name: str, args: Sequence[Value]) -> Value:
+        return tagged(self.flow(args[0]), self.bit("abs") | UNSIGNED)
+
+    def _norm(self, name: str, args: Sequence[Value]) -> Value:
+        flow = self.flow(args[0])
+        if len(args) > 1 and args[1] == 1:
+            return tagged(self._abs(name, args), SUM)
+        return tagged(product(flow, flow), SUM | self.bit("root"))
+
+    def _gather(self, name: str, args: Sequence[Value]) -> Value:
+        flows = [self.flow(arg) for arg in args]
+        indices = flows[2] if len(flows) > 2 else NOTHING
+        return union(flows[0], self.choice(indices), *flows[3:])
+
+    def _reduce(self, name: str, args: Sequence[Value]) -> Value:
+        flow = self.flow(args[0])
+        return flow if args[1:] == ["none"] else tagged(flow, SUM)
+
+
+def _has_state(flow: Flow) -> bool:
+    return any(path.leaf >= STATE for path in flow)

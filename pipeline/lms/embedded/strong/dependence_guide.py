@@ -1,0 +1,79 @@
+"""How the streams of a growing draft depend on the inputs, compared with the reference."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+from pipeline.lms.embedded.dependence.dependences import Dependences, Flows
+from pipeline.lms.embedded.dependence.paths import NOTHING
+from pipeline.lms.embedded.draft import Draft, Move, Routing
+from pipeline.lms.embedded.operands import Callee, Operands
+from pipeline.lms.embedded.step_limit import StepLimit
+from step_runtime.base.functions import Fn
+
+_FITS = 0.5
+"""From this fit on, a stream may be an operand,"""
+_LIKE_OUTPUT = 0.5
+"""and from this similarity on, an output."""
+_COMPOSED = 500
+"""Steps that finding the dependences of an application counts for."""
+
+
+class DependenceGuide:
+    """Follows one draft."""
+
+    def __init__(self, dependences: Dependences, draft: Draft, steps: StepLimit) -> None:
+        self._dependences = dependences
+        self._draft = draft
+        self._steps = steps
+        self._flows: list[Flows] = list(dependences.inputs)
+
+    def advance(self) -> None:
+        """Records the draft's last move."""
+        move = self._draft.moves[-1]
+        self._flows.append(self._result(move.routing or next(move.functions()), move.fns, move.sources))
+
+    def fit(self, callee: Callee, routing: Routing | None, operands: Operands) -> float:
+        """How well the reference agrees with applying something to some streams: from 0 to 1."""
+        branches = routing.branches if routing is not None else ()
+        return self._dependences.fits(self._result(routing or callee.fn, branches, operands.sources))
+
+    def place_fit(self, callee: Callee, place: int, stream: int) -> float:
+        """How well the reference agrees with a stream as the operand that starts at a place."""
+        return self._place_fit(callee, place, self._flows[stream])
+
+    def _place_fit(self, callee: Callee, place: int, flows: Flows) -> float:
+        others = len(callee.need) - place - len(flows)
+        arguments = (*(NOTHING,) * place, *flows, *(NOTHING,) * others)
+        self._steps.spend_once((id(callee), *arguments), _COMPOSED)
+        if not callee.branches:
+            return self._dependences.fits(self._dependences.applied(callee.fn, arguments))
+        if not others:
+            return 1.0  # An index selects, which says nothing about its own operations.
+        return self._dependences.fits(self._dependences.routed(callee.fn, callee.branches, arguments[:-1], NOTHING))
+
+    def serves(self, move: Move, callees: Iterable[Callee], outputs: Iterable[int]) -> bool:
+        """Whether the result of a move can be an operand of one of these, or may be one of these outputs."""
+        flows = self._result(move.routing or next(move.functions()), move.fns, move.sources)
+        return any(self._dependences.matches(flows, output) > _LIKE_OUTPUT for output in outputs) or any(
+            callee.fit(move.result, place)[0] and self._place_fit(callee, place, flows) > _FITS
+            for callee in callees
+            for place in range(len(callee.need))
+        )
+
+    def similarity(self, draft: Draft) -> float:
+        """How similar the results of a finished draft are to the outputs: from 0 to 1."""
+        return self._dependences.similarity([self._flows[stream] for stream in draft.results])
+
+    def matches(self, stream: int, output: int) -> float:
+        """As `similarity`, for one stream and one output."""
+        return self._dependences.matches(self._flows[stream], output)
+
+    def _result(self, maker: Fn | Routing, branches: Sequence[Fn | None], sources: Sequence[int]) -> Flows:
+        flows = tuple(itertools.chain.from_iterable(self._flows[source] for source in sources))
+        if isinstance(maker, Routing):
+            self._steps.spend_once((id(maker), *flows), _COMPOSED * maker.bits)
+            return self._dependences.routed(maker.merge, branches, flows[:-1], flows[-1])
+        self._steps.spend_once((maker.label, *flows), _COMPOSED)
+        return self._dependences.applied(maker, flows)

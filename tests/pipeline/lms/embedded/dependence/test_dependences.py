@@ -1,0 +1,89 @@
+"""Programs that depend on the inputs as the reference does are recognized, by text alone and without names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.lms.embedded.dependence.dependences import Dependences
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.scope import static_scope
+
+TASK = """
+global: |
+  def scaled(a, b):
+      return a @ b / D_value**0.5
+inputs:
+- {name: A, dtype: 'Buffer(fp32, [D])', dims: [N, H], data_gen: torch.randn}
+- {name: B, dtype: 'Buffer(fp32, [D])', dims: [N, H], data_gen: torch.randn}
+- {name: C, dtype: 'Buffer(fp32, [D])', dims: [N, H], data_gen: torch.randn}
+fns:
+- name: Fold
+  apply: |
+    a, b, c = input
+    weight = torch.exp(scaled(a, b))
+    return [state[0] + weight, state[1] + weight * c]
+  init: [0, 0]
+  input_dtype: ['Buffer(fp32, [D])', 'Buffer(fp32, [D])', 'Buffer(fp32, [D])']
+  output_dtype: [fp32, 'Buffer(fp32, [D])']
+  func_name: fn_fold
+- name: Finish
+  apply: |
+    return [input[1] / input[0]]
+  input_dtype: [fp32, 'Buffer(fp32, [D])']
+  output_dtype: Buffer(fp32, [D])
+  func_name: fn_finish
+outputs:
+- name: O
+  dtype: Buffer(fp32, [D])
+  dims: [H]
+  data_transform:
+  - |
+    total, weights = 0, 0
+    for t in range(N_value):
+        weight = torch.exp(scaled(input_data['A'][:, t], input_data['B'][:, t]))
+        total, weights = total + weight * input_data['C'][:, t], weights + weight
+    total / weights
+sizes: {N: [4, 5], D: [3, 2], H: [2, 3]}
+"""
+
+
+def similarity(text: str, order: tuple[int, int, int], finish: str = "fn_finish", fold: str = "fn_fold") -> float:
+    """The similarity of Finish of a Fold of the inputs in some order."""
+    task = loads_task(text, "task")
+    fns = static_scope(task).fns
+    found = Dependences(task, {})
+    folded = found.applied(fns[fold], tuple(found.inputs[place][0] for place in order))
+    return found.similarity([found.applied(fns[finish], folded)])
+
+
+def test_the_right_order_of_operands_is_the_most_similar() -> None:
+    """A loop in the reference, a helper in `global` and a state of two components are no obstacle."""
+    assert similarity(TASK, (0, 1, 2)) == pytest.approx(1.0)
+    assert all(similarity(TASK, order) < 0.9 for order in ((2, 1, 0), (0, 2, 1), (0, 0, 2)))
+
+
+def test_names_do_not_matter() -> None:
+    """Renamed inputs and functions have the same similarities."""
+    renamed = TASK.replace("'A'", "'Q'").replace("name: A", "name: Q").replace("fn_fold", "fn_b").replace("scaled", "g")
+    for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
+        assert similarity(renamed, order, fold="fn_b") == similarity(TASK, order)
+
+
+def test_a_wrong_step_does_not_fit() -> None:
+    """What the reference never takes an exponential of must not get into one."""
+    task = loads_task(TASK, "task")
+    fold = static_scope(task).fns["fn_fold"]
+    found = Dependences(task, {})
+    a, b, c = (flows[0] for flows in found.inputs)
+    assert found.fits(found.applied(fold, (a, b, c))) > found.fits(found.applied(fold, (a, c, b)))
+
+
+def test_nothing_is_run(tmp_path: Path) -> None:
+    """Code that would write a file is only read."""
+    target = tmp_path / "written"
+    code = f"open({str(target)!r}, 'w')"
+    text = TASK.replace("    total, weights = 0, 0\n", f"    total, weights = 0, 0\n    {code}\n", 1)
+    assert similarity(text.replace("    a, b, c = input\n", f"    {code}\n    a, b, c = input\n"), (0, 1, 2)) > 0.9
+    assert not target.exists()

@@ -1,0 +1,68 @@
+"""Paths keep what distinguishes programs, and forget what equal programs may do differently."""
+
+from __future__ import annotations
+
+from pipeline.lms.embedded.dependence.paths import (
+    EXP,
+    FALLS,
+    LARGEST,
+    MINUS,
+    NOTHING,
+    SUM,
+    TIMES,
+    UNSIGNED,
+    Path,
+    leaf,
+    product,
+    quotient,
+    replaced,
+    tagged,
+    union,
+)
+
+A, B, C = leaf(1), leaf(2), leaf(3)
+
+
+def test_a_factor_is_a_partner_and_a_constant_is_none() -> None:
+    """A product marks both factors; a constant factor changes nothing."""
+    assert product(A, B) == {Path(1, TIMES, 1 << 2, 1 << 2), Path(2, TIMES, 1 << 1, 1 << 1)}
+    assert product(A, NOTHING) == A
+
+
+def test_a_product_knows_its_first_partner_but_not_what_divides_it() -> None:
+    """The order of factors is kept, the time of a normalization is not."""
+    (path,) = (path for path in product(product(A, B), C) if path.leaf == 1)
+    assert (path.partners, path.first) == (1 << 2 | 1 << 3, 1 << 2)
+    (path,) = (path for path in product(quotient(A, B), C) if path.leaf == 1)
+    assert (path.partners, path.first) == (1 << 2 | 1 << 3, 1 << 3)
+
+
+def test_two_falls_rise() -> None:
+    """The sign of a path is that of its parts together, until an operation has none."""
+    assert tagged(tagged(A, FALLS), FALLS) == A
+    assert tagged(tagged(A, UNSIGNED), FALLS) == tagged(A, UNSIGNED)
+
+
+def test_the_order_of_operations_counts_but_not_that_of_sums_and_products() -> None:
+    """An exponential of a maximum is not a maximum of exponentials."""
+    assert tagged(tagged(A, EXP), LARGEST) != tagged(tagged(A, LARGEST), EXP)
+    assert tagged(tagged(A, SUM), EXP | TIMES) == tagged(tagged(A, EXP), SUM | TIMES)
+
+
+def test_the_largest_element_before_an_exponential_cancels() -> None:
+    """The softmax of x is that of x less its largest element."""
+    shifted = union(A, tagged(tagged(A, LARGEST), MINUS | FALLS))
+    assert tagged(shifted, EXP) == tagged(A, EXP)
+
+
+def test_arguments_take_the_place_of_leaves_and_of_partners() -> None:
+    """A function's flow on arguments is the flow of its body with the arguments in it."""
+    assert replaced(product(leaf(200), leaf(201)), {200: tagged(A, EXP), 201: B}) == product(tagged(A, EXP), B)
+    assert replaced(product(leaf(200), leaf(201)), {200: A, 201: NOTHING}) == A
+
+
+def test_a_flow_of_many_paths_is_coarse() -> None:
+    """The number of paths is bounded: one for each leaf then passes all operations."""
+    many = union(*(tagged(A, 8 << place) for place in range(1, 30)), *(tagged(B, 8 << place) for place in range(1, 30)))
+    assert {path.leaf for path in many} == {1, 2}
+    assert len(many) == 2
