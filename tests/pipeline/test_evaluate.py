@@ -96,7 +96,7 @@ def test_record_leaves_a_run_in_the_store(engine: Engine, folder: Path, capsys: 
 def test_an_lm_that_gives_out_leaves_the_figures_until_then(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 3 and a message; where nothing came, nothing on stdout."""
+    """Exit code 3 and a message; where nothing came, the error alone on stdout."""
     engine.fail_from = 9
     assert run("--program", "none", "--tasks", str(folder), "--json") == 3
     out, err = capsys.readouterr()
@@ -105,7 +105,7 @@ def test_an_lm_that_gives_out_leaves_the_figures_until_then(
     engine.fail_from = 1
     assert run("--program", "none", "--tasks", str(folder), "--json") == 3
     out, err = capsys.readouterr()
-    assert out == ""
+    assert (json.loads(out)["error"]["kind"], json.loads(out)["error"]["exit_code"]) == ("lm", 3)
     assert "the key was revoked" in err.splitlines()[-1]
 
 

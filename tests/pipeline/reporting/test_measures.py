@@ -55,4 +55,4 @@ def test_outcomes_are_right_or_a_stage() -> None:
     value, unread = replace(right, score=0.0, passed=False, feedback={"stage": "value"}), replace(right, passed=False)
     found = measures.outcomes([right, value, value, unread, replace(unread, score=None)])
     assert {name: count for name, count in found.items() if count} == {"right": 1, "value": 2, "parse": 1}
-    assert list(found)[:2] == ["right", "value"] and list(found)[-1] == "parse"
+    assert list(found)[:4] == ["right", "stress", "cost", "value"] and list(found)[-1] == "parse"

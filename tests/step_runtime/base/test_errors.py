@@ -156,7 +156,7 @@ def test_every_exception_is_a_step_error() -> None:
 
 def test_stages_stand_in_the_order_in_which_they_are_decided() -> None:
     """The verdict's stage is the first that fails, in this order."""
-    assert STAGES == ("parse", "type", "affine", "limits", "shape", "run", "value", "cost")
+    assert STAGES == ("parse", "type", "affine", "limits", "shape", "run", "value", "cost", "stress")
 
 
 def test_public_names_are_sorted_and_there() -> None:

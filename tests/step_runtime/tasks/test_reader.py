@@ -74,6 +74,7 @@ STYLES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*at every set of sizes")
 @pytest.mark.parametrize("name", STYLES)
 def test_files_of_every_style_load_and_verify(name: str, tmp_path: Path) -> None:
     """Whatever YAML style a file has, it loads unchanged, its solution passes, and it survives dumping."""
