@@ -21,6 +21,7 @@ from pipeline.cli.progress import progress_display
 from pipeline.lms import factory
 from pipeline.record import resume as earlier_runs
 from pipeline.record import store
+from pipeline.record.attempts import read_attempts
 from pipeline.record.metrics import counted
 from pipeline.record.request import Request
 from pipeline.record.resume import Finished, Resumed
@@ -103,8 +104,9 @@ def _finished(name: str, resumed: Resumed, finished: Finished, output: str | Non
         path = Path(output) if output else program_path(resumed.request.config, resumed.run_id)
         write_text(path, finished.program)
     print_message(name, f"run {resumed.run_id} is already complete; no requests made; the record is unchanged")
-    tasks = resumed.request.tasks
-    return JobResult(finished.experience, resumed.run_id, resumed.name, path, tasks, finished.probe)
+    tasks, (client, _) = resumed.request.tasks, store.open_store()
+    experience = replace(finished.experience, attempts=read_attempts(client, resumed.run_id))
+    return JobResult(experience, resumed.run_id, resumed.name, path, tasks, finished.probe)
 
 
 def _reflection_lm(config: RunConfig) -> dspy.LM | None:

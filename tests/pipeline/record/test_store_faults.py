@@ -245,7 +245,7 @@ def test_a_longer_one_ends_the_run_and_resumed_nothing_is_asked_twice(
     engine.at, engine.breaks = at, outage.begin
     code, out, err = run(capsys, *OPTIONS, "--tasks", str(write_tasks(tmp_path / "mine")))
     message = err.splitlines()[-1]
-    assert (code, out) == (2, "")
+    assert (code, json.loads(out)["error"]["kind"]) == (2, "usage")
     assert message.startswith("pipeline.compile: cannot write the record of the run: ") and "Traceback" not in err
     (folder,) = (store.folder() / "running").iterdir()
     # Artifacts beside a SQLite file can be written while that is locked; what a server keeps can't, once it is away.
@@ -255,7 +255,7 @@ def test_a_longer_one_ends_the_run_and_resumed_nothing_is_asked_twice(
     assert message.endswith(f"Then resume: python -m pipeline.compile {go_on}")
 
     code, out, err = run(capsys, *go_on.split(), "--json")
-    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert (code, json.loads(out)["error"]["kind"], err.count("\n")) == (2, "usage", 1)
     assert err.startswith("pipeline.compile: cannot open the record of the runs at ")
 
     outage.end()
