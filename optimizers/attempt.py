@@ -42,8 +42,8 @@ class Attempt:
         calls: For a right answer, by predictor that gets demonstrations: the fields of its chosen calls, in order of
             completion; none if it was not called. A predictor with one call that has the same fields as the task's
             inputs and `outputs` is omitted.
-        left_out: Demonstrations that the sample went without, from the end, as the LM refused longer prompts.
-        refused: Characters of the shortest prompt that was refused as too long; 0 if none was.
+        left_out: Number of demonstrations omitted from the end, because the LM rejected longer prompts.
+        refused: Characters of the shortest prompt that the LM rejected as too long; 0 for none.
         window: The limit in tokens that such a refusal stated; 0 if none did.
     """
 
@@ -86,7 +86,7 @@ class Attempt:
 
     @property
     def too_long(self) -> bool:
-        """Whether there is no answer because the prompt is too long for the LM, even without demonstrations."""
+        """Whether the LM rejected the prompt as too long even without demonstrations."""
         return self.failed and (self.error or "").startswith("ContextWindowExceededError")
 
     @classmethod

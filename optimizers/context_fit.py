@@ -1,7 +1,7 @@
 """What a run knows of its LM's context window, and learns of it from iteration to iteration.
 
 Invariants: it depends on the settings and on the attempts of whole iterations only, so that a resumed run knows the
-same; a limit that contradicts a prompt that was accepted is not believed; what was refused is not asked again.
+same; a stated limit below the size of an accepted prompt is ignored; a prompt of a rejected size is not sent again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ContextFit:
     Attributes:
         tokens: The size of the window, in tokens; None if unknown.
         prior: Tokens of an earlier run, whose tokens per character hold until the run has its own.
-        refused: Characters of the shortest prompt that was refused; 0 if there is none.
+        refused: Characters of the shortest rejected prompt; 0 for none.
         accepted: Characters of the longest prompt that has been answered.
         too_long: Keys of the tasks whose prompts are too long even without demonstrations.
     """
@@ -65,7 +65,7 @@ class ContextFit:
         Args:
             task: The task.
             attempts: What the LM refused of each attempt.
-            window: The window as it was known.
+            window: What was known of the window when the attempts were made.
         """
         if attempts and all(attempt.too_long for attempt in attempts):
             self.too_long.add(task.key)

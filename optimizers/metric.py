@@ -24,7 +24,7 @@ from optimizers.usage import reported, stored
 Metric = Callable[..., Any]
 
 JUDGE = "LM judge"
-"""The name in records for requests of a metric; it is no attribute of a program, as it has a space."""
+"""The name in records for requests of a metric; its space keeps it apart from names of predictors."""
 
 ARGUMENTS = 5
 """The most arguments of a metric, as for DSPy's GEPA: example, prediction, trace, predictor's name, its trace."""

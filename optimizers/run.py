@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -212,11 +212,11 @@ class Run:
         Raises:
             RunStopped: As `iterate`.
         """
-        demo_sets, begun = self.selection.demo_sets(self), 0
+        demo_sets, first = self.selection.demo_sets(self), 0
         while self._open:
             demo_set = next(demo_sets, None)
-            if demo_set is None and self._may_improve(begun):
-                demo_sets, begun = self.selection.demo_sets(self), len(self.iterations)
+            if demo_set is None and self._may_improve(first):
+                demo_sets, first = self.selection.demo_sets(self), len(self.iterations)
                 demo_set = next(demo_sets, None)
             if demo_set is None:
                 return "exhausted" if self.unsolved else "solved"
@@ -226,9 +226,9 @@ class Run:
                 return "score"
         return "exhausted" if self.unsolved else "solved"
 
-    def _may_improve(self, begun: int) -> bool:
-        """Whether the strategy starts over for cheaper answers: a budget ends the run, or it has found some so far."""
-        found = any(result.improved for result in self.iterations[begun:])
+    def _may_improve(self, first: int) -> bool:
+        """Whether the strategy starts over: a budget ends the run, or answers became cheaper since index `first`."""
+        found = any(result.improved for result in self.iterations[first:])
         return self.domain.cost is not None and (self.budget.limited or found)
 
     def choose(self, validation: Sequence[TaskExample] = ()) -> Sequence[Entry]:
@@ -314,9 +314,10 @@ class Run:
         """Index of the candidate whose demonstrations solve the validation tasks best; the first of equals."""
         scores: dict[int, float] = {}
         for place, candidate in enumerate(candidates):
-            if place and len(candidate.demos) == len(candidates[place - 1].demos):
+            if place and _keys(candidate.demos) == _keys(candidates[place - 1].demos):
                 continue  # measuring the same demonstrations twice is useless
-            shown = self._show(candidate, tasks)
+            # The compiled program shows every task the same.
+            shown = self._show(replace(candidate, select=None, reason=None), tasks)
             counts, stop = self._sample(-1 - place, candidate, shown, tasks)
             if stop is not None:
                 raise stop

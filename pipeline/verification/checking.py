@@ -136,7 +136,7 @@ def check(request: CheckRequest) -> Checked:
     """Loads the task, runs its code, and verifies the program.
 
     Raises:
-        MemoryError: The worker was refused memory, and may hold too much to go on.
+        MemoryError: The worker exceeded the memory limit, and may hold too much to continue.
     """
     from step_runtime.base.errors import TaskError
 

@@ -54,7 +54,7 @@ _NOTE_BYTES = 512
 
 _OUT_OF_MEMORY = 86
 _RETIRED = 87
-"""Exit codes of a worker that was refused memory, and of one that holds too much to go on."""
+"""Exit codes of a worker that exceeded the memory limit, and of one that holds too much to continue."""
 
 _METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 """Both are safe with threads; a fork of a server that has imported everything is ready in 15 ms, not in seconds."""
@@ -319,7 +319,7 @@ def _cause(exit_code: int | None, seconds: float) -> WorkerLost | _Retired:
     if exit_code == _RETIRED:
         return _Retired()
     if exit_code == _OUT_OF_MEMORY:
-        return WorkerLost("memory-limit", "was refused memory: it asked for more than a worker may hold")
+        return WorkerLost("memory-limit", "exceeded the memory limit: it asked for more than a worker may hold")
     how = "closed its pipe" if exit_code is None else f"ended its process with exit code {exit_code}"
     return WorkerLost("crashed", f"crashed: {signal.Signals(-exit_code).name}" if exit_code and exit_code < 0 else how)
 

@@ -92,7 +92,7 @@ def judge(name: str, content: str, text: str, dtype: str = "float64", limits: Pr
 
     Raises:
         TaskError: the task cannot be used, or its reference failed.
-        MemoryError: the worker was refused memory, and may hold too much to go on.
+        MemoryError: the worker exceeded the memory limit, and may hold too much to continue.
     """
     from step_runtime.base.errors import Diagnostic, RunError, TaskError
     from step_runtime.verification.verify import Verdict
@@ -114,7 +114,7 @@ def try_task(path: str) -> list[str]:
 
     Raises:
         TaskError: the task cannot be used.
-        MemoryError: the worker was refused memory.
+        MemoryError: the worker exceeded the memory limit.
     """
     from step_runtime.base.errors import TaskError
     from step_runtime.verification.loading import load_task

@@ -13,7 +13,7 @@ import pytest
 from optimizers import Budget, Domain, Experience
 from optimizers.strategies.per_task import PerTask
 from optimizers.strategies.registry import SELECTIONS, make_selection
-from tests.support.scripted_program import Heard, ScriptedEngine, by_task, learn
+from tests.support.scripted_program import Heard, ScriptedEngine, by_task, learn, tasks
 
 NAMES = [name for name in SELECTIONS if isinstance(make_selection(name), PerTask)]
 SOLVED = {"red cat": 1, "red dog": 2, "blue dog": 3, "green emu": 4}
@@ -66,6 +66,21 @@ def test_a_resumed_run_is_the_same_run(name: str) -> None:
     again, *_ = run(name, compiling={"resume": kept})
     assert [(it.solved, it.reasons) for it in again.iterations] == [(it.solved, it.reasons) for it in whole.iterations]
     assert again.demos == whole.demos
+
+
+def test_validation_measures_what_the_compiled_program_shows() -> None:
+    """One set for every task, not the sets that are chosen per task."""
+    engine, valset = ScriptedEngine(script, 4), tasks(["a blue cow", "an emu"])
+    compiled = learn(
+        [*SOLVED, *HARD], script, engine=engine, selection="hybrid", compiling={"valset": valset},
+    )  # fmt: skip
+    record = compiled.experience
+    shown = {level.demos for level in record.validation}
+    assert len(record.validation) > 1 and tuple(demo.task for demo in compiled.solve.demos) in shown
+    validated = [attempt for attempt in record.attempts if attempt.iteration < 0]
+    assert {attempt.task_key for attempt in validated} == {"a blue cow", "an emu"}
+    for demos in shown:
+        assert {task for task, each, _ in engine.drawn if each == demos} >= {"a blue cow", "an emu"}
 
 
 def test_the_structures_are_the_domain_s() -> None:
