@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from pipeline.base.choices import EMBEDDED
-from pipeline.base.config import LM, SAMPLING, AblationConfig, Config, Option, Tasks, Temperature
+from pipeline.base.config import LM, SAMPLING, AblationConfig, Tasks
 from pipeline.base.errors import Exit, UsageError, start
 from pipeline.base.files import writable_folder
 from pipeline.base.outputs import json_text
+from pipeline.base.settings import Config, Option, Temperature
 from pipeline.cli.options import Json, Parser, output_option
 
 NAME = "pipeline.ablate"

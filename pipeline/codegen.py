@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pipeline.base.config import Config
 from pipeline.base.errors import Exit, UsageError, start
+from pipeline.base.settings import Config
 from pipeline.cli.options import Parser, output_option
 from pipeline.cli.program_arguments import ProgramArguments
 

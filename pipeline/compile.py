@@ -8,10 +8,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pipeline.base.config import EARLIER_RUNS, Config, Option, RunConfig
+from pipeline.base.config import EARLIER_RUNS, RunConfig
 from pipeline.base.errors import UsageError, start
 from pipeline.base.files import writable_file
 from pipeline.base.outputs import json_text
+from pipeline.base.settings import Config, Option
 from pipeline.cli.options import Json, Parser, output_option
 
 NAME = "pipeline.compile"

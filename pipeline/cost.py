@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator
 
-from pipeline.base.config import Config, Count, Option
 from pipeline.base.errors import Exit, UsageError, start
 from pipeline.base.outputs import json_text
+from pipeline.base.settings import Config, Count, Option
 from pipeline.cli.options import Json, Parser
 from pipeline.cli.program_arguments import ProgramName, read_program
 

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pipeline.base.config import Config, Option, ProgramConfig, Tasks
+from pipeline.base.config import ProgramConfig, Tasks
 from pipeline.base.errors import start
 from pipeline.base.files import writable_file, write_text
 from pipeline.base.outputs import versioned
+from pipeline.base.settings import Config, Option
 from pipeline.cli.options import Json, Parser, output_option
 
 NAME = "pipeline.evaluate"

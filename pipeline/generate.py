@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pipeline.base.choices import ALL, NO_PROGRAM, PROPOSERS, SEARCH
-from pipeline.base.config import Config, Count, Option, Positive, ProgramConfig, flag
+from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import writable_folder
 from pipeline.base.outputs import json_text
+from pipeline.base.settings import Config, Count, Option, Positive, flag
 from pipeline.cli.options import Json, Parser, output_option
 
 NAME = "pipeline.generate"

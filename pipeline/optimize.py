@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pipeline.base.choices import Figure
-from pipeline.base.config import Config, Count, Option
 from pipeline.base.errors import Exit, UsageError, start
 from pipeline.base.outputs import json_text
+from pipeline.base.settings import Config, Count, Option
 from pipeline.cli.options import Json, Parser, output_option
 from pipeline.cli.program_arguments import ProgramName, read_program
 

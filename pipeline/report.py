@@ -5,11 +5,11 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from pipeline.base.config import Config, Option
 from pipeline.base.errors import Exit, UsageError, print_message, start
 from pipeline.base.files import writable_folder
 from pipeline.base.outputs import json_text
 from pipeline.base.paths import shown
+from pipeline.base.settings import Config, Option
 from pipeline.cli.options import Json, Parser, output_option
 
 NAME = "pipeline.report"

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pipeline.base.config import Config, Count, Option
 from pipeline.base.errors import Exit, PipelineError, UsageError, start
 from pipeline.base.paths import shown
+from pipeline.base.settings import Config, Count, Option
 from pipeline.cli.options import Parser
 from pipeline.record import experiment_view, store
 

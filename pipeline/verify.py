@@ -9,9 +9,9 @@ from functools import partial
 from typing import Annotated
 
 from pipeline.base.choices import FloatType
-from pipeline.base.config import Config, Count, Option, Positive
 from pipeline.base.errors import Exit, UsageError, print_message, start
 from pipeline.base.files import writable_file
+from pipeline.base.settings import Config, Count, Option, Positive
 from pipeline.cli.options import Json, Parser
 
 NAME = "pipeline.verify"

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from pipeline.base.config import Config, Option, flag
 from pipeline.base.errors import UsageError
+from pipeline.base.settings import Config, Option, flag
 
 Json = Annotated[bool, Option("print the result as one JSON object on stdout", flags=("--json",))]
 

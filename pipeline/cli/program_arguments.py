@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pipeline.base.choices import FloatType
-from pipeline.base.config import Config, Option
 from pipeline.base.errors import UsageError
+from pipeline.base.settings import Config, Option
 
 if TYPE_CHECKING:
     from step_runtime import Task

@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from optimizers import Experience
-from pipeline.base.config import RunConfig, first_error
+from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
+from pipeline.base.settings import first_error
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task, dump_task
 

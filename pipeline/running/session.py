@@ -19,9 +19,10 @@ from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import SavedNeeds, SavedProgram, make_agent
 from pipeline.agent.domain import step_domain
 from pipeline.base.choices import EMBEDDED, NO_PROGRAM
-from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig, flag
+from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig
 from pipeline.base.errors import LMUnavailable, UsageError
 from pipeline.base.machine import cores
+from pipeline.base.settings import flag
 from pipeline.lms import factory
 from pipeline.lms.embedded import EmbeddedEngine
 from pipeline.lms.model_data import known_context, known_price

@@ -1,0 +1,146 @@
+"""The machinery of settings: fields with options, checked values, and what a resumed run may change."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WrapValidator
+
+from pipeline.base.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a field's type and default don't say about its option on the command line.
+
+    Attributes:
+        help: The help text; the default is appended to it.
+        group: Title of the group in `--help`.
+        metavar: The placeholder of the value in `--help`.
+        resume: Whether the option of a resumed run is `fixed`, so that only the same value may be given, may be
+            `changed`, or names an `input` that `request.json` holds a copy of, and can't be given again.
+        flags: The option's names; empty for `--` and the field's name.
+        nargs: As in argparse, where an option takes several values.
+        positional: Whether it is an argument without a flag.
+        required: Whether it has to be given.
+        check: Checks, and may convert, the text on the command line only.
+    """
+
+    help: str
+    group: str = ""
+    metavar: str | None = None
+    resume: Literal["fixed", "changed", "input"] = "fixed"
+    flags: tuple[str, ...] = ()
+    nargs: str | None = None
+    positional: bool = False
+    required: bool = False
+    check: Callable[[str], str] | None = None
+
+    @classmethod
+    def of(cls, model: type[BaseModel], name: str) -> Option:
+        """The option of a model's field."""
+        return next(each for each in model.model_fields[name].metadata if isinstance(each, cls))
+
+
+def flag(name: str) -> str:
+    """A field's name as it is typed on the command line."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _expecting(expected: str) -> WrapValidator:
+    """Replaces Pydantic's messages by one that says what was expected and what was found."""
+
+    def validate(value: Any, handler: Callable[[Any], Any]) -> Any:
+        try:
+            return handler(value)
+        except ValidationError:
+            raise ValueError(f"expected {expected}, got {value!r}") from None
+
+    return WrapValidator(validate)
+
+
+def _split(value: Any) -> Any:
+    return value.split(",") if isinstance(value, str) else value
+
+
+def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
+    if not values or len(set(values)) < len(values):
+        raise ValueError(f"expected distinct numbers, got {','.join(map(str, values))!r}")
+    return values
+
+
+Count = Annotated[int, Field(ge=1), _expecting("a whole number from 1 on")]
+Natural = Annotated[int, Field(ge=0), _expecting("a whole number from 0 on")]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), _expecting("a number above 0")]
+Temperature = Annotated[float, Field(ge=0, le=2), _expecting("one number from 0 to 2")]
+Temperatures = Annotated[
+    tuple[Annotated[float, Field(ge=0, le=2)], ...],
+    AfterValidator(_distinct),
+    BeforeValidator(_split),
+    _expecting("distinct numbers from 0 to 2, separated by commas"),
+]
+
+Price = Annotated[
+    tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], Annotated[float, Field(ge=0, allow_inf_nan=False)]],
+    BeforeValidator(_split),
+    _expecting("two numbers from 0 on, separated by a comma"),
+]
+
+
+class Config(BaseModel):
+    """Frozen settings; every field has an `Option`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def names(cls) -> Iterator[str]:
+        """The fields' names, a class's own before those that it inherits."""
+        for base in cls.__mro__:
+            if issubclass(base, Config):
+                yield from (name for name in inspect.get_annotations(base) if name in cls.model_fields)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """The settings among given options, with defaults for the rest.
+
+        Raises:
+            UsageError: A value is invalid.
+        """
+        try:
+            return cls.model_validate({name: given[name] for name in cls.model_fields if name in given})
+        except ValidationError as error:
+            raise UsageError(first_error(error)) from None
+
+    def params(self) -> dict[str, object]:
+        """The settings that have a value, for MLflow."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items() if v is not None}
+
+    def resumed(self, given: Mapping[str, Any]) -> Self:
+        """These settings, recorded earlier, with the changes that a resumed run may make.
+
+        Args:
+            given: The options on the command line, by name; those of other models are ignored.
+
+        Raises:
+            UsageError: An option contradicts the recorded settings.
+        """
+        changed = {}
+        for name in sorted(given.keys() & type(self).model_fields.keys()):
+            resume, recorded = Option.of(type(self), name).resume, getattr(self, name)
+            if resume == "input":
+                raise UsageError(f"{flag(name)}: the resumed run has its own; omit the option, or start a new run")
+            if resume == "changed":
+                changed[name] = given[name]
+            elif type(self).model_validate({**dict(self), name: given[name]}) != self:
+                raise UsageError(f"{flag(name)}: the resumed run has {recorded}; omit the option, or start a new run")
+        return self.model_copy(update=changed)
+
+
+def first_error(error: ValidationError) -> str:
+    """The first of Pydantic's errors in one line, `samples: expected …`."""
+    found = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, found['loc']))}: {found['msg'].removeprefix('Value error, ')}"
