@@ -39,6 +39,9 @@ from optimizers.observer import Observer
 from optimizers.outcome import candidate_programs, program_with, summary
 from optimizers.run import Run
 from optimizers.sampling import Sampler, Sampling, TaskExample
+from optimizers.showing import DemoFitter
+from optimizers.solutions import Solutions
+from optimizers.spending import Spending
 from optimizers.strategies.base import Selection
 from optimizers.strategies.registry import make_selection
 
@@ -225,20 +228,19 @@ class Driver:
         entries = {entry.task_key: entry for entry in experience.entries} if experience else {}
         return Run(
             program=program,
-            names=names if self.prepare is None else (),  # a prepared program keeps its demonstrations
+            # A prepared program keeps its demonstrations.
+            fitter=DemoFitter(names if self.prepare is None else (), self.budget or Budget(), self.max_demos),
             sampler=Sampler(
                 self.metric, self.sampling, domain.threshold, journal, self.trace_calls, self.failure_score
             ),
             selection=make_selection(self.selection),
             domain=domain,
-            budget=self.budget or Budget(),
+            spending=Spending(self.budget or Budget(), Ledger() if self.overhead is None else self.overhead),
             granularity=self.granularity,
             observers=tuple(observers),
             tasks=tasks,
-            entries=in_task_order(entries, tasks),
+            solutions=Solutions(domain, self.sampling.seed, tasks, in_task_order(entries, tasks)),
             context=ContextFit((self.budget or Budget()).context, experience.tokens if experience else {}),
-            overhead=Ledger() if self.overhead is None else self.overhead,
-            max_demos=self.max_demos,
             max_errors=self.max_errors,
             stop_at_score=self.stop_at_score,
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 import dspy
 
-from optimizers.demonstrations import copy_program, set_demos
+from optimizers.demonstrations import copy_program
 from optimizers.experience import Entry
 from optimizers.run import Run
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 def program_with(run: Run, demos: Sequence[Entry]) -> dspy.Module:
     """A copy of the run's program that carries these demonstrations."""
     program = copy_program(run.program)
-    set_demos(program, run.names, demos, run.max_demos)
+    run.fitter.set(program, demos)
     return program
 
 
@@ -39,7 +39,7 @@ def candidate_programs(run: Run, chosen: dspy.Module) -> list[dict[str, Any]]:
         return [{"program": copy_program(chosen), "score": score, "label": run.selection.name}]
     scores, made = {level.label: 100 * level.score for level in run.validation}, []
     for candidate in candidates:
-        program = program_with(run, run.fit(candidate.demos, run.askable).demos)
+        program = program_with(run, run.fit(candidate.demos, run.askable))
         made.append({"program": program, "score": scores.get(candidate.label), "label": candidate.label})
     return sorted(made, key=lambda each: -math.inf if each["score"] is None else each["score"], reverse=True)
 

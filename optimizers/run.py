@@ -9,57 +9,35 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from typing import Any
 
 import dspy
-from dspy.utils.exceptions import ContextWindowExceededError
 
 from optimizers.attempt import Attempt
 from optimizers.attempt_log import AttemptLog
 from optimizers.budget import Budget
 from optimizers.context_fit import ContextFit, Refusal
 from optimizers.context_window import Window
-from optimizers.deadline import Deadline
-from optimizers.demonstrations import copy_program, demo_tokens, demonstrated_tasks, fitting, set_demos, within
+from optimizers.demonstrations import demonstrated_tasks
 from optimizers.domain import Domain
 from optimizers.errors import RunStopped
-from optimizers.experience import Entry, Experience, IterationResult, LevelScore, TaskCount, in_task_order, mean_pass_at
+from optimizers.experience import Entry, Experience, IterationResult, LevelScore
 from optimizers.iteration_counts import IterationCounts
-from optimizers.ledger import Ledger, TokenCount
-from optimizers.metering import is_transient
-from optimizers.metric import JUDGE
 from optimizers.observer import IterationStarted, Observer, RunStarted
-from optimizers.preference import Preference, known_costs
 from optimizers.prompt_sizes import demo_count, trimmed
-from optimizers.representative import representative
-from optimizers.sampling import Sampler, SampleResult, TaskExample
+from optimizers.sampling import Sampler, TaskExample
 from optimizers.sampling_loop import SamplingLoop
+from optimizers.showing import DemoFitter, ShownDemos, entry_keys
+from optimizers.solutions import Solutions
+from optimizers.spending import Spending
 from optimizers.strategies.base import DemoSet, Selection, Trial
-from optimizers.strategies.levels import hardest_first
 from optimizers.trials import Trials
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """The demonstrations that fit an iteration's prompts, and those that do not.
-
-    Tasks with demonstrations of their own have programs with them, and the reasons by demonstration.
-    """
-
-    demos: Sequence[Entry]
-    left_out: Sequence[Entry] = ()
-    own_programs: Mapping[str, dspy.Module] = field(default_factory=dict)
-    reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-    def keys(self, task: TaskExample) -> tuple[str, ...]:
-        """The keys of the demonstrations that a task is shown."""
-        return tuple(self.reasons[task.key]) if task.key in self.reasons else _keys(self.demos)
 
 
 @dataclass
@@ -68,52 +46,46 @@ class Run:
 
     Attributes:
         program: The working copy; its demonstrations are those of the current iteration.
-        names: Names of the predictors that get them; a warning names, once, each that gets none.
+        fitter: Sets demonstrations in it, within the limits.
         sampler: Makes and scores samples.
         selection: Decides what to show.
         domain: What the domain defines.
-        budget: Limits.
+        spending: What it has spent, and its limits.
         granularity: m, for the record.
         observers: Listeners.
         tasks: All tasks, by key, in the order of the training set.
-        entries: D, by key.
-        overhead: Tokens spent by another optimizer within the run, not on samples.
-        max_demos: Demonstrations of a predictor, at most.
+        solutions: D, and what the tasks have cost.
         max_errors: Failures that end the run, as for `optimizers.driver.Driver`.
         stop_at_score: Percentage of solved tasks that ends it.
         context: What is known of the LM's context window.
     """
 
     program: dspy.Module
-    names: Sequence[str]
+    fitter: DemoFitter
     sampler: Sampler
     selection: Selection
     domain: Domain
-    budget: Budget
+    spending: Spending
     granularity: int
     observers: Sequence[Observer]
     tasks: Mapping[str, TaskExample]
-    entries: dict[str, Entry]
-    overhead: Ledger = field(default_factory=Ledger)
-    max_demos: int | None = None
+    solutions: Solutions
     max_errors: int | None = None
     stop_at_score: float | None = None
     context: ContextFit = field(default_factory=lambda: ContextFit(None))
     iterations: list[IterationResult] = field(default_factory=list)
     attempts: AttemptLog = field(default_factory=AttemptLog)
     validation: list[LevelScore] = field(default_factory=list)
-    _ledger: Ledger = field(default_factory=Ledger)
-    _spent: dict[str, TokenCount] = field(default_factory=dict)
     _carried: tuple[str, ...] = ()
-    _started: float = field(default_factory=time.monotonic)
-    _untaught: set[str] = field(default_factory=set)
-    _demo_tokens: dict[str, int] = field(default_factory=dict)
     _trials: Trials = field(init=False)
-    _preference: Preference = field(init=False)
 
     def __post_init__(self) -> None:
         self._trials = Trials(self.domain.closeness)
-        self._preference = Preference(self.domain)
+
+    @property
+    def budget(self) -> Budget:
+        """The run's limits."""
+        return self.spending.budget
 
     @property
     def seed(self) -> int:
@@ -121,9 +93,14 @@ class Run:
         return self.sampler.sampling.seed
 
     @property
+    def entries(self) -> Mapping[str, Entry]:
+        """See `Progress.entries`."""
+        return self.solutions.entries
+
+    @property
     def unsolved(self) -> list[TaskExample]:
         """The tasks without an entry, in task order."""
-        return [task for key, task in self.tasks.items() if key not in self.entries]
+        return self.solutions.unsolved
 
     @property
     def trials(self) -> Sequence[Trial]:
@@ -146,9 +123,7 @@ class Run:
 
     def demo_tokens(self, entry: Entry) -> int:
         """See `Progress.demo_tokens`."""
-        if entry.task_key not in self._demo_tokens:
-            self._demo_tokens[entry.task_key] = demo_tokens(self.program, self.names, entry)
-        return self._demo_tokens[entry.task_key]
+        return self.fitter.tokens(self.program, entry)
 
     @property
     def askable(self) -> list[TaskExample]:
@@ -163,7 +138,7 @@ class Run:
     @property
     def window(self) -> Window:
         """What is known of the LM's context window."""
-        return self.context.window(self.tokens)
+        return self.context.window(self.spending.tokens)
 
     @property
     def _open(self) -> list[TaskExample]:
@@ -175,14 +150,6 @@ class Run:
     def unanswered(self) -> set[str]:
         """Keys of the tasks without an answer to any sample of some iteration, such as tasks that the LM refuses."""
         return {key for result in self.iterations for key in result.unanswered}
-
-    @property
-    def tokens(self) -> dict[str, TokenCount]:
-        """All tokens so far, per predictor."""
-        total = Ledger()
-        total.merge(self._ledger.counts)
-        total.merge(self.overhead.counts)
-        return total.counts
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -241,7 +208,11 @@ class Run:
         if not candidates:
             return ()
         chosen = self._validate(candidates, validation) if validation and len(candidates) > 1 else 0
-        return self.fit(candidates[chosen].demos, self.askable).demos
+        return self.fit(candidates[chosen].demos, self.askable)
+
+    def fit(self, demos: Sequence[Entry], tasks: Sequence[TaskExample]) -> Sequence[Entry]:
+        """The demonstrations within the limits for prompts with any of the tasks."""
+        return self.fitter.fit(self.program, demos, tasks, self.window).demos
 
     def iterate(self, demo_set: DemoSet) -> None:
         """One iteration over all open tasks (Algorithm 1, lines 6 to 17).
@@ -259,15 +230,16 @@ class Run:
         solved, improved = self._learn_from(index, tasks, counts, window if stop is None else None)
         result = IterationResult(
             index=index, label=demo_set.label, cycle=demo_set.cycle, level=demo_set.level,
-            demos=self._carried + _keys(shown.demos), left_out=_keys(shown.left_out), tasks=_task_keys(tasks),
+            demos=self._carried + entry_keys(shown.demos), left_out=entry_keys(shown.left_out), tasks=_task_keys(tasks),
             reasons=shown.reasons,
             counts=tuple(count for task in tasks for count in counts.counts(task)),
             solved=solved, solved_total=len(self.tasks) - len(self.unsolved),
-            pass_at_1=self._pass_at(1), pass_at_8=self._pass_at(8), pass_at_n=self._pass_at(None),
+            pass_at_1=self.solutions.pass_at(1), pass_at_8=self.solutions.pass_at(8),
+            pass_at_n=self.solutions.pass_at(None),
             tokens=counts.tokens, tokens_prompt_per_task=self._prompt_per_task(),
             samples=counts.samples, failures=counts.failures, seconds=time.monotonic() - start,
             seconds_sampling=counts.seconds, seconds_verifying=counts.metric_seconds, complete=stop is None,
-            improved=improved, costs=known_costs(self.entries, self.tasks),
+            improved=improved, costs=self.solutions.costs,
         )  # fmt: skip
         known = self.unanswered
         self.iterations.append(result)
@@ -291,30 +263,19 @@ class Run:
             attempts=self.attempts,
             stopped=stopped,
             message=message,
-            demos=self._carried + _keys(demos),
+            demos=self._carried + entry_keys(demos),
             validation=tuple(self.validation),
-            tokens=self.tokens,
-            overhead=self.overhead.counts,
-            seconds=time.monotonic() - self._started,
+            tokens=self.spending.tokens,
+            overhead=self.spending.overhead.counts,
+            seconds=self.spending.seconds,
             settings=self.settings,
         )
-
-    @property
-    def deadline(self) -> Deadline | None:
-        """When the run's time is over."""
-        return self.budget.deadline(self._started)
-
-    def reached(self) -> str | None:
-        """The limit that the run has reached, in words, or None."""
-        spent = self.tokens
-        total, judging = TokenCount.sum(spent.values()), spent.get(JUDGE, TokenCount())
-        return self.budget.reached(total, time.monotonic() - self._started, judging)
 
     def _validate(self, candidates: Sequence[DemoSet], tasks: Sequence[TaskExample]) -> int:
         """Index of the candidate whose demonstrations solve the validation tasks best; the first of equals."""
         scores: dict[int, float] = {}
         for place, candidate in enumerate(candidates):
-            if place and _keys(candidate.demos) == _keys(candidates[place - 1].demos):
+            if place and entry_keys(candidate.demos) == entry_keys(candidates[place - 1].demos):
                 continue  # measuring the same demonstrations twice is useless
             # The compiled program shows every task the same.
             shown = self._show(replace(candidate, select=None, reason=None), tasks)
@@ -323,64 +284,32 @@ class Run:
                 raise stop
             best = [counts.best(task) for task in tasks]
             scores[place] = sum(count.successes / count.samples for count in best if count.samples) / len(tasks)
-            self.validation.append(LevelScore(candidate.level, candidate.label, _keys(shown.demos), scores[place]))
+            self.validation.append(LevelScore(candidate.level, candidate.label, entry_keys(shown.demos), scores[place]))
         return max(scores, key=lambda place: (scores[place], -place))
 
     def _notify(self, event: str, payload: Any) -> None:
         for observer in self.observers:
             getattr(observer, event)(payload)
 
-    def _show(self, demo_set: DemoSet, tasks: Sequence[TaskExample]) -> _Shown:
-        """Sets the demonstrations; those chosen per task are set in copies of the program, and their union in it."""
-        if demo_set.select is None:
-            shown = self.fit(demo_set.demos, tasks)
-            self._teach(self.program, shown.demos)
-            return shown
-        known, programs = tuple(self.entries.values()), {}
-        kept: dict[str, Entry] = {}
-        left_out: dict[str, Entry] = {}
-        reasons: dict[str, dict[str, str]] = {}
-        limits = [limit for limit in (self.budget.context, self.budget.demo_tokens) if limit is not None]
-        for task in tasks:
-            own = self.fit(demo_set.select(task, known, min(limits, default=None)), [task])
-            kept |= {entry.task_key: entry for entry in own.demos}
-            left_out |= {entry.task_key: entry for entry in own.left_out}
-            programs[task.key] = copy_program(self.program)
-            self._teach(programs[task.key], own.demos)
-            why = demo_set.reason
-            reasons[task.key] = {entry.task_key: why(task, entry) if why else "" for entry in own.demos}
-        union = hardest_first(kept.values())
-        self._teach(self.program, union)
-        return _Shown(union, [entry for key, entry in left_out.items() if key not in kept], programs, reasons)
+    def _show(self, demo_set: DemoSet, tasks: Sequence[TaskExample]) -> ShownDemos:
+        return self.fitter.show(self.program, demo_set, tasks, tuple(self.entries.values()), self.window)
 
-    def fit(self, demos: Sequence[Entry], tasks: Sequence[TaskExample]) -> _Shown:
-        """The demonstrations within the limits for prompts with any of the tasks, and the others, last first."""
-        count, examples = len(demos[: self.budget.demos][: self.max_demos]), [task.example for task in tasks]
-        if self.budget.demo_tokens is not None:
-            count = within(self.budget.demo_tokens, map(self.demo_tokens, demos[:count]))
-        count = fitting(self.program, self.names, demos[:count], examples, self.window) if tasks else 0
-        return _Shown(demos[:count], demos[count:][::-1])
-
-    def _accepted(self, index: int, shown: _Shown, tasks: Sequence[TaskExample]) -> _Shown:
+    def _accepted(self, index: int, shown: ShownDemos, tasks: Sequence[TaskExample]) -> ShownDemos:
         """The demonstrations that the LM does not refuse as too long; those chosen per task are not tried."""
         if not shown.demos or shown.own_programs:
             return shown
-        work = self.sampler.worker(self.program, self._recorded(index), None, self.deadline, self.window, batched=False)
+        work = self.sampler.worker(
+            self.program, self._recorded(index), None, self.spending.deadline, self.window, batched=False
+        )
         most, demos = self.context.accepted_demos(self.program, tasks, self.sampler, index, work), shown.demos
         while demo_count(self.program) > most:
             demos = demos[:-1]
-            self._teach(self.program, demos)
-        return _Shown(demos, [*shown.demos[len(demos) :][::-1], *shown.left_out])
+            self.fitter.set(self.program, demos)
+        return ShownDemos(demos, [*shown.demos[len(demos) :][::-1], *shown.left_out])
 
     def _recorded(self, index: int) -> Sequence[str]:
         """The predictors whose calls in an iteration are recorded."""
-        return self.names if self.domain.traced_demos and index >= 0 else ()
-
-    def _teach(self, program: dspy.Module, demos: Sequence[Entry]) -> None:
-        for name in set_demos(program, self.names, demos, self.max_demos):
-            if name not in self._untaught:
-                self._untaught.add(name)
-                logger.warning("%s gets no demonstrations, as the chosen solutions contain no call of it", name)
+        return self.fitter.names if self.domain.traced_demos and index >= 0 else ()
 
     def _warn_of_unanswered(self, keys: Collection[str]) -> None:
         again = "it is tried again, but no longer counts among the failures that end the run"
@@ -389,13 +318,13 @@ class Run:
             logger.warning("%s: no sample got an answer that was scored; %s", key, consequence)
 
     def _sample(
-        self, index: int, demo_set: DemoSet, shown: _Shown, tasks: Sequence[TaskExample]
+        self, index: int, demo_set: DemoSet, shown: ShownDemos, tasks: Sequence[TaskExample]
     ) -> tuple[IterationCounts, RunStopped | None]:
         """Announces and samples an iteration; returns its counts, and why it ended early, if it did."""
         sampling, counts, before = self.sampler.sampling, IterationCounts(self.sampler.sampling), len(self.attempts)
         total = len(tasks) * len(sampling.temperatures) * sampling.num_samples
-        demos, left_out = self._carried + _keys(shown.demos), _keys(shown.left_out)
-        label, cycle, overhead = demo_set.label, demo_set.cycle, self.overhead.counts
+        demos, left_out = self._carried + entry_keys(shown.demos), entry_keys(shown.left_out)
+        label, cycle, overhead = demo_set.label, demo_set.cycle, self.spending.overhead.counts
         event = IterationStarted(
             index, label, cycle, demos, left_out, _task_keys(tasks), total, self.program, overhead, shown.reasons
         )
@@ -406,35 +335,22 @@ class Run:
             counts.add(attempt)
             if index >= 0:
                 self._trials.add(attempt)
-            self._ledger.merge(attempt.tokens)
+            self.spending.add(attempt.tokens)
             self._notify("sample_done", attempt)
 
         taught, window = self._recorded(index), self.window
         left = None if self.max_errors is None else self.max_errors - sum(each.failures for each in self.iterations)
         loop = SamplingLoop(
-            self.sampler, self.budget, self.reached, take, self._excuse(), left, self.deadline, window,
-            partial(self._notify, "in_flight"), self._started,
-        )  # fmt: skip
+            self.sampler, self.spending, take, self.unanswered, left, window, partial(self._notify, "in_flight")
+        )
         stop = loop.run(self.program, self.sampler.samples(index, tasks), counts, total, taught, shown.own_programs)
         self.attempts.arrange(before, counts.places)
         if stop is not None and stop.stopped == "interrupted":
             stop = RunStopped(stop.stopped, f"interrupted in iteration {label}")
         return counts, stop
 
-    def _excuse(self) -> Callable[[SampleResult], bool]:
-        """Whether a failure is due to its task alone, as the LM answers others."""
-        unanswered = self.unanswered
-
-        def excused(result: SampleResult) -> bool:
-            if result.failure is None or is_transient(result.failure):
-                return False
-            too_long = isinstance(result.failure, ContextWindowExceededError)
-            return too_long or result.attempt.task_key in unanswered
-
-        return excused
-
     def _check_budget(self) -> None:
-        reached = self.reached()
+        reached = self.spending.reached()
         if self.budget.iterations is not None and len(self.iterations) >= self.budget.iterations:
             done = len(self.iterations)
             reached = f"{done} iteration{'' if done == 1 else 's'} of {self.budget.iterations}"
@@ -449,7 +365,7 @@ class Run:
         `window` is the context window as it was known before, and None if the iteration was cut short.
         """
         for task in tasks:
-            self._spent[task.key] = self._spent.get(task.key, TokenCount()) + counts.spent(task.index)
+            self.solutions.spend(task, counts.spent(task.index))
         by_index = {task.index: task for task in tasks}
         sampled = (self.attempts[place] for place in range(len(self.attempts) - counts.samples, len(self.attempts)))
         earned: dict[str, Entry] = {}
@@ -461,42 +377,14 @@ class Run:
                     correct.append(attempt)
             if window is not None:
                 self.context.learn(task, refusals, window)
-            if answer := representative(self.domain, (self.seed, index), task, correct):
-                entry = self._entry(index, task, answer, counts.best(task))
-                earned[task.key] = self._preference.better(task, entry, self.entries.get(task.key))
+            if entry := self.solutions.choose(index, task, correct, counts.best(task)):
+                earned[task.key] = entry
         if answered := [task for task in tasks if window is not None and counts.best(task).samples]:
             self.context.accept(self.program, answered)
-        solved = tuple(key for key in earned if key not in self.entries)
-        improved = tuple(key for key in earned if key not in solved and earned[key] is not self.entries[key])
-        self.entries = in_task_order({**self.entries, **earned}, self.tasks)
-        return solved, improved
-
-    def _entry(self, index: int, task: TaskExample, answer: Attempt, best: TaskCount) -> Entry:
-        return Entry(
-            task_key=task.key,
-            inputs=dict(task.example.inputs().items()),
-            outputs=answer.outputs,
-            successes=best.successes,
-            samples=best.samples,
-            temperature=best.temperature,
-            iteration=index,
-            answer_temperature=answer.temperature,
-            answer_sample=answer.sample,
-            tokens=self._spent[task.key],
-            calls=answer.calls,
-            cost=self._preference.cost(task, answer.outputs),
-        )
-
-    def _pass_at(self, k: int | None) -> float:
-        return mean_pass_at(self.entries.values(), self.tasks, k)
+        return self.solutions.extend(earned)
 
     def _prompt_per_task(self) -> float:
-        overhead = sum(count.input for name, count in self.overhead.counts.items() if name != JUDGE)
-        return (overhead + sum(count.input for count in self._spent.values())) / len(self.tasks)
-
-
-def _keys(entries: Iterable[Entry]) -> tuple[str, ...]:
-    return tuple(entry.task_key for entry in entries)
+        return (self.spending.overhead_input + self.solutions.input_tokens) / len(self.tasks)
 
 
 def _task_keys(tasks: Iterable[TaskExample]) -> tuple[str, ...]:

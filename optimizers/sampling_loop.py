@@ -9,33 +9,29 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import dspy
 from dspy.utils.exceptions import ContextWindowExceededError, LMError
 
 from optimizers.attempt import Attempt
-from optimizers.budget import Budget
 from optimizers.context_window import Window
-from optimizers.deadline import Deadline, DeadlineReached
+from optimizers.deadline import DeadlineReached
 from optimizers.errors import MetricError, RunStopped, SampleError, one_line
 from optimizers.iteration_counts import IterationCounts
+from optimizers.metering import is_transient
 from optimizers.observer import InFlight
 from optimizers.pool import Pool
 from optimizers.sampling import FATAL, Sampler, SampleResult, SampleSpec
+from optimizers.spending import Spending
 
 PATIENCE = 5.0
 """Seconds that samples in flight get when the user interrupts, or the time is up."""
 
 TICK = 1.0
 """Seconds without a result after which limits are checked."""
-
-
-def _is_too_long(result: SampleResult) -> bool:
-    """Whether the prompt does not fit the LM even without demonstrations, which is about the task and not the LM."""
-    return isinstance(result.failure, ContextWindowExceededError)
 
 
 def _ignore(samples: tuple[InFlight, ...]) -> None:
@@ -73,27 +69,21 @@ class SamplingLoop:
 
     Attributes:
         sampler: Makes and scores one sample.
-        budget: The tolerated share of failures.
-        reached: The limit that has been reached, in words, or None; called after every sample, and every second.
+        spending: What is spent, and its limits, which are checked after every sample, and every second.
         take: Called with every attempt; an exception from it ends the loop.
-        excused: Whether a failure is not the LM's, and does not count; a `SampleError` never counts.
+        unanswered: Keys of the tasks without an answer in an earlier iteration, whose failures do not count.
         max_errors: The number of failures that ends the loop, in place of the budget's share; None: the share does.
-        deadline: When requests end, answered or not.
         window: What is known of the LM's context window.
         in_flight: Called with the samples in flight after every sample, and every second.
-        started: When the run started, by the monotonic clock, from which the limit of time counts.
     """
 
     sampler: Sampler
-    budget: Budget
-    reached: Callable[[], str | None]
+    spending: Spending
     take: Callable[[Attempt], None]
-    excused: Callable[[SampleResult], bool] = _is_too_long
+    unanswered: Collection[str] = ()
     max_errors: int | None = None
-    deadline: Deadline | None = None
     window: Window | None = None
     in_flight: Callable[[tuple[InFlight, ...]], None] = _ignore
-    started: float = field(default_factory=time.monotonic)
 
     def run(
         self,
@@ -114,7 +104,7 @@ class SamplingLoop:
             taught: As for `Sampler.worker`.
             own_programs: As for `Sampler.worker`.
         """
-        worker = self.sampler.worker(program, taught, own_programs, self.deadline, self.window)
+        worker = self.sampler.worker(program, taught, own_programs, self.spending.deadline, self.window)
         started = _Started()
 
         def work(spec: SampleSpec) -> SampleResult:
@@ -147,13 +137,20 @@ class SamplingLoop:
             if result is not None:
                 self.take(result.attempt)
                 failure = result.failure
-                excused += failure is not None and (isinstance(failure, SampleError) or self.excused(result))
+                excused += self._excused(result)
             self.in_flight(started.samples())
             if stop is None and (stop := self._reason(failure, counts, excused, total)):
                 pool.stop()
-            if self.budget.overdue(time.monotonic() - self.started):
+            if self.spending.overdue:
                 pool.stop(PATIENCE)
         return stop
+
+    def _excused(self, result: SampleResult) -> bool:
+        """Whether a failure is due to the sample or its task alone, and not to the LM."""
+        failure = result.failure
+        if failure is None or isinstance(failure, SampleError | ContextWindowExceededError):
+            return failure is not None
+        return result.attempt.task_key in self.unanswered and not is_transient(failure)
 
     def _reason(
         self, failure: Exception | None, counts: IterationCounts, excused: int, total: int
@@ -171,11 +168,11 @@ class SamplingLoop:
             return RunStopped("failed", str(failure), failure)
         if failure is not None and self._too_many(failed, done, total):
             return RunStopped("failed", f"{failed} of {done} samples got no {_last(failure)}", failure)
-        return self._out_of_budget() if counts.samples < total and self.reached() else None
+        return self._out_of_budget() if counts.samples < total and self.spending.reached() else None
 
     def _too_many(self, failed: int, done: int, total: int) -> bool:
         if self.max_errors is None:
-            return self.budget.too_many_failures(failed, done, total)
+            return self.spending.budget.too_many_failures(failed, done, total)
         return failed >= self.max_errors
 
     def _none_fits(self, counts: IterationCounts, too_long: int, total: int) -> bool:
@@ -183,7 +180,7 @@ class SamplingLoop:
         return too_long == counts.samples >= total // self.sampler.sampling.num_samples
 
     def _out_of_budget(self) -> RunStopped:
-        return RunStopped("budget", f"budget reached: {self.reached() or 'the time'}")
+        return RunStopped("budget", f"budget reached: {self.spending.reached() or 'the time'}")
 
 
 def _last(failure: Exception) -> str:

@@ -63,7 +63,12 @@ class Tuning:
     def lm(self, lm: Any) -> Any:
         """A copy of `lm` to tune with; copies that DSPy makes of it for other settings count too."""
         return metered(
-            lm, self._run.overhead, self._predictor, around=self._request, deadline=self._run.deadline, n=None
+            lm,
+            self._run.spending.overhead,
+            self._predictor,
+            around=self._request,
+            deadline=self._run.spending.deadline,
+            n=None,
         )
 
     def adapter(self) -> Any:
@@ -92,7 +97,7 @@ class Tuning:
 
     def _verdict(self, example: dspy.Example, prediction: Any, trace: Any) -> tuple[float, dict[str, Any]]:
         try:
-            with dspy.context(lm=self._lm), recording_judge(self._run.overhead):
+            with dspy.context(lm=self._lm), recording_judge(self._run.spending.overhead):
                 verdict = read_verdict(self._run.sampler.judged(example, prediction, trace))
         except Exception as error:
             failure = MetricError.of(error, "")
@@ -114,7 +119,7 @@ class Tuning:
             answer = ask(**({} if "seed" in request[1] else {"seed": seed}))
         except DeadlineReached as error:
             raise OptimizerAborted(
-                RunStopped("budget", f"budget reached: {self._run.reached() or 'the time'}")
+                RunStopped("budget", f"budget reached: {self._run.spending.reached() or 'the time'}")
             ) from error
         except LMError as error:
             self._done(error)
@@ -123,7 +128,7 @@ class Tuning:
         return answer
 
     def _next_seed(self, *request: Any) -> int:
-        if reached := self._run.reached():
+        if reached := self._run.spending.reached():
             raise OptimizerAborted(RunStopped("budget", f"budget reached: {reached}"))
         text = json.dumps(request, default=str)
         with self._lock:

@@ -7,7 +7,6 @@ interrupt, a limit of the budget, or a failure of the LM is kept.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -17,11 +16,10 @@ from optimizers.attempt import Attempt
 from optimizers.budget import Budget
 from optimizers.errors import one_line
 from optimizers.iteration_counts import IterationCounts
-from optimizers.ledger import TokenCount
-from optimizers.metric import JUDGE
 from optimizers.observer import BaseObserver, Observer
 from optimizers.sampling import Sampler, TaskExample
 from optimizers.sampling_loop import SamplingLoop
+from optimizers.spending import Spending
 
 
 @dataclass(frozen=True)
@@ -65,27 +63,22 @@ def sample_until_solved(
         MetricError: The metric cannot be used, or fails before it gives any verdict.
         LMError: The LM fails before it gives any answer.
     """
-    budget, watch, started = budget or Budget(), watch or BaseObserver(), time.monotonic()
+    spending, watch = Spending(budget or Budget()), watch or BaseObserver()
     tasks = [TaskExample(index, name, example) for index, (name, example) in enumerate(examples.items())]
     counts, attempts, solved = IterationCounts(sampler.sampling), list[Attempt](), set[str]()
 
     def take(attempt: Attempt) -> None:
         attempts.append(attempt)
         counts.add(attempt)
+        spending.add(attempt.tokens)
         watch.sample_done(attempt)
         if attempt.passed and attempt.task_key not in solved:
             solved.add(attempt.task_key)
             on_solved(attempt.task_key)
 
-    def reached() -> str | None:
-        spent = counts.tokens
-        total, judging = TokenCount.sum(spent.values()), spent.get(JUDGE, TokenCount())
-        return budget.reached(total, time.monotonic() - started, judging)
-
     specs = (spec for spec in sampler.samples(0, tasks) if spec.task.key not in solved)
     total = len(tasks) * len(sampler.sampling.temperatures) * sampler.sampling.num_samples
-    deadline = budget.deadline(started)
-    loop = SamplingLoop(sampler, budget, reached, take, deadline=deadline, in_flight=watch.in_flight, started=started)
+    loop = SamplingLoop(sampler, spending, take, in_flight=watch.in_flight)
     stop = loop.run(program, specs, counts, total)
     if stop is not None and (cause := stop.unusable(scored=not all(attempt.failed for attempt in attempts))):
         raise cause from cause.__cause__

@@ -1,0 +1,99 @@
+"""The solved tasks of a run, D in Algorithm 1, and what every task has cost.
+
+Invariants: entries are in task order; a task that has an entry keeps one; with costs its answer never becomes dearer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from optimizers.attempt import Attempt
+from optimizers.domain import Domain
+from optimizers.experience import Entry, TaskCount, in_task_order, mean_pass_at
+from optimizers.ledger import TokenCount
+from optimizers.preference import Preference, known_costs
+from optimizers.representative import representative
+from optimizers.sampling import TaskExample
+
+
+class Solutions:
+    """The entries of a run's tasks.
+
+    Args:
+        domain: What the domain defines.
+        seed: The run's seed.
+        tasks: All tasks, by key, in the order of the training set.
+        entries: What an earlier run learned, by key.
+
+    Attributes:
+        entries: D, by key.
+    """
+
+    def __init__(
+        self, domain: Domain, seed: int, tasks: Mapping[str, TaskExample], entries: Mapping[str, Entry]
+    ) -> None:
+        self.entries = dict(entries)
+        self._domain, self._seed, self._tasks = domain, seed, tasks
+        self._preference = Preference(domain)
+        self._spent: dict[str, TokenCount] = {}
+
+    @property
+    def unsolved(self) -> list[TaskExample]:
+        """The tasks without an entry, in task order."""
+        return [task for key, task in self._tasks.items() if key not in self.entries]
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """What the answers cost, where they have a cost."""
+        return known_costs(self.entries, self._tasks)
+
+    @property
+    def input_tokens(self) -> int:
+        """Prompt tokens spent on all tasks."""
+        return sum(count.input for count in self._spent.values())
+
+    def pass_at(self, k: int | None) -> float:
+        """The mean pass@k of all tasks; None stands for the number of samples."""
+        return mean_pass_at(self.entries.values(), self._tasks, k)
+
+    def spend(self, task: TaskExample, tokens: TokenCount) -> None:
+        """Adds what an iteration spent on a task."""
+        self._spent[task.key] = self._spent.get(task.key, TokenCount()) + tokens
+
+    def choose(self, index: int, task: TaskExample, correct: Sequence[Attempt], best: TaskCount) -> Entry | None:
+        """The task's entry after an iteration: sigma of its correct attempts, or the one that it has if it is better.
+
+        Args:
+            index: The iteration's.
+            task: The task.
+            correct: Its correct attempts in the iteration.
+            best: Its count at the temperature where most attempts were correct.
+
+        Returns:
+            None if no attempt is correct.
+        """
+        answer = representative(self._domain, (self._seed, index), task, correct)
+        if answer is None:
+            return None
+        entry = Entry(
+            task_key=task.key,
+            inputs=dict(task.example.inputs().items()),
+            outputs=answer.outputs,
+            successes=best.successes,
+            samples=best.samples,
+            temperature=best.temperature,
+            iteration=index,
+            answer_temperature=answer.temperature,
+            answer_sample=answer.sample,
+            tokens=self._spent[task.key],
+            calls=answer.calls,
+            cost=self._preference.cost(task, answer.outputs),
+        )
+        return self._preference.better(task, entry, self.entries.get(task.key))
+
+    def extend(self, chosen: Mapping[str, Entry]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Adds an iteration's entries; returns the keys of the tasks solved, and of those improved."""
+        solved = tuple(key for key in chosen if key not in self.entries)
+        improved = tuple(key for key in chosen if key not in solved and chosen[key] is not self.entries[key])
+        self.entries = in_task_order({**self.entries, **chosen}, self._tasks)
+        return solved, improved
