@@ -6,6 +6,7 @@ the program of the task named before it.
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +15,8 @@ from pathlib import Path
 from pipeline.base.errors import UsageError
 from pipeline.base.paths import shown
 from pipeline.cli.program_arguments import read_text
-from pipeline.verification.task_files import find
+from pipeline.verification.task_files import TASK_SUFFIXES, find
 
-_TASK_ENDINGS = (".yaml", ".yml")
 _PATTERN = set("*?[")
 _DEEPEST = 4
 """Parts of a task's path, at most, by which its program is looked for in a folder."""
@@ -66,7 +66,7 @@ def resolve(names: Sequence[str], folder: str | None = None) -> list[Item]:
 
 def names_many(names: Sequence[str]) -> bool:
     """Whether names may stand for several programs, however many there are: more than TASK [IMPL], or any pattern."""
-    several = any(Path(name).is_dir() or _PATTERN & set(name) for name in names)
+    several = any(Path(name).is_dir() or _is_pattern(name) for name in names)
     return several or sum(_is_task(name, index == 0) for index, name in enumerate(names)) > 1
 
 
@@ -88,7 +88,7 @@ def _pairs(names: Sequence[str]) -> Iterator[tuple[list[Path], str, str | None]]
 
 
 def _is_task(name: str, first: bool) -> bool:
-    if first or name.endswith(_TASK_ENDINGS) or _PATTERN & set(name):
+    if first or name.endswith(TASK_SUFFIXES) or _is_pattern(name):
         return True
     if name == "-" or Path(name).is_file():
         return False
@@ -98,13 +98,20 @@ def _is_task(name: str, first: bool) -> bool:
         return False
 
 
+def _is_pattern(name: str) -> bool:
+    """Whether a name is a pattern and not the name of a file that happens to read like one, such as `a[1].step`."""
+    return bool(_PATTERN & set(name)) and not Path(name).is_file()
+
+
 def _beside(task: Path, folder: str | None) -> str | None:
     """The file in a folder whose path ends as the task's: `gemm/1.step` for `gemm/1.yaml`; the longest match."""
     if folder is None:
         return None
     for count in range(_DEEPEST, 0, -1):
         stem = Path(folder, *task.with_suffix("").parts[-count:])
-        found = sorted(path for path in stem.parent.glob(f"{stem.name}.*") if path.suffix not in _TASK_ENDINGS)
+        found = sorted(
+            path for path in stem.parent.glob(f"{glob.escape(stem.name)}.*") if path.suffix not in TASK_SUFFIXES
+        )
         if found:
             return str(found[0])
     return None

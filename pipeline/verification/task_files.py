@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from step_runtime.tasks.task import Task
     from step_runtime.verification.verify import Verdict
 
+TASK_SUFFIXES = (".yaml", ".yml")
+"""How the names of task files end."""
+
 
 def load_tasks(patterns: Sequence[str] | None = None) -> list[Task]:
     """The tasks that the patterns name, without duplicates and without their solutions; None: the benchmark.
@@ -167,7 +170,7 @@ def find(pattern: str) -> list[Path]:
         if files:
             return sorted(files)
     if pattern and _exists(pattern) and Path(pattern).is_dir():
-        raise UsageError(f"{pattern}: no task file (*.yaml) in this folder")
+        raise UsageError(f"{pattern}: no task file (*.yaml, *.yml) in this folder")
     raise UsageError(f"{pattern}: no such task; give a file, a folder, a pattern or a name below {shown(TASKS)}")
 
 
@@ -187,7 +190,9 @@ def _exists(path: str) -> bool:
 
 def _files(path: Path) -> list[Path]:
     """The files that a path stands for; one that is not a folder stands for itself, whatever reading it says."""
-    return [file.absolute() for file in path.rglob("*.yaml")] if path.is_dir() else [path.absolute()]
+    if not path.is_dir():
+        return [path.absolute()]
+    return [file.absolute() for file in path.rglob("*") if file.suffix in TASK_SUFFIXES]
 
 
 def digest(tasks: Iterable[Task]) -> str:

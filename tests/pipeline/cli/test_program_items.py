@@ -68,3 +68,20 @@ def test_a_program_that_is_not_there_is_reported_when_it_is_read(folder: Path) -
     (item,) = resolve(["a.yaml", "none"])
     with pytest.raises(UsageError, match="none: cannot read the program: No such file"):
         _ = item.text
+
+
+def test_a_file_whose_name_reads_like_a_pattern_is_that_file(folder: Path) -> None:
+    """Brackets and stars in the names of programs, of tasks, and of programs found in a folder."""
+    for name in ("a[1]", "[b]", "c*"):
+        (folder / f"{name}.yaml").write_text(TASK)
+        (folder / f"{name}.step").write_text(RIGHT)
+        (item,) = resolve([f"{name}.yaml", f"{name}.step"])
+        assert (item.task.name, item.program) == (f"{name}.yaml", f"{name}.step")
+        assert [found.program for found in resolve([f"{name}.yaml"], ".")] == [f"{name}.step"]
+        assert not names_many([f"{name}.yaml", f"{name}.step"])
+
+
+def test_a_folder_gives_task_files_of_either_ending(folder: Path) -> None:
+    """As a file that is named itself may have either."""
+    (folder / "sub" / "c.yaml").rename(folder / "sub" / "c.yml")
+    assert [item.task.name for item in resolve(["sub"])] == ["c.yml"]
