@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from step_runtime.base.errors import ChipError, TaskError
-from step_runtime.base.types import Scalar
+from step_runtime.base.formats import FORMATS
 from step_runtime.cost.weights import DEFAULT_WEIGHTS, Weight
 from step_runtime.tasks import yaml_format
 
@@ -21,7 +21,8 @@ class Chip(BaseModel):
 
     Attributes:
         name: For reports.
-        bytes: Bytes of a number, by its element type. A Multihot takes one bit for each of its places.
+        bytes: Bytes of a number, by its format; one that is absent takes what its numbers need (2 for bf16). A Multihot
+            takes one bit for each of its places.
         bandwidth: Bytes a cycle between the chip and its memory, and of the port of each input.
         rate: Operations a cycle of one primitive.
         sram: Bytes of memory on the chip; None for as much as a program needs.
@@ -39,7 +40,8 @@ class Chip(BaseModel):
 
     def scalar_bits(self, name: str) -> int:
         """The bits of a number of a scalar's name in programs."""
-        return 8 * self.bytes.get(str(Scalar(name)), 4)
+        known = FORMATS[name]
+        return 8 * self.bytes.get(known.name, known.bytes)
 
     @property
     def weights(self) -> dict[str, Weight]:

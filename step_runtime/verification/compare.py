@@ -5,13 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from step_runtime.base.formats import FORMATS
+from step_runtime.execution.number_formats import exact
+
 TOLERANCES = {
     torch.float64: (1e-7, 1e-7),
-    torch.float32: (1.3e-6, 1e-5),
-    torch.float16: (1e-3, 1e-5),
-    torch.bfloat16: (1.6e-2, 1e-5),
+    **{getattr(torch, format_.torch): (format_.rtol, format_.atol) for format_ in FORMATS.values()},
 }
-"""The relative and absolute tolerance of `torch.testing.assert_close` for each floating type."""
+"""The relative and absolute tolerance for each type: of `torch.testing.assert_close` where it has one, and 0 for
+integers and truth values; see `Format`."""
 
 
 def close(result: Tensor, reference: Tensor) -> bool:
@@ -28,7 +30,7 @@ def difference(result: Tensor, reference: Tensor) -> str | None:
     bad = ~_matches(result, reference)
     if not bad.any():
         return None
-    odd = int((~torch.isfinite(result) & torch.isfinite(reference)).sum())
+    odd = int((~torch.isfinite(exact(result)) & torch.isfinite(exact(reference))).sum())
     place = tuple(int(i) for i in bad.nonzero()[0])
     found, expected = _distinct(float(result[place]), float(reference[place]))
     extra = f", {odd} of them NaN or infinite" if odd else ""
@@ -38,7 +40,7 @@ def difference(result: Tensor, reference: Tensor) -> str | None:
 
 def _matches(result: Tensor, reference: Tensor) -> Tensor:
     rtol, atol = TOLERANCES[reference.dtype]
-    return torch.isclose(result, reference, rtol=rtol, atol=atol, equal_nan=True)
+    return torch.isclose(exact(result), exact(reference), rtol=rtol, atol=atol, equal_nan=True)
 
 
 def _distinct(one: float, other: float) -> tuple[str, str]:

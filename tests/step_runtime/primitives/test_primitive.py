@@ -17,7 +17,7 @@ from step_runtime import Buffer, RuleError
 from step_runtime.base.functions import DeclaredFn
 from step_runtime.base.shapes import as_shape
 from step_runtime.base.types import StreamType
-from step_runtime.primitives.primitive import check_input
+from step_runtime.primitives.primitive import Rules, check_input
 from tests.support.streams import ELEMENTS, F, M, N, fn_double, fn_mul, fn_sum, stream
 
 
@@ -164,7 +164,7 @@ def test_a_function_of_buffers_on_numbers_names_the_bufferize() -> None:
     def hint(wanted: Any, shape: list[Any]) -> str | None:
         fn = DeclaredFn("fn", "fn", (wanted, number), stateful=False)
         try:
-            check_input(fn, StreamType(number, as_shape(shape)), "Map")
+            check_input(fn, StreamType(number, as_shape(shape)), "Map", Rules())
         except RuleError as error:
             return error.hint
         return None
