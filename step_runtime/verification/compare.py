@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
-from step_runtime.base.formats import FORMATS
+from step_runtime.base.formats import FORMATS, Format
 from step_runtime.execution.number_formats import exact
 
 TOLERANCES = {
@@ -36,6 +38,13 @@ def difference(result: Tensor, reference: Tensor) -> str | None:
     extra = f", {odd} of them NaN or infinite" if odd else ""
     first = f"first at {list(place)}: {found}, expected {expected}"
     return f"differs from the reference in {int(bad.sum())} of {bad.numel()} numbers{extra}; {first}"
+
+
+def tolerance(format_: Format) -> Iterator[str]:
+    """How numbers of a format other than fp32 are compared, as a line for messages."""
+    if not format_.wide:
+        within = f"within {format_.rtol:g} (relative) or {format_.atol:.2g} (absolute)"
+        yield f"{format_.name} is compared {within if format_.rtol else 'exactly'}"
 
 
 def _matches(result: Tensor, reference: Tensor) -> Tensor:

@@ -7,9 +7,6 @@ import pytest
 from step_runtime import Verifier, dump_task, load_task, loads_task
 from tests.support.paths import PROJECT
 
-# Clamps guard against numbers that the task's inputs never have.
-pytestmark = pytest.mark.filterwarnings("ignore:.*the reference is the same without its clamp")
-
 DATA = PROJECT / "data"
 NAMES = sorted(path.stem for path in (DATA / "tasks-formats").glob("*"))
 
