@@ -6,10 +6,10 @@ from math import ceil
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from step_runtime.base.errors import ChipError, TaskError
-from step_runtime.base.formats import FORMATS
+from step_runtime.base.formats import FORMATS, SCALARS
 from step_runtime.cost.weights import DEFAULT_WEIGHTS, Weight
 from step_runtime.tasks import yaml_format
 
@@ -37,6 +37,14 @@ class Chip(BaseModel):
     rate: Positive = 64
     sram: Positive | None = None
     operations: dict[str, Weight] = Field(default_factory=dict)
+
+    @field_validator("bytes")
+    @classmethod
+    def _known_formats(cls, sizes: dict[str, int]) -> dict[str, int]:
+        unknown = sorted(sizes.keys() - SCALARS.keys())
+        if unknown:
+            raise ValueError(f"unknown format {unknown[0]}; expected one of {', '.join(SCALARS)}")
+        return sizes
 
     def scalar_bits(self, name: str) -> int:
         """The bits of a number of a scalar's name in programs."""

@@ -7,6 +7,7 @@ import ast
 import pytest
 
 from step_runtime.tasks.snippets import (
+    FP32,
     NARROW,
     NOTHING,
     bind_function,
@@ -15,6 +16,7 @@ from step_runtime.tasks.snippets import (
     compile_value,
     run,
     widened,
+    widening,
 )
 
 
@@ -60,3 +62,15 @@ def test_code_that_ends_without_a_value_is_refused(source: str) -> None:
     """Nothing, or a statement, is not a reference."""
     with pytest.raises(ValueError, match="the last line has no value"):
         compile_value(source, "data_transform", "result", widen=NOTHING)
+
+
+def test_formats_that_a_task_names_are_not_widened() -> None:
+    """Where a task names formats, only float32 is read as float64; a run in float32 reads all as written."""
+    code = "a = x.float() + x.half() + x.to(torch.float32) + x.to(torch.bfloat16) + torch.FloatTensor([1])"
+    assert widening(float64=True, formats=True) == FP32
+    assert widening(float64=True, formats=False) == NARROW
+    assert widening(float64=False, formats=True) == widening(float64=False, formats=False) == NOTHING
+    assert ast.unparse(widened(ast.parse(code), FP32)) == (
+        "a = x.double() + x.half() + x.to(torch.float64) + x.to(torch.bfloat16) + torch.DoubleTensor([1])"
+    )
+    assert ast.unparse(widened(ast.parse(code), NOTHING)) == code
