@@ -80,7 +80,7 @@ class Place:
         """What runs the task's own PyTorch code alone, compiled beforehand."""
         namespace = dict(self.instance._namespace)
         codes = [
-            snippets.compile_value(source, spec.name, "_value", widen=True)
+            snippets.compile_value(source, spec.name, "_value", widen=snippets.NARROW)
             for spec in self.task.outputs
             for source in spec.data_transform
         ]

@@ -19,16 +19,18 @@ import torch
 from step_runtime.base.errors import Diagnostic
 from step_runtime.base.shapes import Dim, format_dim
 from step_runtime.base.syntax import parse_expression, parse_python
-from step_runtime.base.types import Buffer, DType, Element, Multihot, StreamType, STuple, components_of
+from step_runtime.base.types import Buffer, DType, Element, Multihot, StreamType, STuple, components_of, layout
+from step_runtime.execution.number_formats import element_type
 from step_runtime.language.parser import evaluate, read
 from step_runtime.program.graph import Program
 from step_runtime.program.limits import Limits, check_size
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.generators import PLAIN, expression
 from step_runtime.tasks.scope import Scope, static_scope
-from step_runtime.tasks.snippets import widened
+from step_runtime.tasks.snippets import widened, widening
 from step_runtime.tasks.task import FnSpec, OutputSpec, Task, TensorSpec
 from step_runtime.verification.check import infer_types
+from step_runtime.verification.compare import TOLERANCES
 from step_runtime.verification.verify import SEEDS, Verifier
 
 _INDENT = "    "
@@ -68,7 +70,8 @@ def generate_test(
     sizes = [dict(scope.sizes) for scope in scopes]
     body = _bodies([spec.name for spec in task.inputs], sizes, bodies)
     title = f"Unit test of {task.name}: a program in STeP against its PyTorch reference."
-    lines = [_docstring(title), "", *_head(sizes, seeds), *_case(task, sizes, body, dtype), *_TESTS]
+    tests = _format_tests(task, dtype) if task.names_formats else _TESTS
+    lines = [_docstring(title), "", *_head(sizes, seeds), *_case(task, sizes, body, dtype), *tests]
     return "\n".join([*lines, *_cost_test(task, bodies)]) + "\n"
 
 
@@ -158,7 +161,7 @@ def _head(sizes: Sequence[Mapping[str, int]], seeds: Sequence[int]) -> list[str]
 
 
 def _case(task: Task, sizes: Sequence[Mapping[str, int]], body: Sequence[str], dtype: str) -> list[str]:
-    return [*_Writer(task, widen=dtype == "float64").case(list(sizes[0]), body, dtype), "", ""]
+    return [*_Writer(task, float64=dtype == "float64").case(list(sizes[0]), body, dtype), "", ""]
 
 
 _TESTS = """\
@@ -203,12 +206,32 @@ def test_data(case):
             torch.testing.assert_close(data.to(DTYPE), value.to(DTYPE), equal_nan=True)""".splitlines()
 
 
+def _format_tests(task: Task, dtype: str) -> list[str]:
+    """The tests of a task with formats: every component is compared in its own, with the verifier's tolerances."""
+    lines = ["# The type of each component of each output, with the relative and absolute tolerance.", "TYPES = ["]
+    for stream in task.output_types:
+        kinds = [element_type(element, getattr(torch, dtype)) for element in components_of(stream.dtype)]
+        shown = ", ".join(f"({kind}, {TOLERANCES[kind]})" for kind in kinds)
+        lines.append(f"{_INDENT}[{shown}],")
+    start = _TESTS.index("def test_data(case):")
+    return [*lines, "]", "", "", *_TESTS[:start], *_TEST_FORMATS]
+
+
+_TEST_FORMATS = """\
+def test_data(case):
+    _, _, _, reference = case
+    for result, expected, types in zip(run(case), reference(), TYPES, strict=True):
+        for data, value, (dtype, (rtol, atol)) in zip(result.data, expected, types, strict=True):
+            found, wanted = (part.to(dtype).to(torch.float64) for part in (data, value))
+            torch.testing.assert_close(found, wanted, rtol=rtol, atol=atol, equal_nan=True)""".splitlines()
+
+
 class _Writer:
     """Writes the parts of one task's script."""
 
-    def __init__(self, task: Task, *, widen: bool) -> None:
+    def __init__(self, task: Task, *, float64: bool) -> None:
         self._task = task
-        self._widen = widen
+        self._widen = widening(float64=float64, formats=task.names_formats)
 
     def case(self, symbols: Sequence[str], body: Sequence[str], dtype: str) -> list[str]:
         """`make_case`: everything that depends on the sizes."""
@@ -243,26 +266,27 @@ class _Writer:
         if self._widen:
             tree = parse_python(plain)
             before = ast.dump(tree)
-            wide = widened(tree)
+            wide = widened(tree, self._widen)
             if ast.dump(wide) != before:
                 plain = ast.unparse(wide)
         return plain.splitlines()
 
     def _tensor(self, spec: TensorSpec, stream: StreamType) -> str:
         element = components_of(stream.dtype)[0]
-        dims = [*reversed(stream.shape), *_layout(element)]
+        kind = _type(element) or "DTYPE"
+        dims = [*reversed(stream.shape), *layout(element)]
         shape = ", ".join(_size(dim) for dim in dims)
         if isinstance(element, Multihot):
             length = _size(element.length)
             least, most = spec.min or 0, length if spec.max is None else f"min({spec.max}, {length})"
             outer = ", ".join(_size(dim) for dim in dims[:-1])
             ones = f"torch.randint({least}, {most} + 1, ({outer},)).unsqueeze(-1)"
-            return f"(torch.rand({shape}).argsort(-1).argsort(-1) < {ones}).to(DTYPE)"
+            return f"(torch.rand({shape}).argsort(-1).argsort(-1) < {ones}).to({kind})"
         if spec.data_gen is not None and spec.data_gen not in PLAIN:
-            return f"(lambda shape: {expression(spec.data_gen, self._task.symbols())})(({shape},)).to(DTYPE)"
+            return f"(lambda shape: {expression(spec.data_gen, self._task.symbols())})(({shape},)).to({kind})"
         if spec.data_gen == "binary":
-            return f"(torch.rand({shape}) < 0.5).to(DTYPE)"
-        return f"{spec.data_gen}({shape})"
+            return f"(torch.rand({shape}) < 0.5).to({kind})"
+        return f"{spec.data_gen}({shape})" if element.format.wide else f"{spec.data_gen}({shape}).to({kind})"
 
     def _function(self, fn: FnSpec, dtypes: tuple[DType, DType]) -> Iterator[str]:
         input_dtype, output_dtype = dtypes
@@ -352,16 +376,17 @@ def _size(dim: Dim) -> str:
     return ast.unparse(tree)
 
 
-def _layout(element: Element) -> list[Dim]:
-    if isinstance(element, Buffer):
-        return [*reversed(element.dims), *_layout(element.elem)]
-    return [element.length] if isinstance(element, Multihot) else []
-
-
 def _filled(value: float, element: Element) -> str:
-    shape = ", ".join(_size(dim) for dim in _layout(element))
+    shape = ", ".join(_size(dim) for dim in layout(element))
     number = f'float("{value}")' if value in (float("inf"), float("-inf")) else f"{float(value)}"
-    return f"torch.full(({shape},), {number})" if shape else f"torch.tensor({number})"
+    filled = f"torch.full(({shape},), {number})" if shape else f"torch.tensor({number})"
+    kind = _type(element)
+    return filled if kind is None else f"{filled}.to({kind})"
+
+
+def _type(element: Element) -> str | None:
+    """Torch's type of an element's format, as code; None for fp32, which is computed in the script's own type."""
+    return None if element.format.wide else f"torch.{element.format.torch}"
 
 
 def _dtype(dtype: DType) -> str:

@@ -19,6 +19,7 @@ from torch import Tensor
 from step_runtime.base.shapes import Sizes, torch_shape
 from step_runtime.base.types import StreamType, components_of
 from step_runtime.execution.applier import Data, element_layout
+from step_runtime.execution.number_formats import exact
 from step_runtime.primitives import Operand
 
 ROWS = sympy.Symbol("rows.")
@@ -55,8 +56,8 @@ class RowLayout:
         return sum(map(prod, self.shapes))
 
     def pack(self, data: Sequence[Tensor], rows: int) -> Tensor:
-        """Tensors with the rows outermost as `(rows, numbers)`."""
-        parts = [part.reshape(rows, -1) for part in data]
+        """Tensors with the rows outermost as `(rows, numbers)`; every format's numbers are float64 numbers."""
+        parts = [exact(part).reshape(rows, -1) for part in data]
         return parts[0].contiguous() if len(parts) == 1 else torch.cat(parts, 1)
 
     def unpack(self, values: Tensor) -> Data:

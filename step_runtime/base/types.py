@@ -1,6 +1,7 @@
 """Types of streams and of their elements, compared by structure.
 
 Scalar("float")              fp32                      torch layout ()
+Scalar("bf16")               bf16                      as every format of `formats`
 Buffer(e, [d0, d1])          Buffer(fp32, [d0, d1])    (d1, d0) + layout of e: the list is innermost first
 Multihot("float", L)         Multihot(fp32, L)         (L,), zeros and ones
 STuple((t0, t1))             [t0, t1]                  one tensor per component
@@ -9,6 +10,7 @@ STuple((t0, t1))             [t0, t1]                  one tensor per component
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +19,7 @@ from typing import Any, TypeAlias
 import sympy
 
 from step_runtime.base.errors import RuleError
+from step_runtime.base.formats import FORMATS, SCALARS, WIDE, Format, suggestion
 from step_runtime.base.shapes import Dim, as_dim, as_shape, format_dim, format_shape
 from step_runtime.base.syntax import parse_expression
 
@@ -24,23 +27,25 @@ MAX_COMPONENTS = 64
 """Components of a tuple; a Zip of two tuples adds theirs up, so that few lines could ask for any number."""
 TOO_MANY_COMPONENTS = "components"
 
-_TEXT_OF = {"float": "fp32"}
-_NAME_OF = {text: name for name, text in _TEXT_OF.items()}
-
 
 @dataclass(frozen=True)
 class Scalar:
-    """One number."""
+    """One number of a format: `float` for fp32, otherwise the format's own name."""
 
-    name: str = "float"
+    name: str = WIDE
 
     def __post_init__(self) -> None:
         """Rejects element names that the language lacks."""
-        if self.name not in _TEXT_OF:
-            raise RuleError("dtype", f"unknown scalar {self.name!r}; expected one of {', '.join(_TEXT_OF)}")
+        if self.name not in FORMATS:
+            raise RuleError("dtype", f"unknown scalar {self.name!r}; expected one of {', '.join(FORMATS)}")
+
+    @property
+    def format(self) -> Format:
+        """The format of the number."""
+        return FORMATS[self.name]
 
     def __str__(self) -> str:
-        return _TEXT_OF[self.name]
+        return self.format.name
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,13 @@ class Multihot:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "length", as_dim(length))
 
+    @property
+    def format(self) -> Format:
+        """The format of its zeros and ones."""
+        return FORMATS[self.name]
+
     def __str__(self) -> str:
-        return f"Multihot({_TEXT_OF[self.name]}, {format_dim(self.length)})"
+        return f"Multihot({self.format.name}, {format_dim(self.length)})"
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,11 @@ class Buffer:
             raise RuleError("dtype", "a Buffer needs at least one dim")
         object.__setattr__(self, "elem", elem)
         object.__setattr__(self, "dims", own)
+
+    @property
+    def format(self) -> Format:
+        """The format of its numbers."""
+        return self.elem.format
 
     def __str__(self) -> str:
         return f"Buffer({self.elem}, {format_shape(self.dims)})"
@@ -138,6 +153,20 @@ def components_of(dtype: DType) -> tuple[Element, ...]:
     raise RuleError("dtype", f"expected an element type, found {dtype!r}")
 
 
+def is_wide(*dtypes: DType) -> bool:
+    """Whether all numbers of these types are fp32."""
+    return all(component.format.wide for dtype in dtypes for component in components_of(dtype))
+
+
+def without_format(dtype: DType) -> DType:
+    """The type with every format replaced by fp32: what two types share that differ only in formats."""
+    if isinstance(dtype, STuple):
+        return STuple(map(without_format, dtype.components))
+    if isinstance(dtype, Buffer):
+        return Buffer(without_format(dtype.elem), dtype.dims)
+    return Multihot(WIDE, dtype.length) if isinstance(dtype, Multihot) else Scalar()
+
+
 def layout(element: Element) -> tuple[Dim, ...]:
     """The dims of one element in torch order (outermost first)."""
     if isinstance(element, Scalar):
@@ -169,21 +198,24 @@ def parse_dtype(source: str | Sequence[Any], symbols: Mapping[str, Dim]) -> DTyp
 
 def _dtype_of(tree: ast.expr, symbols: Mapping[str, Dim], source: str) -> DType:
     match tree:
-        case ast.Name(id=name) if name in _NAME_OF:
-            return Scalar(_NAME_OF[name])
+        case ast.Name(id=name) if name in SCALARS:
+            return Scalar(SCALARS[name])
         case ast.List(elts=parts) | ast.Tuple(elts=parts) if parts:
             return STuple(_dtype_of(part, symbols, source) for part in parts)
         case ast.Constant(value=str(text)):
             return parse_dtype(text, symbols)
         case ast.Call(func=ast.Name(id="Buffer"), args=[elem, ast.List(elts=dims) | ast.Tuple(elts=dims)]) if dims:
             return Buffer(_dtype_of(elem, symbols, source), [_dim_of(dim, symbols, source) for dim in dims])
-        case ast.Call(func=ast.Name(id="Multihot"), args=[ast.Name(id=name), length]) if name in _NAME_OF:
-            return Multihot(_NAME_OF[name], _dim_of(length, symbols, source))
+        case ast.Call(func=ast.Name(id="Multihot"), args=[ast.Name(id=name), length]) if name in SCALARS:
+            return Multihot(SCALARS[name], _dim_of(length, symbols, source))
     raise ValueError(_expected(source))
 
 
 def _expected(source: str) -> str:
-    return f"unknown dtype {source!r}; expected fp32, Buffer(fp32, [dims]), Multihot(fp32, L) or a list of these"
+    message = f"unknown dtype {source!r}; expected fp32, Buffer(fp32, [dims]), Multihot(fp32, L) or a list of these"
+    words = {word: suggestion(word) for word in re.findall(r"\w+", source)}
+    known = [f"{word} is {name} here" for word, name in words.items() if name is not None]
+    return "; ".join([message, *known, f"the formats are {', '.join(SCALARS)}"])
 
 
 def parse_dim(source: str | int, symbols: Mapping[str, Dim]) -> Dim:

@@ -6,10 +6,10 @@ from math import ceil
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from step_runtime.base.errors import ChipError, TaskError
-from step_runtime.base.types import Scalar
+from step_runtime.base.formats import FORMATS, SCALARS
 from step_runtime.cost.weights import DEFAULT_WEIGHTS, Weight
 from step_runtime.tasks import yaml_format
 
@@ -21,7 +21,8 @@ class Chip(BaseModel):
 
     Attributes:
         name: For reports.
-        bytes: Bytes of a number, by its element type. A Multihot takes one bit for each of its places.
+        bytes: Bytes of a number, by its format; one that is absent takes what its numbers need (2 for bf16). A Multihot
+            takes one bit for each of its places.
         bandwidth: Bytes a cycle between the chip and its memory, and of the port of each input.
         rate: Operations a cycle of one primitive.
         sram: Bytes of memory on the chip; None for as much as a program needs.
@@ -37,9 +38,18 @@ class Chip(BaseModel):
     sram: Positive | None = None
     operations: dict[str, Weight] = Field(default_factory=dict)
 
+    @field_validator("bytes")
+    @classmethod
+    def _known_formats(cls, sizes: dict[str, int]) -> dict[str, int]:
+        unknown = sorted(sizes.keys() - SCALARS.keys())
+        if unknown:
+            raise ValueError(f"unknown format {unknown[0]}; expected one of {', '.join(SCALARS)}")
+        return sizes
+
     def scalar_bits(self, name: str) -> int:
         """The bits of a number of a scalar's name in programs."""
-        return 8 * self.bytes.get(str(Scalar(name)), 4)
+        known = FORMATS[name]
+        return 8 * self.bytes.get(known.name, known.bytes)
 
     @property
     def weights(self) -> dict[str, Weight]:

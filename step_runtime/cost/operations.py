@@ -17,6 +17,7 @@ from step_runtime.base.shapes import Sizes
 from step_runtime.base.types import DType, Element, Multihot, components_of
 from step_runtime.cost.weights import ELEMENTWISE, MATMUL, OTHER, Weight
 from step_runtime.execution.invocation import apply, default_dtype, element_layout, initial
+from step_runtime.execution.number_formats import element_type
 
 _PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "vdot": 0, "addmm": 1, "addbmm": 1, "baddbmm": 1, "addmv": 1}
 """Products of matrices and vectors, with the place of the left one among the arguments."""
@@ -101,8 +102,8 @@ def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
 class OperationCounter:
     """Counts the operations of functions with code, at some sizes; each function runs once.
 
-    A function that branches on its element is counted on the branch that the sample takes: numbers between 0 and 1, and
-    Multihots whose first bit is set.
+    A function that branches on its element is counted on the branch that the sample takes: numbers between 0 and 1,
+    integers 1, true, and Multihots whose first bit is set.
 
     Args:
         sizes: The value of every symbol.
@@ -140,10 +141,12 @@ class OperationCounter:
         return [self._element(element) for element in components_of(dtype)]
 
     def _element(self, element: Element) -> Tensor:
-        shape = element_layout(element, self._sizes)
+        shape, dtype = element_layout(element, self._sizes), element_type(element, self._dtype)
         if not isinstance(getattr(element, "elem", element), Multihot):
-            return torch.rand(shape, dtype=self._dtype)
-        bits = torch.zeros(shape, dtype=self._dtype)
+            # Ones are the numbers that every format of integers and truth values holds, and none divides by zero.
+            whole = element.format.kind != "float"
+            return torch.ones(shape, dtype=dtype) if whole else torch.rand(shape, dtype=self._dtype).to(dtype)
+        bits = torch.zeros(shape, dtype=dtype)
         bits[..., 0] = 1
         return bits
 

@@ -22,12 +22,13 @@ import torch
 from step_runtime.base.errors import RunError
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Sizes
-from step_runtime.base.types import components_of, layout
+from step_runtime.base.types import components_of, is_wide, layout
 from step_runtime.execution import invocation
 from step_runtime.execution.autotune import tune_fold, tune_map
 from step_runtime.execution.deadline import Deadline
 from step_runtime.execution.invocation import Data, element_layout
 from step_runtime.execution.modes import ElementFunction, Mode, Shape, StreamData, Traced
+from step_runtime.execution.number_formats import element_type
 from step_runtime.execution.tracing import Product
 
 __all__ = ["Applier", "Data", "StreamData", "element_layout"]
@@ -41,13 +42,14 @@ _GROWTH = 16
 
 
 class Applier:
-    """Runs functions over batches in one floating type; remembers how each function runs.
+    """Runs functions over batches, fp32 in one floating type; remembers how each function runs.
 
     `map` and `fold` raise TaskCodeError if a function fails or returns something other than it declares,
     and RunError after the deadline.
 
     Args:
-        dtype: The type that every output is cast to; None keeps the function's own.
+        dtype: The type that holds fp32, to which such outputs are cast; None keeps the function's own. Other formats
+            are always held in their own type.
         deadline: After it `RunError` (code `time-limit`) is raised; None for no limit.
     """
 
@@ -56,10 +58,12 @@ class Applier:
         self.deadline = deadline
         self._modes: dict[_Key, tuple[Mode, int]] = {}
         self._symbols: dict[Fn, list[str]] = {}
+        self._wide: dict[Fn, bool] = {}
 
     def map(self, fn: Fn, data: StreamData, dims: int, sizes: Sizes) -> StreamData:
         """`fn` on each element of a stream with `dims` dims, `(*dims, *layout)` per component; so is the result."""
         self._tick(fn)
+        data = self._taken(fn, data)
         outer, key = self._outline(fn, data, dims, sizes)
         batch = prod(outer)
         if not batch:
@@ -77,13 +81,14 @@ class Applier:
         The result is the last state of each fold, or for a scan every state, which keeps all dims.
         """
         self._tick(fn)
+        data = self._taken(fn, data)
         shape, key = self._outline(fn, data, dims, sizes)
         kept = shape if scan else shape[: dims - b]
         mode = self._known(key, prod(shape))
         initial = mode.initial if mode and mode.initial else invocation.initial(fn, sizes, self.dtype)
         if 0 in shape:
             return tuple(part.expand(*kept, *part.shape) for part in initial)
-        if not scan and isinstance(mode, Traced) and mode.sums:
+        if not scan and isinstance(mode, Traced) and mode.sums and self._is_wide(fn):
             inner = tuple(range(dims - b, dims))
             return ((data.sum(inner) if isinstance(data, Product) else data[0].sum(inner)) + initial[0],)
         folds = prod(shape[: dims - b])
@@ -94,6 +99,20 @@ class Applier:
             mode, result = tune_fold(self._one(fn, len(initial), sizes), initial, rows, scan=scan)
             self._modes[key] = mode, prod(shape)
         return tuple(part.reshape(*kept, *part.shape[2 if scan else 1 :]) for part in result)
+
+    def _is_wide(self, fn: Fn) -> bool:
+        """Whether a function takes and gives only fp32."""
+        if fn not in self._wide:
+            self._wide[fn] = is_wide(fn.input, fn.output)
+        return self._wide[fn]
+
+    def _taken(self, fn: Fn, data: StreamData) -> StreamData:
+        """The data in the formats that a function takes; data of a simulation is in them already."""
+        if self._is_wide(fn) or isinstance(data, Product):
+            return data
+        wide = self.dtype or torch.get_default_dtype()
+        kinds = [element_type(element, wide) for element in components_of(fn.input)]
+        return tuple(part.to(kind) for part, kind in zip(data, kinds, strict=True))
 
     def _outline(self, fn: Fn, data: StreamData, dims: int, sizes: Sizes) -> tuple[Shape, _Key]:
         """The sizes of a stream's dims, and the key of its trial: the function and the layouts of its elements."""
@@ -125,6 +144,8 @@ class Applier:
             )
 
     def _empty(self, fn: Fn, outer: Shape, sizes: Sizes) -> Data:
-        dtype = self.dtype or torch.get_default_dtype()
-        shapes = [(*outer, *element_layout(element, sizes)) for element in components_of(fn.output)]
-        return tuple(torch.zeros(shape, dtype=dtype) for shape in shapes)
+        wide = self.dtype or torch.get_default_dtype()
+        elements = components_of(fn.output)
+        shapes = [(*outer, *element_layout(element, sizes)) for element in elements]
+        kinds = [element_type(element, wide) for element in elements]
+        return tuple(torch.zeros(shape, dtype=kind) for shape, kind in zip(shapes, kinds, strict=True))

@@ -13,6 +13,7 @@ from step_runtime.base.errors import TaskCodeError, describe_error, quantity
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import INNERMOST_FIRST, Sizes, evaluate, is_reversed
 from step_runtime.base.types import DType, Element, components_of, layout
+from step_runtime.execution.number_formats import conversion_problem, element_type
 
 Data: TypeAlias = tuple[Tensor, ...]
 """One tensor per tuple component."""
@@ -43,7 +44,13 @@ def element_layout(element: Element, sizes: Sizes) -> tuple[int, ...]:
 
 
 def apply(fn: Fn, element: Sequence[Sequence[Tensor]], sizes: Sizes, dtype: torch.dtype | None) -> Data:
-    """The value of `fn` on one element (if stateful, on a state and an element), in `dtype` if one is given.
+    """The value of `fn` on one element (if stateful, on a state and an element), in the formats of its output.
+
+    Args:
+        fn: The function.
+        element: The tensors of the state, if there is one, and of the element.
+        sizes: The value of every symbol.
+        dtype: The type that holds fp32; None keeps what the function gives.
 
     Raises:
         TaskCodeError: The function fails, or returns something other than it declares.
@@ -52,7 +59,7 @@ def apply(fn: Fn, element: Sequence[Sequence[Tensor]], sizes: Sizes, dtype: torc
 
 
 def initial(fn: Fn, sizes: Sizes, dtype: torch.dtype | None) -> Data:
-    """`fn`'s initial state, in `dtype` if one is given.
+    """`fn`'s initial state, converted as by `apply`.
 
     Raises:
         TaskCodeError: As for `apply`.
@@ -84,28 +91,31 @@ def _checked(fn: Fn, result: object, output: DType, sizes: Sizes, dtype: torch.d
         )
     who = f"function {fn.label}: component"
     return tuple(
-        _tensor(value, element_layout(element, sizes), dtype, f"{who} {index} of {what}")
+        _tensor(value, element, element_layout(element, sizes), dtype, f"{who} {index} of {what}")
         for index, (value, element) in enumerate(zip(result, components, strict=True))
     )
 
 
-def _tensor(value: object, expected: tuple[int, ...], dtype: torch.dtype | None, who: str) -> Tensor:
+def _tensor(value: object, element: Element, expected: tuple[int, ...], dtype: torch.dtype | None, who: str) -> Tensor:
     if not isinstance(value, Tensor):
         if not isinstance(value, int | float):
             raise TaskCodeError(f"{who} is a {type(value).__name__}; expected a tensor of shape {expected}")
-        value = _number(value, who)
-    problem = unsupported(value)
+        value = _number(value, element, who)
+    problem = unsupported(value) or conversion_problem(value, element.format)
     if problem is not None:
         raise TaskCodeError(f"{who}: {problem}")
     if tuple(value.shape) != expected:
         hint = f"; {INNERMOST_FIRST}" if is_reversed(value.shape, expected) else ""
         raise TaskCodeError(f"{who} has shape {tuple(value.shape)}; expected {expected}{hint}")
-    return value if dtype is None or value.dtype == dtype else value.to(dtype)
+    if element.format.wide and dtype is None:
+        return value
+    wanted = element_type(element, dtype or value.dtype)
+    return value if value.dtype == wanted else value.to(wanted)
 
 
-def _number(value: float, who: str) -> Tensor:
+def _number(value: float, element: Element, who: str) -> Tensor:
     try:
-        return torch.tensor(float(value))
+        return torch.tensor(float(value) if element.format.kind == "float" else value)
     except Exception as error:
         raise TaskCodeError(f"{who} cannot be converted to a number: {describe_error(error)}") from error
 

@@ -78,7 +78,7 @@ class Map(Primitive):
         zipped = inputs[0]
         for other in inputs[1:]:
             zipped = zip_types(zipped, other)
-        check_input(self.fn, zipped, "Map")
+        check_input(self.fn, zipped, "Map", rules)
         return (StreamType(self.fn.output, zipped.shape),)
 
     def calls(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
@@ -111,7 +111,7 @@ class _Fold(Primitive):
         function(self.fn, self.name, stateful=True)
         object.__setattr__(self, "b", whole(self.b, self.name, "b"))
 
-    def _check(self, stream: StreamType) -> None:
+    def _check(self, stream: StreamType, rules: Rules) -> None:
         if not 0 < self.b <= stream.rank:
             hint = "b counts the inner dims to fold, and the outermost dim stays"
             if self.b == stream.rank + 1:
@@ -122,7 +122,7 @@ class _Fold(Primitive):
                 [f"b = {self.b}; the stream {stream} has rank {stream.rank}"],
                 hint,
             )
-        check_input(self.fn, stream, self.name)
+        check_input(self.fn, stream, self.name, rules)
 
     def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
         """The state."""
@@ -147,7 +147,7 @@ class Accum(_Fold):
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """`fn`'s output type, without the `b` inner dims."""
-        self._check(inputs[0])
+        self._check(inputs[0], rules)
         return (StreamType(self.fn.output, inputs[0].shape[self.b :]),)
 
     def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
@@ -165,7 +165,7 @@ class Scan(_Fold):
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """`fn`'s output type, at the same shape."""
-        self._check(inputs[0])
+        self._check(inputs[0], rules)
         return (StreamType(self.fn.output, inputs[0].shape),)
 
     def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:

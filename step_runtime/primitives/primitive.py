@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import sympy
+import torch
 
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.base.measures import Amount, Measure
 from step_runtime.base.shapes import INNERMOST_FIRST, Dim, Sizes, format_shape, is_reversed, routed_dim
 from step_runtime.base.stream import Stream, consume
-from step_runtime.base.types import Buffer, Element, StreamType, components_of
+from step_runtime.base.types import Buffer, DType, Element, StreamType, components_of, without_format
 from step_runtime.execution.applier import Applier, StreamData
 from step_runtime.primitives.token_times import Pace, Schedule, Tokens
 
@@ -33,10 +34,15 @@ class Operand(NamedTuple):
 
 @dataclass
 class Rules:
-    """What a type rule may use: the sizes, and fresh names for dims that depend on the data."""
+    """What a type rule may use: the sizes, fresh names for dims that depend on the data, and functions for hints."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     counter: Iterator[int] = field(default_factory=itertools.count)
+    fns: Sequence[Fn] = ()
+
+    def conversions(self, wanted: DType, held: DType) -> str:
+        """For hints: the functions that convert one type to another."""
+        return " or ".join(fn.label for fn in self.fns if (fn.input, fn.output, fn.stateful) == (held, wanted, False))
 
     def fresh_dim(self) -> Dim:
         """A routed dim that equals no other."""
@@ -189,7 +195,7 @@ class Primitive(ABC):
         data = [stream.data for stream in streams if stream.data is not None]
         if len(data) == len(streams):
             operands = [Operand(t, tuple(d)) for t, d in zip(types, data, strict=True)]
-            frame = Frame(sizes, Applier(operands[0].data[0].dtype))
+            frame = Frame(sizes, Applier(_computing_type(operands)))
             for result, tensors in zip(results, self.run(operands, [r.type for r in results], frame), strict=True):
                 result.data = list(tensors)
         for result in results:
@@ -198,6 +204,15 @@ class Primitive(ABC):
 
 
 _EAGER_DIMS = itertools.count()
+
+
+def _computing_type(operands: Sequence[Operand]) -> torch.dtype:
+    """The type of the first fp32 numbers among some operands; torch's default where there are none."""
+    for operand in operands:
+        for element, part in zip(components_of(operand.type.dtype), operand.data, strict=True):
+            if element.format.wide:
+                return part.dtype
+    return torch.get_default_dtype()
 
 
 def whole(value: Any, who: str, key: str) -> int:
@@ -250,7 +265,7 @@ def _field_names(cls: type[Primitive]) -> tuple[str, ...]:
     return tuple(f.name for f in fields(cls))
 
 
-def check_input(fn: Fn, found: StreamType, who: str) -> None:
+def check_input(fn: Fn, found: StreamType, who: str, rules: Rules) -> None:
     """Checks that a function's declared input is the stream's element type.
 
     Raises:
@@ -261,11 +276,28 @@ def check_input(fn: Fn, found: StreamType, who: str) -> None:
             "fn-input",
             f"{who}: the function's input type differs from the stream's element type",
             [f"{fn.label} takes {fn.input}; the stream holds {found.dtype}"],
-            hint=_input_hint(fn, found),
+            hint=_input_hint(fn, found, rules),
         )
 
 
-def _input_hint(fn: Fn, found: StreamType) -> str:
+def format_hint(wanted: DType, held: DType, rules: Rules) -> str | None:
+    """How to convert what differs only in its number format; None where more differs."""
+    if without_format(wanted) != without_format(held):
+        return None
+    pairs = zip(components_of(wanted), components_of(held), strict=True)
+    differing = dict.fromkeys((want, has) for want, has in pairs if want != has)
+    texts = []
+    for want, has in differing:
+        by = rules.conversions(want, has)
+        how = f"Map(fn={by}) converts" if by else "Map a function that converts"
+        texts.append(f"{how} {has} to {want}")
+    return f"the number formats differ, and nothing is converted by itself: {'; '.join(texts)}"
+
+
+def _input_hint(fn: Fn, found: StreamType, rules: Rules) -> str:
+    hint = format_hint(fn.input, found.dtype, rules)
+    if hint is not None:
+        return hint
     wanted, held = components_of(fn.input), components_of(found.dtype)
     if len(wanted) == len(held):
         differing = [(want, has) for want, has in zip(wanted, held, strict=True) if want != has]

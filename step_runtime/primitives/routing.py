@@ -165,7 +165,7 @@ class Merge(Primitive):
                     [f"stream {number} of the list differs from stream 0"],
                     hint="map every routed stream by a function of the same output type",
                 )
-        check_input(self.fn, first, "Merge")
+        check_input(self.fn, first, "Merge", rules)
         return (StreamType(self.fn.output, first.shape[:-1] + index.shape),)
 
     def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
@@ -237,7 +237,7 @@ class Merge(Primitive):
             states = self._folded(tuple(part[owners == count] for part in slices), count, len(places), inner, frame)
             merged = merged or [part.new_empty(len(taken), *part.shape[1:]) for part in states]
             for part, state in zip(merged, states, strict=True):
-                part.index_copy_(0, places, state)
+                part[places] = state
         return tuple(merged)
 
     def _folded(

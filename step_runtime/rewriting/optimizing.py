@@ -11,6 +11,7 @@ from step_runtime.base.shapes import Sizes
 from step_runtime.base.types import Element, Multihot, components_of
 from step_runtime.cost.model import Cost
 from step_runtime.execution.invocation import Data, apply, default_dtype, element_layout, initial
+from step_runtime.execution.number_formats import element_type, exact
 from step_runtime.program.graph import Program
 from step_runtime.rewriting.search import MAX_PROGRAMS, Variant, cost_key, variants
 from step_runtime.verification.check import infer_types
@@ -55,9 +56,10 @@ def rewritten(costs: TaskCosts, text: str, objective: Figure, limit: int = MAX_P
 def is_monoid(fn: Fn, sizes: Sizes) -> bool:
     """Whether a fold's function is associative with its initial state as the unit, on random elements.
 
-    Then folding the folds of parts gives the fold of the whole.
+    Then folding the folds of parts gives the fold of the whole. A state that is rounded at every step never counts as
+    associative, since parts are rounded elsewhere; integers and truth values are exact.
     """
-    if not fn.stateful or fn.input != fn.output:
+    if not fn.stateful or fn.input != fn.output or any(map(_is_rounded, components_of(fn.output))):
         return False
     generator = torch.Generator().manual_seed(0)
     with default_dtype(torch.float64):
@@ -77,9 +79,18 @@ def _associates(fn: Fn, sizes: Sizes, generator: torch.Generator) -> bool:
     unit = call(initial(fn, sizes, torch.float64), a)
     left, right = call(call(a, b), c), call(a, call(b, c))
     pairs = [*zip(unit, a, strict=True), *zip(left, right, strict=True)]
-    return all(torch.allclose(one, other, rtol=1e-9, atol=1e-9) for one, other in pairs)
+    return all(torch.allclose(exact(one), exact(other), rtol=1e-9, atol=1e-9) for one, other in pairs)
+
+
+def _is_rounded(element: Element) -> bool:
+    return element.format.kind == "float" and not element.format.wide
 
 
 def _sample(element: Element, sizes: Sizes, generator: torch.Generator) -> torch.Tensor:
-    numbers = torch.randn(element_layout(element, sizes), dtype=torch.float64, generator=generator)
+    format_, shape = element.format, element_layout(element, sizes)
+    if format_.kind != "float":
+        # All of the range, as a function may saturate at its ends.
+        whole = torch.randint(int(format_.least), int(format_.most) + 1, shape, generator=generator)
+        return whole.to(element_type(element, torch.float64))
+    numbers = torch.randn(shape, dtype=torch.float64, generator=generator)
     return (numbers > 0).to(numbers.dtype) if isinstance(getattr(element, "elem", element), Multihot) else numbers

@@ -21,6 +21,11 @@ from step_runtime.base.syntax import parse_expression
 PLAIN = ("torch.rand", "torch.randn", "torch.ones", "binary")
 """The generators that every task format knows."""
 
+TRUTH = ("binary", "torch.ones", "one_hot")
+"""The generators of truth values."""
+WHOLE = ("integers", "ids", "lengths", *TRUTH)
+"""The generators of whole numbers."""
+
 Assumption = Literal["positive", "nonnegative", "sums_to_1"]
 """What a reference may assume of an input beyond its generator; stress inputs keep it."""
 

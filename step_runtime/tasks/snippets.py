@@ -1,7 +1,8 @@
 """Compiles the task author's snippets.
 
-They are trusted like a test file; candidate programs are never compiled here. For a run in float64 every narrower
-float type that a snippet hard-codes is read as float64, so that neither side of a comparison rounds early.
+They are trusted like a test file; candidate programs are never compiled here. For a run in float64 the float types
+that a snippet hard-codes are read as float64, so that neither side of a comparison rounds early: all narrower ones, or
+float32 alone in a task that names formats, where rounding to a narrower one is meant.
 """
 
 from __future__ import annotations
@@ -10,46 +11,59 @@ import ast
 import textwrap
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, TypeAlias
 
 from step_runtime.base.syntax import compile_python, parse_python
 
-_NARROW = {"float", "float16", "float32", "half", "bfloat16"}
-_NARROW_METHODS = {"float", "half", "bfloat16"}
-_NARROW_TENSORS = {"FloatTensor", "HalfTensor", "BFloat16Tensor"}
+_TENSORS = {"float": "FloatTensor", "half": "HalfTensor", "bfloat16": "BFloat16Tensor"}
+
+Widening: TypeAlias = frozenset[str]
+"""Names of float types that are read as float64."""
+FP32: Widening = frozenset({"float", "float32"})
+NARROW: Widening = FP32 | {"float16", "half", "bfloat16"}
+NOTHING: Widening = frozenset()
 
 Namespace = dict[str, Any]
+
+
+def widening(*, float64: bool, formats: bool) -> Widening:
+    """What is read as float64: for a run in float64, and in a task that names formats other than fp32."""
+    return NOTHING if not float64 else FP32 if formats else NARROW
 
 
 class _Widen(ast.NodeTransformer):
     """`torch.float32` to `torch.float64`, `.float()` to `.double()`, and their like."""
 
+    def __init__(self, names: Widening) -> None:
+        self._names = names
+        self._tensors = {tensor for method, tensor in _TENSORS.items() if method in names}
+
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
-        if isinstance(node.value, ast.Name) and node.attr in _NARROW:
+        if isinstance(node.value, ast.Name) and node.attr in self._names:
             node.attr = "float64"
-        elif node.attr in _NARROW_TENSORS:
+        elif node.attr in self._tensors:
             node.attr = "DoubleTensor"
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _NARROW_METHODS:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in self._names & _TENSORS.keys():
             node.func.attr = "double"
         return self.generic_visit(node)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
         for alias in node.names:
-            if node.module == "torch" and alias.name in _NARROW:
+            if node.module == "torch" and alias.name in self._names:
                 alias.name, alias.asname = "float64", alias.asname or alias.name
         return node
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if isinstance(node.value, str) and node.value.removeprefix("torch.") in _NARROW_TENSORS:
+        if isinstance(node.value, str) and node.value.removeprefix("torch.") in self._tensors:
             node.value = "torch.DoubleTensor"
         return node
 
 
-def compile_function(body: str, parameters: tuple[str, ...], name: str, *, widen: bool) -> CodeType:
+def compile_function(body: str, parameters: tuple[str, ...], name: str, *, widen: Widening) -> CodeType:
     """Code that binds `name` to a function with these parameters and this body."""
     module = parse_python(f"def {name}({', '.join(parameters)}): pass")
     definition = module.body[0]
@@ -58,12 +72,12 @@ def compile_function(body: str, parameters: tuple[str, ...], name: str, *, widen
     return _compiled(module, name, widen=widen)
 
 
-def compile_block(source: str, name: str, *, widen: bool) -> CodeType:
+def compile_block(source: str, name: str, *, widen: Widening) -> CodeType:
     """Code of statements, run for the names that they bind."""
     return _compiled(parse_python(textwrap.dedent(source)), name, widen=widen)
 
 
-def compile_value(source: str, name: str, result: str, *, widen: bool) -> CodeType:
+def compile_value(source: str, name: str, result: str, *, widen: Widening) -> CodeType:
     """Code of statements that binds the value of the last one to `result`.
 
     Raises:
@@ -81,15 +95,15 @@ def compile_value(source: str, name: str, result: str, *, widen: bool) -> CodeTy
     return _compiled(module, name, widen=widen)
 
 
-def widened(module: ast.Module) -> ast.Module:
-    """The code with every narrower float type read as float64."""
-    result: ast.Module = _Widen().visit(module)
+def widened(module: ast.Module, names: Widening) -> ast.Module:
+    """The code with these float types read as float64."""
+    result: ast.Module = _Widen(names).visit(module)
     return result
 
 
-def _compiled(module: ast.Module, name: str, *, widen: bool) -> CodeType:
+def _compiled(module: ast.Module, name: str, *, widen: Widening) -> CodeType:
     if widen:
-        module = widened(module)
+        module = widened(module, widen)
     return compile_python(ast.fix_missing_locations(module), f"<{name}>")
 
 

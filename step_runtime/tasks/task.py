@@ -25,6 +25,7 @@ from pydantic import (
     model_validator,
 )
 
+from step_runtime.base.formats import Format
 from step_runtime.base.measures import Figure
 from step_runtime.base.shapes import DEFAULT_SIZES, SYMBOLS, Dim
 from step_runtime.base.types import DType, StreamType, components_of, layout, parse_dim, parse_dtype
@@ -172,6 +173,18 @@ class Task(_Strict):
         return tuple((parse_dtype(taken, symbols), parse_dtype(given, symbols)) for taken, given in pairs)
 
     @cached_property
+    def formats(self) -> frozenset[Format]:
+        """The number formats of all its types."""
+        streams = (*self.input_types, *self.parameter_types, *self.output_types)
+        dtypes = (*(stream.dtype for stream in streams), *(dtype for pair in self.fn_types for dtype in pair))
+        return frozenset(element.format for dtype in dtypes for element in components_of(dtype))
+
+    @property
+    def names_formats(self) -> bool:
+        """Whether it names a format other than fp32, so that rounding counts."""
+        return not all(format_.wide for format_ in self.formats)
+
+    @cached_property
     def cost_limits(self) -> dict[Figure, Dim]:
         """What a program of the task may cost at most, in the units of the figures."""
         symbols = self.symbols()
@@ -211,7 +224,7 @@ class Task(_Strict):
         copy = super().model_copy(update=update, deep=deep)
         if update and update.keys() != {"impl"}:
             derived = ("statement", "input_types", "parameter_types", "output_types", "fn_types", "used_symbols")
-            for name in (*derived, "cost_limits"):
+            for name in (*derived, "formats", "cost_limits"):
                 vars(copy).pop(name, None)
         return copy
 

@@ -12,8 +12,8 @@ from step_runtime.base.errors import RuleError, describe_value, quantity, shorte
 from step_runtime.base.shapes import DEFAULT_SIZES, LARGEST_DIM, Dim
 from step_runtime.base.syntax import BUILTINS, parse_python
 from step_runtime.base.types import DType, Multihot, components_of, parse_dim, parse_dtype
-from step_runtime.tasks.generators import EXPECTED, expression
-from step_runtime.tasks.snippets import compile_block, compile_function, compile_value
+from step_runtime.tasks.generators import EXPECTED, TRUTH, WHOLE, expression, family
+from step_runtime.tasks.snippets import NARROW, compile_block, compile_function, compile_value
 from step_runtime.tasks.task import DTypeText, FnSpec, OutputSpec, Task, TensorSpec, parse_limit
 from step_runtime.tasks.yaml_format import Location
 
@@ -99,6 +99,7 @@ def _data(loc: Location, spec: TensorSpec, symbols: Mapping[str, Dim]) -> Iterat
             yield (*loc, "data_gen"), f"this key is missing; expected {EXPECTED}"
         else:
             yield from _generator((*loc, "data_gen"), spec.data_gen, symbols)
+            yield from _whole((*loc, "data_gen"), spec, symbols)
         if spec.min is not None or spec.max is not None:
             yield loc, "min and max are for Multihot inputs"
         return
@@ -113,6 +114,20 @@ def _generator(loc: Location, text: str, symbols: Mapping[str, Dim]) -> Iterator
         expression(text, symbols)
     except (ValueError, RecursionError) as error:
         yield loc, shortened(str(error))
+
+
+def _whole(loc: Location, spec: TensorSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
+    """The generators whose numbers a format of integers or truth values does not hold."""
+    formats = {component.format for component in components_of(parse_dtype(spec.dtype, symbols))}
+    for format_ in formats:
+        allowed = {"int": WHOLE, "bool": TRUTH}.get(format_.kind)
+        try:
+            found = family(spec.data_gen or "")
+        except ValueError:  # it is no generator, which is reported
+            return
+        if allowed is not None and found not in (*allowed, "expression"):
+            expected = f"expected {', '.join(allowed[:-1])} or {allowed[-1]}, or a Python expression with `shape`"
+            yield loc, f"{expected}, as {format_.name} holds {format_.range}; found {spec.data_gen!r}"
 
 
 def _reference(loc: Location, spec: OutputSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
@@ -138,6 +153,9 @@ def _function(loc: Location, fn: FnSpec, symbols: Mapping[str, Dim]) -> Iterator
             if len(fn.init) != count:
                 expected = f"expected {quantity(count, 'value')}, one per component of {state}"
                 yield (*loc, "init"), f"{expected}, found {len(fn.init)}"
+            for index, (value, part) in enumerate(zip(fn.init, components_of(state), strict=False)):
+                if not part.format.holds(value):
+                    yield (*loc, "init", index), f"{part.format.name} holds {part.format.range}; found {value}"
     yield from _syntax((*loc, "apply"), fn.apply)
 
 
@@ -178,11 +196,11 @@ def _syntax(loc: Location, code: str, *, value: bool = False) -> Iterator[Proble
     """Python code that compiles: a function's body, or statements; of a reference the last one is the value."""
     try:
         if loc[-1] == "apply":
-            compile_function(code, ("state", "input"), "apply", widen=True)
+            compile_function(code, ("state", "input"), "apply", widen=NARROW)
         elif value:
-            compile_value(code, "data_transform", "value", widen=True)
+            compile_value(code, "data_transform", "value", widen=NARROW)
         else:
-            compile_block(code, "global", widen=True)
+            compile_block(code, "global", widen=NARROW)
     except (SyntaxError, ValueError, RecursionError) as error:
         line = f" in its line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         yield loc, f"expected Python code: {error.args[0] if error.args else error}{line}"

@@ -10,6 +10,7 @@ from step_runtime.base.errors import Diagnostic, RuleError, Stage, quantity
 from step_runtime.base.shapes import INNERMOST_FIRST, format_shape, is_reversed
 from step_runtime.base.types import TOO_MANY_COMPONENTS, Buffer, StreamType
 from step_runtime.primitives import Copy, Rules
+from step_runtime.primitives.primitive import format_hint
 from step_runtime.program.graph import Node, Program, StreamId
 from step_runtime.tasks.scope import Scope
 
@@ -19,7 +20,7 @@ Types = list[StreamType | None]
 
 def infer_types(program: Program, scope: Scope) -> tuple[Types, list[Diagnostic]]:
     """Types and shapes of all streams, and every rule that does not hold, each reported once."""
-    rules = Rules(scope.sizes)
+    rules = Rules(scope.sizes, fns=tuple(scope.fns.values()))
     types: Types = list(scope.inputs.values())
     found: list[Diagnostic] = []
     for node in program.nodes:
@@ -80,7 +81,9 @@ def check_outputs(program: Program, types: Types, scope: Scope) -> list[Diagnost
         name = program.name(program.results[index])
         details = (f"{name}: {result}", f"declared: {output}")
         message = f"output {index} differs in {what} from the task's declaration"
-        hint = _output_hint(result, output, declared)
+        hint = _output_hint(result, output, declared) or format_hint(
+            output.dtype, result.dtype, Rules(fns=tuple(scope.fns.values()))
+        )
         found.append(Diagnostic("shape", "output-type", message, program.result_span, details, hint))
     return found
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
+from step_runtime.base.formats import FORMATS, Format
+from step_runtime.execution.number_formats import exact
+
 TOLERANCES = {
     torch.float64: (1e-7, 1e-7),
-    torch.float32: (1.3e-6, 1e-5),
-    torch.float16: (1e-3, 1e-5),
-    torch.bfloat16: (1.6e-2, 1e-5),
+    **{getattr(torch, format_.torch): (format_.rtol, format_.atol) for format_ in FORMATS.values()},
 }
-"""The relative and absolute tolerance of `torch.testing.assert_close` for each floating type."""
+"""The relative and absolute tolerance for each type: of `torch.testing.assert_close` where it has one, and 0 for
+integers and truth values; see `Format`."""
 
 
 def close(result: Tensor, reference: Tensor) -> bool:
@@ -28,7 +32,7 @@ def difference(result: Tensor, reference: Tensor) -> str | None:
     bad = ~_matches(result, reference)
     if not bad.any():
         return None
-    odd = int((~torch.isfinite(result) & torch.isfinite(reference)).sum())
+    odd = int((~torch.isfinite(exact(result)) & torch.isfinite(exact(reference))).sum())
     place = tuple(int(i) for i in bad.nonzero()[0])
     found, expected = _distinct(float(result[place]), float(reference[place]))
     extra = f", {odd} of them NaN or infinite" if odd else ""
@@ -36,9 +40,16 @@ def difference(result: Tensor, reference: Tensor) -> str | None:
     return f"differs from the reference in {int(bad.sum())} of {bad.numel()} numbers{extra}; {first}"
 
 
+def tolerance(format_: Format) -> Iterator[str]:
+    """How numbers of a format other than fp32 are compared, as a line for messages."""
+    if not format_.wide:
+        within = f"within {format_.rtol:g} (relative) or {format_.atol:.2g} (absolute)"
+        yield f"{format_.name} is compared {within if format_.rtol else 'exactly'}"
+
+
 def _matches(result: Tensor, reference: Tensor) -> Tensor:
     rtol, atol = TOLERANCES[reference.dtype]
-    return torch.isclose(result, reference, rtol=rtol, atol=atol, equal_nan=True)
+    return torch.isclose(exact(result), exact(reference), rtol=rtol, atol=atol, equal_nan=True)
 
 
 def _distinct(one: float, other: float) -> tuple[str, str]:

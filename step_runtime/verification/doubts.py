@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from step_runtime.base.errors import TaskCodeError, TaskWarning
 from step_runtime.base.syntax import parse_python
+from step_runtime.base.types import components_of
 from step_runtime.execution.invocation import Data
 from step_runtime.tasks.task import Task
 from step_runtime.verification.compare import close
@@ -89,8 +90,9 @@ def fixed_dims(task: Task, sets: Sequence[dict[str, int]]) -> Iterator[TaskWarni
 
 def boolean_functions(task: Task) -> Iterator[TaskWarning]:
     """The functions whose code returns a comparison where a number is declared."""
-    for index, fn in enumerate(task.fns):
-        if _returns_bool(fn.apply):
+    for index, (fn, (_, given)) in enumerate(zip(task.fns, task.fn_types, strict=True)):
+        numbers = any(part.format.kind == "float" for part in components_of(given))
+        if numbers and _returns_bool(fn.apply):
             message = f"function {fn.func_name} returns a bool; it is converted to 0 or 1, which hardware may not do"
             yield TaskWarning("bool-function", f"{message}: write .to(input[0].dtype)", ("fns", index, "apply"))
 

@@ -18,12 +18,13 @@ from step_runtime.base.errors import RuleError, TaskCodeError, TaskError, descri
 from step_runtime.base.functions import DeclaredFn, Fn
 from step_runtime.base.shapes import INNERMOST_FIRST, LARGEST_DIM, evaluate, format_sizes, is_reversed, torch_shape
 from step_runtime.base.stream import Stream
-from step_runtime.base.types import Buffer, DType, Multihot, Scalar, StreamType, STuple, components_of
+from step_runtime.base.types import Buffer, DType, Element, Multihot, Scalar, StreamType, STuple, components_of
 from step_runtime.execution.invocation import BeforeRun, Data, default_dtype, element_layout, unsupported
+from step_runtime.execution.number_formats import conversion_problem, element_type, exact
 from step_runtime.primitives.registry import PRIMITIVES
 from step_runtime.program.limits import Limits
 from step_runtime.tasks import snippets
-from step_runtime.tasks.generators import PLAIN, expression
+from step_runtime.tasks.generators import PLAIN, expression, family
 from step_runtime.tasks.scope import Scope, make_scope
 from step_runtime.tasks.task import FnSpec, Task, TensorSpec, WrittenDim, declared_shapes
 from step_runtime.tasks.yaml_format import Location, format_location
@@ -37,7 +38,7 @@ class TaskFn(DeclaredFn):
     """A task's function with its author's code."""
 
     def __init__(
-        self, spec: FnSpec, dtypes: tuple[DType, DType], namespace: snippets.Namespace, *, widen: bool
+        self, spec: FnSpec, dtypes: tuple[DType, DType], namespace: snippets.Namespace, *, widen: snippets.Widening
     ) -> None:
         super().__init__(spec.func_name, spec.name, dtypes, stateful=spec.init is not None)
         self._init = spec.init or []
@@ -58,11 +59,15 @@ class TaskFn(DeclaredFn):
         """Each component filled with its declared initial value."""
         sizes = {symbol.name: size for symbol, size in self._namespace["ctx"].items()}
         parts = zip(components_of(self.output), self._init, strict=True)
-        return [torch.full(element_layout(element, sizes), float(value)) for element, value in parts]
+        wide = torch.get_default_dtype()
+        return [
+            torch.full(element_layout(element, sizes), float(value)).to(element_type(element, wide))
+            for element, value in parts
+        ]
 
 
 class TaskInstance:
-    """A task at one set of sizes, computing in one floating type.
+    """A task at one set of sizes, computing fp32 in one floating type.
 
     `before_run` is called before `global` and each reference, with their place in the file and the sizes. `random` has
     the places of the references that used torch's generator when they ran; `seed` is what it is set to before.
@@ -87,7 +92,7 @@ class TaskInstance:
         self.random: set[Location] = set()
         self.seed = 0
         self._before_run = before_run
-        self._widen = dtype == torch.float64
+        self._widen = snippets.widening(float64=dtype == torch.float64, formats=task.names_formats)
         self._sampled: dict[int, dict[str, Data]] = {}
         self._namespace = self._base_namespace(sizes)
         self.fns: dict[str, Fn] = {}
@@ -243,9 +248,13 @@ class TaskInstance:
 
     def use_inputs(self, data: Mapping[str, Data]) -> dict[str, Data]:
         """Gives the snippets and the caller this data for inputs and parameters, in this instance's type."""
-        own = {name: tuple(part.to(self.dtype) for part in parts) for name, parts in data.items()}
+        own = {name: tuple(map(self._own, parts)) for name, parts in data.items()}
         self._namespace["input_data"].update({name: parts[0].clone() for name, parts in own.items()})
         return {spec.name: tuple(part.clone() for part in own[spec.name]) for spec in self.task.inputs}
+
+    def _own(self, part: Tensor) -> Tensor:
+        """fp32 numbers of another instance in this one's type."""
+        return part.to(self.dtype) if part.dtype in (torch.float64, torch.float32) else part
 
     def change_input(self, spec: TensorSpec) -> bool:
         """Gives the snippets other data for one input, the rest as of seed 0; whether there is any other."""
@@ -260,29 +269,37 @@ class TaskInstance:
     def _tensors(self, spec: TensorSpec, stream: StreamType, generator: torch.Generator) -> Data:
         outer = torch_shape(stream.shape, self.sizes)
         return tuple(
-            self._multihots((*outer, *element_layout(element, self.sizes)), spec, generator)
+            self._multihots((*outer, *element_layout(element, self.sizes)), spec, generator).to(self._type(element))
             if isinstance(element, Multihot)
-            else self._numbers((*outer, *element_layout(element, self.sizes)), spec, generator)
+            else self._numbers((*outer, *element_layout(element, self.sizes)), spec, element, generator)
             for element in components_of(stream.dtype)
         )
 
-    def _numbers(self, shape: tuple[int, ...], spec: TensorSpec, generator: torch.Generator) -> Tensor:
+    def _type(self, element: Element) -> torch.dtype:
+        return element_type(element, self.dtype)
+
+    def _numbers(
+        self, shape: tuple[int, ...], spec: TensorSpec, element: Element, generator: torch.Generator
+    ) -> Tensor:
         kind = spec.data_gen
         if kind is not None and kind not in PLAIN:
-            return self._generated(shape, spec, kind, generator)
+            return self._generated(shape, spec, element, generator)
         if kind == "torch.ones":
-            return torch.ones(shape, dtype=self.dtype)
+            return torch.ones(shape, dtype=self._type(element))
         if kind == "torch.randn":
-            return torch.randn(shape, dtype=self.dtype, generator=generator)
+            return torch.randn(shape, dtype=self.dtype, generator=generator).to(self._type(element))
         uniform = torch.rand(shape, dtype=self.dtype, generator=generator)
-        return (uniform < 0.5).to(self.dtype) if kind == "binary" else uniform
+        return ((uniform < 0.5) if kind == "binary" else uniform).to(self._type(element))
 
-    def _generated(self, shape: tuple[int, ...], spec: TensorSpec, kind: str, generator: torch.Generator) -> Tensor:
+    def _generated(
+        self, shape: tuple[int, ...], spec: TensorSpec, element: Element, generator: torch.Generator
+    ) -> Tensor:
         """What a task's own generator gives.
 
         Raises:
-            TaskCodeError: It fails, or gives another shape.
+            TaskCodeError: It fails, gives another shape, or gives what the element's format does not hold.
         """
+        kind = spec.data_gen or ""
         key = "inputs" if spec in self.task.inputs else "parameters"
         location = (key, getattr(self.task, key).index(spec), "data_gen")
         who = f"{self.task.name}: data_gen of {spec.name}"
@@ -296,9 +313,9 @@ class TaskInstance:
         finally:
             self.seed = before
         self.random.discard(location)
-        if problem := _not_as_declared(value := namespace["_value"], shape):
+        if problem := _not_as_declared(value := namespace["_value"], shape) or _beyond(value, element, kind):
             raise TaskCodeError(f"{who}: {problem}", location)
-        generated: Tensor = value.detach().to(self.dtype)
+        generated: Tensor = value.detach().to(self._type(element))
         return generated
 
     def _multihots(self, shape: tuple[int, ...], spec: TensorSpec, generator: torch.Generator) -> Tensor:
@@ -327,9 +344,10 @@ class TaskInstance:
                     snippets.run(code, namespace)
                 expected = (*outer, *element_layout(element, self.sizes))
                 problem = _not_as_declared(value := namespace.pop("_value"), expected)
+                problem = problem or conversion_problem(value, element.format)
                 if problem:
                     raise TaskCodeError(f"{who}: {problem}", location)
-                parts.append(value.detach().to(self.dtype))
+                parts.append(value.detach().to(self._type(element)))
             outputs.append(tuple(parts))
         return outputs
 
@@ -344,6 +362,19 @@ def _not_as_declared(value: object, expected: tuple[int, ...]) -> str | None:
         hint = f"; {INNERMOST_FIRST}" if is_reversed(value.shape, expected) else ""
         return f"the reference has shape {tuple(value.shape)}; the declared dims give {expected}{hint}"
     return None
+
+
+def _beyond(value: Tensor, element: Element, generator: str) -> str | None:
+    """Why a format does not hold the numbers that a generator gives, or None."""
+    format_ = element.format
+    if format_.wide or not value.numel():
+        return None
+    if family(generator) == "expression" and (problem := conversion_problem(value, format_)):
+        return problem
+    numbers = exact(value.detach()).to(torch.float64)
+    finite = numbers[numbers.isfinite()]
+    beyond = finite[(finite < format_.least) | (finite > format_.most)]
+    return f"gives {float(beyond[0]):g}; {format_.name} holds {format_.range}" if len(beyond) else None
 
 
 def _line(error: BaseException, who: str) -> str:

@@ -8,6 +8,9 @@ its range, its order, what the reference assumes. The reference in float64 is th
 - `stress-accuracy`: the program's error is far above that of the reference in float32;
 - `stress-value`: the program computes something else there, in float64 too;
 - `stress-run`: the program fails there, and the reference does not.
+
+Inputs of another format than fp32 are changed within its range and rounded to it. Errors within the tolerance of the
+task's least precise format do not count.
 """
 
 from __future__ import annotations
@@ -19,14 +22,15 @@ import torch
 from torch import Tensor
 
 from step_runtime.base.errors import Diagnostic, StepError, TaskError
-from step_runtime.base.types import Multihot, components_of
+from step_runtime.base.types import Element, Multihot, components_of
 from step_runtime.execution.applier import Applier, Data
 from step_runtime.execution.deadline import Deadline
 from step_runtime.execution.invocation import default_dtype
+from step_runtime.execution.number_formats import exact, is_rounded
 from step_runtime.program.graph import Program
 from step_runtime.program.limits import Limits
 from step_runtime.tasks import generators
-from step_runtime.tasks.task import TensorSpec
+from step_runtime.tasks.task import Task, TensorSpec
 from step_runtime.verification.check import Types
 from step_runtime.verification.instance import TaskInstance
 from step_runtime.verification.simulate import simulate
@@ -80,27 +84,45 @@ def stress(wide: Case, narrow: Case, limits: Limits) -> list[Diagnostic]:
 
 
 def _troubles(wide: Case, narrow: Case, data: Mapping[str, Data], limits: Limits) -> Iterator[tuple[str, str]]:
-    rounded_data = {name: tuple(part.to(torch.float32) for part in parts) for name, parts in data.items()}
+    rounded_data = {name: tuple(map(_single, parts)) for name, parts in data.items()}
     inputs = wide.instance.use_inputs(rounded_data), narrow.instance.use_inputs(rounded_data)
     try:
         truth, reference = wide.instance.reference(), narrow.instance.reference()
     except TaskError:
         return
-    if not all(part.isfinite().all() for output in truth for part in output):
+    if not all(exact(part).isfinite().all() for output in truth for part in output):
         return
     try:
-        exact, rounded = _run(wide, inputs[0], limits), _run(narrow, inputs[1], limits)
+        precise, rounded = _run(wide, inputs[0], limits), _run(narrow, inputs[1], limits)
     except StepError as error:
         yield "stress-run", f"the program fails: {str(error).splitlines()[0]}"
         return
     for number, spec in enumerate(wide.instance.task.outputs):
-        for parts in zip(truth[number], reference[number], exact[number], rounded[number], strict=True):
-            trouble = _trouble(*parts)
+        for parts in zip(truth[number], reference[number], precise[number], rounded[number], strict=True):
+            trouble = _trouble(_slack(wide.instance.task, parts[0]), *map(exact, parts))
             if trouble is not None:
                 yield trouble[0], f"output {spec.name} {trouble[1]}"
 
 
-def _trouble(truth: Tensor, reference: Tensor, exact: Tensor, rounded: Tensor) -> tuple[str, str] | None:
+def _single(part: Tensor) -> Tensor:
+    """fp32 in float32; other formats as they are."""
+    return part if is_rounded(part.dtype) else part.to(torch.float32)
+
+
+def _slack(task: Task, truth: Tensor) -> float:
+    """The relative error that rounding to the task's formats explains; 0 where it names none.
+
+    An integer may be rounded to its neighbor.
+    """
+    if truth.dtype == torch.bool:
+        return 0.0
+    slack = max((format_.rtol for format_ in task.formats if not format_.wide), default=0.0)
+    return slack if truth.is_floating_point() else max(slack, 1 / max(float(exact(truth).abs().max()), 1.0))
+
+
+def _trouble(
+    slack: float, truth: Tensor, reference: Tensor, precise: Tensor, rounded: Tensor
+) -> tuple[str, str] | None:
     reliable = reference.isfinite()
     odd = int((~rounded.isfinite() & reliable).sum())
     if odd:
@@ -108,9 +130,9 @@ def _trouble(truth: Tensor, reference: Tensor, exact: Tensor, rounded: Tensor) -
             f"has NaN or infinity in {odd} of {truth.numel()} numbers, computed in float32; the reference does not"
         )
     own, other = _error(reference, truth, reliable), _error(rounded, truth, reliable)
-    if _error(exact, truth, reliable) > _OTHER:
+    if _error(precise, truth, reliable) > max(_OTHER, slack):
         return "stress-value", "differs from the reference there, in float64 too"
-    if other > _ERROR and other > _FACTOR * own:
+    if other > max(_ERROR, slack) and other > _FACTOR * own:
         return "stress-accuracy", (
             f"has an error of {other:.1g} of its largest number, computed in float32; the reference has {own:.1g}"
         )
@@ -141,7 +163,7 @@ def _changed(instance: TaskInstance, change: Change, level: float) -> dict[str, 
     for spec, stream in zip(instance.task.inputs, instance.task.input_types, strict=True):
         elements = components_of(stream.dtype)
         changed[spec.name] = tuple(
-            _routed(part, spec, level) if isinstance(element, Multihot) else _numbers(part, spec, change, level)
+            _routed(part, spec, level) if isinstance(element, Multihot) else _of(part, element, spec, change, level)
             for part, element in zip(sampled[spec.name], elements, strict=True)
         )
     return changed
@@ -154,6 +176,14 @@ def _routed(part: Tensor, spec: TensorSpec, level: float) -> Tensor:
     bits = torch.zeros_like(part)
     bits[..., : (most if level else least)] = 1
     return bits
+
+
+def _of(part: Tensor, element: Element, spec: TensorSpec, change: Change, level: float) -> Tensor:
+    """Changed numbers within the range of their format."""
+    changed = _numbers(exact(part), spec, change, level)
+    if element.format.wide:
+        return changed
+    return changed.clamp(element.format.least, element.format.most).to(part.dtype)
 
 
 def _numbers(part: Tensor, spec: TensorSpec, change: Change, level: float) -> Tensor:

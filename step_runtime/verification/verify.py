@@ -25,6 +25,7 @@ from step_runtime.base.errors import (
     describe_error,
     quantity,
 )
+from step_runtime.base.types import components_of
 from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.cost.model import estimate
 from step_runtime.cost.operations import OperationCounter
@@ -39,7 +40,7 @@ from step_runtime.program.printer import print_primitive
 from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import Types, check_affine, check_outputs, infer_types
-from step_runtime.verification.compare import difference
+from step_runtime.verification.compare import difference, tolerance
 from step_runtime.verification.cost_limits import over_limits
 from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.pipelines import NodeError
@@ -302,13 +303,15 @@ class Verifier:
             self._announce(print_primitive(op), described.nodes[index])
 
     def _compare(self, results: list[Data], reference: list[Data], program: Program, where: str) -> Diagnostic | None:
-        for spec, result, expected in zip(self.task.outputs, results, reference, strict=True):
+        typed = zip(self.task.outputs, self.task.output_types, results, reference, strict=True)
+        for spec, stream, result, expected in typed:
             for index, (a, b) in enumerate(zip(result, expected, strict=True)):
                 message = difference(a, b)
                 if message is not None:
                     part = f" (component {index})" if len(expected) > 1 else ""
                     message = f"output {spec.name}{part} {message}"
-                    return Diagnostic("value", "value", message, program.result_span, (where,))
+                    details = (where, *tolerance(components_of(stream.dtype)[index].format))
+                    return Diagnostic("value", "value", message, program.result_span, details)
         return None
 
 

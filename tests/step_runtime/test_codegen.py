@@ -80,6 +80,17 @@ def test_script_agrees_with_the_verifier(name: str, count: int) -> None:
         assert (failure is None) == verdict.passed, f"{verdict.render(program)}\n{program}\n{failure!r}"
 
 
+@pytest.mark.parametrize("name", ["fp8_product", "int8_linear", "masked_mean", "softmax_fp16"])
+def test_script_of_a_task_with_formats_agrees_with_the_verifier(name: str) -> None:
+    """The oracle passes; the near miss fails for its numbers, within the same tolerances."""
+    task = loads_task((PROJECT / f"data/tasks-formats/{name}.yaml").read_text(), name)
+    for folder, passes in (("oracles-formats", True), ("near-misses-formats", False)):
+        program = (PROJECT / f"data/{folder}/{name}.step").read_text()
+        failure = run_script(generate_test(task, program))
+        assert (failure is None) == passes, f"{program}\n{failure!r}"
+        assert failure is None or "not close" in str(failure) or "not equal" in str(failure)
+
+
 @pytest.mark.parametrize(
     ("program", "stage", "reason"),
     [

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from step_runtime.execution.number_formats import is_rounded
 from step_runtime.execution.tracing.recurrences import ADD, MUL, SUB, Link, Scaled, Unstable, linear, solvable, solve
 from step_runtime.execution.tracing.tape import Node, Replay, Tape, Var
 
@@ -92,7 +93,7 @@ class Fold:
             scan: Whether every state is wanted.
             tick: Called between steps.
         """
-        if self._stages is not None and data[0].shape[1] >= self._least:
+        if self._stages is not None and data[0].shape[1] >= self._least and not _rounds(state):
             try:
                 return self._at_once(self._stages, state, data, weights, scan)
             except Unstable:
@@ -101,7 +102,7 @@ class Fold:
 
     def check(self, state: Sequence[Tensor], data: Sequence[Tensor], weights: Sequence[Tensor]) -> None:
         """Compares all steps at once with step by step, on data as for `run`; keeps the former only if they agree."""
-        if self._stages is None:
+        if self._stages is None or _rounds(state):
             return
         expected = self._step_by_step(state, data, weights, scan=True, tick=_nothing)
         try:
@@ -191,7 +192,10 @@ class Fold:
             if stage.links is None:
                 result = operands[stage.wanted[0]]
             else:
-                links = [link._replace(operand=_filled(link.operand, operands)) for link in stage.links]
+                # An operand of another type is converted first, as in `state + operand`, since it may be combined with
+                # another before it meets the state.
+                wide = {var: value.to(initial.dtype) for var, value in operands.items()}
+                links = [link._replace(operand=_filled(link.operand, wide)) for link in stage.links]
                 result = solve(links, initial, steps, every=every)
             if every:
                 values[self._tape.outputs[stage.component]] = result.flatten(0, 1)
@@ -243,6 +247,11 @@ class Fold:
         if scan:
             return [torch.stack(column, 1) for column in zip(*states, strict=True)]
         return list(now)
+
+
+def _rounds(state: Sequence[Tensor]) -> bool:
+    """Whether a state is rounded after every step, so that the steps can't be computed at once."""
+    return any(is_rounded(part.dtype) for part in state)
 
 
 def _vars(operand: Any) -> list[Var]:

@@ -43,7 +43,7 @@ ALIKE: list[tuple[Any, str]] = [
     ("Buffer(fp32, [M*1, N*M//N])", "Buffer(fp32, [M, M])"),
 ]
 REFUSED = [
-    "fp16",
+    "fp17",
     "float",
     "",
     "[]",
@@ -110,7 +110,7 @@ def test_types_refuse_what_they_cannot_hold() -> None:
         lambda: STuple(()),
         lambda: STuple((3,)),  # type: ignore[arg-type]
         lambda: Scalar("int"),
-        lambda: Multihot("bool", 3),
+        lambda: Multihot("boolean", 3),
         lambda: Multihot("float", "3"),
         lambda: Buffer(F, [1.5]),
     ):

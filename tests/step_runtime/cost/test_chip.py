@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from step_runtime.base.errors import ChipError
+from step_runtime.base.formats import FORMATS
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip, load_chip
 
 
@@ -19,6 +20,13 @@ def test_cycles_and_transfers_are_rounded_up() -> None:
 def test_the_default_chip_has_four_bytes_a_number() -> None:
     assert DEFAULT_CHIP.scalar_bits("float") == 32
     assert DEFAULT_CHIP.sram is None
+
+
+def test_every_format_takes_what_its_numbers_need() -> None:
+    """In bits; a chip may state other bytes for some of them."""
+    sizes = {"float": 32, "fp16": 16, "bf16": 16, "fp8_e4m3": 8, "fp8_e5m2": 8, "int8": 8, "int32": 32, "bool": 8}
+    assert {name: DEFAULT_CHIP.scalar_bits(name) for name in FORMATS} == sizes
+    assert {name: Chip(bytes={"bf16": 4}).scalar_bits(name) for name in FORMATS} == sizes | {"bf16": 32}
 
 
 def test_a_file_changes_what_it_names(tmp_path: Path) -> None:
@@ -36,6 +44,7 @@ def test_a_file_changes_what_it_names(tmp_path: Path) -> None:
     [
         ("rates: 3", ["rates", "Extra inputs"]),
         ("rate: 0", ["rate", "greater than or equal to 1", "0"]),
+        ("bytes: {bfloat16: 2}", ["bytes", "bfloat16", "fp32, fp16, bf16"]),
         ("rate: fast", ["rate", "fast"]),
         ("operations: {exp: -1}", ["operations.exp", "-1"]),
         ("[1, 2]", ["chip", "[1, 2]"]),

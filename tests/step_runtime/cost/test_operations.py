@@ -13,6 +13,7 @@ from step_runtime.base.errors import TaskCodeError
 from step_runtime.base.types import Buffer, DType, Multihot, Scalar, STuple
 from step_runtime.cost.operations import OperationCounter, operations_of
 from step_runtime.cost.weights import DEFAULT_WEIGHTS
+from step_runtime.execution.number_formats import element_type
 from tests.support.element_functions import Given
 
 F, V, W = Scalar("float"), Buffer(Scalar("float"), [8]), Buffer(Scalar("float"), [8, 3])
@@ -84,3 +85,17 @@ def test_counting_leaves_the_random_numbers_as_they_were() -> None:
 def test_all_operations_of_a_call() -> None:
     """Those on weights alone count, too."""
     assert operations_of(lambda: torch.exp(WEIGHT), DEFAULT_WEIGHTS, torch.float64) == 4 * 40
+
+
+@pytest.mark.parametrize("name", ["fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "int8", "int32", "bool"])
+def test_a_function_is_counted_on_a_sample_of_its_format(name: str) -> None:
+    """Conversions are free, and an integer sample divides nothing by zero."""
+    kinds: list[torch.dtype] = []
+
+    def body(x: Sequence[Tensor]) -> Sequence[Tensor]:
+        kinds.append(x[0].dtype)
+        return [1 + 6 // x[0].to(torch.int32).clamp(min=1)]
+
+    taken = Buffer(Scalar(name), [8])
+    assert count(Given(body, taken, Buffer(Scalar("int32"), [8]))) == 8 + 4 * 8 + 8
+    assert kinds == [element_type(taken, torch.float64)]

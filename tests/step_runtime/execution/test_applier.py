@@ -15,9 +15,10 @@ import sympy
 import torch
 
 from step_runtime.base.errors import RunError
-from step_runtime.base.types import Buffer, components_of, layout
+from step_runtime.base.types import Buffer, Scalar, STuple, components_of, layout
 from step_runtime.execution.applier import Applier
 from step_runtime.execution.deadline import Deadline
+from step_runtime.execution.number_formats import element_type, same_numbers
 from step_runtime.language.parser import evaluate, read
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.reader import loads_task, task_name
@@ -103,3 +104,81 @@ def test_every_oracle_gives_what_loops_give_and_all_its_functions_are_traced(tas
     for one, other in zip(found, expected, strict=True):
         same(one, other)
     assert {type(found[0]).__name__ for found in applier._modes.values()} == {"Traced"}
+
+
+class Step(Given):
+    """A fold's step, whose initial state is 0 in the format of its output."""
+
+    def getInit(self) -> Sequence[torch.Tensor]:
+        """The first state."""
+        return [torch.zeros((), dtype=element_type(part, torch.float64)) for part in components_of(self.output)]
+
+
+STEPS: dict[str, Callable[..., Sequence[Any]]] = {
+    "own": lambda s, x: [s[0] + x[0]],
+    "wide": lambda s, x: [s[0].double() + x[0].double()],
+    "scaled": lambda s, x: [(s[0].double() * 0.5 + x[0].double() * 3).to(s[0].dtype)],
+}
+
+
+FLOATS, WHOLE = ("fp16", "bf16", "fp8_e4m3", "fp8_e5m2"), ("int8", "int32", "bool")
+WAYS = [("own", name) for name in ("fp16", "bf16", *WHOLE)]  # torch adds no fp8
+WAYS += [("wide", name) for name in FLOATS]
+WAYS += [("scaled", name) for name in (*FLOATS, *WHOLE)]
+
+
+@pytest.mark.parametrize("scan", [False, True])
+@pytest.mark.parametrize(("way", "name"), WAYS)
+def test_a_state_is_converted_to_its_format_after_every_element(name: str, way: str, scan: bool) -> None:
+    """A fold gives what a loop over its elements gives, whatever its form, at the first call and at later ones."""
+    kind = Scalar(name)
+    dtype = element_type(kind, torch.float64)
+    fn, applier = Step(STEPS[way], kind, kind, [0.0]), Applier(torch.float64)
+    for seed in (0, 1):
+        generator = torch.Generator().manual_seed(seed)
+        data = (torch.randn(3, 70, generator=generator, dtype=torch.float64) * 20).to(dtype)
+        (found,) = applier.fold(fn, (data,), 2, 1, SIZES, scan=scan)
+        loops = [one_row(STEPS[way], row) for row in data]
+        expected = torch.stack([torch.stack(row) for row in loops])
+        assert same_numbers(found, expected if scan else expected[:, -1])
+
+
+def one_row(body: Callable[..., Sequence[Any]], row: torch.Tensor) -> list[torch.Tensor]:
+    """The states of a fold of one row, in the row's format."""
+    states = [torch.zeros((), dtype=row.dtype)]
+    for part in row:
+        states.append(body([states[-1]], [part])[0].to(row.dtype))
+    return states[1:]
+
+
+@pytest.mark.parametrize("steps", [3, 70])
+def test_a_wide_state_of_narrow_elements_is_not_rounded(steps: int) -> None:
+    """Sums of bf16 numbers, of their products with a scale, and decaying ones are exact in an fp32 state."""
+    kind = Scalar("bf16")
+    data = torch.rand(4, steps, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
+    applier = Applier(torch.float64)
+    wide = data.double()
+    for body, expected in (
+        (lambda s, x: [s[0] + x[0]], wide.sum(1)),
+        (lambda s, x: [s[0] + x[0].double() * x[0].double()], (wide * wide).sum(1)),
+        (lambda s, x: [s[0] - x[0] - x[0]], -2 * wide.sum(1)),
+    ):
+        fn = Given(body, kind, F, [0.0])  # type: ignore[arg-type]
+        for _ in range(2):
+            (found,) = applier.fold(fn, (data,), 2, 1, SIZES, scan=False)
+            assert found.dtype == torch.float64
+            torch.testing.assert_close(found, expected, rtol=1e-14, atol=0)
+
+
+def test_data_is_taken_in_the_formats_of_a_function() -> None:
+    """As a search keeps all numbers in one type; a function of bools sees bools."""
+    fn = Given(lambda x: [~x[0] & (x[1] == 3)], STuple((Scalar("bool"), Scalar("int8"))), Scalar("bool"))
+    (found,) = Applier(torch.float64).map(fn, (torch.tensor([0.0, 1.0, 0.0]), torch.tensor([3.0, 3.0, 2.0])), 1, SIZES)
+    assert found.tolist() == [True, False, False]
+
+
+def test_no_element_gives_none_in_its_format() -> None:
+    """The type of an empty result is that of its format."""
+    fn = Given(lambda x: [x[0].to(torch.int8)], Scalar("bool"), Scalar("int8"))
+    (found,) = Applier(torch.float64).map(fn, (torch.zeros(0, dtype=torch.bool),), 1, SIZES)
+    assert found.dtype == torch.int8 and found.shape == (0,)

@@ -16,8 +16,8 @@ import step_runtime as step
 from step_runtime import Buffer, RuleError
 from step_runtime.base.functions import DeclaredFn
 from step_runtime.base.shapes import as_shape
-from step_runtime.base.types import StreamType
-from step_runtime.primitives.primitive import check_input
+from step_runtime.base.types import Scalar, StreamType, STuple
+from step_runtime.primitives.primitive import Rules, check_input
 from tests.support.streams import ELEMENTS, F, M, N, fn_double, fn_mul, fn_sum, stream
 
 
@@ -164,7 +164,7 @@ def test_a_function_of_buffers_on_numbers_names_the_bufferize() -> None:
     def hint(wanted: Any, shape: list[Any]) -> str | None:
         fn = DeclaredFn("fn", "fn", (wanted, number), stateful=False)
         try:
-            check_input(fn, StreamType(number, as_shape(shape)), "Map")
+            check_input(fn, StreamType(number, as_shape(shape)), "Map", Rules())
         except RuleError as error:
             return error.hint
         return None
@@ -174,3 +174,24 @@ def test_a_function_of_buffers_on_numbers_names_the_bufferize() -> None:
     assert two is not None and two.startswith("Promote(b=2) and then Bufferize(a=2) makes Buffer(fp32, [M, N])")
     swapped = hint(Buffer(number, [N, M]), [M, N, D])
     assert swapped is not None and swapped.startswith("dims are innermost first; the reversed order would fit")
+
+
+def test_a_mismatch_of_formats_names_what_converts() -> None:
+    """A function of the task where there is one; types that differ in more get the other hints."""
+    half, wide = Scalar("bf16"), Scalar()
+    to_half = DeclaredFn("fn_to_half", "fn", (wide, half), stateful=False)
+    fold = DeclaredFn("fn_fold", "fn", (wide, half), stateful=True)
+
+    def hint(wanted: Any, held: Any, fns: Any = ()) -> str | None:
+        fn = DeclaredFn("fn", "fn", (wanted, wide), stateful=False)
+        with pytest.raises(RuleError) as caught:
+            check_input(fn, StreamType(held, as_shape([M, N])), "Map", Rules(fns=fns))
+        return caught.value.hint
+
+    differ = "the number formats differ, and nothing is converted by itself: "
+    assert hint(half, wide) == differ + "Map a function that converts fp32 to bf16"
+    assert hint(half, wide, (to_half, fold)) == differ + "Map(fn=fn_to_half) converts fp32 to bf16"
+    both = hint(STuple((half, half, Buffer(half, [M]))), STuple((wide, half, Buffer(wide, [M]))), (to_half,))
+    other = "; Map a function that converts Buffer(fp32, [M]) to Buffer(bf16, [M])"
+    assert both == differ + "Map(fn=fn_to_half) converts fp32 to bf16" + other
+    assert not str(hint(Buffer(half, [N]), Buffer(wide, [M]))).startswith(differ)

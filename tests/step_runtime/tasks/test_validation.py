@@ -30,6 +30,31 @@ REFUSED = {
         "11: fns[0].input_dtype: ",
         "Buffer(fp32, [dims])",
     ),
+    "a format by its name in torch": (
+        edited("dtype: fp32", "dtype: bfloat16"),
+        "3: inputs[0].dtype: ",
+        "bfloat16 is bf16",
+    ),
+    "a format without its variant": (
+        edited("dtype: fp32", 'dtype: "Buffer(fp8, [N])"'),
+        "3: inputs[0].dtype: ",
+        "fp8 is fp8_e4m3 or fp8_e5m2 here; the formats are fp32, fp16, bf16, fp8_e4m3, fp8_e5m2, int8, int32, bool",
+    ),
+    "fractions for integers": (
+        edited("dtype: fp32", "dtype: int8"),
+        "5: inputs[0].data_gen: ",
+        "as int8 holds whole numbers from -128 to 127; found 'torch.rand'",
+    ),
+    "numbers for truth values": (
+        edited("dtype: fp32", "dtype: bool").replace("torch.rand", "ids(3)"),
+        "5: inputs[0].data_gen: ",
+        "expected binary, torch.ones or one_hot",
+    ),
+    "an initial state beyond its format": (
+        edited("output_dtype: fp32", "output_dtype: int8").replace("init: [0]", "init: [-inf]"),
+        "10: fns[0].init[0]: ",
+        "int8 holds whole numbers from -128 to 127; found -inf",
+    ),
     "unknown symbol": (edited("[M, N]", "[M, Q]"), "4: inputs[0].dims[1]: ", "dim Q has no size"),
     "unknown symbol in a type": (
         edited("dtype: fp32", 'dtype: "Buffer(fp32, [Q])"'),

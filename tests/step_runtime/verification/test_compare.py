@@ -10,9 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from step_runtime.base.formats import FORMATS
 from step_runtime.verification.compare import TOLERANCES, close, difference
 
-DTYPES = sorted(TOLERANCES, key=str)
+DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
+"""Those for which `assert_close` has tolerances."""
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,31 @@ def test_the_tolerance_is_that_of_assert_close(dtype: torch.dtype, scale: float)
         verdicts.append(close(result, reference))
         assert verdicts[-1] == _accepted(result, reference) == (difference(result, reference) is None)
     assert verdicts[0] and not verdicts[-1]
+
+
+@pytest.mark.parametrize(("dtype", "step"), [(torch.float8_e4m3fn, 2.0**-3), (torch.float8_e5m2, 2.0**-2)])
+def test_fp8_numbers_are_close_to_their_neighbors_only(dtype: torch.dtype, step: float) -> None:
+    """From 1 on numbers are a step apart: the next one is close, the one after it is not, and 0 is not its neighbor."""
+    one = torch.tensor([1.0]).to(dtype)
+    for steps, alike in ((0, True), (1, True), (2, False)):
+        other = torch.tensor([1 + steps * step]).to(dtype)
+        assert close(other, one) == alike == (difference(other, one) is None)
+    least = torch.tensor([1], dtype=torch.uint8).view(dtype)
+    assert not close(least, torch.tensor([0.0]).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.bool])
+def test_integers_and_truth_values_are_exact(dtype: torch.dtype) -> None:
+    """The next integer, and the other truth value, differ; the message names both."""
+    zero, one = torch.tensor([0], dtype=dtype), torch.tensor([1], dtype=dtype)
+    assert close(one, one.clone()) and not close(one, zero)
+    message = difference(one, zero)
+    assert message is not None and message.endswith("first at [0]: 1, expected 0")
+
+
+def test_every_format_has_a_tolerance() -> None:
+    """So that outputs of any format can be compared."""
+    assert {getattr(torch, format_.torch) for format_ in FORMATS.values()} | {torch.float64} == set(TOLERANCES)
 
 
 def test_what_is_within_the_tolerance_is_not_counted() -> None:

@@ -66,3 +66,14 @@ def test_an_assumption_that_the_data_breaks_is_named(tmp_path: Path) -> None:
     assert codes(tmp_path, input="data_gen: torch.rand, assumes: [nonnegative]") == []
     summed = 'data_gen: "torch.softmax(torch.randn(shape), -1)", assumes: [sums_to_1, positive]'
     assert codes(tmp_path, input=summed) == []
+
+
+def test_a_function_that_declares_a_bool_is_not_named(tmp_path: Path) -> None:
+    """It returns what it declares."""
+    path = tmp_path / "task.yaml"
+    path.write_text(
+        TASK.format(**GOOD | {"apply": "return [input[0] > 0]"}).replace("output_dtype: fp32", "output_dtype: bool")
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_task(path)

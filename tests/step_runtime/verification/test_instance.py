@@ -99,3 +99,57 @@ def test_streams_beyond_the_limit_are_refused(dims: str) -> None:
     expected = rf"sizes.M: inputs\[0\] would hold {found} numbers at M=10{{9}}; the limit is 134,217,728"
     with pytest.raises(TaskError, match=expected):
         TaskInstance(task, task.size_sets()[0])
+
+
+def of_format(dtype: str, generator: str, reference: str = "input_data['E0']") -> TaskInstance:
+    task = loads_task(
+        f'inputs: [{{name: E0, dtype: {dtype}, dims: [M, N], data_gen: "{generator}"}}]\n'
+        f'outputs: [{{name: S0, dtype: {dtype}, dims: [M, N], data_transform: "{reference}"}}]\n',
+        "t",
+    )
+    return TaskInstance(task, task.size_sets()[0])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "generator", "torch_dtype"),
+    [
+        ("fp16", "torch.randn", torch.float16),
+        ("bf16", "uniform(1, 2)", torch.bfloat16),
+        ("fp8_e4m3", "torch.rand", torch.float8_e4m3fn),
+        ("fp8_e5m2", "normal(0, 100)", torch.float8_e5m2),
+        ("int8", "integers(-128, 127)", torch.int8),
+        ("int8", "binary", torch.int8),
+        ("int32", "sorted(ids(M))", torch.int32),
+        ("int32", "torch.ones", torch.int32),
+        ("bool", "binary", torch.bool),
+        ("bool", "torch.rand(shape) < 0.1", torch.bool),
+        ("bool", "one_hot", torch.bool),
+    ],
+)
+def test_inputs_and_references_have_their_format(dtype: str, generator: str, torch_dtype: torch.dtype) -> None:
+    """Both sides see torch's type of the format, with numbers that differ; other inputs are given in it too."""
+    instance = of_format(dtype, generator)
+    for data in (instance.sample_inputs(0), instance.use_inputs(instance.sampled(1))):
+        assert data["E0"][0].dtype == instance.reference()[0][0].dtype == torch_dtype
+        assert generator == "torch.ones" or len(data["E0"][0].double().unique()) > 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "generator", "reference", "message"),
+    [
+        ("int8", "integers(0, 200)", "input_data['E0']", "int8 holds whole numbers from -128 to 127"),
+        ("fp8_e4m3", "uniform(500, 600)", "input_data['E0']", "fp8_e4m3 holds numbers from -448 to 448"),
+        ("int32", "torch.rand(shape)", "input_data['E0']", "expected integers for int32, found floating-point numbers"),
+        ("bool", "torch.randint(2, shape)", "input_data['E0']", "expected a tensor of bool, found int64"),
+        ("int8", "binary", "input_data['E0'] / 2", "expected integers for int8, found floating-point numbers"),
+        ("bool", "binary", "input_data['E0'].int()", "expected a tensor of bool, found int32"),
+    ],
+)
+def test_data_and_references_of_another_kind_are_refused(
+    dtype: str, generator: str, reference: str, message: str
+) -> None:
+    """What a format does not hold is an error of the task, which says what it holds."""
+    instance = of_format(dtype, generator, reference)
+    with pytest.raises(TaskError, match=message):
+        instance.sample_inputs(0)
+        instance.reference()

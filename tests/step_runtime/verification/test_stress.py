@@ -81,3 +81,33 @@ def test_a_task_may_ask_for_it() -> None:
     assert Verifier(task).verify(PROGRAM).passed
     verdict = Verifier(task).verify(PROGRAM.replace("fn_max", "fn_add"))
     assert verdict.stage == "stress" and verdict.diagnostics[0].code == "stress-overflow"
+
+
+FORMATS = """
+inputs: [{name: E0, dtype: %s, dims: [N, M], data_gen: "%s"}]
+fns:
+- {name: F, apply: "return [%s]", input_dtype: "Buffer(%s, [N])", output_dtype: %s, func_name: fn}
+outputs: [{name: S0, dtype: %s, dims: [M], data_transform: "%s"}]
+"""
+
+
+def test_inputs_stay_within_their_format() -> None:
+    """Of fp8 and integers too, so that inputs are finite; the same computation has no finding."""
+    for kind, generator in (("fp8_e4m3", "torch.randn"), ("fp16", "torch.randn"), ("int8", "integers(-9, 9)")):
+        whole = ".to(torch.int32)" if kind == "int8" else ".float()"
+        given = "int32" if kind == "int8" else "fp32"
+        fields = (kind, generator, f"input[0]{whole}.abs().amax()", kind, given, given)
+        task = loads_task(FORMATS % (*fields, f"input_data['E0']{whole}.abs().amax(-1)"), "rows")
+        assert codes(task, MAPPED) == {}
+        assert "overflow" not in str(codes(task, MAPPED))
+
+
+def test_a_rounding_is_no_finding_and_an_overflow_is() -> None:
+    """A sum in fp16 is as exact as its format; squares in fp16 overflow where the reference's, in fp32, do not."""
+    fields = ("fp16", "torch.rand", "{}", "fp16", "fp16", "fp16", "{}")
+    text = FORMATS % fields
+    summed = text.replace("[{}]", "[input[0].sum()]", 1).replace('"{}"', "\"input_data['E0'].float().sum(-1)\"", 1)
+    assert codes(loads_task(summed, "sum"), MAPPED) == {}
+    root = text.replace("[{}]", "[(input[0] * input[0]).float().sum().sqrt()]", 1)
+    root = root.replace('"{}"', "\"input_data['E0'].float().norm(dim=-1)\"", 1)
+    assert "as large" in codes(loads_task(root, "norm"), MAPPED)["stress-overflow"]

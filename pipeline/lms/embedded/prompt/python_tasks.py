@@ -12,10 +12,12 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from step_runtime.base.formats import FORMATS
 from step_runtime.base.syntax import parse_python
 
 _SCRIPT = re.compile(r"^SIZES = \[\n.*?^    return prepare, body, outputs, reference$", re.MULTILINE | re.DOTALL)
-_SCALARS = {"float": "fp32"}
+_SCALARS = {scalar: format_.name for scalar, format_ in FORMATS.items()}
+_TYPES = {f"torch.{format_.torch}": format_.name for format_ in FORMATS.values()}
 
 
 def scripts(text: str) -> list[Mapping[str, Any]]:
@@ -169,8 +171,19 @@ def _dtype(node: ast.expr) -> Any:
     raise ValueError(ast.unparse(node))
 
 
+def _unconverted(value: ast.expr) -> tuple[ast.expr, str]:
+    """What is converted by `.to`, and the format: fp32 for the script's own type."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=inner, attr="to"), args=[kind]):
+            return inner, _TYPES.get(ast.unparse(kind), "fp32")
+    return value, "fp32"
+
+
 def _generator(value: ast.expr) -> dict[str, Any]:
     """How an input is generated: by a generator, as ones and zeros, or with a least and a largest number of ones."""
+    value, _ = _unconverted(value)
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Lambda):
+        return {"data_gen": ast.unparse(value.func.body)}
     known = _called(value)
     if known in ("torch.rand", "torch.randn", "torch.ones"):
         return {"data_gen": known}
@@ -187,18 +200,21 @@ def _generator(value: ast.expr) -> dict[str, Any]:
 
 def _parameter(name: str, value: ast.expr) -> dict[str, Any]:
     """A tensor that only functions use; its dims are those of its shape, innermost first."""
-    generator = (
-        value if isinstance(value, ast.Call) and _called(value) in ("torch.rand", "torch.randn", "torch.ones") else None
-    )
-    made = generator or next(
-        call for call in ast.walk(value) if isinstance(call, ast.Call) and _called(call) == "torch.rand"
-    )
-    dims = [re.sub(r"_value\b", "", ast.unparse(size)) for size in reversed(made.args)]
-    return {"name": name, "dtype": "fp32", "dims": [int(d) if d.isdigit() else d for d in dims], **_generator(value)}
+    generator = _generator(value)
+    value, dtype = _unconverted(value)
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Lambda):
+        shape = _elements(value.args[0])
+    elif isinstance(value, ast.Call) and _called(value) in ("torch.rand", "torch.randn", "torch.ones"):
+        shape = value.args
+    else:
+        shape = next(c for c in ast.walk(value) if isinstance(c, ast.Call) and _called(c) == "torch.rand").args
+    dims = [re.sub(r"_value\b", "", ast.unparse(size)) for size in reversed(shape)]
+    return {"name": name, "dtype": dtype, "dims": [int(d) if d.isdigit() else d for d in dims], **generator}
 
 
 def _number(part: ast.expr) -> Any:
     """An initial value, from `torch.tensor(v)` or `torch.full(shape, v)`."""
+    part, _ = _unconverted(part)
     value = part.args[-1] if isinstance(part, ast.Call) else part
     if isinstance(value, ast.Call):
         return ast.literal_eval(value.args[0])

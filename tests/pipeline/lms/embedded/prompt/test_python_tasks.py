@@ -11,6 +11,7 @@ from pathlib import Path
 
 import dspy
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,9 +21,12 @@ from pipeline.lms.embedded.prompt.parsing import find_task, solved_examples
 from pipeline.lms.embedded.prompt.python_tasks import scripts
 from signatures import BareWords, ProposerPrompt, compose, compose_bare, load_prompt, read_yaml, render_script
 from step_runtime import Verifier, dump_task, loads_task
+from step_runtime.base.types import components_of
 from step_runtime.codegen import generate_prompt
+from step_runtime.execution.number_formats import element_type
 from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import Task
+from step_runtime.verification.instance import TaskInstance
 from tests.support.paths import PROJECT
 
 DATA = PROJECT / "data"
@@ -51,6 +55,22 @@ def test_a_script_tells_what_the_yaml_tells(path: Path) -> None:
     assert facts(found) == facts(task)
     sets = range(len(task.size_sets()))
     assert [static_scope(found, i).sizes for i in sets] == [static_scope(task, i).sizes for i in sets]
+
+
+@pytest.mark.parametrize("path", sorted((DATA / "tasks-formats").iterdir()), ids=lambda path: path.stem)
+def test_a_script_tells_the_formats(path: Path) -> None:
+    """Of inputs, parameters, functions and outputs; generators are expressions in a script."""
+    task = read(path)
+    found = find_task(render_script(task))
+    assert found is not None
+    assert found.input_types == task.input_types and found.output_types == task.output_types
+    assert found.fn_types == task.fn_types and found.parameter_types == task.parameter_types
+    assert [(fn.init, fn.apply) for fn in found.fns] == [(fn.init, fn.apply) for fn in task.fns]
+    assert [spec.data_transform for spec in found.outputs] == [spec.data_transform for spec in task.outputs]
+    instance = TaskInstance(found, found.size_sets()[0])
+    assert {part.dtype for data in instance.sample_inputs(0).values() for part in data} == {
+        element_type(element, torch.float64) for stream in task.input_types for element in components_of(stream.dtype)
+    }
 
 
 def test_the_examples_of_the_prompts_are_the_same() -> None:
