@@ -23,6 +23,7 @@ from benchmarks.proposing import Desk, Judge, tasks_in
 from pipeline.lms.embedded import engine_named
 from pipeline.synthesis import SearchBudget, SearchOutcome
 from pipeline.synthesis.parallel_search import search_all
+from pipeline.verification.workers import LocalWorkers
 from step_runtime.tasks.task import Task
 
 SAMPLES = 64
@@ -78,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         tasks = [task for task in tasks_in(folder) if task.name.startswith(args.tasks)]
         print(f"\ndata/{folder}\n\n{_HEAD}", flush=True)
         # All searches first, so that none has to share its core with the proposer.
-        outcomes = [outcome for _, outcome in search_all(tasks, SearchBudget(seconds=args.seconds), 1)]
+        outcomes = [outcome for _, outcome in search_all(tasks, SearchBudget(seconds=args.seconds), LocalWorkers(1))]
         solved = 0
         for task, outcome in zip(tasks, outcomes, strict=True):
             answers = [first_right(desk, task, run) for run in range(args.runs)]

@@ -7,7 +7,7 @@ OptimizerError
 └── UnknownSelectionError   no selection strategy has that name
 
 An LM that cannot be used at all surfaces as DSPy's own `LMError`; a failed sample is data, an `Attempt`.
-`SampleError` is an `LMError` that says nothing about other requests.
+`SampleError` is an `LMError` that says nothing about other requests; after an `UnavailableError` none is answered.
 `RunStopped` is not an error: it ends a run early, and never leaves `compile`.
 """
 
@@ -58,6 +58,10 @@ class UnknownSelectionError(OptimizerError, ValueError):
 
 class SampleError(LMError):
     """One request failed for a reason of its own, such as a lost worker: its sample has no answer, others may."""
+
+
+class UnavailableError(LMError):
+    """What answers or judges is lost for good, such as a cluster: no request will be answered. Its message says why."""
 
 
 class RunStopped(Exception):

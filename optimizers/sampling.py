@@ -32,7 +32,7 @@ from optimizers.call_trace import TRACE_CALLS, CallTrace, recorded_calls
 from optimizers.completion_batches import BatchMember, CompletionBatches
 from optimizers.context_window import Window, stated
 from optimizers.deadline import Deadline
-from optimizers.errors import MetricError, one_line
+from optimizers.errors import MetricError, UnavailableError, one_line
 from optimizers.ledger import Ledger
 from optimizers.metering import (
     RequestSlots,
@@ -49,7 +49,7 @@ from optimizers.prompt_sizes import demo_count, longest_prompt, with_fewer_demos
 LONGEST_TRACE = 10_000
 """The number of latest calls of one sample that are kept for demonstrations."""
 
-FATAL = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
+FATAL = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError, UnavailableError)
 """Errors after which every further request would fail too."""
 
 

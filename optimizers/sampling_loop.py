@@ -19,7 +19,7 @@ from dspy.utils.exceptions import ContextWindowExceededError, LMError
 from optimizers.attempt import Attempt
 from optimizers.context_window import Window
 from optimizers.deadline import DeadlineReached
-from optimizers.errors import MetricError, RunStopped, SampleError, one_line
+from optimizers.errors import MetricError, RunStopped, SampleError, UnavailableError, one_line
 from optimizers.iteration_counts import IterationCounts
 from optimizers.metering import is_transient
 from optimizers.observer import InFlight
@@ -162,6 +162,9 @@ class SamplingLoop:
         if isinstance(failure, ContextWindowExceededError) and self._none_fits(counts, excused, total):
             message = "every prompt is too long for the LM, even without demonstrations"
             return RunStopped("failed", f"{message}: {one_line(failure)}", failure)
+        unavailable = failure.__cause__ if isinstance(failure, MetricError) else failure
+        if isinstance(unavailable, UnavailableError):
+            return RunStopped("failed", unavailable.message, unavailable)
         if isinstance(failure, FATAL):
             return RunStopped("failed", f"the LM cannot be used: {one_line(failure)}", failure)
         if isinstance(failure, MetricError) and failure.fatal:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pipeline.base.choices import ALL, NO_PROGRAM, PROPOSERS, SEARCH
-from pipeline.base.config import ProgramConfig
+from pipeline.base.config import ClusterConfig, ProgramConfig
 from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import writable_folder
 from pipeline.base.outputs import json_text
@@ -84,7 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     files = action.output_files(tasks, options.output, options.format, force=options.force)
     limits = SearchConfig.of(given)
     if proposer == SEARCH:
-        result = action.synthesize(NAME, tasks, files, limits.max_minutes, limits.max_candidates)
+        cluster = ClusterConfig.of(given).cluster
+        result = action.synthesize(NAME, tasks, files, limits.max_minutes, limits.max_candidates, cluster)
     elif proposer == ALL:
         from pipeline.actions import generate_in_stages as stages
 
@@ -124,7 +125,7 @@ def _check_options(given: dict[str, Any], proposer: str) -> None:
     if proposer == ALL:
         return
     if proposer == SEARCH:
-        allowed = {"proposer", *SearchConfig.model_fields, *GenerateOptions.model_fields}
+        allowed = {"proposer", *SearchConfig.model_fields, *GenerateOptions.model_fields, *ClusterConfig.model_fields}
         for name in sorted(given.keys() - allowed):
             raise UsageError(f"{flag(name)}: `--proposer search` does not use an LM; omit the option")
         return

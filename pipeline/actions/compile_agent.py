@@ -28,6 +28,7 @@ from pipeline.record.resume import Finished, Resumed
 from pipeline.reporting.advice import Advice, advise
 from pipeline.running.job import JobResult, LMs, program_path, start_job
 from pipeline.running.session import open_lm, require_price, require_tool_calls, with_context
+from pipeline.running.workers import open_workers
 from pipeline.verification.task_files import load_tasks
 
 __all__ = ["as_json", "compile_agent", "exit_code", "prepare", "print_summary", "resume"]
@@ -80,6 +81,7 @@ def compile_agent(name: str, plan: Request | Resumed, output: str | None, comman
 
     Raises:
         LMUnavailable: The LM can't be used.
+        ClusterUnavailable: The cluster can't be used.
         UsageError: A task or an option can't be used.
         RecordError: The record can't be written.
     """
@@ -136,7 +138,10 @@ def _run(name: str, request: Request, lms: LMs, resumed: Resumed | None, output:
         print_message(
             name, f"context window of {config.context:,} tokens{answers}; demonstrations that exceed it stay out"
         )
-    with start_job(request, lms, run_name, {"command": command}, resumed) as job:
+    with (
+        open_workers(config.cluster, name) as workers,
+        start_job(request, lms, run_name, {"command": command}, resumed, workers) as job,
+    ):
         state = f"resumes with {job.recorded_answers:,} recorded answers" if resumed else "starts"
         print_message(name, f"run {job.run_id} {state}; if interrupted, resume with: {_resume_command(job.run_id)}")
         with progress_display(config.samples) as display:

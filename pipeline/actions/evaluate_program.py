@@ -30,7 +30,9 @@ from pipeline.running.session import (
     open_program,
     trusted,
 )
+from pipeline.running.workers import open_workers
 from pipeline.verification.task_files import load_tasks
+from pipeline.verification.workers import Workers
 from step_runtime.tasks.task import Task
 
 
@@ -59,9 +61,17 @@ def evaluate_program(
     Raises:
         UsageError: The program or a task can't be used.
         LMUnavailable: The LM can't be used.
+        ClusterUnavailable: The cluster can't be used.
     """
     tasks = load_tasks(patterns)
-    session = open_program(config)
+    with open_workers(config.cluster, name) as workers:
+        return _evaluated(name, open_program(config, workers), tasks, command, workers)
+
+
+def _evaluated(
+    name: str, session: ProgramSession, tasks: Sequence[Task], command: str | None, workers: Workers
+) -> Evaluation:
+    config = session.config
     print_message(
         name, f"{counted(len(tasks), 'task')}, program {config.program}, {session.lm.model}, seed {config.seed}"
     )
@@ -78,7 +88,7 @@ def evaluate_program(
             observers.append(recorder)
             run_id = recorder.run_id
         observers.append(stack.enter_context(progress_display(config.samples)))
-        metric = agent.verifier.metric = stack.enter_context(lm_session(session.lm, config.verdict_cache))
+        metric = agent.verifier.metric = stack.enter_context(lm_session(session.lm, config.verdict_cache, workers))
         agent.verifier.tasks = list(tasks)
         optimizer = SinglePass(
             trusted(metric),

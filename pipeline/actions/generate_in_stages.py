@@ -11,25 +11,26 @@ from typing import Any
 
 import dspy
 
-from optimizers import Attempt, Sampling
+from optimizers import Attempt, Budget, Sampling
 from optimizers.sampling import Sampler
 from optimizers.until_solved import sample_until_solved
 from pipeline.actions.generated import Generated, write_solution
 from pipeline.base.config import ProgramConfig
-from pipeline.base.errors import Exit, UsageError, print_message
-from pipeline.base.machine import cores
+from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_message
 from pipeline.base.paths import shown
 from pipeline.cli.progress import sampling_lines
 from pipeline.record.metrics import counted
 from pipeline.reporting.advice import Advice, advise
 from pipeline.reporting.failures import nearest_failures, summarize
 from pipeline.rewriting.simplification import simplified
-from pipeline.running.session import budget, lm_session, open_program
+from pipeline.running.session import ProgramSession, budget, lm_session, open_program
+from pipeline.running.workers import open_workers
 from pipeline.synthesis import SearchBudget, SearchOutcome
 from pipeline.synthesis.parallel_search import repair_all, search_all
 from pipeline.synthesis.results import why
 from pipeline.synthesis.search_budget import RepairOutcome
 from pipeline.verification.metric import Metric
+from pipeline.verification.workers import Workers
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.task import Task
 
@@ -99,29 +100,44 @@ class Stages:
 
         Raises:
             UsageError: The program can't be used, or a task's own code fails.
-            LMUnavailable: The LM can't be used.
+                LMUnavailable: The LM can't be used.
+            ClusterUnavailable: The cluster can't be used.
         """
-        session, progress = open_program(self.config), Progress()
-        stages = f"{session.lm.model}, then repairs, then search"
-        limit = f"up to {self.minutes:g} min per task"
-        print_message(self.name, f"{counted(len(self.tasks), 'task')}, {stages}, {limit}")
+        progress = Progress()
         try:
-            with lm_session(session.lm, self.config.verdict_cache) as metric:
-                session.agent.verifier.metric, session.agent.verifier.tasks = metric, list(self.tasks)
-                self._sample(session.agent, session.lm.model.partition("/")[0], session.threads, metric, progress)
-                for stage in (self._repair, self._search):
-                    if not progress.stopped:
-                        stage(metric, progress)
+            with open_workers(self.config.cluster, self.name) as workers:
+                self._run_on(workers, progress)
         except TaskError as error:
             raise UsageError(str(error)) from None
+        except ClusterUnavailable as error:
+            if not progress.solutions:
+                raise
+            progress.stopped = str(error)
         except KeyboardInterrupt:
             progress.stopped = "interrupted"
         return progress
 
-    def _sample(self, agent: dspy.Module, lm: str, threads: int, metric: Metric, progress: Progress) -> None:
-        config = self.config
-        limits = budget(config.model_copy(update={"max_minutes": LM_SHARE * self.minutes * self._turns(self.tasks)}))
-        sampling = Sampling(config.samples, config.temperatures, threads, config.seed)
+    def _run_on(self, workers: Workers, progress: Progress) -> None:
+        session = open_program(self.config, workers)
+        stages = f"{session.lm.model}, then repairs, then search"
+        limit = f"up to {self.minutes:g} min per task"
+        print_message(self.name, f"{counted(len(self.tasks), 'task')}, {stages}, {limit}")
+        with lm_session(session.lm, self.config.verdict_cache, workers) as metric:
+            session.agent.verifier.metric, session.agent.verifier.tasks = metric, list(self.tasks)
+            limits = self._lm_limits(workers)
+            self._sample(session, limits, metric, progress)
+            for stage in (self._repair, self._search):
+                if not progress.stopped:
+                    stage(metric, workers, progress)
+
+    def _lm_limits(self, workers: Workers) -> Budget:
+        """The LM's share of the time, in as many turns as the workers need for all tasks."""
+        turns = math.ceil(len(self.tasks) / workers.count)
+        return budget(self.config.model_copy(update={"max_minutes": LM_SHARE * self.minutes * turns}))
+
+    def _sample(self, session: ProgramSession, limits: Budget, metric: Metric, progress: Progress) -> None:
+        config, agent, lm = self.config, session.agent, session.lm.model.partition("/")[0]
+        sampling = Sampling(config.samples, config.temperatures, session.threads, config.seed)
         examples = {task.name: dspy.Example(task=task).with_inputs("task") for task in self.tasks}
         watch = sampling_lines(len(self.tasks), config.samples * len(config.temperatures))
         found = sample_until_solved(agent, examples, Sampler(metric.confirmed, sampling), budget=limits, watch=watch)
@@ -135,27 +151,27 @@ class Stages:
         if found.stopped in ("interrupted", "failed"):
             progress.stopped = found.message if found.stopped == "failed" else found.stopped
 
-    def _repair(self, metric: Metric, progress: Progress) -> None:
+    def _repair(self, metric: Metric, workers: Workers, progress: Progress) -> None:
         failures = [(task, _nearest(progress.attempts.get(task.name, ()))) for task in progress.unsolved(self.tasks)]
         if not failures:
             return
         print_message(self.name, f"repairs: {counted(len(failures), 'task')}")
         seconds = REPAIR_SHARE * self.minutes * 60
-        for task, outcome in repair_all(failures, seconds, min(cores(), len(failures))):
+        for task, outcome in repair_all(failures, seconds, workers):
             progress.repairs[task.name] = outcome
             progress.seconds[task.name] += outcome.seconds
             if outcome.impl is not None:
                 detail = f"{'; '.join(outcome.edits)}; {outcome.tried:,} programs tried"
                 self._keep(task, outcome.impl, ("repair", detail), metric, progress)
 
-    def _search(self, metric: Metric, progress: Progress) -> None:
+    def _search(self, metric: Metric, workers: Workers, progress: Progress) -> None:
         tasks, default = progress.unsolved(self.tasks), SearchBudget()
         if not tasks:
             return
         print_message(self.name, f"search: {counted(len(tasks), 'task')}")
         seconds = (1 - LM_SHARE - REPAIR_SHARE) * self.minutes * 60
         limits = SearchBudget(seconds, self.candidates or default.candidates, default.numbers)
-        for task, outcome in search_all(tasks, limits, min(cores(), len(tasks))):
+        for task, outcome in search_all(tasks, limits, workers):
             progress.searches[task.name] = outcome
             progress.seconds[task.name] += outcome.seconds
             if outcome.impl is not None:
@@ -165,9 +181,6 @@ class Stages:
         impl = simplified(task, draft, lambda text: metric.confirm(task, text).passed)
         progress.solutions[task.name] = Solution(impl, draft, *source)
         print_message(self.name, f"{task.name}: verified, found by {source[0]}")
-
-    def _turns(self, tasks: Sequence[Task]) -> int:
-        return math.ceil(len(tasks) / cores())
 
 
 def _nearest(attempts: Iterable[Attempt]) -> list[str]:

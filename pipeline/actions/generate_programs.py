@@ -13,16 +13,17 @@ from optimizers.sampling import Sampler
 from optimizers.until_solved import UntilSolved, sample_until_solved
 from pipeline.actions.generated import Generated, write_solution
 from pipeline.base.config import ProgramConfig
-from pipeline.base.errors import Exit, UsageError, print_message
-from pipeline.base.machine import cores
+from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_message
 from pipeline.base.paths import shown
 from pipeline.record.metrics import counted
 from pipeline.reporting.failures import summarize
-from pipeline.running.session import RERUN, budget, fitted, lm_session, open_program, trusted
+from pipeline.running.session import RERUN, ProgramSession, budget, fitted, lm_session, open_program, trusted
+from pipeline.running.workers import open_workers
 from pipeline.synthesis import SearchBudget, SearchOutcome, results
 from pipeline.synthesis.parallel_search import search_all
 from pipeline.verification.checking import stress_findings
 from pipeline.verification.task_files import load_tasks, texts_of
+from pipeline.verification.workers import Workers
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.task import Task
 
@@ -74,8 +75,14 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
     Raises:
         UsageError: The program can't be used, a task's own code fails, or a file can't be written.
         LMUnavailable: The LM can't be used.
+        ClusterUnavailable: The cluster can't be used.
     """
-    session = open_program(config)
+    with open_workers(config.cluster, name) as workers:
+        return _generated(name, tasks, files, open_program(config, workers), workers)
+
+
+def _generated(name: str, tasks: Sequence[Task], files: Files, session: ProgramSession, workers: Workers) -> Generated:
+    config = session.config
     most = len(config.temperatures) * config.samples
     source = f"{session.lm.model}, program {config.program}"
     print_message(name, f"{counted(len(tasks), 'task')}, {source}, up to {most} answers per task")
@@ -84,7 +91,7 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
     agent, left_out = fitted(session, tasks)
     if left_out:
         print_message(name, left_out)
-    with lm_session(session.lm, config.verdict_cache) as metric:
+    with lm_session(session.lm, config.verdict_cache, workers) as metric:
         agent.verifier.metric, agent.verifier.tasks = metric, list(tasks)
         found = sample_until_solved(
             agent,
@@ -154,7 +161,12 @@ def _sampled_text(name: str, found: UntilSolved, files: Sequence[Path]) -> str:
 
 
 def synthesize(
-    name: str, tasks: Sequence[Task], files: Files, minutes: float | None, candidates: int | None
+    name: str,
+    tasks: Sequence[Task],
+    files: Files,
+    minutes: float | None,
+    candidates: int | None,
+    cluster: str | None = None,
 ) -> Generated:
     """Searches for each task's program without an LM, and writes what was found.
 
@@ -164,9 +176,11 @@ def synthesize(
         files: Where the programs go.
         minutes: Limit per task.
         candidates: Limit per task.
+        cluster: As `--cluster` accepts it; None for this machine's cores.
 
     Raises:
         UsageError: A task's own code fails, or a file can't be written.
+        ClusterUnavailable: The cluster can't be used.
     """
     default = SearchBudget()
     limits = SearchBudget(
@@ -175,15 +189,20 @@ def synthesize(
     bounds = f"up to {limits.seconds:g} s and {limits.candidates:,} candidates per task"
     print_message(name, f"classical synthesis, {counted(len(tasks), 'task')}, {bounds}")
     outcomes: dict[str, SearchOutcome] = {}
-    interrupted = False
+    stopped, code = "", Exit.OK
     try:
-        for task, outcome in search_all(tasks, limits, min(cores(), len(tasks))):
-            outcomes[task.name] = outcome
-            print_message(name, f"{task.name}: {'verified' if outcome.impl else results.why(outcome.reason)}")
+        with open_workers(cluster, name) as workers:
+            for task, outcome in search_all(tasks, limits, workers):
+                outcomes[task.name] = outcome
+                print_message(name, f"{task.name}: {'verified' if outcome.impl else results.why(outcome.reason)}")
     except TaskError as error:
         raise UsageError(str(error)) from None
+    except ClusterUnavailable as error:
+        if not outcomes:
+            raise
+        stopped, code = str(error), Exit.LM
     except KeyboardInterrupt:
-        interrupted = True
+        stopped, code = "interrupted", Exit.INTERRUPTED
     written = {
         task.name: _written(task, outcomes[task.name].impl, files[task.name]) for task in tasks if task.name in outcomes
     }
@@ -192,6 +211,6 @@ def synthesize(
     )
     result = results.as_json(tasks, outcomes, written)
     result["warnings"] = _warned(name, tasks, {task: outcome.impl for task, outcome in outcomes.items()})
-    if interrupted:
-        return Generated(result, text, Exit.INTERRUPTED, "interrupted; what was verified is kept, see above")
+    if stopped:
+        return Generated(result, text, code, f"{stopped}; what was verified is kept, see above")
     return Generated(result, text, Exit.OK if all(outcome.impl for outcome in outcomes.values()) else Exit.NO)

@@ -26,6 +26,7 @@ from pipeline.reporting.ablation import ModelRuns, overview
 from pipeline.reporting.runs import read_runs
 from pipeline.running.job import LMs, start_job
 from pipeline.running.session import open_lm, require_price, with_context
+from pipeline.running.workers import open_workers
 from pipeline.verification.task_files import load_tasks
 from step_runtime.tasks.task import Task
 
@@ -151,6 +152,7 @@ def run(name: str, plan: AblationPlan, earlier: Earlier, command: str) -> Exit |
 
     Raises:
         LMUnavailable: An LM can't be used.
+        ClusterUnavailable: The cluster can't be used.
         UsageError: A task's own code failed.
         RecordError: The record can't be written.
     """
@@ -189,7 +191,10 @@ def _run(
     request = replace(request, config=request.config.model_copy(update={"context": context}))
     params = {"ablation": plan.id, "method": method, "named": lm, "command": command}
     run_name = f"{method} {len(plan.tasks)} tasks {lm}, ablation {plan.id}"
-    with start_job(request, LMs(solving), run_name, params, resumed) as job:
+    with (
+        open_workers(request.config.cluster, name) as workers,
+        start_job(request, LMs(solving), run_name, params, resumed, workers) as job,
+    ):
         print_message(name, f"{lm}, {method}: run {job.run_id}, {job.recorded_answers:,} recorded answers")
         with progress_display(request.config.samples) as display:
             return job.run([display]).experience

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from pipeline.base.addresses import cluster_address
 from pipeline.base.choices import (
     EMBEDDED,
     GUARDIANS,
@@ -130,7 +131,22 @@ class AgentConfig(Config):
         return not self.no_ir
 
 
-class SamplingConfig(Config):
+class ClusterConfig(Config):
+    """On which machines the work is done."""
+
+    cluster: Annotated[
+        str | None,
+        Option(
+            "verify, search and run the embedded LM on the nodes of a Dask cluster, `tcp://HOST:8786`, or `local:N` for"
+            " N nodes of this machine; the results don't depend on it (default, and `none`: this machine's cores)",
+            *(SAMPLING, "ADDRESS"),
+            resume="changed",
+            check=cluster_address,
+        ),
+    ] = None
+
+
+class SamplingConfig(ClusterConfig):
     """How answers are sampled and verified."""
 
     samples: Annotated[
@@ -144,7 +160,8 @@ class SamplingConfig(Config):
     threads: Annotated[
         Count | None,
         Option(
-            "requests in flight at a time; the results don't depend on it (default: 16; embedded: two per core)",
+            "requests in flight at a time; the results don't depend on it (default: 16; embedded: two per core, four"
+            " per worker of a cluster)",
             *(SAMPLING, "N"),
             resume="changed",
         ),

@@ -3,7 +3,8 @@
     PipelineError
     ├── UsageError        2  an option, a task file or a program file is wrong
     ├── RecordError       2  a run can't be recorded: the store is unreachable, the disk full
-    └── LMUnavailable     3  the LM can't be used: no key, refused, unreachable, budget exhausted
+    ├── LMUnavailable     3  the LM can't be used: no key, refused, unreachable, budget exhausted
+    └── ClusterUnavailable 3 the cluster of --cluster can't be used: unreachable, or lost while it was working
 
 A wrong answer of an LM is not an error but data (a verdict). Each message is one that a person can act on:
 `run_command` prints it on stderr without a traceback.
@@ -53,6 +54,12 @@ class RecordError(PipelineError):
 
 class LMUnavailable(PipelineError):
     """The LM can't be used: no key, refused, unreachable, or the budget exhausted before the first answer."""
+
+    exit_code = Exit.LM
+
+
+class ClusterUnavailable(PipelineError):
+    """The cluster can't be used: its scheduler is unreachable or gone, or it has no nodes."""
 
     exit_code = Exit.LM
 

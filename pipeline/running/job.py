@@ -27,6 +27,7 @@ from pipeline.record.resume import Resumed
 from pipeline.running.session import budget, default_threads, lm_session, new_agent, trusted
 from pipeline.verification.costs import answer_cost, task_bounds
 from pipeline.verification.task_files import digest
+from pipeline.verification.workers import LocalWorkers, Workers
 from signatures import YAMLAdapter
 from step_runtime.tasks.task import Task
 
@@ -62,7 +63,12 @@ class JobResult:
 
 @contextmanager
 def start_job(
-    request: Request, lms: LMs, name: str, params: Mapping[str, object], resumed: Resumed | None = None
+    request: Request,
+    lms: LMs,
+    name: str,
+    params: Mapping[str, object],
+    resumed: Resumed | None = None,
+    workers: Workers | None = None,
 ) -> Iterator[CompileJob]:
     """A run in the store, and the job that it records.
 
@@ -72,14 +78,16 @@ def start_job(
         name: The run's name for people.
         params: MLflow params in addition to the settings.
         resumed: The run to resume; None for a new one.
+        workers: What runs the work; None for this machine's cores.
 
     Raises:
         UsageError: The store can't be opened, or the run to resume is still running.
     """
-    threads = request.config.threads or default_threads(request.config.lm)
+    workers = workers or LocalWorkers()
+    threads = request.config.threads or default_threads(request.config.lm, workers)
     all_params = run_params(request.config, request.tasks, lms.solving, threads) | dict(params)
     with recorded(name, all_params, request.tasks, request, resumed.run_id if resumed else None) as recorder:
-        yield CompileJob(request, lms, name, recorder)
+        yield CompileJob(request, lms, name, recorder, workers)
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,7 @@ class CompileJob:
     lms: LMs
     name: str
     recorder: Recorder
+    workers: Workers
 
     @property
     def run_id(self) -> str:
@@ -151,14 +160,14 @@ class CompileJob:
         if probe is not None and probe.calls:
             self.recorder.probe.add("probe", probe)
         agent = new_agent(config)
-        with lm_session(self.lms.solving, config.verdict_cache) as metric:
+        with lm_session(self.lms.solving, config.verdict_cache, self.workers) as metric:
             agent.verifier.metric, agent.verifier.tasks = metric, [*request.tasks, *request.validation]
             optimizer = kind(
                 metric=trusted(metric),
                 num_samples=config.samples,
                 granularity=config.granularity,
                 temperatures=config.temperatures,
-                threads=config.threads or default_threads(config.lm),
+                threads=config.threads or default_threads(config.lm, self.workers),
                 seed=config.seed,
                 budget=replace(budget(config, config.max_iterations), demo_tokens=config.demo_tokens),
                 domain=replace(

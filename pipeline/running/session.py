@@ -13,15 +13,14 @@ from dspy.utils.exceptions import LMError
 
 from optimizers import Budget, Domain, MetricError, OptimizerError, Price, TokenCount
 from optimizers.context_window import Window
-from optimizers.errors import one_line
+from optimizers.errors import UnavailableError, one_line
 from optimizers.prompt_sizes import demo_count, trimmed
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import SavedNeeds, SavedProgram, make_agent
 from pipeline.agent.domain import step_domain
 from pipeline.base.choices import EMBEDDED, NO_PROGRAM
 from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig
-from pipeline.base.errors import LMUnavailable, UsageError
-from pipeline.base.machine import cores
+from pipeline.base.errors import ClusterUnavailable, LMUnavailable, UsageError
 from pipeline.base.settings import flag
 from pipeline.lms import factory
 from pipeline.lms.embedded import EmbeddedEngine
@@ -29,8 +28,8 @@ from pipeline.lms.model_data import known_context, known_price
 from pipeline.record.models import fetch_program
 from pipeline.verification.cache import VerdictStore
 from pipeline.verification.metric import Metric, Reward
-from pipeline.verification.pool import WorkerPool
-from pipeline.verification.worker import verification_pool
+from pipeline.verification.worker import verification_settings
+from pipeline.verification.workers import LocalWorkers, PoolSettings, Workers
 from signatures import YAMLAdapter
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.task import Task
@@ -40,10 +39,11 @@ AnyLMConfig = TypeVar("AnyLMConfig", bound=LMConfig)
 REMOTE_THREADS = 16
 """Requests in flight to an LM elsewhere."""
 
-_SAMPLE_SECONDS = 60.0
-"""Wall clock limit of one sample of the embedded LM, which takes a second of one core at most; for a busy machine."""
-_SAMPLE_MEMORY = 2 * 2**30
-_PRELOAD = ("step_runtime", "pipeline.lms.embedded.answering")
+CLUSTER_THREADS = (32, 512)
+"""Requests in flight to the embedded LM on a cluster, at least and at most: nodes may join, and threads cost memory."""
+
+_SAMPLING = PoolSettings(60.0, 2 * 2**30, preload=("step_runtime", "pipeline.lms.embedded.answering"))
+"""One sample of the embedded LM takes a second of one core at most; the limit is for a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class ProgramSession:
     needs: SavedNeeds | None = None
 
 
-def open_program(config: ProgramConfig) -> ProgramSession:
-    """The program and the LM that the settings name.
+def open_program(config: ProgramConfig, workers: Workers | None = None) -> ProgramSession:
+    """The program and the LM that the settings name; `workers` are those that it will run on, if not this machine's.
 
     Raises:
         UsageError: The program can't be used, or a setting contradicts it.
@@ -75,7 +75,7 @@ def open_program(config: ProgramConfig) -> ProgramSession:
         agent = make_agent(compiled, config.program) if compiled else new_agent(config)
     require_tool_calls(config.proposer, lm.model)
     needs = compiled.needs if compiled else None
-    return ProgramSession(agent, lm, config, config.threads or default_threads(model), needs)
+    return ProgramSession(agent, lm, config, config.threads or default_threads(model, workers), needs)
 
 
 def fitted(session: ProgramSession, tasks: Sequence[Task]) -> tuple[Agent, str]:
@@ -174,9 +174,15 @@ def require_tool_calls(proposer: str, model: str) -> None:
         )
 
 
-def default_threads(model: str) -> int:
-    """Requests in flight: two per core for the embedded LM, so that none of its workers waits; more for others."""
-    return 2 * cores() if _is_embedded(model) else REMOTE_THREADS
+def default_threads(model: str, workers: Workers | None = None) -> int:
+    """Requests in flight: for the embedded LM so many that none of its workers waits; for others a fixed number."""
+    if not _is_embedded(model):
+        return REMOTE_THREADS
+    workers = workers or LocalWorkers()
+    if isinstance(workers, LocalWorkers):
+        return 2 * workers.count
+    least, most = CLUSTER_THREADS
+    return max(least, min(most, 4 * workers.count))
 
 
 def _is_embedded(model: str) -> bool:
@@ -200,6 +206,8 @@ def trusted(metric: Callable[[Any, Any], Reward]) -> Callable[[Any, Any], Reward
     def judged(example: Any, prediction: Any) -> Reward:
         try:
             return metric(example, prediction)
+        except ClusterUnavailable as error:
+            raise UnavailableError(str(error)) from error
         except Exception as error:
             raise MetricError(one_line(error)) from error
 
@@ -207,30 +215,34 @@ def trusted(metric: Callable[[Any, Any], Reward]) -> Callable[[Any, Any], Reward
 
 
 @contextmanager
-def lm_session(lm: dspy.LM, verdict_cache: str | None = None) -> Iterator[Metric]:
+def lm_session(lm: dspy.LM, verdict_cache: str | None = None, workers: Workers | None = None) -> Iterator[Metric]:
     """The metric that judges answers; within the context requests go to `lm`.
 
-    Answers are verified in worker processes, one per core, which end with the context; the embedded LM answers in as
-    many others.
+    Answers are verified by workers, which end with the context; the embedded LM answers in as many others.
 
     Args:
         lm: The LM to ask.
         verdict_cache: A folder that keeps verdicts between runs.
+        workers: Where; None for this machine's cores.
 
     Raises:
         LMUnavailable: The LM can't be used.
+        ClusterUnavailable: The cluster is lost.
         UsageError: A task's own code fails, an optimizer lacks a package, or the folder can't be used.
     """
+    workers = workers or LocalWorkers()
     try:
         with (
             dspy.context(lm=lm, adapter=YAMLAdapter()),
             VerdictStore(Path(verdict_cache)) if verdict_cache else nullcontext() as verdicts,
-            verification_pool(cores()) as workers,
-            _sampling_workers(lm),
+            workers.pool(verification_settings()) as judges,
+            _sampling_workers(lm, workers),
         ):
-            yield Metric(workers, verdicts)
+            yield Metric(judges, verdicts)
             # Workers that are still busy were abandoned, as after an interrupt.
-            workers.kill_workers()
+            judges.kill_workers()
+    except UnavailableError as error:
+        raise ClusterUnavailable(error.message) from None
     except LMError as error:
         raise LMUnavailable(f"{lm.model}: {factory.reason(error, lm.model, lm.kwargs.get('api_base'))}") from None
     except MetricError as error:
@@ -242,14 +254,11 @@ def lm_session(lm: dspy.LM, verdict_cache: str | None = None) -> Iterator[Metric
 
 
 @contextmanager
-def _sampling_workers(lm: dspy.LM) -> Iterator[None]:
-    """Within the context, the embedded LM answers in worker processes; any other is left alone."""
+def _sampling_workers(lm: dspy.LM, workers: Workers) -> Iterator[None]:
+    """Within the context, the embedded LM answers in workers; any other is left alone."""
     if not isinstance(lm.engine, EmbeddedEngine):
         yield
         return
-    with (
-        WorkerPool(cores(), seconds=_SAMPLE_SECONDS, memory=_SAMPLE_MEMORY, preload=_PRELOAD) as workers,
-        lm.engine.answering_in(workers),
-    ):
+    with workers.pool(_SAMPLING) as pool, lm.engine.answering_in(pool):
         yield
-        workers.kill_workers()
+        pool.kill_workers()

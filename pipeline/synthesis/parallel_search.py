@@ -1,4 +1,4 @@
-"""Searches for many tasks in worker processes that may be killed, as authors' functions may hang."""
+"""Searches for many tasks in workers that may be killed, as authors' functions may hang."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.synthesis.search_budget import Reason, RepairOutcome, SearchBudget, SearchOutcome
-from pipeline.verification.pool import WorkerLost, WorkerPool
+from pipeline.verification.pool import WorkerLost
 from pipeline.verification.worker import MEMORY
+from pipeline.verification.workers import PoolSettings, Workers
 
 if TYPE_CHECKING:
     from step_runtime.tasks.task import Task
@@ -21,8 +22,8 @@ _REASONS: dict[str, Reason] = {"time-limit": "time", "memory-limit": "memory"}
 Outcome = TypeVar("Outcome", SearchOutcome, RepairOutcome)
 
 
-def search_all(tasks: Sequence[Task], budget: SearchBudget, workers: int) -> Iterator[tuple[Task, SearchOutcome]]:
-    """Yields the outcomes in the order of tasks; `workers` searches run at a time, and closing the iterator ends all.
+def search_all(tasks: Sequence[Task], budget: SearchBudget, workers: Workers) -> Iterator[tuple[Task, SearchOutcome]]:
+    """Yields the outcomes in the order of tasks; each worker runs one search, and closing the iterator ends all.
 
     Raises:
         TaskError: A task's own code fails.
@@ -32,7 +33,7 @@ def search_all(tasks: Sequence[Task], budget: SearchBudget, workers: int) -> Ite
 
 
 def repair_all(
-    failures: Sequence[tuple[Task, Sequence[str]]], seconds: float, workers: int
+    failures: Sequence[tuple[Task, Sequence[str]]], seconds: float, workers: Workers
 ) -> Iterator[tuple[Task, RepairOutcome]]:
     """As `search_all`, for repairs of each task's failed programs, the nearest first, within seconds each.
 
@@ -44,11 +45,11 @@ def repair_all(
 
 
 def _all(
-    calls: Sequence[tuple[Task, tuple[Any, ...]]], seconds: float, workers: int, kind: type[Outcome]
+    calls: Sequence[tuple[Task, tuple[Any, ...]]], seconds: float, workers: Workers, kind: type[Outcome]
 ) -> Iterator[tuple[Task, Outcome]]:
     """Outcomes of calls; a call that costs its worker has one that says so."""
     limit, start = seconds + _GRACE, time.monotonic()
-    with WorkerPool(workers, seconds=limit, memory=MEMORY, initializer=_settle, preload=[__name__]) as pool:
+    with workers.pool(PoolSettings(limit, MEMORY, _settle, (__name__,)), most=len(calls)) as pool:
         try:
             found = [(task, pool.submit(*call)) for task, call in calls]
             for task, future in found:

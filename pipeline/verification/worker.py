@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.verification import pool
 from pipeline.verification.pool import WorkerLost, WorkerPool
+from pipeline.verification.workers import PoolSettings
 
 if TYPE_CHECKING:
     from step_runtime.base.errors import Diagnostic, TaskError
@@ -57,9 +58,14 @@ class ProgramLimits:
         return Limits(**{name: value for name, value in dataclasses.asdict(self).items() if value is not None})
 
 
+def verification_settings(seconds: float = SECONDS, memory: int = MEMORY) -> PoolSettings:
+    """What workers that verify are started with, on whichever machine."""
+    return PoolSettings(seconds, memory, _settle, (PRELOAD, __name__))
+
+
 def verification_pool(workers: int, *, seconds: float = SECONDS, memory: int = MEMORY) -> WorkerPool:
-    """Killable processes to verify in."""
-    return WorkerPool(workers, seconds=seconds, memory=memory, initializer=_settle, preload=[PRELOAD, __name__])
+    """Killable processes of this machine to verify in."""
+    return verification_settings(seconds, memory).start(workers)
 
 
 def verdict_of(future: Future[Verdict]) -> Verdict:

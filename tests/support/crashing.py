@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import os
 import signal
 import sys
@@ -126,3 +127,20 @@ def cannot_start() -> NoReturn:
 def environment(names: tuple[str, ...]) -> list[str | None]:
     """The values of environment variables in the worker."""
     return [os.environ.get(name) for name in names]
+
+
+def kill_node() -> NoReturn:
+    """Kills the process that owns the pool, and so itself."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    assert parent.pid is not None
+    os.kill(parent.pid, signal.SIGKILL)
+    hang()
+
+
+def hold_one() -> None:
+    HELD.append(1)
+
+
+def held() -> int:
+    return len(HELD)

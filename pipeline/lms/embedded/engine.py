@@ -13,7 +13,8 @@ from typing import Any
 
 from dspy.lm15 import Message, Request, Response, Usage, response_to_events
 
-from optimizers.errors import SampleError, one_line
+from optimizers.errors import SampleError, UnavailableError, one_line
+from pipeline.base.errors import ClusterUnavailable
 from pipeline.lms.embedded.answering import EmbeddedRequest, OfflineProposer, answer
 from pipeline.lms.embedded.strong.strong_proposer import StrongProposer
 
@@ -55,6 +56,7 @@ class EmbeddedEngine:
 
         Raises:
             SampleError: The proposer failed, or the worker that it ran in was lost.
+            UnavailableError: The cluster that it runs on is lost.
         """
         messages = tuple((message.role, message.text or "") for message in request.messages)
         system, config = _text(request.system), request.config
@@ -87,6 +89,8 @@ class EmbeddedEngine:
             return (
                 executor.submit(answer, self._proposer, asked).result() if executor else answer(self._proposer, asked)
             )
+        except ClusterUnavailable as error:
+            raise UnavailableError(str(error), model=self.model) from error
         except Exception as error:  # the sample's failure, whatever it is; the next request is answered as usual
             raise SampleError(f"the embedded LM failed: {one_line(error)}", model=self.model) from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.synthesis import SearchBudget, parallel_search
+from pipeline.verification.workers import LocalWorkers
 from step_runtime.tasks.task import dump_task
 from tests.support.small_tasks import of_scalars
 
@@ -15,7 +16,10 @@ def test_a_function_that_hangs_costs_its_task_alone(monkeypatch: pytest.MonkeyPa
     loop = "[input[0] for _ in iter(int, 1)]"
     hanging = of_scalars({"hang": (loop, 1)}, "input_data['E0'] * 2").named("hanging")
     easy = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] * 2").named("easy")
-    found = [outcome for _, outcome in parallel_search.search_all([hanging, easy], SearchBudget(seconds=600), 1)]
+    found = [
+        outcome
+        for _, outcome in parallel_search.search_all([hanging, easy], SearchBudget(seconds=600), LocalWorkers(1))
+    ]
     assert (found[0].impl, found[0].reason) == (None, "time")
     assert found[1].impl is not None
 
@@ -23,7 +27,7 @@ def test_a_function_that_hangs_costs_its_task_alone(monkeypatch: pytest.MonkeyPa
 def test_a_search_that_crashed_tells_how_long_it_took() -> None:
     """Not the limit that it never came to."""
     crashing = of_scalars({"leave": ('__import__("os")._exit(7)', 1)}, "input_data['E0'] * 2").named("crashing")
-    ((_, outcome),) = parallel_search.search_all([crashing], SearchBudget(seconds=600), 1)
+    ((_, outcome),) = parallel_search.search_all([crashing], SearchBudget(seconds=600), LocalWorkers(1))
     assert outcome.reason == "crashed"
     assert 0 < outcome.seconds < 600
 
@@ -32,5 +36,5 @@ def test_the_task_s_own_program_is_not_seen() -> None:
     """An `impl` that is there does not reach the worker: a wrong one is not given back, and a right one not needed."""
     given = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] * 2").model_copy(update={"impl": "return E0"})
     assert "impl" in dump_task(given)
-    ((_, outcome),) = parallel_search.search_all([given], SearchBudget(seconds=300), 1)
+    ((_, outcome),) = parallel_search.search_all([given], SearchBudget(seconds=300), LocalWorkers(1))
     assert outcome.impl == "E1 = step.Map(fn=fn_double).apply(E0)\nreturn E1\n"

@@ -1,0 +1,163 @@
+"""The client's side of Dask: who is there, and requests to nodes, each with a time limit.
+
+Requests go through `Client.run`, outside of Dask's task scheduling: a task's result is gathered without a time limit,
+together with others, so that one hung node would delay the results of all; and a request costs the scheduler a third of
+a task's time. What is done again, and where, is decided by `pipeline.cluster.dispatcher`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import pickle
+import uuid
+import warnings
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from pipeline.base.addresses import local_nodes
+from pipeline.base.errors import ClusterUnavailable, UsageError
+from pipeline.base.machine import cores
+from pipeline.cluster import node
+from pipeline.cluster.node import Answer, Numbered
+
+CONNECT_SECONDS = 20.0
+"""Seconds until a scheduler must answer."""
+
+BACKSTOP = 120.0
+"""Seconds beyond the wait asked for until an exchange has failed, whatever the reason."""
+
+CLOSE_SECONDS = 3.0
+"""Seconds that nodes get to end what they do, when the client leaves."""
+
+R = TypeVar("R")
+
+
+class Connection:
+    """A connection to a scheduler, which for `local:N` is one of this process, with N nodes on the loopback interface.
+
+    Args:
+        address: As `--cluster` accepts it.
+
+    Raises:
+        UsageError: Dask is not installed.
+        ClusterUnavailable: The scheduler can't be reached.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address, self.session = address, uuid.uuid4().hex
+        try:
+            import distributed
+        except ModuleNotFoundError as error:
+            raise UsageError(f"--cluster: {error.name} is missing; pip install 'adaptive-step[cluster]'") from None
+        # What it reports of lost nodes is reported here, in one line each.
+        logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
+        self._stack = contextlib.ExitStack()
+        try:
+            target = self._stack.enter_context(_local_cluster(nodes)) if (nodes := local_nodes(address)) else address
+            client: Any = distributed.Client
+            self._client: Any = client(target, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError, RuntimeError, ImportError) as error:
+            self._stack.close()
+            raise ClusterUnavailable(f"no Dask scheduler answers at {address}: {error}") from None
+        self._loop = self._client.loop.asyncio_loop
+
+    @property
+    def connected(self) -> bool:
+        """Whether the scheduler is there."""
+        return bool(self._client.status == "running")
+
+    def heard(self, seconds: float) -> dict[str, float]:
+        """How many seconds ago the scheduler heard from each node that is ready for work.
+
+        Raises:
+            OSError: The scheduler gave no answer within the time given.
+        """
+        ages: dict[str, float] = self._start(self._client.run_on_scheduler, seconds, _ages).result()
+        return ages
+
+    def call(self, address: str, function: Callable[..., Any], *args: object, seconds: float) -> Future[Any]:
+        """Calls a module's function in a node's process; a coroutine function in its event loop.
+
+        The future raises what the function raises, or an `OSError` if the node gives no answer within the time given.
+        """
+        return self._start(self._on_node, seconds, address, function, *args)
+
+    def exchange(
+        self, address: str, pool: str, settings: bytes, workers: int, calls: Sequence[Numbered], wait: float
+    ) -> Future[Sequence[Answer]]:
+        """As `pipeline.cluster.dispatcher.Transport` has it."""
+
+        async def exchanged() -> Sequence[Answer]:
+            place = (self.session, pool)
+            answers: Sequence[Answer] = pickle.loads(
+                await self._on_node(address, node.exchange, place, settings, workers, calls, wait)
+            )
+            return answers
+
+        return self._start(exchanged, wait + BACKSTOP)
+
+    def end(self, address: str, pool: str | None = None) -> Future[None]:
+        """Ends a node's pool, or all of this client's."""
+        return self._start(self._on_node, CLOSE_SECONDS, address, node.end, self.session, pool)
+
+    def close(self) -> None:
+        """Leaves the cluster; nodes of `local:N` end."""
+        with contextlib.suppress(Exception):
+            self._client.close(timeout=CLOSE_SECONDS)
+        self._stack.close()
+
+    async def _on_node(self, address: str, function: Callable[..., Any], *args: object) -> Any:
+        answers: Any = await self._client.run(function, *args, workers=[address])
+        return answers[address]
+
+    def _start(self, function: Callable[..., Any], seconds: float, *args: object) -> Future[Any]:
+        async def within() -> Any:
+            try:
+                return await asyncio.wait_for(function(*args), seconds)
+            except asyncio.CancelledError:
+                raise OSError("the request was cancelled") from None
+
+        work: Coroutine[Any, Any, Any] = within()
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError as error:  # the loop has ended
+            work.close()
+            failed: Future[Any] = Future()
+            failed.set_exception(OSError(str(error)))
+            return failed
+
+
+@contextlib.contextmanager
+def _local_cluster(nodes: int) -> Iterator[Any]:
+    """A scheduler in this process, and nodes that share this machine's cores."""
+    import dask
+    import distributed
+
+    local: Any = distributed.LocalCluster
+
+    # A nanny's process may else have no children, and a node's pool has.
+    with dask.config.set({"distributed.worker.daemon": False}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with local(
+            n_workers=nodes,
+            threads_per_worker=max(1, cores() // nodes),
+            host="127.0.0.1",
+            dashboard_address=None,
+            memory_limit=0,
+            silence_logs=logging.CRITICAL,
+        ) as cluster:
+            yield cluster
+
+
+def _ages(dask_scheduler: Any) -> dict[str, float]:
+    """Runs on the scheduler: seconds since each node's last heartbeat."""
+    from time import time
+
+    return {
+        address: time() - worker.last_seen
+        for address, worker in dask_scheduler.workers.items()
+        if worker.status.name == "running"
+    }

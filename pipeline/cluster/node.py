@@ -1,0 +1,237 @@
+"""What runs on a node, in its Dask worker process.
+
+- A node has a mailbox for each client and kind of call, with a pool of killable workers. It neither unpickles calls
+  nor results: only workers import PyTorch and run an author's code.
+- An exchange brings calls and takes whatever results there are, so that a call that takes long delays no other.
+- A mailbox that its client has not asked for a while is closed, and its workers end: the client is gone.
+- Workers end with the Dask worker process, however that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import pickle
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.cluster.software import Software, installed
+from pipeline.verification.pool import WorkerLost
+from pipeline.verification.workers import PoolSettings
+
+LEASE = 60.0
+"""Seconds without a request from its client after which a mailbox is closed."""
+
+LINGER = 0.05
+"""Seconds that a result may wait for others to join it, while the workers have enough to do."""
+
+ENOUGH = 32
+"""Results that wait for no others."""
+
+Numbered = tuple[int, bytes]
+"""A call's number, and the pickled call."""
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What a node says of itself.
+
+    Attributes:
+        software: Its versions.
+        workers: Processes in each of its pools.
+        daemonic: Whether its process may have no children, so that it can't be used.
+        pid: The id of its process.
+    """
+
+    software: Software
+    workers: int
+    daemonic: bool
+    pid: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a call.
+
+    Attributes:
+        number: The call's.
+        seconds: How long it ran, by the clock.
+        result: Pickled, whether it returned, and what it returned or raised; None if it cost its worker.
+        lost: The code and the text of a `WorkerLost`, and its attributes.
+    """
+
+    number: int
+    seconds: float = 0.0
+    result: bytes | None = None
+    lost: tuple[Any, str, dict[str, Any]] | None = None
+
+    def settle(self, future: Future[Any]) -> None:
+        """Gives the result, or the exception, to the call's future."""
+        if self.lost is not None:
+            code, text, attributes = self.lost
+            error = WorkerLost(code, text)
+            error.__dict__.update(attributes)
+            future.set_exception(error)
+            return
+        try:
+            returned, value = pickle.loads(self.result or b"")
+        except Exception as error:
+            returned, value = False, RuntimeError(f"the result can't be read: {type(error).__name__}: {error}")
+        if returned:
+            future.set_result(value)
+        else:
+            future.set_exception(value)
+
+
+class Mailbox:
+    """A pool of workers, and the results that wait for the client; for use in one event loop.
+
+    Args:
+        settings: Of the pool.
+        workers: Processes in the pool.
+    """
+
+    def __init__(self, settings: PoolSettings, workers: int) -> None:
+        self._pool, self._workers = settings.start(workers), workers
+        self._finished: list[Answer] = []
+        self._open = 0  # calls without a result
+        # The pool hands out several calls at once where many wait, which those behind a slow one would wait for.
+        self._turn = asyncio.Semaphore(2 * workers)
+        self._changed = asyncio.Condition()
+        self._waiting, self._asked = 0, time.monotonic()
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the client has not asked for longer than `LEASE`."""
+        return not self._waiting and time.monotonic() - self._asked > LEASE
+
+    def put(self, calls: Sequence[Numbered]) -> None:
+        """Starts calls."""
+        self._open += len(calls)
+        for number, call in calls:
+            keep_running(self._run(number, call))
+
+    async def take(self, wait: float) -> list[Answer]:
+        """The results so far; where there is none, waits for one up to a number of seconds."""
+        self._waiting += 1
+        try:
+            if await self._reached(lambda: bool(self._finished) or not self._open, wait):
+                await self._reached(self._worth_sending, LINGER)
+            taken, self._finished = self._finished, []
+            return taken
+        finally:
+            self._waiting -= 1
+            self._asked = time.monotonic()
+
+    def close(self) -> None:
+        """Ends the workers, whatever they do."""
+        self._pool.kill_workers()
+
+    def _worth_sending(self) -> bool:
+        """Whether workers will soon have nothing to do, or the answer would get long."""
+        return self._open <= 2 * self._workers or len(self._finished) >= ENOUGH or not self._finished
+
+    async def _reached(self, condition: Callable[[], bool], seconds: float) -> bool:
+        async with self._changed:
+            try:
+                return await asyncio.wait_for(self._changed.wait_for(condition), seconds)
+            except TimeoutError:
+                return False
+
+    async def _run(self, number: int, call: bytes) -> None:
+        try:
+            async with self._turn:
+                seconds, result = await asyncio.wrap_future(self._pool.submit(run_pickled, call))
+            answer = Answer(number, seconds, result)
+        except WorkerLost as error:
+            answer = Answer(number, lost=(error.code, str(error), vars(error)))
+        except Exception as error:  # the pool was closed, or can't start its workers
+            answer = Answer(number, result=pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}"))))
+        async with self._changed:
+            self._finished.append(answer)
+            self._open -= 1
+            self._changed.notify_all()
+
+
+_RUNNING: set[asyncio.Task[None]] = set()
+
+
+def keep_running(work: Coroutine[Any, Any, None]) -> None:
+    """Runs what nobody awaits, and what the event loop alone would let be collected."""
+    task = asyncio.ensure_future(work)
+    _RUNNING.add(task)
+    task.add_done_callback(_RUNNING.discard)
+
+
+_MAILBOXES: dict[tuple[str, str], Mailbox] = {}
+"""By the client's session and the pool's name."""
+
+
+def facts(dask_worker: Any) -> NodeFacts:
+    """What the client must know of this node, whose Dask worker Dask itself passes."""
+    daemonic = bool(multiprocessing.current_process().daemon)
+    return NodeFacts(installed(), dask_worker.state.nthreads, daemonic, os.getpid())
+
+
+async def exchange(
+    place: tuple[str, str], settings: bytes, workers: int, calls: Sequence[Numbered], wait: float
+) -> bytes:
+    """Starts calls, and gives the results of these and of earlier ones.
+
+    Args:
+        place: The client's session and the pool's name.
+        settings: The pickled `PoolSettings`, for the first exchange.
+        workers: Processes in the pool, likewise.
+        calls: Calls to start.
+        wait: Seconds to wait for a result.
+
+    Returns:
+        The pickled list of `Answer`s.
+    """
+    if place not in _MAILBOXES:
+        _MAILBOXES[place] = Mailbox(pickle.loads(settings), workers)
+        keep_running(_close_when_abandoned(place))
+    box = _MAILBOXES[place]
+    box.put(calls)
+    return pickle.dumps(await box.take(wait))
+
+
+async def end(session: str, pool: str | None = None) -> None:
+    """Ends a client's pool, or all of them, whatever the workers are doing."""
+    for place in [each for each in _MAILBOXES if each[0] == session and pool in (None, each[1])]:
+        await asyncio.to_thread(_MAILBOXES.pop(place).close)
+
+
+async def _close_when_abandoned(place: tuple[str, str]) -> None:
+    while place in _MAILBOXES:
+        await asyncio.sleep(LEASE / 8)
+        if place in _MAILBOXES and _MAILBOXES[place].abandoned:
+            await end(*place)
+
+
+# --- what runs in a worker of the pool --------------------------------------------------------------------------------
+
+
+def run_pickled(call: bytes) -> tuple[float, bytes]:
+    """Seconds of a pickled call and, pickled, whether it returned, and what it returned or raised.
+
+    Raises:
+        MemoryError: The call exceeded the memory limit, which ends the worker.
+    """
+    start = time.perf_counter()
+    try:
+        function, args, kwargs = pickle.loads(call)
+        result = pickle.dumps((True, function(*args, **kwargs)))
+    except MemoryError:
+        raise
+    except Exception as error:
+        try:
+            result = pickle.dumps((False, error))
+            pickle.loads(result)
+        except Exception:  # an exception with arguments of its own may not survive the way
+            result = pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
+    return time.perf_counter() - start, result

@@ -1,0 +1,82 @@
+"""Where calls run: killable worker processes of this machine or, through the same interface, of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Protocol
+
+from pipeline.base.machine import cores
+from pipeline.verification.pool import WorkerPool
+
+
+@dataclass(frozen=True)
+class PoolSettings:
+    """What a pool of workers is made with; see `WorkerPool`.
+
+    Attributes:
+        seconds: Processor time of one call.
+        memory: Bytes that calls may hold in a worker.
+        initializer: A module's function, called in every worker before its first call.
+        preload: Modules that workers find imported.
+    """
+
+    seconds: float
+    memory: int
+    initializer: Callable[[], object] | None = None
+    preload: tuple[str, ...] = ()
+
+    def start(self, workers: int) -> WorkerPool:
+        """A pool of this machine's processes."""
+        return WorkerPool(
+            workers,
+            seconds=self.seconds,
+            memory=self.memory,
+            initializer=self.initializer,
+            preload=self.preload,
+        )
+
+
+class KillableExecutor(Executor):
+    """An executor whose running calls can be ended; a call that costs its worker raises `WorkerLost`."""
+
+    def kill_workers(self) -> None:
+        """Takes no more calls, cancels those that wait, and ends those that run."""
+        raise NotImplementedError
+
+
+class Workers(Protocol):
+    """Workers on one machine or many."""
+
+    @property
+    def count(self) -> int:
+        """How many calls can run at a time, now."""
+
+    def pool(self, settings: PoolSettings, most: int | None = None) -> WorkerPool | KillableExecutor:
+        """An executor whose calls have these limits.
+
+        Args:
+            settings: The limits, and what workers start with.
+            most: The number of calls that it will get at most, if it is known: more workers are of no use.
+        """
+
+
+class LocalWorkers:
+    """Workers of this machine.
+
+    Args:
+        count: In each pool; None for one per core.
+    """
+
+    def __init__(self, count: int | None = None) -> None:
+        self._count = count or cores()
+
+    @property
+    def count(self) -> int:
+        """How many calls of a pool can run at a time."""
+        return self._count
+
+    def pool(self, settings: PoolSettings, most: int | None = None) -> WorkerPool:
+        """A pool of processes that start at once."""
+        return settings.start(self._count if most is None else max(1, min(self._count, most)))

@@ -1,0 +1,183 @@
+"""A cluster holds these, on a real Dask scheduler:
+
+- verdicts, tokens and results are those of one machine;
+- a call that hangs, crashes or eats memory costs itself only;
+- a node that is killed or hangs costs nothing, and a node that joins late is used;
+- a scheduler that is lost is one clear error;
+- nodes with other versions are refused, with both versions in the message;
+- when the client leaves, nothing of it is left on the nodes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.base.errors import ClusterUnavailable, UsageError
+from pipeline.cluster.cluster import Cluster, open_cluster
+from pipeline.verification.pool import WorkerLost
+from pipeline.verification.worker import judge, verdict_of, verification_pool, verification_settings
+from pipeline.verification.workers import PoolSettings
+from tests.support import crashing
+from tests.support.dask_processes import DaskProcesses, dask_processes, eventually
+from tests.support.mutants import changed
+from tests.support.oracles import solved
+from tests.support.paths import PROJECT
+
+PATIENCE = 240.0
+SETTINGS = PoolSettings(PATIENCE, 2**29)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One node that shares this process, behind a real scheduler on the loopback interface."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address=None
+        ) as local,
+        open_cluster(local.scheduler_address, "test") as opened,
+    ):
+        yield opened
+
+
+def test_calls_are_answered_as_by_a_pool_of_this_machine(cluster: Cluster) -> None:
+    """Results in order, exceptions, and losses that cost the call alone."""
+    assert (cluster.nodes, cluster.count) == (1, 2)
+    with cluster.pool(SETTINGS) as pool:
+        crash = pool.submit(crashing.segfault)
+        assert list(pool.map(crashing.echo, range(200))) == list(range(200))
+        with pytest.raises(ValueError, match="on purpose"):
+            pool.submit(crashing.fail, "on purpose").result(PATIENCE)
+        error = crash.exception(PATIENCE)
+        assert isinstance(error, WorkerLost)
+        assert (error.code, str(error)) == ("crashed", "crashed: SIGSEGV")
+    with pytest.raises(RuntimeError, match="shut down"):
+        pool.submit(crashing.echo, 1)
+
+
+def test_verdicts_are_those_of_one_machine(cluster: Cluster) -> None:
+    """Of programs that pass, and of programs that fail in all stages."""
+    calls = [(task.name, task.statement, text) for task, text in programs(["gemm/0"], 12)]
+    with cluster.pool(verification_settings()) as there, verification_pool(1) as here:
+        verdicts = [verdict_of(there.submit(judge, *call)) for call in calls]
+        assert [key(verdict) for verdict in verdicts] == [key(verdict_of(here.submit(judge, *call))) for call in calls]
+    assert {verdict.passed for verdict in verdicts} == {True, False}
+
+
+def test_leaving_with_an_exception_ends_what_runs(cluster: Cluster) -> None:
+    """A call that would last for long ends at once, and its worker with it."""
+    with pytest.raises(KeyboardInterrupt), cluster.pool(SETTINGS) as pool:
+        worker = pool.submit(crashing.process_id).result(PATIENCE)
+        pool.submit(crashing.nap, 10 * PATIENCE)
+        raise KeyboardInterrupt
+    eventually(lambda: not alive(worker), "the end of the worker")
+
+
+def programs(only: list[str], most: int) -> list[tuple[Any, str]]:
+    """Solutions of tasks, and programs that differ from them by one edit."""
+    found = []
+    for task, text in solved(only):
+        edits = [mutant.text for mutant in changed(task, text)][: most - 1]
+        found += [(task.without_impl(), program) for program in (text, *edits)]
+    return found
+
+
+def key(verdict: Any) -> Any:
+    """A verdict but for the time that it took."""
+    return verdict.passed, verdict.stage, verdict.diagnostics
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.slow
+def test_nodes_that_are_killed_hang_or_join_late_change_no_verdict(tmp_path: Path) -> None:
+    """One of three nodes is killed, one is stopped for good, and another joins, all while programs are judged."""
+    calls = [(task.name, task.statement, text) for task, text in programs(["gemm", "bmm", "index"], 12)]
+    with verification_pool(2) as here:
+        expected = [key(verdict_of(each)) for each in [here.submit(judge, *call) for call in calls]]
+    with (
+        dask_processes(tmp_path, 3) as processes,
+        open_cluster(processes.address, "test", silence=8) as cluster,
+        cluster.pool(verification_settings()) as pool,
+    ):
+        eventually(lambda: cluster.nodes == 3, "three nodes")
+        futures = [pool.submit(judge, *call) for call in calls]
+        eventually(lambda: any(future.done() for future in futures), "a first verdict")
+        processes.nodes[0].kill()
+        processes.nodes[1].send_signal(signal.SIGSTOP)
+        processes.add_node()
+        again = [pool.submit(judge, *call) for call in calls]
+        assert [key(verdict_of(future)) for future in futures] == expected
+        assert [key(verdict_of(future)) for future in again] == expected
+
+
+@pytest.mark.slow
+def test_a_program_that_kills_nodes_gets_a_verdict(tmp_path: Path) -> None:
+    """The other calls get their results; nannies replace the nodes."""
+    with DaskProcesses(tmp_path) as processes:
+        os.environ["DASK_DISTRIBUTED__WORKER__DAEMON"] = "False"
+        try:
+            for _ in range(2):
+                processes.add_node(PROJECT, "--nanny")
+        finally:
+            del os.environ["DASK_DISTRIBUTED__WORKER__DAEMON"]
+        with open_cluster(processes.address, "test") as cluster, cluster.pool(SETTINGS) as pool:
+            futures = [pool.submit(crashing.echo, number) for number in range(40)]
+            killer = pool.submit(crashing.kill_node)
+            futures += [pool.submit(crashing.echo, number) for number in range(40, 80)]
+            assert [future.result(PATIENCE) for future in futures] == list(range(80))
+            error = killer.exception(PATIENCE)
+            assert isinstance(error, WorkerLost)
+            assert "cost each of the 3 nodes" in str(error)
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_lost_is_one_clear_error(tmp_path: Path) -> None:
+    """For the calls under way and those to come; one that never was there is the same."""
+    with dask_processes(tmp_path, 1) as processes:
+        with open_cluster(processes.address, "test") as cluster, cluster.pool(SETTINGS) as pool:
+            assert pool.submit(crashing.echo, 1).result(PATIENCE) == 1
+            napping = pool.submit(crashing.nap, 10 * PATIENCE)
+            processes.scheduler.kill()
+            with pytest.raises(ClusterUnavailable, match=r"the Dask scheduler at tcp://127\.0\.0\.1:"):
+                napping.result(PATIENCE)
+            with pytest.raises(ClusterUnavailable):
+                pool.submit(crashing.echo, 1)
+        with pytest.raises(ClusterUnavailable, match="no Dask scheduler answers"), open_cluster(processes.address):
+            pass
+
+
+@pytest.mark.slow
+def test_nodes_of_another_version_are_refused(tmp_path: Path) -> None:
+    """The message names both versions; so is a node whose nanny allows no workers."""
+    for package in ("optimizers", "pipeline", "signatures", "step_runtime"):
+        shutil.copytree(PROJECT / package, tmp_path / "other" / package)
+    (tmp_path / "other" / "step_runtime" / "added.py").touch()
+    with DaskProcesses(tmp_path) as processes:
+        processes.add_node(tmp_path / "other")
+        versions = r"code [0-9a-f]{12} here, [0-9a-f]{12} there"
+        with pytest.raises(UsageError, match=versions), open_cluster(processes.address, "test"):
+            pass
+        processes.nodes[0].kill()
+        processes.add_node(PROJECT, "--nanny")
+        eventually(lambda: refused(processes.address, "nanny allows no worker processes"), "the other refusal")
+
+
+def refused(address: str, why: str) -> bool:
+    try:
+        with open_cluster(address, "test"):
+            return False
+    except UsageError as error:
+        return why in str(error)
