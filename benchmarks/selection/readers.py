@@ -26,6 +26,7 @@ from pipeline.lms.embedded import EmbeddedEngine, SmallProposer, StrongProposer
 from pipeline.lms.embedded.strong.strong_proposer import Effort
 from pipeline.lms.factory import make_lm
 from signatures import YAMLAdapter, extract_program
+from signatures.prompts import Reference
 from step_runtime.base.errors import STAGES
 from step_runtime.language.equivalence import canonical_key
 from step_runtime.tasks.task import Task
@@ -43,14 +44,15 @@ class Reader(Protocol):
         """The program."""
 
 
-def embedded_reader(name: str) -> Reader:
-    """`small`, `unread`, or `embedded`."""
+def embedded_reader(name: str, patterns: Sequence[Reference] = ()) -> Reader:
+    """`small`, `unread`, or `embedded`; `patterns` are added to its base prompt."""
     if name == "embedded":
-        desk = Desk(EmbeddedEngine(StrongProposer(Effort(steps=STEPS["unread"]))))
+        engine = EmbeddedEngine(StrongProposer(Effort(steps=STEPS["unread"])))
     elif name == "small":
-        desk = Desk(EmbeddedEngine(SmallProposer(STEPS[name])))
+        engine = EmbeddedEngine(SmallProposer(STEPS[name]))
     else:
-        desk = Desk(EmbeddedEngine(StrongProposer(Effort(following=0.0, steps=STEPS[name]))))
+        engine = EmbeddedEngine(StrongProposer(Effort(following=0.0, steps=STEPS[name])))
+    desk = Desk(engine, patterns)
     return lambda task, demos, seed: desk.sample(desk.prompt(task, demos), seed, TEMPERATURE).program
 
 
