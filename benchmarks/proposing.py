@@ -14,9 +14,10 @@ from pathlib import Path
 
 from dspy.lm15 import Config, Message, Request
 
-from pipeline.agent.agent import Agent
+from pipeline.agent.agent import Agent, proposer_instructions
 from pipeline.lms.embedded import EmbeddedEngine
 from signatures import YAMLAdapter
+from signatures.prompts import Reference
 from step_runtime.tasks.task import Task
 from step_runtime.verification.loading import load_task
 from step_runtime.verification.verify import Verifier
@@ -42,11 +43,12 @@ class Sample:
 
 
 class Desk:
-    """Writes prompts and asks one engine."""
+    """Writes prompts and asks one engine; `patterns` are added to the base prompt."""
 
-    def __init__(self, engine: EmbeddedEngine) -> None:
+    def __init__(self, engine: EmbeddedEngine, patterns: Sequence[Reference] = ()) -> None:
         self._engine = engine
-        self._signature = Agent("none").proposer.predict.signature
+        prompt = proposer_instructions(True, "full", patterns)
+        self._signature = Agent("none", proposer_prompt=prompt).proposer.predict.signature
         self._adapter = YAMLAdapter()
 
     def prompt(self, task: Task, demonstrations: Sequence[tuple[Task, str]] = ()) -> Prompt:

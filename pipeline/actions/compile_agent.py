@@ -55,6 +55,8 @@ def prepare(config: RunConfig) -> Request:
         raise UsageError(
             f"--experience: `{config.optimizer}` does not learn from it; omit the option, or use `adaptive`"
         )
+    if config.skills and not config.experience:
+        raise UsageError("--skills: patterns are mined from the programs of an earlier run; add --experience RUN")
     experience = earlier_runs.load_experience(config.experience, tasks) if config.experience else None
     return Request(config, "", tasks, validation, experience)
 

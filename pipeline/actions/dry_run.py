@@ -21,7 +21,7 @@ from pipeline.base.config import RunConfig
 from pipeline.lms.model_data import known_context, known_price
 from pipeline.lms.tokenizer import count_tokens
 from pipeline.record.request import Request
-from pipeline.running.session import new_agent, require_price
+from pipeline.running.session import mined_skills, new_agent, require_price
 from signatures import YAMLAdapter
 from step_runtime.tasks.task import Task
 
@@ -45,7 +45,7 @@ def estimate(request: Request) -> tuple[Bounds, Bounds]:
     config = request.config
     require_price(config, config.max_usd, config.lm)
     price = Price(*config.price) if config.price else _own_price(config.lm)
-    agent = new_agent(config)
+    agent = new_agent(config, mined_skills(config, request.experience))
     prompts = [_prompt_tokens(agent, task) for task in request.tasks]
     samples = config.samples * len(config.temperatures)
     paid = math.ceil(config.samples / config.batch_n) * len(config.temperatures)

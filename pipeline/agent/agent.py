@@ -11,6 +11,8 @@ Beyond the paper, a refiner may repair a program that fails verification.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import dspy
 
 from pipeline.agent.guardian import Guardian
@@ -33,6 +35,7 @@ from signatures import (
     load_prompt,
     read_yaml,
 )
+from signatures.prompts import Reference
 from step_runtime.language.equivalence import canonical_key
 from step_runtime.tasks.task import Task
 
@@ -79,7 +82,7 @@ class Agent(dspy.Module):
         self.prompt = prompt
         self.verifier = verifier or ProgramVerifier()
         if proposer_prompt is None:
-            proposer_prompt = _composed(ProposerPrompt, "proposer", ir, prompt)
+            proposer_prompt = proposer_instructions(ir, prompt)
         if guardian_prompt is None:
             guardian_prompt = _composed(GuardianPrompt, "guardian", ir, prompt)
         self.proposer = Proposer(proposer_prompt, proposer, self.verifier, ir=ir)
@@ -130,10 +133,23 @@ def demonstrated_predictors(agent: Agent) -> tuple[str, ...]:
     return (f"proposer.{agent.proposer.demonstrated}",)
 
 
-def _composed(model: type[BasePrompt], name: str, ir: bool, kind: PromptKind) -> str:
+def proposer_instructions(ir: bool, kind: PromptKind, patterns: Sequence[Reference] = ()) -> str:
+    """The proposer's base prompt with further patterns.
+
+    Raises:
+        UsageError: The base prompt can't be used.
+    """
+    return _composed(ProposerPrompt, "proposer", ir, kind, patterns)
+
+
+def _composed(
+    model: type[BasePrompt], name: str, ir: bool, kind: PromptKind, patterns: Sequence[Reference] = ()
+) -> str:
     folder = PROMPTS / "short" if kind == "short" else PROMPTS
     try:
         prompt = load_prompt(model, folder / f"{name}.yaml")
+        if patterns and isinstance(prompt, ProposerPrompt):
+            prompt = prompt.model_copy(update={"patterns": [*prompt.patterns, *patterns]})
         return compose(prompt) if ir else compose_bare(prompt, read_yaml(BareWords, PROMPTS / "bare.yaml"))
     except PromptError as error:
         raise UsageError(str(error)) from None

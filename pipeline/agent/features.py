@@ -59,7 +59,7 @@ def _of_task(task: Task) -> Iterator[str]:
     for stream in (*task.input_types, *task.parameter_types, *task.output_types):
         yield from (f"dim {format_dim(dim)}" for dim in stream.shape if dim.args)
     for taken, given in task.fn_types:
-        yield f"fn {_element(taken)} -> {_element(given)}"
+        yield f"fn {element_kind(taken)} -> {element_kind(given)}"
     for spec in task.fns:
         yield from (f"fn {name}" for name in _operators(spec.apply))
     for output in task.outputs:
@@ -86,10 +86,10 @@ def _name(node: Node) -> str:
 
 
 def _kind(stream: StreamType) -> str:
-    return f"{_element(stream.dtype)} [{len(stream.shape)}]"
+    return f"{element_kind(stream.dtype)} [{len(stream.shape)}]"
 
 
-def _element(dtype: DType) -> str:
+def element_kind(dtype: DType) -> str:
     """An element type without its dims."""
     return ", ".join(map(_component, components_of(dtype)))
 

@@ -270,6 +270,15 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
         ),
     ] = None
 
+    skills: Annotated[
+        Natural,
+        Option(
+            "show the LM this many patterns that are mined from the programs of --experience: the sub-programs whose"
+            " abstraction shortens them most",
+            *(EARLIER_RUNS, "N"),
+        ),
+    ] = 0
+
     def recorded(self) -> dict[str, Any]:
         """The settings in JSON's types, without the inputs, which a run records in full."""
         inputs = {name for name in type(self).model_fields if Option.of(type(self), name).resume == "input"}

@@ -24,7 +24,7 @@ from pipeline.record import store
 from pipeline.record.recorder import Recorder, recorded
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed
-from pipeline.running.session import budget, default_threads, lm_session, new_agent, trusted
+from pipeline.running.session import budget, default_threads, lm_session, mined_skills, new_agent, trusted
 from pipeline.verification.costs import answer_cost, task_bounds
 from pipeline.verification.task_files import digest
 from pipeline.verification.workers import LocalWorkers, Workers
@@ -159,7 +159,7 @@ class CompileJob:
         probe = getattr(self.lms.solving, "probe_tokens", None)  # an LM that is not from the factory has none
         if probe is not None and probe.calls:
             self.recorder.probe.add("probe", probe)
-        agent = new_agent(config)
+        agent = new_agent(config, mined_skills(config, request.experience))
         with lm_session(self.lms.solving, config.verdict_cache, self.workers) as metric:
             agent.verifier.metric, agent.verifier.tasks = metric, [*request.tasks, *request.validation]
             optimizer = kind(

@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 import dspy
 from dspy.utils.exceptions import LMError
 
-from optimizers import Budget, Domain, MetricError, OptimizerError, Price, TokenCount
+from optimizers import Budget, Domain, Experience, MetricError, OptimizerError, Price, TokenCount
 from optimizers.context_window import Window
 from optimizers.errors import UnavailableError, one_line
 from optimizers.prompt_sizes import demo_count, trimmed
-from pipeline.agent.agent import Agent
+from pipeline.agent.agent import Agent, proposer_instructions
 from pipeline.agent.compiled import SavedNeeds, SavedProgram, make_agent
 from pipeline.agent.domain import step_domain
+from pipeline.agent.skills import Skill, mine
 from pipeline.base.choices import EMBEDDED, NO_PROGRAM
 from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig
 from pipeline.base.errors import ClusterUnavailable, LMUnavailable, UsageError
@@ -32,7 +33,7 @@ from pipeline.verification.worker import verification_settings
 from pipeline.verification.workers import LocalWorkers, PoolSettings, Workers
 from signatures import YAMLAdapter
 from step_runtime.base.errors import TaskError
-from step_runtime.tasks.task import Task
+from step_runtime.tasks.task import SolvedTask, Task
 
 RERUN = "To continue, run the same command again: answers of a remote LM are cached"
 AnyLMConfig = TypeVar("AnyLMConfig", bound=LMConfig)
@@ -152,13 +153,29 @@ def _as_compiled(config: ProgramConfig, compiled: SavedProgram) -> ProgramConfig
     return config.model_copy(update=own)
 
 
-def new_agent(config: AgentConfig) -> Agent:
-    """The uncompiled agent.
+def new_agent(config: AgentConfig, skills: Sequence[Skill] = ()) -> Agent:
+    """The uncompiled agent, shown these skills as further patterns.
 
     Raises:
         UsageError: A base prompt can't be used.
     """
-    return Agent(config.guardian, proposer=config.proposer, refine=config.refine, ir=config.ir, prompt=config.prompt)
+    patterns = [skill.as_pattern(number) for number, skill in enumerate(skills, start=1)]
+    return Agent(
+        config.guardian,
+        proposer=config.proposer,
+        refine=config.refine,
+        ir=config.ir,
+        prompt=config.prompt,
+        proposer_prompt=proposer_instructions(config.ir, config.prompt, patterns) if patterns else None,
+    )
+
+
+def mined_skills(config: RunConfig, experience: Experience | None) -> list[Skill]:
+    """The skills that the settings ask for, from what an earlier run solved."""
+    entries = experience.entries if experience and config.skills else ()
+    return mine(
+        [SolvedTask(entry.inputs["task"].without_impl(), entry.outputs["impl"]) for entry in entries], config.skills
+    )
 
 
 def lm_settings(config: LMConfig) -> dict[str, Any]:

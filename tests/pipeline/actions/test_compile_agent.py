@@ -37,6 +37,14 @@ def test_what_an_earlier_run_solved_counts_as_solved(
     assert (second["pass_at_1"], second["pass_at_n"]) == (first["pass_at_1"], 1.0)
 
 
+def test_skills_need_the_programs_of_an_earlier_run(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One clear message, before anything is asked."""
+    assert run("adaptive", "--tasks", str(folder), "--skills", "3") == 2
+    assert "--skills: patterns are mined from the programs of an earlier run" in capsys.readouterr().err
+
+
 def test_the_same_seed_gives_the_same_run(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All but the times, the run's id and the program's path."""
 
