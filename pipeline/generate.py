@@ -9,7 +9,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pipeline.base.choices import ALL, NO_PROGRAM, PROPOSERS, SEARCH
+from pipeline.base.choices import ALL, NO_PROGRAM, PROPOSERS, SEARCH, Objective
 from pipeline.base.config import ClusterConfig, ProgramConfig
 from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import writable_folder
@@ -24,6 +24,7 @@ examples:
   python -m pipeline.generate my_task.yaml --program mlruns/programs/adaptive-embedded-1234abcd.json
   python -m pipeline.generate 'my_tasks/*.yaml' --program P -o solved --lm openai/gpt-4o --samples 16
   python -m pipeline.generate my_task.yaml --proposer search --max-minutes 5
+  python -m pipeline.generate my_task.yaml --objective memory -o solved
 
 exit codes: 0 every task has a verified program, 1 some task has none, 2 a bad option or file, 3 the LM can't be used,
 130 interrupted (what was verified is kept)"""
@@ -55,6 +56,13 @@ class GenerateOptions(Config):
         Option("`yaml`, the task with its program as `impl`; `text`, the program alone"),
     ] = "yaml"
     force: Annotated[bool, Option("overwrite existing files")] = False
+    objective: Annotated[
+        Objective,
+        Option(
+            "which verified program is offered: the cheapest by a figure, for which solved tasks are searched, too; by"
+            " `correctness`, the first found. What the others cost is shown"
+        ),
+    ] = "correctness"
     as_json: Json = False
 
 
@@ -84,17 +92,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     files = action.output_files(tasks, options.output, options.format, force=options.force)
     limits = SearchConfig.of(given)
     if proposer == SEARCH:
-        cluster = ClusterConfig.of(given).cluster
-        result = action.synthesize(NAME, tasks, files, limits.max_minutes, limits.max_candidates, cluster)
+        from pipeline.synthesis.search_budget import search_budget
+
+        seconds, cluster = 60 * limits.max_minutes if limits.max_minutes else None, ClusterConfig.of(given).cluster
+        budget = search_budget(seconds, limits.max_candidates, thorough=options.objective != "correctness")
+        result = action.synthesize(NAME, tasks, files, budget, options.objective, cluster)
     elif proposer == ALL:
         from pipeline.actions import generate_in_stages as stages
 
         config = ProgramConfig.of({"program": NO_PROGRAM} | {k: v for k, v in given.items() if k != "proposer"})
         minutes = limits.max_minutes or stages.MINUTES
-        plan = stages.Stages(NAME, tasks, config, minutes, limits.max_candidates)
+        plan = stages.Stages(NAME, tasks, config, minutes, limits.max_candidates, options.objective)
         result = stages.generate_in_stages(plan, files, action.texts_of(options.task))
     else:
-        result = action.generate(NAME, tasks, files, ProgramConfig.of(given))
+        result = action.generate(NAME, tasks, files, ProgramConfig.of(given), options.objective)
     print(json_text(NAME, result.as_json) if options.as_json else result.text)
     if result.message:
         print_message(NAME, result.message)

@@ -14,22 +14,21 @@ import dspy
 from optimizers import Attempt, Budget, Sampling
 from optimizers.sampling import Sampler
 from optimizers.until_solved import sample_until_solved
-from pipeline.actions.generated import Generated, write_solution
+from pipeline.actions.generated import Generated
+from pipeline.actions.offers import NO_OFFER, Offer, Offering, Solution, WrittenOffer, write_offer
+from pipeline.base.choices import Objective
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_message
-from pipeline.base.paths import shown
 from pipeline.cli.progress import sampling_lines
 from pipeline.record.metrics import counted
 from pipeline.reporting.advice import Advice, advise
 from pipeline.reporting.failures import nearest_failures, summarize
-from pipeline.rewriting.simplification import simplified
 from pipeline.running.session import ProgramSession, budget, lm_session, open_program
 from pipeline.running.workers import open_workers
-from pipeline.synthesis import SearchBudget, SearchOutcome
+from pipeline.synthesis import SearchOutcome
 from pipeline.synthesis.parallel_search import repair_all, search_all
-from pipeline.synthesis.results import why
-from pipeline.synthesis.search_budget import RepairOutcome
-from pipeline.verification.metric import Metric
+from pipeline.synthesis.results import programs_of, why
+from pipeline.synthesis.search_budget import RepairOutcome, search_budget
 from pipeline.verification.workers import Workers
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.task import Task
@@ -44,33 +43,21 @@ MOST_REPAIRED = 12
 """Failed programs around which repairs are searched."""
 
 
-@dataclass(frozen=True)
-class Solution:
-    """A verified program.
-
-    Attributes:
-        impl: The program, simplified.
-        draft: The program as it was found.
-        by: What found it: `embedded` or another LM, `repair`, `search`.
-        detail: How, in words.
-    """
-
-    impl: str
-    draft: str
-    by: str
-    detail: str
-
-
 @dataclass
 class Progress:
     """What the stages have found so far, by the task's name."""
 
-    solutions: dict[str, Solution] = field(default_factory=dict)
+    solutions: dict[str, list[Solution]] = field(default_factory=dict)
+    offers: dict[str, Offer] = field(default_factory=dict)
     attempts: dict[str, list[Attempt]] = field(default_factory=dict)
     repairs: dict[str, RepairOutcome] = field(default_factory=dict)
     searches: dict[str, SearchOutcome] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     stopped: str = ""
+
+    def offer(self, name: str) -> Offer:
+        """What is offered for a solved task."""
+        return self.offers.get(name) or Offer.unpriced(self.solutions[name])
 
     def unsolved(self, tasks: Iterable[Task]) -> list[Task]:
         """The tasks without a solution."""
@@ -87,6 +74,7 @@ class Stages:
         config: The program to sample and its settings.
         minutes: The limit for one task.
         candidates: The search's limit, None for the default.
+        objective: What is preferred among verified programs; but for `correctness`, solved tasks are searched, too.
     """
 
     name: str
@@ -94,6 +82,7 @@ class Stages:
     config: ProgramConfig
     minutes: float
     candidates: int | None = None
+    objective: Objective = "correctness"
 
     def run(self) -> Progress:
         """The stages, one after the other; an interrupt ends them and keeps what was found.
@@ -124,34 +113,39 @@ class Stages:
         print_message(self.name, f"{counted(len(self.tasks), 'task')}, {stages}, {limit}")
         with lm_session(session.lm, self.config.verdict_cache, workers) as metric:
             session.agent.verifier.metric, session.agent.verifier.tasks = metric, list(self.tasks)
-            limits = self._lm_limits(workers)
-            self._sample(session, limits, metric, progress)
+            offering = Offering(self.objective, metric)
+            self._sample(session, self._lm_limits(workers), offering, progress)
             for stage in (self._repair, self._search):
                 if not progress.stopped:
-                    stage(metric, workers, progress)
+                    stage(offering, workers, progress)
+            for task in self.tasks if not progress.stopped else ():
+                if task.name in progress.solutions:
+                    progress.offers[task.name] = offering.offer(task, progress.solutions[task.name])
 
     def _lm_limits(self, workers: Workers) -> Budget:
         """The LM's share of the time, in as many turns as the workers need for all tasks."""
         turns = math.ceil(len(self.tasks) / workers.count)
         return budget(self.config.model_copy(update={"max_minutes": LM_SHARE * self.minutes * turns}))
 
-    def _sample(self, session: ProgramSession, limits: Budget, metric: Metric, progress: Progress) -> None:
-        config, agent, lm = self.config, session.agent, session.lm.model.partition("/")[0]
+    def _sample(self, session: ProgramSession, limits: Budget, offering: Offering, progress: Progress) -> None:
+        config, lm = self.config, session.lm.model.partition("/")[0]
         sampling = Sampling(config.samples, config.temperatures, session.threads, config.seed)
         examples = {task.name: dspy.Example(task=task).with_inputs("task") for task in self.tasks}
         watch = sampling_lines(len(self.tasks), config.samples * len(config.temperatures))
-        found = sample_until_solved(agent, examples, Sampler(metric.confirmed, sampling), budget=limits, watch=watch)
+        found = sample_until_solved(
+            session.agent, examples, Sampler(offering.metric.confirmed, sampling), budget=limits, watch=watch
+        )
         progress.attempts |= found.attempts
         for task in self.tasks:
             progress.seconds[task.name] = sum(each.seconds + each.metric_seconds for each in found.attempts[task.name])
             answer = found.found(task.name)
             if answer is not None:
                 detail = f"answer {found.attempts[task.name].index(answer) + 1}, temperature {answer.temperature}"
-                self._keep(task, str(answer.outputs["impl"]), (lm, detail), metric, progress)
+                self._keep(task, str(answer.outputs["impl"]), (lm, detail), offering, progress)
         if found.stopped in ("interrupted", "failed"):
             progress.stopped = found.message if found.stopped == "failed" else found.stopped
 
-    def _repair(self, metric: Metric, workers: Workers, progress: Progress) -> None:
+    def _repair(self, offering: Offering, workers: Workers, progress: Progress) -> None:
         failures = [(task, _nearest(progress.attempts.get(task.name, ()))) for task in progress.unsolved(self.tasks)]
         if not failures:
             return
@@ -162,25 +156,29 @@ class Stages:
             progress.seconds[task.name] += outcome.seconds
             if outcome.impl is not None:
                 detail = f"{'; '.join(outcome.edits)}; {outcome.tried:,} programs tried"
-                self._keep(task, outcome.impl, ("repair", detail), metric, progress)
+                self._keep(task, outcome.impl, ("repair", detail), offering, progress)
 
-    def _search(self, metric: Metric, workers: Workers, progress: Progress) -> None:
-        tasks, default = progress.unsolved(self.tasks), SearchBudget()
+    def _search(self, offering: Offering, workers: Workers, progress: Progress) -> None:
+        thorough = self.objective != "correctness"
+        tasks = list(self.tasks) if thorough else progress.unsolved(self.tasks)
         if not tasks:
             return
         print_message(self.name, f"search: {counted(len(tasks), 'task')}")
         seconds = (1 - LM_SHARE - REPAIR_SHARE) * self.minutes * 60
-        limits = SearchBudget(seconds, self.candidates or default.candidates, default.numbers)
+        limits = search_budget(seconds, self.candidates, thorough=thorough)
         for task, outcome in search_all(tasks, limits, workers):
             progress.searches[task.name] = outcome
             progress.seconds[task.name] += outcome.seconds
-            if outcome.impl is not None:
-                self._keep(task, outcome.impl, ("search", f"{outcome.candidates:,} candidates"), metric, progress)
+            for draft in programs_of(outcome):
+                self._keep(task, draft, ("search", f"{outcome.candidates:,} candidates"), offering, progress)
 
-    def _keep(self, task: Task, draft: str, source: tuple[str, str], metric: Metric, progress: Progress) -> None:
-        impl = simplified(task, draft, lambda text: metric.confirm(task, text).passed)
-        progress.solutions[task.name] = Solution(impl, draft, *source)
-        print_message(self.name, f"{task.name}: verified, found by {source[0]}")
+    def _keep(self, task: Task, draft: str, source: tuple[str, str], offering: Offering, progress: Progress) -> None:
+        known = progress.solutions.setdefault(task.name, [])
+        solution = offering.solution(task, draft, *source)
+        if solution.impl not in [each.impl for each in known]:
+            known.append(solution)
+        if len(known) == 1:
+            print_message(self.name, f"{task.name}: verified, found by {source[0]}")
 
 
 def _nearest(attempts: Iterable[Attempt]) -> list[str]:
@@ -202,22 +200,20 @@ def generate_in_stages(stages: Stages, files: Mapping[str, Sequence[Path]], text
     start = time.monotonic()
     progress = stages.run()
     written = {
-        task.name: write_solution(task, found.impl, files[task.name], texts.get(task.name))
+        task.name: write_offer(task, progress.offer(task.name), files[task.name], texts.get(task.name))
         for task in stages.tasks
-        if (found := progress.solutions.get(task.name))
+        if task.name in progress.solutions
     }
     advice = {task.name: advise(task, progress.attempts.get(task.name, ())) for task in progress.unsolved(stages.tasks)}
     result = {
         "proposer": "all",
         "solved": [task.name for task in stages.tasks if task.name in progress.solutions],
         "unsolved": list(advice),
-        "tasks": {
-            task.name: _task_json(task.name, progress, written.get(task.name, ()), advice) for task in stages.tasks
-        },
+        "tasks": {task.name: _task_json(task.name, progress, written.get(task.name), advice) for task in stages.tasks},
         "seconds": round(time.monotonic() - start, 3),
     }
     text = "\n\n".join(
-        "\n".join(_task_text(task.name, progress, written.get(task.name, ()), advice)) for task in stages.tasks
+        "\n".join(_task_text(task.name, progress, written.get(task.name), advice)) for task in stages.tasks
     )
     if progress.stopped:
         code = Exit.INTERRUPTED if progress.stopped == "interrupted" else Exit.LM
@@ -225,17 +221,15 @@ def generate_in_stages(stages: Stages, files: Mapping[str, Sequence[Path]], text
     return Generated(result, text, Exit.NO if advice else Exit.OK)
 
 
-def _task_json(name: str, progress: Progress, files: Sequence[Path], advice: Mapping[str, Advice]) -> Mapping[str, Any]:
-    found, attempts = progress.solutions.get(name), progress.attempts.get(name, [])
+def _task_json(
+    name: str, progress: Progress, written: WrittenOffer | None, advice: Mapping[str, Advice]
+) -> Mapping[str, Any]:
+    attempts = progress.attempts.get(name, [])
     repair, search = progress.repairs.get(name), progress.searches.get(name)
     return {
-        "passed": found is not None,
-        "impl": found and found.impl,
-        "draft": found and found.draft,
-        "found_by": found and found.by,
-        "detail": found and found.detail,
+        "passed": written is not None,
+        **(written.to_dict() if written else NO_OFFER),
         "seconds": round(progress.seconds.get(name, 0.0), 3),
-        "files": [str(file) for file in files],
         "answers": sum(attempt.scored for attempt in attempts),
         **summarize(attempts).to_dict(),
         "repair": repair and asdict(repair),
@@ -244,11 +238,12 @@ def _task_json(name: str, progress: Progress, files: Sequence[Path], advice: Map
     }
 
 
-def _task_text(name: str, progress: Progress, files: Sequence[Path], advice: Mapping[str, Advice]) -> Iterator[str]:
-    found = progress.solutions.get(name)
-    if found is not None:
-        yield f"{name}: verified, found by {found.by} ({found.detail})"
-        yield from (f"  {line}" for line in [shown(file) for file in files] or found.impl.strip().splitlines())
+def _task_text(
+    name: str, progress: Progress, written: WrittenOffer | None, advice: Mapping[str, Advice]
+) -> Iterator[str]:
+    if written is not None:
+        yield f"{name}: verified, found by {written.offer.best.by} ({written.offer.best.detail})"
+        yield from (f"  {line}" for line in written.lines())
         return
     yield f"{name}: no verified program"
     yield summarize(progress.attempts.get(name, [])).render(name)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import dspy
 
-from optimizers import Sampling, TokenCount
+from optimizers import Attempt, Sampling, TokenCount
 from optimizers.sampling import Sampler
 from optimizers.until_solved import UntilSolved, sample_until_solved
-from pipeline.actions.generated import Generated, write_solution
+from pipeline.actions.generated import Generated
+from pipeline.actions.offers import NO_OFFER, Offer, Offering, Solution, WrittenOffer, alternatives_folder, write_offer
+from pipeline.base.choices import SEARCH, Objective
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_message
-from pipeline.base.paths import shown
 from pipeline.record.metrics import counted
 from pipeline.reporting.failures import summarize
 from pipeline.running.session import RERUN, ProgramSession, budget, fitted, lm_session, open_program, trusted
@@ -22,7 +24,9 @@ from pipeline.running.workers import open_workers
 from pipeline.synthesis import SearchBudget, SearchOutcome, results
 from pipeline.synthesis.parallel_search import search_all
 from pipeline.verification.checking import stress_findings
+from pipeline.verification.metric import Metric
 from pipeline.verification.task_files import load_tasks, texts_of
+from pipeline.verification.worker import verification_settings
 from pipeline.verification.workers import Workers
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.task import Task
@@ -51,19 +55,15 @@ def output_files(tasks: Sequence[Task], output: str | None, form: str, *, force:
     if output is None:
         return {task.name: [] for task in tasks}
     files = {task.name: [Path(output, f"{task.name}{ending}") for ending in ENDINGS[form]] for task in tasks}
-    existing = [path for paths in files.values() for path in paths if path.exists()]
+    folders = [alternatives_folder(paths[0]) for paths in files.values()]
+    existing = [path for path in (*(path for paths in files.values() for path in paths), *folders) if path.exists()]
     if existing and not force:
         more = f" and {len(existing) - 1} more" if len(existing) > 1 else ""
         raise UsageError(f"{existing[0]} exists{more}; use --force to overwrite, or another folder for -o")
     return files
 
 
-def _written(task: Task, impl: str | None, files: Sequence[Path]) -> list[Path]:
-    """Writes the task's program, if there is one, and returns the files written."""
-    return [] if impl is None else write_solution(task, impl, files)
-
-
-def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConfig) -> Generated:
+def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConfig, objective: Objective) -> Generated:
     """Samples a program until each task has a verified answer, and writes what was found.
 
     Args:
@@ -71,6 +71,7 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
         tasks: The tasks to solve.
         files: Where the programs go.
         config: The program and the settings.
+        objective: What is preferred among the rewrites of the right answer.
 
     Raises:
         UsageError: The program can't be used, a task's own code fails, or a file can't be written.
@@ -78,10 +79,22 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
         ClusterUnavailable: The cluster can't be used.
     """
     with open_workers(config.cluster, name) as workers:
-        return _generated(name, tasks, files, open_program(config, workers), workers)
+        session = open_program(config, workers)
+        found, offers = _sampled(name, tasks, session, workers, objective)
+    written = _write(tasks, offers, files)
+    result = _sampled_json(tasks, found, written) | {"program": config.program, "lm": session.lm.model}
+    result["warnings"] = _warned(name, tasks, written)
+    text = "\n\n".join(_sampled_text(task.name, found, written.get(task.name)) for task in tasks)
+    message = f"{found.message}; what was verified is kept, see above" if found.stopped else ""
+    if found.stopped and found.stopped != "budget":
+        code = Exit.INTERRUPTED if found.stopped == "interrupted" else Exit.LM
+        return Generated(result, text, code, f"{message}. {RERUN}")
+    return Generated(result, text, Exit.OK if len(written) == len(tasks) else Exit.NO, message)
 
 
-def _generated(name: str, tasks: Sequence[Task], files: Files, session: ProgramSession, workers: Workers) -> Generated:
+def _sampled(
+    name: str, tasks: Sequence[Task], session: ProgramSession, workers: Workers, objective: Objective
+) -> tuple[UntilSolved, dict[str, Offer]]:
     config = session.config
     most = len(config.temperatures) * config.samples
     source = f"{session.lm.model}, program {config.program}"
@@ -100,22 +113,48 @@ def _generated(name: str, tasks: Sequence[Task], files: Files, session: ProgramS
             lambda task: print_message(name, f"{task}: verified"),
             budget(session.config),
         )
+        answers = _answers(tasks, found, session.lm.model)
+        offering = None if found.stopped == "interrupted" else Offering(objective, metric)
+        return found, _offers(offering, tasks, answers)
+
+
+def _answers(tasks: Sequence[Task], found: UntilSolved, model: str) -> dict[str, list[tuple[str, str, str]]]:
+    """For each task solved the right answer, what gave it, and how."""
+    lm = model.partition("/")[0]
     answers = {task.name: found.found(task.name) for task in tasks}
-    impls = {task: str(answer.outputs["impl"]) if answer else None for task, answer in answers.items()}
-    written = {task.name: _written(task, impls[task.name], files[task.name]) for task in tasks}
-    result = _sampled_json(tasks, found, written) | {"program": config.program, "lm": session.lm.model}
-    result["warnings"] = _warned(name, tasks, impls)
-    text = "\n\n".join(_sampled_text(task.name, found, written[task.name]) for task in tasks)
-    message = f"{found.message}; what was verified is kept, see above" if found.stopped else ""
-    if found.stopped and found.stopped != "budget":
-        code = Exit.INTERRUPTED if found.stopped == "interrupted" else Exit.LM
-        return Generated(result, text, code, f"{message}. {RERUN}")
-    return Generated(result, text, Exit.OK if all(answers.values()) else Exit.NO, message)
+    return {
+        name: [(str(answer.outputs["impl"]), lm, _how(answer, found.attempts[name]))]
+        for name, answer in answers.items()
+        if answer is not None
+    }
 
 
-def _warned(name: str, tasks: Sequence[Task], impls: Mapping[str, str | None]) -> dict[str, list[str]]:
+def _how(answer: Attempt, attempts: Sequence[Attempt]) -> str:
+    return f"answer {attempts.index(answer) + 1}, temperature {answer.temperature}"
+
+
+def _offers(
+    offering: Offering | None, tasks: Sequence[Task], found: Mapping[str, Sequence[tuple[str, str, str]]]
+) -> dict[str, Offer]:
+    """An offer for each task solved; without `offering`, as after an interrupt, programs stay as they were found."""
+    offers: dict[str, Offer] = {}
+    with suppress(KeyboardInterrupt):
+        for task in tasks:
+            if offering is not None and task.name in found:
+                offers[task.name] = offering.offer(task, [offering.solution(task, *each) for each in found[task.name]])
+    for name, drafts in found.items():
+        unchanged = [Solution(draft, draft, by, detail) for draft, by, detail in drafts]
+        offers.setdefault(name, Offer.unpriced(unchanged))
+    return offers
+
+
+def _write(tasks: Sequence[Task], offers: Mapping[str, Offer], files: Files) -> dict[str, WrittenOffer]:
+    return {task.name: write_offer(task, offers[task.name], files[task.name]) for task in tasks if task.name in offers}
+
+
+def _warned(name: str, tasks: Sequence[Task], written: Mapping[str, WrittenOffer]) -> dict[str, list[str]]:
     """What goes wrong with the programs on stress inputs, by task; reported on stderr."""
-    programs = [(task, impl) for task in tasks if (impl := impls.get(task.name)) is not None]
+    programs = [(task, written[task.name].offer.best.impl) for task in tasks if task.name in written]
     warned = stress_findings(programs)
     for task, lines in warned.items():
         for line in lines:
@@ -123,7 +162,7 @@ def _warned(name: str, tasks: Sequence[Task], impls: Mapping[str, str | None]) -
     return warned
 
 
-def _sampled_json(tasks: Sequence[Task], found: UntilSolved, written: Files) -> dict[str, Any]:
+def _sampled_json(tasks: Sequence[Task], found: UntilSolved, written: Mapping[str, WrittenOffer]) -> dict[str, Any]:
     """Solved and unsolved names, then task by task the program, or why there is none."""
     attempts = [attempt for attempts in found.attempts.values() for attempt in attempts]
     tokens = TokenCount.sum(count for attempt in attempts for count in attempt.tokens.values())
@@ -131,41 +170,38 @@ def _sampled_json(tasks: Sequence[Task], found: UntilSolved, written: Files) -> 
     return {
         "solved": solved,
         "unsolved": [task.name for task in tasks if task.name not in solved],
-        "tasks": {task.name: _task_json(task.name, found, written[task.name]) for task in tasks},
+        "tasks": {task.name: _task_json(task.name, found, written.get(task.name)) for task in tasks},
         "tokens": {"prompt": tokens.prompt, "completion": tokens.completion, "cached": tokens.cached},
         "tokens_estimated": tokens.estimated,
         "cost_usd": tokens.cost,
     }
 
 
-def _task_json(name: str, found: UntilSolved, files: Sequence[Path]) -> dict[str, Any]:
+def _task_json(name: str, found: UntilSolved, written: WrittenOffer | None) -> dict[str, Any]:
     attempts, answer = found.attempts[name], found.found(name)
     return {
         "passed": answer is not None,
-        "impl": answer and answer.outputs["impl"],
+        **(written.to_dict() if written else NO_OFFER),
         "temperature": answer and answer.temperature,
-        "files": [str(file) for file in files],
         "answers": sum(attempt.scored for attempt in attempts),
         **summarize(attempts).to_dict(),
     }
 
 
-def _sampled_text(name: str, found: UntilSolved, files: Sequence[Path]) -> str:
+def _sampled_text(name: str, found: UntilSolved, written: WrittenOffer | None) -> str:
     """A task's program or the files that it was written to, or why there is none."""
-    attempts, answer = found.attempts[name], found.found(name)
-    if answer is None:
-        return f"{name}: no verified program\n{summarize(attempts).render(name)}"
-    head = f"{name}: verified, answer {attempts.index(answer) + 1}, temperature {answer.temperature}"
-    lines = [shown(file) for file in files] or answer.outputs["impl"].strip().splitlines()
-    return "\n".join([head, *(f"  {line}" for line in lines)])
+    if written is None:
+        return f"{name}: no verified program\n{summarize(found.attempts[name]).render(name)}"
+    head = f"{name}: verified, {written.offer.best.detail}"
+    return "\n".join([head, *(f"  {line}" for line in written.lines())])
 
 
 def synthesize(
     name: str,
     tasks: Sequence[Task],
     files: Files,
-    minutes: float | None,
-    candidates: int | None,
+    limits: SearchBudget,
+    objective: Objective,
     cluster: str | None = None,
 ) -> Generated:
     """Searches for each task's program without an LM, and writes what was found.
@@ -174,27 +210,26 @@ def synthesize(
         name: The command's, for messages.
         tasks: The tasks to solve.
         files: Where the programs go.
-        minutes: Limit per task.
-        candidates: Limit per task.
+        limits: Limits per task.
+        objective: What is preferred among the programs found.
         cluster: As `--cluster` accepts it; None for this machine's cores.
 
     Raises:
         UsageError: A task's own code fails, or a file can't be written.
         ClusterUnavailable: The cluster can't be used.
     """
-    default = SearchBudget()
-    limits = SearchBudget(
-        minutes * 60 if minutes else default.seconds, candidates or default.candidates, default.numbers
-    )
     bounds = f"up to {limits.seconds:g} s and {limits.candidates:,} candidates per task"
     print_message(name, f"classical synthesis, {counted(len(tasks), 'task')}, {bounds}")
     outcomes: dict[str, SearchOutcome] = {}
+    offers: dict[str, Offer] = {}
     stopped, code = "", Exit.OK
     try:
         with open_workers(cluster, name) as workers:
             for task, outcome in search_all(tasks, limits, workers):
                 outcomes[task.name] = outcome
                 print_message(name, f"{task.name}: {'verified' if outcome.impl else results.why(outcome.reason)}")
+            with workers.pool(verification_settings()) as judges:
+                offers = _offers(Offering(objective, Metric(judges)), tasks, _programs(outcomes))
     except TaskError as error:
         raise UsageError(str(error)) from None
     except ClusterUnavailable as error:
@@ -203,14 +238,27 @@ def synthesize(
         stopped, code = str(error), Exit.LM
     except KeyboardInterrupt:
         stopped, code = "interrupted", Exit.INTERRUPTED
-    written = {
-        task.name: _written(task, outcomes[task.name].impl, files[task.name]) for task in tasks if task.name in outcomes
-    }
-    text = "\n\n".join(
-        results.as_text(task.name, outcomes.get(task.name), written.get(task.name, ())) for task in tasks
-    )
-    result = results.as_json(tasks, outcomes, written)
-    result["warnings"] = _warned(name, tasks, {task: outcome.impl for task, outcome in outcomes.items()})
+    written = _write(tasks, offers or _offers(None, tasks, _programs(outcomes)), files)
+    text = "\n\n".join(_searched_text(task.name, outcomes.get(task.name), written.get(task.name)) for task in tasks)
+    result = results.as_json(tasks, outcomes)
+    for task_name in outcomes:
+        result["tasks"][task_name] |= written[task_name].to_dict() if task_name in written else NO_OFFER
+    result["warnings"] = _warned(name, tasks, written)
     if stopped:
         return Generated(result, text, code, f"{stopped}; what was verified is kept, see above")
-    return Generated(result, text, Exit.OK if all(outcome.impl for outcome in outcomes.values()) else Exit.NO)
+    return Generated(result, text, Exit.OK if len(written) == len(tasks) else Exit.NO)
+
+
+def _programs(outcomes: Mapping[str, SearchOutcome]) -> dict[str, list[tuple[str, str, str]]]:
+    """For each task solved its programs, what gave them, and how."""
+    return {
+        task: [(draft, SEARCH, f"{outcome.candidates:,} candidates") for draft in results.programs_of(outcome)]
+        for task, outcome in outcomes.items()
+        if outcome.impl is not None
+    }
+
+
+def _searched_text(name: str, outcome: SearchOutcome | None, written: WrittenOffer | None) -> str:
+    """The result of one task: its program or where it was written, or why there is none."""
+    lines = written.lines() if written is not None else ()
+    return "\n".join([results.headline(name, outcome), *(f"  {line}" for line in lines)])

@@ -38,6 +38,37 @@ class Output(_Part):
         return json.dumps(self.model_dump(mode="json", by_alias=True))
 
 
+class _Open(Output):
+    """An object with further fields beside those given."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class _Solving(_Open):
+    """The names of tasks with a right answer, and of the others."""
+
+    solved: tuple[str, ...]
+    unsolved: tuple[str, ...]
+
+
+class TokenFigures(_Part):
+    """Tokens of all requests."""
+
+    prompt: int
+    completion: int
+    cached: int
+
+
+class _Measured(_Solving):
+    """Figures of samples: pass@k, tokens and cost."""
+
+    pass_at_1: float
+    pass_at_n: float
+    tokens: TokenFigures
+    cost_usd: float | None
+    seconds: float
+
+
 class Failure(_Part):
     """Why a command ended without a result."""
 
@@ -110,29 +141,13 @@ class BatchOutput(Output):
     summary: BatchSummary
 
 
-class TokenFigures(_Part):
-    """Tokens of all requests."""
-
-    prompt: int
-    completion: int
-    cached: int
-
-
-class CompileOutput(Output):
+class CompileOutput(_Measured):
     """The result of `pipeline.compile`."""
 
-    model_config = ConfigDict(extra="allow")
     command: Literal["compile"] = "compile"
     run_id: str
     program: str
-    solved: tuple[str, ...]
-    unsolved: tuple[str, ...]
-    pass_at_1: float
-    pass_at_n: float
     iterations: int
-    tokens: TokenFigures
-    cost_usd: float | None
-    seconds: float
     stopped: str | None
     message: str
 
@@ -154,47 +169,60 @@ class DryRunOutput(Output):
     most: DryRunBounds
 
 
-class EvaluateOutput(Output):
+class EvaluateOutput(_Measured):
     """The figures of `pipeline.evaluate`."""
 
-    model_config = ConfigDict(extra="allow")
     command: Literal["evaluate"] = "evaluate"
-    pass_at_1: float
     pass_at_8: float
-    pass_at_n: float
-    solved: tuple[str, ...]
-    unsolved: tuple[str, ...]
     by_group: Mapping[str, Mapping[str, Any]]
     by_class: Mapping[str, Mapping[str, Any]]
     by_task: Mapping[str, Mapping[str, Any]]
     samples: int
     answers: int
     without_answer: int
-    tokens: TokenFigures
-    cost_usd: float | None
-    seconds: float
     program: str
     lm: str
     run_id: str | None
 
 
-class GenerateOutput(Output):
-    """The programs of `pipeline.generate`, by task; null for a task that was not reached."""
+class OfferedProgram(_Part):
+    """A verified program of a task."""
+
+    impl: str
+    file: str | None = Field(description="Where it was written as an alternative; null for the first, see `files`.")
+    found_by: str = Field(description="What found it: an LM, `repair` or `search`.")
+    detail: str = Field(description="How, in words.")
+    rewrites: tuple[str, ...] = Field(description="The rewrites that made it of what was found, in order.")
+    cost: Mapping[str, float] | None = Field(description="Its figures on the default chip; null if unknown.")
+
+
+class GeneratedTask(_Part):
+    """What came of one task."""
 
     model_config = ConfigDict(extra="allow")
+    passed: bool
+    impl: str | None = Field(description="The program that is offered, simplified.")
+    draft: str | None = Field(description="The program as it was found.")
+    found_by: str | None
+    detail: str | None
+    files: tuple[str, ...]
+    programs: tuple[OfferedProgram, ...] = Field(description="The program that is offered, then those of other cost.")
+    sizes: Mapping[str, int] = Field(description="The sizes that programs are priced at.")
+
+
+class GenerateOutput(_Solving):
+    """The programs of `pipeline.generate`, by task; null for a task that was not reached."""
+
     command: Literal["generate"] = "generate"
-    solved: tuple[str, ...]
-    unsolved: tuple[str, ...]
-    tasks: Mapping[str, Mapping[str, Any] | None]
+    tasks: Mapping[str, GeneratedTask | None]
     warnings: Mapping[str, tuple[str, ...]] = Field(
         default_factory=dict, description="What goes wrong with the programs on stress inputs, by task."
     )
 
 
-class AblateOutput(Output):
+class AblateOutput(_Open):
     """The page of `pipeline.ablate`, and each LM's figures by method."""
 
-    model_config = ConfigDict(extra="allow")
     command: Literal["ablate"] = "ablate"
     ablation: str
     page: str
@@ -202,24 +230,21 @@ class AblateOutput(Output):
     lms: Mapping[str, Mapping[str, Any]]
 
 
-class CostOutput(Output):
+class CostOutput(_Open):
     """What `pipeline.cost` found of one program; with `--compare`, `programs` has the same of each."""
 
-    model_config = ConfigDict(extra="allow")
     command: Literal["cost"] = "cost"
 
 
-class OptimizeOutput(Output):
+class OptimizeOutput(_Open):
     """The programs that `pipeline.optimize` found."""
 
-    model_config = ConfigDict(extra="allow")
     command: Literal["optimize"] = "optimize"
 
 
-class ReportOutput(Output):
+class ReportOutput(_Open):
     """The files of `pipeline.report`."""
 
-    model_config = ConfigDict(extra="allow")
     command: Literal["report"] = "report"
     page: str
     runs: tuple[str, ...]

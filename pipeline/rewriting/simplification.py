@@ -38,6 +38,17 @@ def simplified(task: Task, text: str, passes: Callable[[str], bool], tries: int 
     return text
 
 
+def annotated(task: Task, text: str) -> str:
+    """A program's text with its streams named by what made them, and their types as comments.
+
+    The text itself, if it does not parse or would have more lines of code.
+    """
+    scope = static_scope(task)
+    program, wrong = parse(text, scope)
+    candidate = text if wrong else readable_text(program, scope)
+    return candidate if code_lines(candidate) <= code_lines(text) else text
+
+
 def _reduced(program: Program, scope: Scope, passes: Callable[[str], bool], tries: int) -> Program:
     """The program after rewrites that pass, one after the other."""
     tried: set[str] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy
 import torch
@@ -69,6 +70,10 @@ class BatchExecutor:
         self.full = self.full or self.kept + needed > self.budget.numbers
         self.kept += 0 if self.full else needed
         return not self.full
+
+    def limit_candidates(self, candidates: int) -> None:
+        """Lowers the limit of candidates."""
+        self.budget = replace(self.budget, candidates=min(self.budget.candidates, candidates))
 
     def spend(self, candidates: int) -> None:
         """Accounts for candidates about to be tried.

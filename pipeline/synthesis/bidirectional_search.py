@@ -6,7 +6,7 @@ It runs the task's functions and its reference, which no proposer may: a baselin
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice, product
 
 import torch
@@ -16,14 +16,16 @@ from pipeline.synthesis.assembly import Assembler, Meeting
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.bottom_up import Block, BottomUp, StreamRef
 from pipeline.synthesis.rules import Rulebook
-from pipeline.synthesis.search_budget import OutOfBudget, Reason, SearchBudget, SearchOutcome
+from pipeline.synthesis.search_budget import FoundProgram, OutOfBudget, Reason, SearchBudget, SearchOutcome
 from pipeline.synthesis.top_down import Subgoal, TopDown
 from pipeline.synthesis.type_space import TypeId, TypeSpace
 from pipeline.synthesis.value_blocks import ValueIndex, sane
+from step_runtime.cost.front import pareto_front
 from step_runtime.execution.invocation import default_dtype
 from step_runtime.primitives import Copy
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.task import Task
+from step_runtime.verification.costing import TaskCosts
 from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.verify import Verifier
 
@@ -31,6 +33,8 @@ SEED = 0
 """The seed of the data on which values are observed; the verifier also uses others."""
 _MOST_TOGETHER = 64
 """The most programs tried for an additional way to an output, if a task has several outputs."""
+_LEAST_BEYOND = 20_000
+"""The candidates up to which a search goes on at least, if more than one program is wanted."""
 
 
 class BidirectionalSearch:
@@ -67,35 +71,57 @@ class BidirectionalSearch:
         return wanted, {type_: torch.cat(values) for type_, values in inputs.items()}
 
     def run(self) -> SearchOutcome:
-        """Searches until there is a program, the budget is used up, or nothing is left to try."""
+        """Searches until there are programs enough, the budget is used up, or nothing is left to try."""
         reason: Reason | None = "exhausted"
-        impl = length = None
+        found: dict[str, int] = {}
+        budget = self._executor.budget
         try:
-            for meetings in self._meetings():
-                program = self._assembler.program(meetings)
-                text = print_program(program)
-                if text not in self._refused:
-                    if self._verifier.verify(text).passed:
-                        impl, reason = text, None
-                        length = sum(not isinstance(node.op, Copy) for node in program.nodes)
-                        break
-                    self._refused.add(text)
-            if impl is None and self._executor.full:
+            for text, length in self._programs():
+                found[text] = length
+                if len(found) == budget.programs:
+                    break
+                if len(found) == 1 and not budget.thorough:
+                    self._executor.limit_candidates(max(2 * self._executor.candidates, _LEAST_BEYOND))
+            if self._executor.full:
                 reason = "memory"
         except OutOfBudget as error:
             reason = error.reason
+        impl = next(iter(found), None)
         buckets = [bucket for by_cost in self._bottom_up.buckets.values() for bucket in by_cost.values()]
         return SearchOutcome(
             impl,
-            reason,
+            None if found else reason,
             time.monotonic() - self._start[0],
             time.process_time() - self._start[1],
             self._executor.candidates,
             sum(len(bucket.values) for bucket in buckets),
             sum(len(goals.values) for goals in self._top_down.sets),
             len(self._refused),
-            length,
+            found[impl] if impl else None,
+            self._front(list(found)),
         )
+
+    def _programs(self) -> Iterator[tuple[str, int]]:
+        """Distinct programs that pass the verifier, each with its number of primitives besides Copies."""
+        known = set[str]()
+        for meetings in self._meetings():
+            program = self._assembler.program(meetings)
+            text = print_program(program)
+            if text in known or text in self._refused:
+                continue
+            if self._verifier.verify(text).passed:
+                known.add(text)
+                yield text, sum(not isinstance(node.op, Copy) for node in program.nodes)
+            else:
+                self._refused.add(text)
+
+    def _front(self, texts: Sequence[str]) -> tuple[FoundProgram, ...]:
+        """The programs that no other beats."""
+        if not texts:
+            return ()
+        costs = TaskCosts(self._task)
+        priced = [FoundProgram(text, costs.price(text, formulas=False).cost.figures()) for text in texts]
+        return tuple(pareto_front(priced, lambda program: program.figures, "memory"))
 
     def _meetings(self) -> Iterator[tuple[Meeting, ...]]:
         """A meeting for every output, in all ways found."""

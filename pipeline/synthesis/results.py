@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.base.paths import shown
 from pipeline.synthesis.search_budget import Reason, SearchOutcome
 
 if TYPE_CHECKING:
@@ -22,28 +20,31 @@ _REASONS = {
 }
 
 
-def as_json(
-    tasks: Sequence[Task], outcomes: Mapping[str, SearchOutcome], written: Mapping[str, Sequence[Path]]
-) -> dict[str, Any]:
+def as_json(tasks: Sequence[Task], outcomes: Mapping[str, SearchOutcome]) -> dict[str, Any]:
     """Solved and unsolved names, then the fields of `SearchOutcome` by task; null for tasks not reached."""
     solved = [task.name for task in tasks if task.name in outcomes and outcomes[task.name].impl]
     return {
         "proposer": "search",
         "solved": solved,
         "unsolved": [task.name for task in tasks if task.name not in solved],
-        "tasks": {task.name: _task_json(outcomes.get(task.name), written.get(task.name, ())) for task in tasks},
+        "tasks": {task.name: _task_json(outcomes.get(task.name)) for task in tasks},
     }
 
 
-def as_text(name: str, outcome: SearchOutcome | None, files: Sequence[Path]) -> str:
-    """The result of one task: its program and where it was written, or why there is none."""
+def headline(name: str, outcome: SearchOutcome | None) -> str:
+    """The result of one task: that it has a program, or why it has none."""
     if outcome is None:
         return f"{name}: not reached"
     effort = f"{outcome.seconds:.1f} s, {outcome.candidates:,} candidates"
     if outcome.impl is None:
         return f"{name}: no program found in {effort}: {why(outcome.reason)}"
-    lines = [str(shown(file)) for file in files] or outcome.impl.strip().splitlines()
-    return "\n".join([f"{name}: verified, {effort}", *(f"  {line}" for line in lines)])
+    return f"{name}: verified, {effort}"
+
+
+def programs_of(outcome: SearchOutcome) -> list[str]:
+    """The first program that a search found, then the others that no other beats."""
+    texts = [outcome.impl, *(program.impl for program in outcome.front)]
+    return list(dict.fromkeys(text for text in texts if text is not None))
 
 
 def why(reason: Reason | None) -> str:
@@ -51,7 +52,5 @@ def why(reason: Reason | None) -> str:
     return _REASONS[reason or "exhausted"]
 
 
-def _task_json(outcome: SearchOutcome | None, files: Sequence[Path]) -> dict[str, Any] | None:
-    if outcome is None:
-        return None
-    return {"passed": outcome.impl is not None, "files": [str(file) for file in files], **asdict(outcome)}
+def _task_json(outcome: SearchOutcome | None) -> dict[str, Any] | None:
+    return None if outcome is None else {"passed": outcome.impl is not None, **asdict(outcome)}

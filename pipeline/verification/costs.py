@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pipeline.base.errors import UsageError
-from pipeline.verification.pool import WorkerLost, WorkerPool
+from pipeline.verification.pool import WorkerLost
 from pipeline.verification.worker import verification_pool
 
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ SECONDS = 60.0
 
 
 class Pricing:
-    """Prices programs in one worker process.
+    """Prices programs in worker processes.
 
     Args:
         task: The task.
         chip: The chip.
-        workers: The process.
+        workers: Where the task's code runs.
     """
 
-    def __init__(self, task: Task, chip: Chip, workers: WorkerPool) -> None:
+    def __init__(self, task: Task, chip: Chip, workers: Executor) -> None:
         self._call = (task.name, task.statement, chip)
         self._workers = workers
 

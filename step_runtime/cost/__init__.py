@@ -7,6 +7,7 @@
 - queues: how much waits before joins
 - model: the cost at given sizes
 - formulas: the cost as polynomials in the dims
+- front: which of several programs no other beats
 
 The rules of each primitive are beside its type rule, in `step_runtime.primitives`.
 """

@@ -9,11 +9,12 @@ from step_runtime.base.functions import Fn
 from step_runtime.base.measures import Figure
 from step_runtime.base.shapes import Sizes
 from step_runtime.base.types import Element, Multihot, components_of
+from step_runtime.cost.front import figures_key
 from step_runtime.cost.model import Cost
 from step_runtime.execution.invocation import Data, apply, default_dtype, element_layout, initial
 from step_runtime.execution.number_formats import element_type, exact
 from step_runtime.program.graph import Program
-from step_runtime.rewriting.search import MAX_PROGRAMS, Variant, cost_key, variants
+from step_runtime.rewriting.search import MAX_PROGRAMS, Variant, variants
 from step_runtime.verification.check import infer_types
 from step_runtime.verification.costing import TaskCosts
 
@@ -50,7 +51,7 @@ def rewritten(costs: TaskCosts, text: str, objective: Figure, limit: int = MAX_P
         return known[fn.label]
 
     found = variants(program, scope, price, objective, merges, limit)
-    return sorted(found, key=lambda variant: (*cost_key(variant.cost, objective), len(variant.text)))
+    return sorted(found, key=lambda variant: (*figures_key(variant.cost.figures(), objective), len(variant.text)))
 
 
 def is_monoid(fn: Fn, sizes: Sizes) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from step_runtime.base.functions import Fn
-from step_runtime.base.measures import FIGURES, Figure
+from step_runtime.base.measures import Figure
+from step_runtime.cost.front import figures_key
 from step_runtime.cost.model import Cost
 from step_runtime.program.graph import Program
 from step_runtime.program.printer import print_program
@@ -33,11 +34,6 @@ class Variant:
     text: str
     cost: Cost
     rewrites: tuple[str, ...]
-
-
-def cost_key(cost: Cost, objective: Figure) -> tuple[float, ...]:
-    """What decides between two programs: the objective, then the other figures in their order."""
-    return (cost.figure(objective), *(cost.figure(figure) for figure in FIGURES if figure != objective))
 
 
 def variants(
@@ -72,7 +68,7 @@ def variants(
         text = print_program(copied)
         if text not in found and len(found) < limit:
             found[text] = Variant(text, price(copied), rewrites)
-            rank = (*cost_key(found[text].cost, objective), float(len(program.program.nodes)))
+            rank = (*figures_key(found[text].cost.figures(), objective), float(len(program.program.nodes)))
             heapq.heappush(frontier, (rank, len(found), program, found[text]))
 
     meet(start, ())
@@ -96,4 +92,4 @@ def _steps(program: Shared) -> Iterator[tuple[str, Shared]]:
 
 def best(found: list[Variant], objective: Figure) -> Variant:
     """The cheapest of some programs; of equals the shortest, and then the first."""
-    return min(found, key=lambda variant: (*cost_key(variant.cost, objective), len(variant.text)))
+    return min(found, key=lambda variant: (*figures_key(variant.cost.figures(), objective), len(variant.text)))

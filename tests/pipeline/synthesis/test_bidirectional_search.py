@@ -83,3 +83,23 @@ def test_a_search_with_nothing_left_to_try_says_so() -> None:
     - {name: S0, dtype: fp32, dims: [N], data_transform: "input_data['E0'] * 2"}
     """
     assert synthesize(task(text)).reason == "exhausted"
+
+
+def test_a_search_goes_on_past_its_first_program() -> None:
+    """Of a sum before and one after the products, the front has the program with fewer operations; all of it passes."""
+    text = """
+    inputs:
+    - {name: E0, dtype: fp32, dims: [D, N], data_gen: torch.randn}
+    fns:
+    - {name: Add, apply: "return [state[0] + input[0]]", init: [0], input_dtype: fp32, output_dtype: fp32,
+       func_name: fn_add}
+    - {name: Half, apply: "return [input[0] * 0.5]", input_dtype: fp32, output_dtype: fp32, func_name: fn_half}
+    outputs:
+    - {name: S0, dtype: fp32, dims: [N], data_transform: "input_data['E0'].sum(-1) * 0.5"}
+    """
+    one, several = synthesize(task(text)), synthesize(task(text), SearchBudget(candidates=300, programs=8))
+    assert [program.impl for program in one.front] == [one.impl]
+    assert several.impl == one.impl and several.candidates > one.candidates
+    (cheapest,) = several.front
+    assert cheapest.impl.index("fn_add") < cheapest.impl.index("fn_half")
+    assert verify(task(text), cheapest.impl).passed

@@ -1,0 +1,231 @@
+"""What `pipeline.generate` offers of a task's verified programs: the preferred one, and what the others cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.actions.generated import write_solution
+from pipeline.base.choices import Figure, Objective
+from pipeline.base.errors import UsageError
+from pipeline.base.files import write_text
+from pipeline.base.paths import shown
+from pipeline.base.text import exact_number
+from pipeline.cli.cost_tables import aligned
+from pipeline.rewriting.simplification import annotated, simplified
+from pipeline.verification.costs import Pricing
+from step_runtime.base.shapes import Sizes, format_sizes
+from step_runtime.cost.chip import DEFAULT_CHIP
+from step_runtime.cost.front import TRADED, figures_key, pareto_front
+
+if TYPE_CHECKING:
+    from pipeline.verification.metric import Metric
+    from step_runtime.rewriting.search import Variant
+    from step_runtime.tasks.task import Task
+
+PRICED = 60
+"""Programs that are priced around each verified one."""
+MOST = 8
+"""Rewritten programs that are verified and offered beside those found, at most."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A verified program.
+
+    Attributes:
+        impl: The program, simplified.
+        draft: The program as it was found.
+        by: What found it: `embedded` or another LM, `repair`, `search`.
+        detail: How, in words.
+        rewrites: The rewrites that made it of what was found, in order.
+        figures: What it costs on the default chip, by figure; empty if that is not known.
+    """
+
+    impl: str
+    draft: str
+    by: str
+    detail: str
+    rewrites: tuple[str, ...] = ()
+    figures: Mapping[Figure, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The verified programs of a task: the one that is offered, then those that cost otherwise.
+
+    Attributes:
+        programs: At least one; those after the first by the objective, the cheapest first.
+        sizes: The sizes that they are priced at.
+    """
+
+    programs: tuple[Solution, ...]
+    sizes: Sizes
+
+    @property
+    def best(self) -> Solution:
+        """The program that is offered."""
+        return self.programs[0]
+
+    @classmethod
+    def unpriced(cls, found: Sequence[Solution]) -> Offer:
+        """The programs in the order in which they were found, without figures."""
+        return cls(tuple(found), {})
+
+
+class Offering:
+    """Makes offers of verified programs.
+
+    Args:
+        objective: What is preferred: with `correctness` the program that was found first, else the cheapest.
+        metric: Verifies programs, and runs in the processes in which they are priced.
+    """
+
+    def __init__(self, objective: Objective, metric: Metric) -> None:
+        self._objective = objective
+        self._figure: Figure = "memory" if objective == "correctness" else objective
+        self.metric = metric
+
+    def passes(self, task: Task) -> Callable[[str], bool]:
+        """Whether a text passes verification."""
+        return lambda text: self.metric.confirm(task, text).passed
+
+    def solution(self, task: Task, draft: str, by: str, detail: str) -> Solution:
+        """A program that was found, simplified; not priced yet."""
+        return Solution(simplified(task, draft, self.passes(task)), draft, by, detail)
+
+    def offer(self, task: Task, found: Sequence[Solution]) -> Offer:
+        """The programs found, and what rewrites make of them, where no other is as cheap in every figure.
+
+        Args:
+            task: The task.
+            found: One program or more, none of them priced.
+
+        A program that can't be priced is offered without figures.
+        """
+        pricing = Pricing(task, DEFAULT_CHIP, self.metric.executor)
+        priced, rewritten, sizes = list[Solution](), list[Solution](), dict[str, int]()
+        for solution in found:
+            try:
+                variants = pricing.rewritten(solution.impl, self._figure, PRICED)
+            except UsageError:
+                variants = ()
+            for variant in variants if isinstance(variants, list) else ():
+                sizes = dict(variant.cost.sizes)
+                (rewritten if variant.rewrites else priced).append(_variant_of(task, solution, variant))
+        if not priced:
+            return Offer.unpriced(found)
+        passes, given = self.passes(task), {solution.impl for solution in priced}
+        front = pareto_front(
+            [*priced, *rewritten],
+            lambda solution: solution.figures,
+            self._figure,
+            lambda solution: solution.impl in given or passes(solution.impl),
+        )
+        cheaper = [solution for solution in front if solution.impl not in given][:MOST]
+        programs = sorted([*priced, *cheaper], key=lambda solution: figures_key(solution.figures, self._figure))
+        if self._objective == "correctness":
+            programs.remove(priced[0])
+            programs.insert(0, priced[0])
+        return Offer(tuple(programs), sizes)
+
+
+NO_OFFER: Mapping[str, Any] = {
+    "impl": None, "draft": None, "found_by": None, "detail": None, "files": [], "programs": [], "sizes": {},
+}  # fmt: skip
+"""The same fields as of `WrittenOffer.to_dict`, of a task without a verified program."""
+
+
+def _variant_of(task: Task, solution: Solution, variant: Variant) -> Solution:
+    """A rewritten program as a solution; without rewrites, the solution itself, priced."""
+    figures = dict(variant.cost.figures())
+    if not variant.rewrites:
+        return replace(solution, figures=figures)
+    return replace(solution, impl=annotated(task, variant.text), rewrites=variant.rewrites, figures=figures)
+
+
+def alternatives_folder(file: Path) -> Path:
+    """The folder beside a task's file for the programs that are not offered first."""
+    return file.with_suffix(".alternatives")
+
+
+@dataclass(frozen=True)
+class WrittenOffer:
+    """An offer, and the files that it was written to.
+
+    Attributes:
+        offer: The offer.
+        files: Those of the program that is offered; none if it goes to no file.
+        alternatives: One for each other program; none likewise.
+    """
+
+    offer: Offer
+    files: tuple[Path, ...]
+    alternatives: tuple[Path, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields of a solved task in the command's JSON."""
+        best, files = self.offer.best, [None, *map(str, self.alternatives)]
+        programs = [
+            {
+                "impl": program.impl,
+                "file": files[number] if self.alternatives else None,
+                "found_by": program.by,
+                "detail": program.detail,
+                "rewrites": list(program.rewrites),
+                "cost": dict(program.figures) or None,
+            }
+            for number, program in enumerate(self.offer.programs)
+        ]
+        return {
+            "impl": best.impl,
+            "draft": best.draft,
+            "found_by": best.by,
+            "detail": best.detail,
+            "files": [str(file) for file in self.files],
+            "programs": programs,
+            "sizes": dict(self.offer.sizes),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The files or the program, then a table of what the programs cost, if there are several."""
+        best = self.offer.best
+        yield from [shown(file) for file in self.files] or best.impl.strip().splitlines()
+        if len(self.offer.programs) == 1 or not best.figures:
+            return
+        yield f"costs at {format_sizes(self.offer.sizes)} on the {DEFAULT_CHIP.name} chip:"
+        names = [str(shown(path)) for path in (*self.files[:1], *self.alternatives)]
+        names = names or [str(number) for number in range(1, len(self.offer.programs) + 1)]
+        rows = [["program", *TRADED, "found by"]]
+        for name, program in zip(names, self.offer.programs, strict=True):
+            figures = [exact_number(program.figures[figure]) for figure in TRADED]
+            rows.append([name, *figures, ", ".join([program.by, *program.rewrites])])
+        yield from aligned(rows, right=set(range(1, 1 + len(TRADED))))
+
+
+def write_offer(task: Task, offer: Offer, files: Sequence[Path], text: str | None = None) -> WrittenOffer:
+    """Writes the program that is offered to its files, and the others to a folder beside them, numbered from 2.
+
+    Alternatives of an earlier call are removed.
+
+    Args:
+        task: The task.
+        offer: The offer.
+        files: The files of the first program; none if nothing is to be written.
+        text: The task file's text, whose comments and layout are kept.
+
+    Raises:
+        UsageError: A file can't be written.
+    """
+    if not files:
+        return WrittenOffer(offer, (), ())
+    written = write_solution(task, offer.best.impl, files, text)
+    folder = alternatives_folder(files[0])
+    for old in folder.glob("*.step"):
+        old.unlink()
+    alternatives = tuple(folder / f"{number}.step" for number in range(2, len(offer.programs) + 1))
+    for path, program in zip(alternatives, offer.programs[1:], strict=True):
+        write_text(path, program.impl.rstrip() + "\n")
+    return WrittenOffer(offer, tuple(written), alternatives)

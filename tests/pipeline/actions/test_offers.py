@@ -1,0 +1,62 @@
+"""Offers hold the programs found and cheaper rewrites of them, all verified, with what each costs."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pipeline.actions.offers import Offer, Offering, write_offer
+from pipeline.base.choices import Objective
+from pipeline.verification.metric import Metric
+from step_runtime import verify
+from tests.support.oracles import task
+
+NEEDLESS = """\
+E1, E2 = step.Copy().apply(E0)
+E3 = step.Repeat(n=D).apply(step.Accum(fn=fn_add, b=1).apply(step.Map(fn=fn_square).apply(E1)))
+E4 = step.Map(fn=fn_sqrt).apply(step.Map(fn=fn_addeps).apply(step.Map(fn=fn_divbyd).apply(E3)))
+return step.Map(fn=fn_div).apply((E2, E4))
+"""
+"""RMSNorm with the root of the mean computed for every element."""
+
+
+def offer(objective: Objective) -> Offer:
+    offering = Offering(objective, Metric(ThreadPoolExecutor(1)))
+    return offering.offer(task("norm/2"), [offering.solution(task("norm/2"), NEEDLESS, "embedded", "answer 1")])
+
+
+@pytest.mark.parametrize("objective", ["operations", "time"])
+def test_the_cheapest_program_is_offered(objective: Objective) -> None:
+    """A rewrite of what was found, with the stage that found it; every program passes."""
+    found = offer(objective)
+    figures = [program.figures[objective] for program in found.programs]  # type: ignore[index]
+    assert figures == sorted(figures) and len(figures) > 1
+    assert (found.best.by, found.best.draft) == ("embedded", NEEDLESS)
+    assert all(verify(task("norm/2"), program.impl).passed for program in found.programs)
+
+
+def test_by_default_the_program_found_is_offered(tmp_path: Path) -> None:
+    """The others are numbered files beside it, in the table and in the JSON; those of an earlier call are removed."""
+    found = offer("correctness")
+    assert found.best.rewrites == () and len(found.programs) > 1
+    stale = tmp_path / "2.alternatives" / "99.step"
+    stale.parent.mkdir()
+    stale.write_text("old")
+    written = write_offer(task("norm/2"), found, [tmp_path / "2.yaml"])
+    assert sorted(path.name for path in stale.parent.iterdir()) == [path.name for path in written.alternatives]
+    lines = list(written.lines())
+    assert (
+        lines[0].endswith("2.yaml") and "costs at" in lines[1] and lines[2].split()[:3] == ["program", "memory", "time"]
+    )
+    assert "compute before repeating" in lines[-1] + lines[-2]
+    programs = written.to_dict()["programs"]
+    assert [program["file"] for program in programs] == [None, *map(str, written.alternatives)]
+    assert all(set(program["cost"]) >= {"memory", "time", "traffic", "operations"} for program in programs)
+
+
+def test_without_a_folder_programs_are_numbered() -> None:
+    written = write_offer(task("norm/2"), offer("correctness"), [])
+    assert written.files == written.alternatives == ()
+    assert any(line.split()[0] == "2" for line in written.lines())
