@@ -41,7 +41,7 @@ class Output(_Part):
 class Failure(_Part):
     """Why a command ended without a result."""
 
-    kind: Literal["usage", "lm", "interrupted"]
+    kind: Literal["usage", "lm", "record", "interrupted"]
     exit_code: Literal[2, 3, 130]
     message: str
 
