@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from optimizers import Attempt, AttemptLog
 from pipeline.base.errors import UsageError
@@ -142,7 +142,7 @@ def merge_parts(folder: Path) -> None:
     with path.open("wb") as file:
         for source in [*([whole] if whole.exists() else []), *parts]:
             term = "~" if source == whole else source.name  # after all digits
-            with gzip.open(source, "rb") as lines, suppress(EOFError, zlib.error, gzip.BadGzipFile):
+            with _opened(source) as lines, suppress(EOFError, zlib.error, gzip.BadGzipFile):
                 for line in lines:
                     if not line.endswith(b"\n"):
                         break
@@ -161,6 +161,13 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
         if line.endswith(b"\n"):
             yield start, line
         start += len(line)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """The lines of a compressed file; a server that keeps artifacts on S3 may hand it out decompressed."""
+    with path.open("rb") as file:
+        is_compressed = file.read(2) == b"\x1f\x8b"
+    return cast(IO[bytes], gzip.open(path, "rb")) if is_compressed else path.open("rb")
 
 
 def _sample(attempt: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -197,7 +204,7 @@ def read_folder(folder: Path, kinds: Iterable[str] = FOLDERS) -> Iterator[tuple[
             merge_parts(own)
             if not path.exists():
                 continue
-            with gzip.open(path, "rt", encoding="ascii") as lines:
+            with _opened(path) as lines:
                 for line in lines:
                     yield path.parent.name, Attempt.from_dict(json.loads(line))
         except (OSError, EOFError, ValueError, KeyError, TypeError) as error:

@@ -140,7 +140,7 @@ def _closed(recorder: Recorder, folder: Path, request: Request | None) -> Iterat
         except RunLost:
             raise
         except RecordError as again:
-            failure = again
+            failure = error if isinstance(error, RecordError) else again
         raise RecordError(f"{failure}. {_where_it_is(folder, recorder.run_id, request)}") from error
 
 

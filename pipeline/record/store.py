@@ -69,12 +69,24 @@ def store_uri() -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{MLRUNS / 'mlflow.db'}"
 
 
+def checked_uri(text: str) -> str:
+    """A tracking URI that can be used.
+
+    Raises:
+        ValueError: It is not the address of a server or of a SQLite file.
+    """
+    if not text.startswith(("http://", "https://", _SQLITE)):
+        hint = "; start `mlflow server` on the database" if re.match(r"(postgres|mysql|mssql)", text) else ""
+        raise ValueError(f"expected http://…, https://… or sqlite:///…, got {without_password(text)!r}{hint}")
+    return text
+
+
 def folder() -> Path:
     """The local folder of the store: that of its SQLite file, or the server's own one in `mlruns/servers`."""
     uri = store_uri()
     if uri.startswith(_SQLITE):
         return _database(uri).parent
-    return MLRUNS / "servers" / re.sub(r"[^\w.-]+", "-", _without_password(uri).partition("://")[2]).strip("-")
+    return MLRUNS / "servers" / re.sub(r"[^\w.-]+", "-", without_password(uri).partition("://")[2]).strip("-")
 
 
 def artifacts_uri() -> str:
@@ -97,6 +109,10 @@ def open_store() -> tuple[MlflowClient, str]:
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)  # it logs every error with its traceback
     uri = store_uri()
     try:
+        checked_uri(uri)
+    except ValueError as error:
+        raise UsageError(f"MLFLOW_TRACKING_URI: {error}") from None
+    try:
         folder().mkdir(parents=True, exist_ok=True)
         with _locked(folder() / "store.lock"):  # two first runs at the same time would both create the tables
             if uri.startswith(_SQLITE):
@@ -106,7 +122,7 @@ def open_store() -> tuple[MlflowClient, str]:
             _mark_killed_runs(client)
     except faults() as error:
         raise UsageError(
-            f"cannot open the record of the runs at {_without_password(uri)}: {first_line(error)}"
+            f"cannot open the record of the runs at {without_password(uri)}: {first_line(error)}"
         ) from None
     return client, experiment_id
 
@@ -243,7 +259,7 @@ def nested_runs(client: MlflowClient, experiment: str, run_id: str) -> dict[str,
     return {str(run.info.run_name): run for run in runs}
 
 
-def _without_password(uri: str) -> str:
+def without_password(uri: str) -> str:
     """An address without the user and the password in it."""
     return re.sub(r"(?<=://)[^/@]*@", "", uri)
 
