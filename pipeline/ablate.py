@@ -15,7 +15,7 @@ from pipeline.base.errors import Exit, UsageError, start
 from pipeline.base.files import writable_folder
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, Option, Temperature
-from pipeline.cli.options import Json, Parser, output_option
+from pipeline.cli.options import Json, Parser, TrackingURI, output_option
 
 NAME = "pipeline.ablate"
 EPILOG = """\
@@ -58,6 +58,7 @@ class AblateOptions(Config):
             metavar="ABLATION",
         ),
     ] = None
+    tracking_uri: TrackingURI = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

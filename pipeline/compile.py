@@ -13,7 +13,7 @@ from pipeline.base.errors import UsageError, start
 from pipeline.base.files import writable_file
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, Option
-from pipeline.cli.options import Json, Parser, output_option
+from pipeline.cli.options import Json, Parser, TrackingURI, output_option
 
 NAME = "pipeline.compile"
 EPILOG = """\
@@ -49,6 +49,7 @@ class CompileOptions(Config):
             *(EARLIER_RUNS, "RUN"),
         ),
     ] = None
+    tracking_uri: TrackingURI = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

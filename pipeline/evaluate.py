@@ -15,7 +15,7 @@ from pipeline.base.errors import start
 from pipeline.base.files import writable_file, write_text
 from pipeline.base.outputs import versioned
 from pipeline.base.settings import Config, Option
-from pipeline.cli.options import Json, Parser, output_option
+from pipeline.cli.options import Json, Parser, TrackingURI, output_option
 
 NAME = "pipeline.evaluate"
 EPILOG = """\
@@ -36,6 +36,7 @@ class EvaluateOptions(Config):
     as_json: Json = False
     output: Annotated[str | None, output_option("also write the JSON object to a file", "FILE", writable_file)] = None
     record: Annotated[bool, Option("record it as a run, for the UI and the report")] = False
+    tracking_uri: TrackingURI = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

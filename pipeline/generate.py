@@ -15,7 +15,7 @@ from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import writable_folder
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, Count, Option, Positive, flag
-from pipeline.cli.options import Json, Parser, output_option
+from pipeline.cli.options import Json, Parser, TrackingURI, output_option
 
 NAME = "pipeline.generate"
 EPILOG = """\
@@ -64,6 +64,7 @@ class GenerateOptions(Config):
         ),
     ] = "correctness"
     as_json: Json = False
+    tracking_uri: TrackingURI = None
 
 
 class SearchConfig(Config):

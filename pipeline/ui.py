@@ -18,7 +18,7 @@ from typing import Annotated
 from pipeline.base.errors import Exit, PipelineError, UsageError, start
 from pipeline.base.paths import shown
 from pipeline.base.settings import Config, Count, Option
-from pipeline.cli.options import Parser
+from pipeline.cli.options import Parser, TrackingURI
 from pipeline.record import experiment_view, store
 
 NAME = "pipeline.ui"
@@ -44,6 +44,7 @@ class UIOptions(Config):
             " (default: 127.0.0.1, this machine only)"
         ),
     ] = LOOPBACK[0]
+    tracking_uri: TrackingURI = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,7 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = UIOptions.of(Parser(NAME, description, EPILOG, UIOptions).given(argv))
     uri = store.store_uri()
     if not uri.startswith("sqlite:"):
-        print(f"MLFLOW_TRACKING_URI is set: the runs are recorded at {uri}; view them there")
+        _, experiment = store.open_store()
+        address = experiment_view.address(store.without_password(uri).rstrip("/"), experiment)
+        print(f"the record of the runs is on a server: {address}")
         return Exit.OK
     _check_port(options.host, options.port)
     _, experiment = store.open_store()

@@ -2,7 +2,8 @@
 
     PipelineError
     ├── UsageError        2  an option, a task file or a program file is wrong
-    ├── RecordError       2  a run can't be recorded: the store is unreachable, the disk full
+    ├── RecordError       3  a run can't be recorded: the store is unreachable, the disk full
+    │   └── RunLost       3  another process has taken over the run
     ├── LMUnavailable     3  the LM can't be used: no key, refused, unreachable, budget exhausted
     └── ClusterUnavailable 3 the cluster of --cluster can't be used: unreachable, or lost while it was working
 
@@ -39,9 +40,10 @@ class Exit(enum.IntEnum):
 
 
 class PipelineError(Exception):
-    """An error that ends a command with one message and an exit code."""
+    """An error that ends a command with one message, an exit code, and a kind for the JSON object."""
 
     exit_code = Exit.USAGE
+    kind = "usage"
 
 
 class UsageError(PipelineError):
@@ -51,17 +53,26 @@ class UsageError(PipelineError):
 class RecordError(PipelineError):
     """The record of a run can't be written: the store is unreachable, the disk full."""
 
+    exit_code = Exit.LM
+    kind = "record"
+
+
+class RunLost(RecordError):
+    """Another process has taken over the run, so that this one may no longer write it."""
+
 
 class LMUnavailable(PipelineError):
     """The LM can't be used: no key, refused, unreachable, or the budget exhausted before the first answer."""
 
     exit_code = Exit.LM
+    kind = "lm"
 
 
 class ClusterUnavailable(PipelineError):
     """The cluster can't be used: its scheduler is unreachable or gone, or it has no nodes."""
 
     exit_code = Exit.LM
+    kind = "cluster"
 
 
 def run_command(name: str, main: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None = None) -> int:
@@ -94,14 +105,14 @@ def _run(name: str, main: Callable[[Sequence[str] | None], int], argv: Sequence[
         code = main(argv)
         sys.stdout.flush()
     except PipelineError as error:
-        return _ended(name, argv, error.exit_code, str(error))
+        return _ended(name, argv, error.exit_code, error.kind, str(error))
     except KeyboardInterrupt as interrupt:
-        return _ended(name, argv, Exit.INTERRUPTED, str(interrupt) or "interrupted")
+        return _ended(name, argv, Exit.INTERRUPTED, "interrupted", str(interrupt) or "interrupted")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in EXTRA_MODULES:
             raise
         advice = "the commands need: pip install 'adaptive-step[pipeline]'"
-        return _ended(name, argv, Exit.USAGE, f"{error.name} is not installed; {advice}")
+        return _ended(name, argv, Exit.USAGE, "usage", f"{error.name} is not installed; {advice}")
     except BrokenPipeError:
         # The reader of our output (`| head`) has stopped; Python would complain again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -109,11 +120,10 @@ def _run(name: str, main: Callable[[Sequence[str] | None], int], argv: Sequence[
     return code
 
 
-def _ended(name: str, argv: Sequence[str] | None, code: Exit, message: str) -> int:
+def _ended(name: str, argv: Sequence[str] | None, code: Exit, kind: str, message: str) -> int:
     """Reports that a command ended without a result: on stderr, and with `--json` as an object on stdout too."""
     print_message(name, message)
     if "--json" in (sys.argv[1:] if argv is None else argv):
-        kind = {Exit.LM: "lm", Exit.INTERRUPTED: "interrupted"}.get(code, "usage")
         print(json_text(name, {"error": {"kind": kind, "exit_code": int(code), "message": message}}))
     return code
 

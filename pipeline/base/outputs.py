@@ -72,7 +72,7 @@ class _Measured(_Solving):
 class Failure(_Part):
     """Why a command ended without a result."""
 
-    kind: Literal["usage", "lm", "interrupted"]
+    kind: Literal["usage", "lm", "record", "cluster", "interrupted"]
     exit_code: Literal[2, 3, 130]
     message: str
 

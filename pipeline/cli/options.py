@@ -6,6 +6,7 @@ A bad value ends the command with one line on stderr (exit code 2); the usage te
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin
@@ -15,7 +16,17 @@ from pydantic.fields import FieldInfo
 
 from pipeline.base.errors import UsageError
 from pipeline.base.settings import Config, Option, flag
+from pipeline.record import store
 
+TrackingURI = Annotated[
+    str | None,
+    Option(
+        "the MLflow server that has the record of the runs (default: MLFLOW_TRACKING_URI, or a SQLite file in mlruns)",
+        metavar="URL",
+        check=store.checked_uri,
+    ),
+]
+"""Of every command that uses the record; see `Parser.given`."""
 Json = Annotated[bool, Option("print the result as one JSON object on stdout", flags=("--json",))]
 
 
@@ -60,10 +71,15 @@ class Parser(argparse.ArgumentParser):
     def given(self, argv: Sequence[str] | None) -> dict[str, Any]:
         """The options on the command line, by field; those that are not given are absent.
 
+        A `tracking_uri` is also set as MLFLOW_TRACKING_URI, which the processes that the command starts inherit.
+
         Raises:
             UsageError: The command line is not valid.
         """
-        return vars(self.parse_args(argv))
+        given = vars(self.parse_args(argv))
+        if "tracking_uri" in given:
+            os.environ["MLFLOW_TRACKING_URI"] = given["tracking_uri"]
+        return given
 
     def error(self, message: str) -> NoReturn:
         """Raises `UsageError`, where argparse would print the usage and exit."""

@@ -74,6 +74,12 @@ def tag_value(tables: Iterable[str]) -> str:
     return json.dumps([{"path": path, "type": "table"} for path in list(tables)[-MAX_TABLES:]])
 
 
+def tag_with(value: str | None, tables: Iterable[str]) -> str:
+    """The value of the tag with more tables than in an earlier value of it."""
+    known = [table["path"] for table in json.loads(value or "[]")]
+    return tag_value(dict.fromkeys([*known, *tables]))
+
+
 def _row(attempt: Mapping[str, Any], stage: str | None) -> list[Any]:
     feedback = attempt["feedback"]
     tokens = TokenCount.sum(map(TokenCount.from_dict, attempt["tokens"].values()))

@@ -1,7 +1,12 @@
 """The attempts of a run on disk: writing and reading `attempts.jsonl` and `attempts.jsonl.gz`.
 
-While an iteration runs, its file grows by one JSON object per line. When the iteration ends, or when a later command
-finds the file of a killed process, a sorted, compressed file replaces it, which is uploaded as an artifact.
+While an iteration runs, its file grows by one JSON object per line, and what is new in it is uploaded in parts. When
+the iteration ends, or when a later command finds the file of a killed process, a sorted, compressed file replaces it,
+which is uploaded as an artifact; the parts are then deleted.
+
+Where a reader finds parts, it merges them with that file: of several attempts at one sample it takes the one in the
+whole file, otherwise the one of the latest owner (`pipeline.record.ownership`), but no attempt without an answer where
+there is one with an answer. An attempt therefore counts once.
 """
 
 from __future__ import annotations
@@ -9,20 +14,26 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from optimizers import Attempt, AttemptLog
 from pipeline.base.errors import UsageError
 from pipeline.base.redaction import redacted
 from pipeline.base.text import first_line
+from pipeline.record.artifacts import download
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 FILE = "attempts.jsonl"
 COMPRESSED = f"{FILE}.gz"
+PART = "attempts.part-{}.jsonl.gz"
+PARTS = PART.format("*")
+"""The pattern of the names of parts, which sort by the owner's term, then by number."""
 FOLDERS = ("iterations", "validation")
 """The artifact folders that hold attempts, one subfolder an iteration or a level's validation."""
 
@@ -42,14 +53,54 @@ class AttemptWriter:
         self._path = folder / FILE
         folder.mkdir(parents=True)
         partial = self._path.with_suffix(".partial")
+        self._recorded: set[int] = set()  # hashes of lines
         with partial.open("w", encoding="ascii") as file:
-            file.writelines(map(_line, recorded))
+            for line in map(_line, recorded):
+                file.write(line)
+                self._recorded.add(hash(line))
+        self._sent = partial.stat().st_size  # bytes
+        self._written = self._uploaded = 0  # attempts; a thread each
         partial.replace(self._path)  # at once: this file will replace the recorded one
         self._file = self._path.open("a", encoding="ascii", buffering=1)
 
     def write(self, attempt: Attempt) -> None:
-        """Writes an attempt at once."""
-        self._file.write(_line(attempt))
+        """Writes an attempt at once, unless it is a recorded one, which a resumed run only reads."""
+        line = _line(attempt)
+        if hash(line) not in self._recorded:
+            self._file.write(line)
+            self._written += 1
+
+    @property
+    def unsent(self) -> int:
+        """Attempts written since the last part."""
+        return self._written - self._uploaded
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[Path | None]:
+        """A compressed file of the attempts since the last part, to be uploaded within the context; None without any.
+
+        If the context raises, the next part has them, too. A thread other than the writer's may call it.
+
+        Args:
+            name: What distinguishes the part from others.
+        """
+        with self._path.open("rb") as lines:
+            lines.seek(self._sent)
+            data = lines.read()
+        data = data[: data.rfind(b"\n") + 1]
+        if not data:
+            yield None
+            return
+        path = self._path.with_name(PART.format(name))
+        partial = path.with_suffix(".partial")
+        partial.write_bytes(gzip.compress(data, mtime=0))
+        partial.replace(path)
+        try:
+            yield path
+        finally:
+            path.unlink()
+        self._sent += len(data)
+        self._uploaded += data.count(b"\n")
 
     def close(self, key: Callable[[Mapping[str, Any]], Any]) -> Path:
         """Closes the file and compresses it; see `compress`."""
@@ -58,7 +109,7 @@ class AttemptWriter:
 
 
 def compress(path: Path, key: Callable[[Mapping[str, Any]], Any] | None = None) -> Path:
-    """Replaces a file of attempts by a compressed one, `NAME.gz`.
+    """Replaces a file of attempts by a compressed one, `NAME.gz`, and deletes the parts beside it.
 
     A line that a killed process left half-written is dropped; of two attempts at one sample the later one stays.
 
@@ -69,23 +120,71 @@ def compress(path: Path, key: Callable[[Mapping[str, Any]], Any] | None = None) 
     Returns:
         The path of the compressed file.
     """
-    compressed, partial = path.with_name(f"{path.name}.gz"), path.with_name(f"{path.name}.gz.partial")
     starts: dict[tuple[Any, ...], tuple[Any, int]] = {}
-    start = 0
     with path.open("rb") as lines:  # only the offsets of the lines are kept in memory
-        for line in lines:
-            if line.endswith(b"\n"):
-                attempt = json.loads(line)
-                sample = attempt["task"], attempt["temperature"], attempt["sample"]
-                starts[sample] = (key(attempt) if key else 0, start)
-            start += len(line)
-        ordered = sorted(starts.values(), key=lambda found: found[0])
-        with partial.open("wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
-            for _, start in ordered:
-                lines.seek(start)
-                packed.write(lines.readline())
+        for start, line in _lines(lines):
+            attempt = json.loads(line)
+            starts[_sample(attempt)] = (key(attempt) if key else 0, start)
+    ordered = sorted(starts.values(), key=lambda found: found[0])
+    return _packed(path, [start for _, start in ordered])
+
+
+def merge_parts(folder: Path) -> None:
+    """Replaces the parts in an iteration's folder, and the whole file beside them, by one `attempts.jsonl.gz`.
+
+    Of a file that was cut short while it was uploaded, the attempts until then count.
+    """
+    parts = sorted(folder.glob(PARTS))
+    if not parts:
+        return
+    path, whole = folder / FILE, folder / COMPRESSED
+    best: dict[tuple[Any, ...], tuple[tuple[bool, str], int]] = {}
+    with path.open("wb") as file:
+        for source in [*([whole] if whole.exists() else []), *parts]:
+            term = "~" if source == whole else source.name  # after all digits
+            with _opened(source) as lines, suppress(EOFError, zlib.error, gzip.BadGzipFile):
+                for line in lines:
+                    if not line.endswith(b"\n"):
+                        break
+                    attempt = json.loads(line)
+                    sample, rank = _sample(attempt), (attempt["score"] is not None, term)
+                    if sample not in best or rank > best[sample][0]:
+                        best[sample] = (rank, file.tell())
+                        file.write(line)
+    _packed(path, [start for _, start in best.values()])
+
+
+def _lines(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The whole lines of a file, each with its offset."""
+    start = 0
+    for line in file:
+        if line.endswith(b"\n"):
+            yield start, line
+        start += len(line)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """The lines of a compressed file; a server that keeps artifacts on S3 may hand it out decompressed."""
+    with path.open("rb") as file:
+        is_compressed = file.read(2) == b"\x1f\x8b"
+    return cast(IO[bytes], gzip.open(path, "rb")) if is_compressed else path.open("rb")
+
+
+def _sample(attempt: Mapping[str, Any]) -> tuple[Any, ...]:
+    return attempt["task"], attempt["temperature"], attempt["sample"]
+
+
+def _packed(path: Path, starts: Iterable[int]) -> Path:
+    """Replaces a file by a compressed one of the lines at some offsets, and deletes the parts beside it."""
+    compressed, partial = path.with_name(f"{path.name}.gz"), path.with_name(f"{path.name}.gz.partial")
+    with path.open("rb") as lines, partial.open("wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
+        for start in starts:
+            lines.seek(start)
+            packed.write(lines.readline())
     partial.replace(compressed)
     path.unlink()
+    for part in path.parent.glob(PARTS):
+        part.unlink()
     return compressed
 
 
@@ -99,9 +198,13 @@ def read_folder(folder: Path, kinds: Iterable[str] = FOLDERS) -> Iterator[tuple[
     Raises:
         UsageError: A file of attempts is damaged.
     """
-    for path in sorted(path for kind in kinds for path in folder.glob(f"{kind}/*/{COMPRESSED}")):
+    for own in sorted(own for kind in kinds for own in folder.glob(f"{kind}/*/")):
+        path = own / COMPRESSED
         try:
-            with gzip.open(path, "rt", encoding="ascii") as lines:
+            merge_parts(own)
+            if not path.exists():
+                continue
+            with _opened(path) as lines:
                 for line in lines:
                     yield path.parent.name, Attempt.from_dict(json.loads(line))
         except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
@@ -119,7 +222,7 @@ def read_attempts(client: MlflowClient, run_id: str) -> AttemptLog:
     with tempfile.TemporaryDirectory() as scratch:
         for item in client.list_artifacts(run_id):
             if item.path in FOLDERS:
-                client.download_artifacts(run_id, item.path, scratch)
+                download(client, run_id, item.path, Path(scratch))
         try:
             for _, attempt in read_folder(Path(scratch)):
                 log.append(attempt)

@@ -26,10 +26,8 @@ uploads them (`pipeline.record.store`).
 
 from __future__ import annotations
 
-import getpass
 import json
 import logging
-import sys
 import tempfile
 import time
 from array import array
@@ -43,6 +41,7 @@ from optimizers import (
     BaseObserver,
     Entry,
     Experience,
+    InFlight,
     IterationResult,
     IterationStarted,
     RunStarted,
@@ -50,14 +49,14 @@ from optimizers import (
     TokenCount,
 )
 from pipeline.agent.compiled import save_program
-from pipeline.base.errors import RecordError, UsageError
+from pipeline.base.errors import RecordError, RunLost, UsageError
 from pipeline.base.paths import shown
 from pipeline.base.text import first_line
-from pipeline.charts import plots
-from pipeline.charts.curves import final_counts, learning_points, pass_at_k_curve, title
-from pipeline.record import models, resume, store
+from pipeline.charts.curves import final_counts
+from pipeline.record import models, ownership, pictures, resume, store
 from pipeline.record.attempt_table import FILE, TAG, stage_metrics, tag_value, write_table
 from pipeline.record.attempts import AttemptWriter, read_attempts
+from pipeline.record.heartbeat import Heartbeat
 from pipeline.record.metrics import (
     cost_metrics,
     describe,
@@ -68,6 +67,7 @@ from pipeline.record.metrics import (
 )
 from pipeline.record.persistent_ledger import PersistentLedger
 from pipeline.record.request import Request
+from pipeline.record.run_tree import NestedRuns, create_parent, run_name
 from pipeline.record.transcript import as_yaml, demonstrations, messages
 from step_runtime.tasks.task import Task, dump_task
 
@@ -76,8 +76,6 @@ logger = logging.getLogger(__name__)
 SECONDS_BETWEEN_PICTURES = 30.0
 STATUS = {"interrupted": "KILLED", "failed": "FAILED"}
 """MLflow's status of a run, by what stopped it; else `FINISHED`."""
-TAGS = ("command",)
-"""Parameters that differ in every run: as tags they do not become axes of the UI's plots."""
 
 
 @contextmanager
@@ -103,27 +101,47 @@ def recorded(
     """
     opened, experiment = store.open_store()
     client: Any = store.RetryingClient(opened)
-    run_id = resumed or _new_run(client, experiment, name, params)
+    owner = ownership.Owner.of_this_process()
+    run_id = resumed or create_parent(client, experiment, name, params, owner)
     with store.locked_run_folder(run_id) as folder:
-        journal = read_attempts(client, run_id)
-        if resumed:
-            client.update_run(run_id, status="RUNNING")
-        elif request:
-            client.log_text(run_id, request.to_json(), "request.json")
-        carried = request.experience.entries if request and request.experience else ()
-        recorder = Recorder(client, experiment, run_id, folder, tasks, journal, carried)
+        claim = ownership.take_over(client, run_id, owner) if resumed else ownership.Claim(client, run_id, owner)
+        store.record_owner(claim)
+        with ownership.held(claim), Heartbeat(opened, claim, folder) as heartbeat:
+            journal = read_attempts(opened, run_id)
+            if resumed:
+                client.update_run(run_id, status="RUNNING")
+            elif request:
+                client.log_text(run_id, request.to_json(), "request.json")
+            carried = request.experience.entries if request and request.experience else ()
+            recorder = Recorder(client, experiment, heartbeat, tasks, journal, carried)
+            with _closed(recorder, folder, request):
+                yield recorder
+
+
+@contextmanager
+def _closed(recorder: Recorder, folder: Path, request: Request | None) -> Iterator[None]:
+    """Ends the run, as failed or killed where the context raises.
+
+    Raises:
+        RecordError: The record could not be written; the message says where the answers are.
+    """
+    try:
+        yield
+        recorder.close()
+    except RunLost:
+        recorder.abandon()
+        raise
+    except BaseException as error:
         try:
-            yield recorder
-            recorder.close()
-        except BaseException as error:
-            try:
-                recorder.close("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
-                if not isinstance(error, RecordError):
-                    raise
-                failure = error
-            except RecordError as again:
-                failure = again
-            raise RecordError(f"{failure}. {_where_it_is(folder, run_id, request)}") from error
+            recorder.close("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
+            if not isinstance(error, RecordError):
+                raise
+            failure = error
+        except RunLost:
+            raise
+        except RecordError as again:
+            failure = error if isinstance(error, RecordError) else again
+        raise RecordError(f"{failure}. {_where_it_is(folder, recorder.run_id, request)}") from error
 
 
 def _where_it_is(folder: Path, run_id: str, request: Request | None) -> str:
@@ -134,29 +152,14 @@ def _where_it_is(folder: Path, run_id: str, request: Request | None) -> str:
     return kept + (f". Then resume: python -m pipeline.compile --resume {run_id[:8]}" if request else "")
 
 
-def _new_run(client: Any, experiment: str, name: str, params: Mapping[str, object]) -> str:
-    from mlflow.entities import Param
-
-    tags = {
-        "mlflow.source.name": Path(sys.argv[0]).name,
-        "mlflow.source.type": "LOCAL",
-        "mlflow.user": _user(),
-        **{key: str(params[key])[:5000] for key in TAGS if key in params},
-    }
-    run_id: str = client.create_run(experiment, run_name=name, tags=tags).info.run_id
-    plain = {key: str(value)[:6000] for key, value in sorted(params.items()) if key not in TAGS}
-    client.log_batch(run_id, params=[Param(key, value) for key, value in plain.items()])
-    return run_id
-
-
 class Recorder(BaseObserver):
     """Observes one run and records it; use `recorded`.
 
     Args:
         client: A `store.RetryingClient`.
         experiment: The id of the run's experiment.
-        run_id: The id of the parent run.
-        folder: The folder of the files that are not uploaded yet; it outlives a killed process.
+        heartbeat: The thread that keeps the ownership of the run, in whose folder are the files that are not uploaded
+            yet; the folder outlives a killed process.
         tasks: The run's tasks.
         journal: The recorded attempts of an interrupted run.
         carried: What an earlier run solved.
@@ -174,12 +177,12 @@ class Recorder(BaseObserver):
         self,
         client: Any,
         experiment: str,
-        run_id: str,
-        folder: Path,
+        heartbeat: Heartbeat,
         tasks: Sequence[Task],
         journal: Sequence[Attempt] = (),
         carried: Sequence[Entry] = (),
     ) -> None:
+        run_id, folder = heartbeat.run_id, heartbeat.folder
         self.run_id = run_id
         self.journal = journal
         self.answers = 0
@@ -191,9 +194,10 @@ class Recorder(BaseObserver):
         self.probe = PersistentLedger(folder / "probe.json", resume.overhead(client, run_id, "probe.json"))
         self.tuned = resume.tuned(client, run_id)
         self._points = store.recorded_points(client, run_id)
-        self._nested_runs = store.nested_runs(client, experiment, run_id)
+        self._nested_runs = NestedRuns(client, experiment, run_id)
         self._client = client
         self._experiment = experiment
+        self._heartbeat = heartbeat
         self._folder = folder
         self._tasks = {task.name: task for task in tasks}
         self._samples = 0
@@ -217,10 +221,11 @@ class Recorder(BaseObserver):
         """Starts the nested run, records its demonstrations and prompt, and opens the file of its attempts."""
         self._end_attempts()
         self._end_iteration("FINISHED")
-        name = run_name(event)
-        place = _place(name, event.index)
+        self._heartbeat.check()
+        place = _place(run_name(event), event.index)
         if event.index >= 0:
-            self._nested = self._start_nested(name, event)
+            self._nested = self._nested_runs.start(event)
+            self._points |= store.recorded_points(self._client, self._nested)
         earned = self._carried | {count.task_key: count for count in final_counts(self._iterations)}
         if event.overhead:
             with _reported():
@@ -233,12 +238,18 @@ class Recorder(BaseObserver):
         recorded = (self.journal[place] for place in self._places.get(event.index, ()))
         with _reported():
             self._attempts = AttemptWriter(self._folder / place, recorded)
+        self._heartbeat.start_attempts(self._attempts, place)
 
     def sample_done(self, attempt: Attempt) -> None:
-        """Writes the attempt at once; it replaces a recorded one at the same sample."""
+        """Writes the attempt at once; it replaces a recorded one without an answer at the same sample."""
+        self._heartbeat.require_owned()
         if self._attempts:
             with _reported():
                 self._attempts.write(attempt)
+
+    def in_flight(self, samples: tuple[InFlight, ...]) -> None:
+        """Ends a run that was taken over."""
+        self._heartbeat.require_owned()
 
     def iteration_finished(self, result: IterationResult) -> None:
         """Uploads the attempts, logs the metrics and updates the pictures."""
@@ -255,6 +266,7 @@ class Recorder(BaseObserver):
 
     def run_finished(self, experience: Experience) -> None:
         """Records the solutions, the experience and a description."""
+        self._heartbeat.check()
         for entry in experience.entries:
             task = self._tasks.get(entry.task_key)
             if task is not None:
@@ -288,6 +300,7 @@ class Recorder(BaseObserver):
 
     def log_program(self, path: Path) -> None:
         """Uploads the compiled program as `compiled.json`, and logs it as a model."""
+        self._heartbeat.check()
         self._client.log_text(self.run_id, path.read_text(encoding="utf-8"), "compiled.json")
         try:
             models.log_model(self._client, self._experiment, self.run_id, path)
@@ -302,6 +315,7 @@ class Recorder(BaseObserver):
         """
         status = status or self._status
         self._end_attempts()
+        self._heartbeat.check()
         self._end_iteration(status)
         for path in sorted(self._folder.glob("*.json")):
             self._client.log_artifact(self.run_id, str(path))
@@ -309,42 +323,29 @@ class Recorder(BaseObserver):
             self._draw()
         self._client.set_terminated(self.run_id, status)
 
-    def _start_nested(self, name: str, event: IterationStarted) -> str:
-        from mlflow.entities import Param
-
-        if known := self._nested_runs.get(name):
-            run_id = str(known.info.run_id)
-            self._client.update_run(run_id, status="RUNNING")
-            self._points |= store.recorded_points(self._client, run_id)
-            if known.data.params:
-                return run_id
-        else:
-            tags = {"mlflow.parentRunId": self.run_id, "mlflow.user": _user()}
-            run_id = str(self._client.create_run(self._experiment, run_name=name, tags=tags).info.run_id)
-        params = {
-            "iteration": event.index + 1,
-            "label": event.label,
-            "cycle": event.cycle,
-            "demonstrations": ", ".join(event.demos) or "none",
-            "tasks": ", ".join(event.tasks),
-        }
-        self._client.log_batch(run_id, params=[Param(key, str(value)[:6000]) for key, value in params.items()])
-        return run_id
+    def abandon(self) -> None:
+        """Ends the recording of a run that is lost: its files on this machine are closed, the store stays as it is."""
+        if self._attempts:
+            self._heartbeat.end_attempts()
+            self._attempts.close(self._order)
 
     def _end_attempts(self) -> Mapping[str, int]:
         """Uploads the attempts of the iteration, also as a table; returns its wrong answers by stage."""
         if not self._attempts:
             return {}
         attempts, self._attempts = self._attempts, None
+        self._heartbeat.end_attempts()
         with _reported():
             compressed = attempts.close(self._order)
             table = compressed.with_name(FILE)
             stages = write_table(compressed, table)
+        self._heartbeat.check()
         place = str(compressed.parent.relative_to(self._folder))
         self._tables[f"{place}/{FILE}"] = None
         for path in (compressed, table):
             self._client.log_artifact(self.run_id, str(path), place)
             path.unlink()
+        self._heartbeat.delete_parts(place)
         self._client.set_tag(self.run_id, TAG, tag_value(self._tables))
         return stages
 
@@ -367,15 +368,8 @@ class Recorder(BaseObserver):
 
     def _draw(self) -> None:
         self._drawn = time.monotonic()
-        total = len(self._tasks)
-        curves = {title(it.index, it.label): final_counts([it]) for it in self._iterations[:1]}
-        if len(self._iterations) > 1:
-            curves["all iterations"] = final_counts(self._iterations)
         with tempfile.TemporaryDirectory() as scratch:
-            curve, at_k = Path(scratch, "learning_curve.png"), Path(scratch, "pass_at_k.png")
-            plots.learning_curve(learning_points(self._iterations), self._samples, curve)
-            values = {name: pass_at_k_curve(counts, total, self._samples) for name, counts in curves.items()}
-            plots.pass_at_k(values, at_k)
+            pictures.draw(self._iterations, len(self._tasks), self._samples, Path(scratch))
             self._client.log_artifacts(self.run_id, scratch)
 
 
@@ -388,18 +382,5 @@ def _reported() -> Iterator[None]:
         raise RecordError(f"cannot write the record of the run: {first_line(error)}") from error
 
 
-def run_name(event: IterationStarted) -> str:
-    """A nested run's name, `03 HM`, `01 bootstrap`: the iteration, from 1, and its label without the cycle."""
-    label = event.label.removesuffix(f"_{event.cycle}")
-    return f"{event.index + 1:02d} {label}" if event.index >= 0 else label
-
-
 def _place(name: str, index: int) -> str:
     return f"{'iterations' if index >= 0 else 'validation'}/{name.replace(' ', '_')}"
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # as in a container whose user has no name
-        return "unknown"

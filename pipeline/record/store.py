@@ -24,11 +24,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from pipeline.base.errors import RecordError, UsageError
-from pipeline.base.paths import MLRUNS
+from pipeline.base.errors import RecordError, RunLost, UsageError
+from pipeline.base.files import write_text
+from pipeline.base.paths import MLRUNS, shown
 from pipeline.base.redaction import redacted, redacted_value
 from pipeline.base.text import first_line
-from pipeline.record import experiment_view
+from pipeline.record import experiment_view, ownership
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -44,7 +45,7 @@ EXPERIMENT_TAGS = {
     ),
     experiment_view.TAG: experiment_view.VIEW,
 }
-RETRY_SECONDS = (1.0, 5.0, 15.0)
+RETRY_SECONDS = (1.0, 5.0, 15.0, 30.0, 60.0)
 """Seconds before each retry of a call that failed; MLflow's own retries come on top."""
 SETTINGS = {
     # By default MLflow looks prices up on the network through LiteLLM, and reports its use.
@@ -57,6 +58,8 @@ SETTINGS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
 }
 """MLflow's settings, where the environment does not set them."""
+LASTING = ("BAD_REQUEST", "INVALID_PARAMETER_VALUE", "RESOURCE_ALREADY_EXISTS", "RESOURCE_DOES_NOT_EXIST")
+"""MLflow's codes of errors that no retry changes."""
 _LOCK = "lock"
 _SQLITE = "sqlite:///"
 
@@ -66,12 +69,24 @@ def store_uri() -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{MLRUNS / 'mlflow.db'}"
 
 
+def checked_uri(text: str) -> str:
+    """A tracking URI that can be used.
+
+    Raises:
+        ValueError: It is not the address of a server or of a SQLite file.
+    """
+    if not text.startswith(("http://", "https://", _SQLITE)):
+        hint = "; start `mlflow server` on the database" if re.match(r"(postgres|mysql|mssql)", text) else ""
+        raise ValueError(f"expected http://…, https://… or sqlite:///…, got {without_password(text)!r}{hint}")
+    return text
+
+
 def folder() -> Path:
     """The local folder of the store: that of its SQLite file, or the server's own one in `mlruns/servers`."""
     uri = store_uri()
     if uri.startswith(_SQLITE):
         return _database(uri).parent
-    return MLRUNS / "servers" / re.sub(r"[^\w.-]+", "-", _without_password(uri).partition("://")[2]).strip("-")
+    return MLRUNS / "servers" / re.sub(r"[^\w.-]+", "-", without_password(uri).partition("://")[2]).strip("-")
 
 
 def artifacts_uri() -> str:
@@ -94,24 +109,37 @@ def open_store() -> tuple[MlflowClient, str]:
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)  # it logs every error with its traceback
     uri = store_uri()
     try:
+        checked_uri(uri)
+    except ValueError as error:
+        raise UsageError(f"MLFLOW_TRACKING_URI: {error}") from None
+    try:
         folder().mkdir(parents=True, exist_ok=True)
         with _locked(folder() / "store.lock"):  # two first runs at the same time would both create the tables
             if uri.startswith(_SQLITE):
                 _make_database(_database(uri))
             client = MlflowClient(tracking_uri=uri)
-            experiment = client.get_experiment_by_name(EXPERIMENT)
-            location = artifacts_uri() if uri.startswith(_SQLITE) else None
-            if experiment:
-                experiment_id = experiment.experiment_id
-                _set_view(client, experiment)
-            else:
-                experiment_id = client.create_experiment(EXPERIMENT, location, tags=EXPERIMENT_TAGS)
+            experiment_id = _experiment(client)
             _mark_killed_runs(client)
     except faults() as error:
         raise UsageError(
-            f"cannot open the record of the runs at {_without_password(uri)}: {first_line(error)}"
+            f"cannot open the record of the runs at {without_password(uri)}: {first_line(error)}"
         ) from None
     return client, experiment_id
+
+
+def _experiment(client: MlflowClient) -> str:
+    """The id of the experiment; it is created if there is none."""
+    from mlflow.exceptions import MlflowException
+
+    location = artifacts_uri() if store_uri().startswith(_SQLITE) else None
+    if not (experiment := client.get_experiment_by_name(EXPERIMENT)):
+        try:
+            return client.create_experiment(EXPERIMENT, location, tags=EXPERIMENT_TAGS)
+        except MlflowException:  # another machine may have created it
+            if not (experiment := client.get_experiment_by_name(EXPERIMENT)):
+                raise
+    _set_view(client, experiment)
+    return str(experiment.experiment_id)
 
 
 def _set_view(client: MlflowClient, experiment: Experiment) -> None:
@@ -153,8 +181,9 @@ class RetryingClient:
                 try:
                     return call(*args, **kwargs)
                 except faults() as error:
-                    if wait is None:
-                        self._failed = True
+                    lasting = getattr(error, "error_code", None) in LASTING
+                    if wait is None or lasting:
+                        self._failed = not lasting
                         raise RecordError(f"cannot write the record of the run: {name}: {first_line(error)}") from error
                     time.sleep(wait)
 
@@ -178,7 +207,8 @@ def _redacted(value: Any) -> Any:
 def locked_run_folder(run_id: str) -> Iterator[Path]:
     """The folder of a running run, locked within the context and removed at its end.
 
-    After a `RecordError` it stays, so that `open_store` uploads its files.
+    After a `RecordError` it stays, so that `open_store` uploads its files. If the run is lost to another process, the
+    files are moved aside: what they have besides the parts in the store is not part of the run.
 
     Args:
         run_id: The id of the MLflow run.
@@ -198,6 +228,11 @@ def locked_run_folder(run_id: str) -> Iterator[Path]:
             raise UsageError(f"cannot write the run's files to {own}: {first_line(error)}") from None
         try:
             yield own
+        except RunLost as error:
+            kept = True
+            with _locked(folder() / "store.lock"):
+                aside = _set_aside(own, "superseded")
+            raise RunLost(f"{error}; its latest answers are in {shown(aside)}") from None
         except RecordError:
             kept = True
             raise
@@ -205,6 +240,7 @@ def locked_run_folder(run_id: str) -> Iterator[Path]:
             if not kept:
                 with _locked(folder() / "store.lock"):  # nor while its files are being removed
                     shutil.rmtree(own)
+                    (folder() / "owners" / run_id).unlink(missing_ok=True)
 
 
 def recorded_points(client: MlflowClient, run_id: str) -> set[tuple[str, str, int]]:
@@ -223,7 +259,7 @@ def nested_runs(client: MlflowClient, experiment: str, run_id: str) -> dict[str,
     return {str(run.info.run_name): run for run in runs}
 
 
-def _without_password(uri: str) -> str:
+def without_password(uri: str) -> str:
     """An address without the user and the password in it."""
     return re.sub(r"(?<=://)[^/@]*@", "", uri)
 
@@ -262,28 +298,32 @@ def _mark_killed_runs(client: MlflowClient) -> None:
             try:
                 _pack(left)
             except (ValueError, KeyError, TypeError, RecursionError, IsADirectoryError) as error:
-                aside = _set_aside(left)
+                aside = _set_aside(left, "unreadable")
                 message = f"the files of a killed run cannot be read, and were moved to {aside}: {first_line(error)}"
                 warnings.warn(message, stacklevel=2)
                 continue
-            if _is_known(client, left.name):
-                _mark_killed(client, left)
+            if _is_known(client, left.name) and not _mark_killed(client, left):
+                aside = _set_aside(left, "superseded")
+                message = f"run {left.name[:8]}, which was killed here, was taken over; its files were moved to {aside}"
+                warnings.warn(message, stacklevel=2)
+                continue
             shutil.rmtree(left)
 
 
 def _pack(left: Path) -> None:
-    """Makes what a run left ready to be uploaded: without links, which are none of ours, and compressed."""
-    from pipeline.record import attempts  # here, as it imports DSPy and `--help` has to be fast
+    """Makes what a run left ready to be uploaded: without links, which are none of ours, compressed, and as tables."""
+    from pipeline.record import attempt_table, attempts  # here, as they import DSPy and `--help` has to be fast
 
     for path in sorted(left.rglob("*")):
         if path.is_symlink() or (path.name.endswith(".partial") and path.is_file()):
             path.unlink()
     for path in sorted(left.rglob(attempts.FILE)):
-        attempts.compress(path)
+        compressed = attempts.compress(path)
+        attempt_table.write_table(compressed, compressed.with_name(attempt_table.FILE))
 
 
-def _set_aside(left: Path) -> Path:
-    aside = folder() / "unreadable"
+def _set_aside(left: Path, place: str) -> Path:
+    aside = folder() / place
     aside.mkdir(exist_ok=True)
     return left.rename(aside / f"{left.name}-{uuid.uuid4().hex[:8]}")
 
@@ -315,14 +355,43 @@ def _is_known(client: MlflowClient, run_id: str) -> bool:
     return True
 
 
-def _mark_killed(client: MlflowClient, left: Path) -> None:
-    client.log_artifacts(left.name, str(left))
-    info = client.get_run(left.name).info
-    nested = f"tags.`mlflow.parentRunId` = '{left.name}' and attributes.status = 'RUNNING'"
-    for run in client.search_runs([info.experiment_id], nested):
-        client.set_terminated(run.info.run_id, "FAILED")
-    if info.status == "RUNNING":  # else it was killed when all was done
-        client.set_terminated(left.name, "FAILED")
+def _mark_killed(client: MlflowClient, left: Path) -> bool:
+    """Uploads the files of a killed run, and marks it; False if another process has taken over the run."""
+    from pipeline.record import attempt_table
+
+    run_id, owners = left.name, folder() / "owners"
+    found = ownership.Ownership.read(client, run_id)
+    known = (owners / run_id).read_text(encoding="utf-8") if (owners / run_id).is_file() else ""
+    if found.owner is not None and found.owner.id != known:
+        return False
+    try:
+        claim = ownership.claim(client, run_id, ownership.Owner.of_this_process(), found.term + 1)
+    except UsageError:
+        return False
+    try:
+        record_owner(claim)  # in case this fails, too
+        client.log_artifacts(run_id, str(left))
+        run = client.get_run(run_id)
+        tables = [str(path.relative_to(left)) for path in sorted(left.rglob(attempt_table.FILE))]
+        if tables:
+            shown_before = run.data.tags.get(attempt_table.TAG)
+            client.set_tag(run_id, attempt_table.TAG, attempt_table.tag_with(shown_before, tables))
+        info = run.info
+        nested = f"tags.`mlflow.parentRunId` = '{run_id}' and attributes.status = 'RUNNING'"
+        for each in client.search_runs([info.experiment_id], nested):
+            client.set_terminated(each.info.run_id, "FAILED")
+        if info.status == "RUNNING":  # else it was killed when all was done
+            client.set_terminated(run_id, "FAILED")
+        claim.release()
+    finally:
+        claim.forget()
+    (owners / run_id).unlink(missing_ok=True)
+    return True
+
+
+def record_owner(claim: ownership.Claim) -> None:
+    """Records on this machine which owner of a run the files in its folder are of."""
+    write_text(folder() / "owners" / claim.run_id, claim.owner.id)
 
 
 @contextmanager

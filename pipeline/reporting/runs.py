@@ -23,6 +23,7 @@ from optimizers import Attempt, TaskCount, TokenCount
 from pipeline.agent.domain import code_length
 from pipeline.base.errors import UsageError
 from pipeline.record import store
+from pipeline.record.artifacts import download
 from pipeline.record.attempts import read_folder
 from pipeline.record.resume import ID_PREFIX, all_runs, matches
 from pipeline.reporting import measures
@@ -246,14 +247,10 @@ def _labels(runs: Sequence[RecordedRun]) -> list[str]:
 
 def _read(client: MlflowClient, run: Run) -> RecordedRun | None:
     """The run, labelled with its name; None if it has no answers."""
-    from mlflow.exceptions import MlflowException
-
     run_id = run.info.run_id
     with tempfile.TemporaryDirectory() as scratch:
-        try:
-            folder = Path(client.download_artifacts(run_id, "", scratch))
-        except (MlflowException, OSError):
-            folder = Path(scratch)
+        known = client.list_artifacts(run_id)
+        folder = download(client, run_id, "", Path(scratch)) if known else Path(scratch)
         attempts, labels = _attempts(folder)
         before = _overhead(folder / "overhead.json")
         validation = (count for _, each in read_folder(folder, ["validation"]) for count in each.tokens.values())

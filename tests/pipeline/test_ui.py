@@ -66,10 +66,25 @@ def test_no_such_port_is_told_in_a_line() -> None:
 def test_a_remote_store_needs_no_server_of_ours(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With MLFLOW_TRACKING_URI set to a server the command only says where that is."""
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracking.example:5000")
-    assert ui.main([]) == 0
-    assert "http://tracking.example:5000" in capsys.readouterr().out
+    """With a server as the store, the command prints the address of the runs there, without its password."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///elsewhere.db")
+    monkeypatch.setattr("pipeline.record.store.open_store", lambda: (None, "7"))
+    assert ui.main(["--tracking-uri", "http://me:secret@tracking.example:5000/"]) == 0
+    assert capsys.readouterr().out == (
+        "the record of the runs is on a server:"
+        " http://tracking.example:5000/#/experiments/7/runs?viewStateShareKey=adaptive-step\n"
+    )
+
+
+@pytest.mark.parametrize("uri", ["postgresql://me:secret@db/mlflow", "server:5000", ""])
+def test_only_a_server_or_a_sqlite_file_is_a_store(uri: str) -> None:
+    """A database alone would leave the artifacts on this machine; the message has no password."""
+    with pytest.raises(
+        UsageError, match=r"--tracking-uri: expected http://…, https://… or sqlite:///…, got "
+    ) as caught:
+        ui.main(["--tracking-uri", uri])
+    assert "secret" not in str(caught.value)
+    assert ("start `mlflow server` on the database" in str(caught.value)) == uri.startswith("postgresql")
 
 
 def test_it_serves_until_interrupted_and_leaves_nothing_behind(store_folder: Path) -> None:

@@ -220,6 +220,10 @@ def test_a_run_killed_without_a_word_is_marked_by_the_next_one(store_folder: Pat
     assert len(attempts(parent, "01_None")) == 12
     assert 1 <= len(attempts(parent, "02_H")) <= 8
     assert list((store_folder / "running").iterdir()) == []
+    paths = [f"iterations/{place}/attempts.json" for place in ("01_None", "02_H")]
+    assert [table["path"] for table in json.loads(parent.data.tags["mlflow.loggedArtifacts"])] == paths
+    table = MlflowClient().load_table(parent.info.experiment_id, paths[1], [parent.info.run_id])
+    assert list(table["task"]) == [attempt["task_key"] for attempt in attempts(parent, "02_H")]
 
 
 def test_runs_at_once_do_not_disturb_each_other(store_folder: Path) -> None:

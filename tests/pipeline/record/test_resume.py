@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import random
 import signal
@@ -44,37 +43,12 @@ from tests.pipeline.conftest import copied
 from tests.support import answering_lm as answering
 from tests.support import forked, scripted_runs
 from tests.support.answering_lm import Engine, write_tasks
+from tests.support.run_digests import digests
 from tests.support.scripted_runs import RIGHT
 
 pytestmark = pytest.mark.usefixtures("unrendered")
 
 OPTIONS = ("--optimizer", "adaptive", "--samples", "6", "--temperatures", "1.0,0.4", "--threads", "3", "--seed", "5")
-
-
-def timeless(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: timeless(item) for key, item in value.items() if "seconds" not in key}
-    return [timeless(item) for item in value] if isinstance(value, list) else value
-
-
-def digests(run_id: str) -> dict[str, str]:
-    """Of a run in the store: its attempts, its experience, its demonstrations and prompts, its metrics."""
-    client = MlflowClient(tracking_uri=store.store_uri())
-    folder = Path(client.get_run(run_id).info.artifact_uri.removeprefix("file://"))
-    order = sorted(read_attempts(client, run_id), key=lambda a: (a.iteration, a.task, -a.temperature, a.sample))
-    shown = {path.relative_to(folder).as_posix(): path.read_text() for path in sorted(folder.rglob("*/*.yaml"))}
-    points = {
-        name: [(point.step, point.value) for point in client.get_metric_history(run_id, name)]
-        for name in client.get_run(run_id).data.metrics
-        if "seconds" not in name
-    }
-    parts = {
-        "attempts": timeless([attempt.to_dict() for attempt in order]),
-        "experience": timeless(json.loads((folder / "experience.json").read_text())),
-        "shown": shown,
-        "metrics": points,
-    }
-    return {name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest() for name, part in parts.items()}
 
 
 def process(log: Path, calls: int, delay: float, *argv: str) -> subprocess.CompletedProcess[str]:

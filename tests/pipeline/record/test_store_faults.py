@@ -245,7 +245,7 @@ def test_a_longer_one_ends_the_run_and_resumed_nothing_is_asked_twice(
     engine.at, engine.breaks = at, outage.begin
     code, out, err = run(capsys, *OPTIONS, "--tasks", str(write_tasks(tmp_path / "mine")))
     message = err.splitlines()[-1]
-    assert (code, json.loads(out)["error"]["kind"]) == (2, "usage")
+    assert (code, json.loads(out)["error"]["kind"]) == (3, "record")
     assert message.startswith("pipeline.compile: cannot write the record of the run: ") and "Traceback" not in err
     (folder,) = (store.folder() / "running").iterdir()
     # Artifacts beside a SQLite file can be written while that is locked; what a server keeps can't, once it is away.

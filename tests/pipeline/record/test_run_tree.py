@@ -1,0 +1,47 @@
+"""Runs are created once, also where a request to create one is repeated after the server has done it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from optimizers import IterationStarted
+from pipeline.record import store
+from pipeline.record.ownership import Owner, Ownership
+from pipeline.record.run_tree import NestedRuns, create_parent, run_name
+
+
+def event(index: int, label: str, cycle: int) -> IterationStarted:
+    return IterationStarted(index, label, cycle, ("easy/0",), (), ("a", "b"), 8, None, {})
+
+
+def test_names_are_for_people() -> None:
+    assert [run_name(event(2, "HM_1", 1)), run_name(event(0, "None", 0)), run_name(event(-1, "H", 0))] == [
+        "03 HM",
+        "01 None",
+        "H",
+    ]
+
+
+def test_a_run_whose_creation_is_repeated_is_there_once(store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parent and a nested one; another process that resumes the run uses both."""
+    original = MlflowClient.create_run
+
+    def twice(*args: Any, **kwargs: Any) -> Any:
+        original(*args, **kwargs)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(MlflowClient, "create_run", twice)
+    client, experiment = store.open_store()
+    owner = Owner.of_this_process()
+    parent = create_parent(client, experiment, "a run", {"seed": 3, "command": "python"}, owner)
+    assert Ownership.read(client, parent).owner == owner
+    run = client.get_run(parent)
+    assert (run.data.params, run.data.tags["command"], run.info.run_name) == ({"seed": "3"}, "python", "a run")
+    nested = [NestedRuns(client, experiment, parent).start(event(2, "HM_1", 1)) for _ in range(2)]
+    assert nested[0] == nested[1]
+    assert client.get_run(nested[0]).data.params["tasks"] == "a, b"
+    assert {found.info.run_id for found in client.search_runs([experiment])} == {parent, nested[0]}
