@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from scripts.documentation import cookbook, primitives, tutorial
+from scripts.documentation import cookbook, curves, primitives, tutorial
 from scripts.documentation.experiment import page as experiment
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -14,7 +14,13 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 def outdated() -> Iterator[tuple[Path, str]]:
     """The files that differ from what is generated, each with its new content."""
-    for generated in (cookbook.files(DOCS), primitives.files(DOCS), tutorial.files(DOCS), experiment.files(DOCS)):
+    for generated in (
+        cookbook.files(DOCS),
+        primitives.files(DOCS),
+        tutorial.files(DOCS),
+        experiment.files(DOCS),
+        curves.files(DOCS),
+    ):
         yield from differing(generated)
 
 

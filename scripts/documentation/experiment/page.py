@@ -64,7 +64,7 @@ def _control(readers: Mapping[str, Reader]) -> str:
     lines = ["## The positive control", ""]
     verdict = "passes" if control_passes(readers) else "**does not pass**"
     lines += [f"The control {verdict}. Against `{REFERENCE}`:", ""]
-    return "\n".join([*lines, *_table(readers)])
+    return "\n".join([*lines, *_table(readers), ""])
 
 
 def control_passes(readers: Mapping[str, Reader]) -> bool:
@@ -134,11 +134,11 @@ def _table(readers: Mapping[str, Reader]) -> list[str]:
             flips = sign_flips(reader.rates[arm] - reference, reader.groups)
             least = each.detectable(LEVEL / (len(reader.rates) - 1))
             star = "**" if p[reader.name, arm] < LEVEL else ""
-            figures = (each.p, p[reader.name, arm], flips, each.p_equivalent(BOUND), least)
+            values = (each.p, p[reader.name, arm], flips, each.p_equivalent(BOUND))
             lines.append(
                 f"| {reader.name} | {arm.partition('@')[0]} | {star}{each.mean:+.3f} [{low:+.3f}, {high:+.3f}]{star} | "
-                + " | ".join(f"{figure:.3f}" for figure in figures)
-                + " |"
+                + " | ".join("<0.001" if value < 0.001 else f"{value:.3f}" for value in values)
+                + f" | {least:.3f} |"
             )
     return lines
 

@@ -1,0 +1,84 @@
+"""Solved tasks over samples: a run that learns against one that only samples, with equal samples.
+
+Both runs are recorded ones of `pipeline.compile` with one temperature: LEARNING of any optimizer that iterates, and
+SAMPLING of `--optimizer none`. A task costs the learning run the samples of each iteration until it is solved. The
+sampling run is given the same: blocks of as many samples per unsolved task, until the task is solved; what it has then
+solved, and spent, is the expectation over all orders of its samples, so its number of samples has to be at least that
+of the blocks.
+
+How to run: python -m benchmarks.learning_curve LEARNING SAMPLING -o docs/curve-NAME.json, then
+python -m scripts.documentation
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from math import comb
+from pathlib import Path
+
+from optimizers import Experience
+from pipeline.record.resume import load_experience
+
+Point = tuple[float, float]
+"""Samples spent, tasks solved."""
+
+
+def learned(run: Experience) -> list[Point]:
+    """After each iteration."""
+    points, spent = [(0.0, 0.0)], 0
+    for iteration in run.iterations:
+        spent += iteration.samples
+        points.append((float(spent), float(iteration.solved_total)))
+    return points
+
+
+def sampled(run: Experience, block: int, blocks: int) -> list[Point]:
+    """After each block of samples per unsolved task.
+
+    Raises:
+        ValueError: The run has several iterations or temperatures, or too few samples.
+    """
+    (iteration,) = run.iterations
+    counts = {count.task_key: count for count in iteration.counts}
+    if len(counts) < len(iteration.counts):
+        raise ValueError("the sampling run has several temperatures; use one")
+    if (least := min(count.samples for count in counts.values())) < block * blocks:
+        raise ValueError(f"the sampling run has {least} samples per task; {block * blocks} are needed")
+    points, spent = [(0.0, 0.0)], 0.0
+    for done in range(blocks):
+        unsolved = [
+            comb(c.samples - c.successes, block * done) / comb(c.samples, block * done) for c in counts.values()
+        ]
+        spent += block * sum(unsolved)
+        after = block * (done + 1)
+        solved = sum(1 - comb(c.samples - c.successes, after) / comb(c.samples, after) for c in counts.values())
+        points.append((spent, solved))
+    return points
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the two curves."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("learning", help="a run's id, or the path of its experience.json")
+    parser.add_argument("sampling", help="likewise, of --optimizer none")
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    learning, sampling = (load_experience(run, []) for run in (options.learning, options.sampling))
+    block = learning.iterations[0].samples // len(learning.tasks)
+    blocks = len(learning.iterations)
+    curves = {
+        "tasks": len(learning.tasks),
+        "selection": learning.settings["selection"],
+        "learning": learned(learning),
+        "sampling": sampled(sampling, block, blocks),
+        "labels": [iteration.label for iteration in learning.iterations],
+    }
+    options.output.write_text(json.dumps(curves) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
