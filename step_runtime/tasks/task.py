@@ -25,7 +25,7 @@ from pydantic import (
     model_validator,
 )
 
-from step_runtime.base.formats import Format
+from step_runtime.base.formats import SCALARS, Format
 from step_runtime.base.measures import Figure
 from step_runtime.base.shapes import DEFAULT_SIZES, SYMBOLS, Dim
 from step_runtime.base.types import DType, StreamType, components_of, layout, parse_dim, parse_dtype
@@ -33,7 +33,13 @@ from step_runtime.tasks import yaml_format
 from step_runtime.tasks.generators import EXPECTED, Assumption
 from step_runtime.tasks.yaml_format import Location
 
-DTypeText: TypeAlias = str | list[str]
+_DTYPE = (
+    f"A format ({', '.join(SCALARS)}), Buffer(format, [dims]), Multihot(format, length), a Buffer of Multihots, or a"
+    " list of these for a tuple; dims are innermost first."
+)
+DTypeText: TypeAlias = Annotated[str | list[str], WithJsonSchema({
+    "anyOf": [{"type": "string"}, {"items": {"type": "string"}, "type": "array"}], "description": _DTYPE,
+})]  # fmt: skip
 DimText: TypeAlias = str | StrictInt
 
 
