@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import Any
 
@@ -76,7 +76,7 @@ class Cluster(Workers):
 
     Args:
         connection: To its scheduler.
-        warn: Called with a line about a node that joins later and can't be used.
+        warn: Called with a line about a node that is lost, or that joins later and can't be used.
         silence: Seconds without a heartbeat after which a node is lost.
 
     Raises:
@@ -86,7 +86,7 @@ class Cluster(Workers):
 
     def __init__(self, connection: Connection, warn: Callable[[str], None], silence: float = SILENCE) -> None:
         self._connection = connection
-        self._dispatcher = Dispatcher(connection, self._suspected)
+        self._dispatcher = Dispatcher(connection, self._suspected, warn)
         present, failed = self._noted, self._dispatcher.fail
         self._membership = Membership(connection, present, failed, warn, silence=silence)
         self._nodes: dict[str, int] = {}
@@ -115,8 +115,7 @@ class Cluster(Workers):
         """Ends all that this client has running on the nodes."""
         self._membership.close()
         self._dispatcher.close()
-        for ended in [self._connection.end(address) for address in self._nodes]:
-            ended.exception(CLOSE_SECONDS + 1)
+        wait([self._connection.end(address) for address in self._nodes], CLOSE_SECONDS + 1)
 
     def _suspected(self) -> None:
         self._membership.look_now()

@@ -151,10 +151,16 @@ class Dispatcher:
     Args:
         transport: What carries calls to nodes.
         suspect: Called when a node gives no answer, for `present` to be called soon.
+        warn: Called with a line about a node that is lost.
     """
 
-    def __init__(self, transport: Transport, suspect: Callable[[], object] = lambda: None) -> None:
-        self._transport, self._suspect = transport, suspect
+    def __init__(
+        self,
+        transport: Transport,
+        suspect: Callable[[], object] = lambda: None,
+        warn: Callable[[str], object] = lambda line: None,
+    ) -> None:
+        self._transport, self._suspect, self._warn = transport, suspect, warn
         self._numbers = itertools.count()
         self._changed = threading.Condition()
         self._events: deque[Callable[[], None]] = deque()
@@ -258,7 +264,9 @@ class Dispatcher:
 
     def _update(self, nodes: dict[str, int]) -> None:
         for address in [each for each in self._nodes if each not in nodes]:
-            for call in reversed(self._nodes.pop(address).take_all()):
+            calls = self._nodes.pop(address).take_all()
+            self._warn(f"the node at {address} is lost; calls that it was doing, and are done again: {len(calls)}")
+            for call in reversed(calls):
                 self._lost(call)
         for address, workers in nodes.items():
             node = self._nodes.setdefault(address, _Node(address, workers))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from typing import Any, Protocol
 
 from pipeline.base.errors import ClusterUnavailable, UsageError
@@ -40,7 +41,7 @@ class Scheduler(Protocol):
     def heard(self, seconds: float) -> dict[str, float]:
         """Seconds since each node was last heard from."""
 
-    def call(self, address: str, function: Callable[..., Any], *args: object, seconds: float) -> Any:
+    def call(self, address: str, function: Callable[..., Any], *args: object, seconds: float) -> Future[Any]:
         """A future of what a function returns on a node."""
 
 
@@ -67,6 +68,7 @@ class Membership:
         self._scheduler, self._present, self._failed, self._warn = scheduler, present, failed, warn
         self._silence = silence
         self._known: dict[str, NodeFacts | None] = {}
+        self._asked: dict[str, Future[NodeFacts]] = {}
         self._look_now, self._closed = threading.Event(), False
         self._thread = threading.Thread(target=self._watch, name="cluster-members", daemon=True)
         self._empty = 0.0
@@ -79,12 +81,13 @@ class Membership:
             UsageError: A node can't be used.
             ClusterUnavailable: There is no node, or no scheduler.
         """
-        pause, waited = threading.Event(), 0.0
-        while not (usable := self._look(refuse=True)):
-            if waited >= JOIN_SECONDS:
+        end = time.monotonic() + JOIN_SECONDS
+        while not (usable := self._look(refuse=True)) or self._asked:
+            if time.monotonic() > end:
+                if usable:
+                    break
                 raise ClusterUnavailable(f"no node has joined {self._scheduler.address} within {JOIN_SECONDS:g} s")
-            pause.wait(POLL)
-            waited += POLL
+            self._look_now.wait(POLL)
         self._present(usable)
         self._thread.start()
         return sum(usable.values())
@@ -139,15 +142,18 @@ class Membership:
         self._seen = len(ages)
         self._known = {address: facts for address, facts in self._known.items() if address in ages}
         alive = [address for address, age in ages.items() if age < self._silence]
-        self._meet([address for address in alive if address not in self._known], refuse=refuse)
+        self._asked = {address: future for address, future in self._asked.items() if address in ages}
+        for address in alive:
+            if address not in self._known and address not in self._asked:
+                self._asked[address] = self._scheduler.call(address, node.facts, seconds=JOIN_SECONDS)
+        self._meet(refuse=refuse)
         return {address: facts.workers for address in alive if (facts := self._known.get(address))}
 
-    def _meet(self, addresses: list[str], *, refuse: bool) -> None:
-        """Asks new nodes what they are."""
-        asked = {each: self._scheduler.call(each, node.facts, seconds=JOIN_SECONDS) for each in addresses}
-        for address, future in asked.items():
+    def _meet(self, *, refuse: bool) -> None:
+        """Takes what new nodes have answered; one that does not answer delays no other."""
+        for address in [each for each, future in self._asked.items() if future.done()]:
             try:
-                facts: NodeFacts = future.result()
+                facts = self._asked.pop(address).result()
             except (OSError, TimeoutError):
                 continue  # it is on its way out, or is asked again
             except Exception as error:

@@ -193,8 +193,11 @@ async def exchange(
         The pickled list of `Answer`s.
     """
     if place not in _MAILBOXES:
-        _MAILBOXES[place] = Mailbox(pickle.loads(settings), workers)
-        keep_running(_close_when_abandoned(place))
+        # In a thread, as it may import PyTorch, while the node must go on with its heartbeats.
+        unpickled = await asyncio.to_thread(pickle.loads, settings)
+        if place not in _MAILBOXES:  # another exchange may have been first
+            _MAILBOXES[place] = Mailbox(unpickled, workers)
+            keep_running(_close_when_abandoned(place))
     box = _MAILBOXES[place]
     box.put(calls)
     return pickle.dumps(await box.take(wait))

@@ -28,7 +28,7 @@ def eventually(condition: Callable[[], bool], what: str) -> None:
 
 
 class DaskProcesses:
-    """A scheduler and nodes with one worker each; leaving the context kills all that are left."""
+    """A scheduler and nodes; leaving the context kills all that are left."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._file = folder, folder / "scheduler.json"
@@ -41,9 +41,9 @@ class DaskProcesses:
     def address(self) -> str:
         return str(json.loads(self._file.read_text())["address"])
 
-    def add_node(self, sources: Path = PROJECT, *options: str) -> subprocess.Popen[bytes]:
+    def add_node(self, sources: Path = PROJECT, *options: str, workers: int = 1) -> subprocess.Popen[bytes]:
         """Starts a node that runs the packages in a folder."""
-        fixed = ["--host", "127.0.0.1", "--no-dashboard", "--memory-limit", "0", "--nthreads", "1"]
+        fixed = ["--host", "127.0.0.1", "--no-dashboard", "--memory-limit", "0", "--nthreads", str(workers)]
         fixed += ["--scheduler-file", str(self._file), "--local-directory", str(self._folder)]
         node = self._start("dask_worker", [*fixed, *(options or ("--no-nanny",))], {"PYTHONPATH": str(sources)})
         self.nodes.append(node)

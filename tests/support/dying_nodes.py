@@ -15,15 +15,15 @@ def kill_node() -> None:
     """The node that runs this call dies, with all its calls."""
 
 
-def vanish() -> None:
-    """The node that runs this call answers nothing for once, but lives."""
-
-
 class DyingNodes:
-    """Carries calls to nodes; a node that dies is reported, and another takes its place if `spare` nodes are left."""
+    """Carries calls to nodes.
 
-    def __init__(self, nodes: int, workers: int = 1, spare: int = 0) -> None:
-        self.workers, self._spare, self._number = workers, spare, nodes
+    A node that dies is reported, and another takes its place if `spare` nodes are left. The first `silent` exchanges
+    with calls have no answer, though their nodes live.
+    """
+
+    def __init__(self, nodes: int, workers: int = 1, spare: int = 0, silent: int = 0) -> None:
+        self.workers, self._spare, self._number, self.silent = workers, spare, nodes, silent
         self.alive = {f"node-{number}" for number in range(nodes)}
         self.dead: list[str] = []
         self.done: dict[str, list[int]] = {}
@@ -52,12 +52,16 @@ class DyingNodes:
 
     def _serve(self, address: str, calls: Sequence[Numbered], future: Future[Any]) -> None:
         self.held.wait()
+        if calls and self.silent > 0:
+            self.silent -= 1
+            future.set_exception(OSError("no answer"))
+            return
         answers = []
         for number, payload in calls:
             function = pickle.loads(payload)[0]
             if function is kill_node:
                 self._die(address)
-            if function in (kill_node, vanish) or address not in self.alive:
+            if address not in self.alive:
                 future.set_exception(OSError("no answer"))
                 return
             seconds, result = run_pickled(payload)

@@ -24,7 +24,7 @@ from pipeline.verification.pool import WorkerLost
 from pipeline.verification.workers import PoolSettings
 from tests.support import crashing
 from tests.support.dask_processes import eventually
-from tests.support.dying_nodes import DyingNodes, kill_node, vanish
+from tests.support.dying_nodes import DyingNodes, kill_node
 
 PATIENCE = 120.0
 SETTINGS = PoolSettings(60.0, 2**30)
@@ -93,19 +93,14 @@ def test_a_call_that_kills_nodes_has_a_verdict_and_its_neighbors_have_theirs() -
 
 
 def test_a_node_that_gave_no_answer_but_lives_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its calls are done again as often as need be, and none is blamed."""
+    """Its calls are done again as often as need be: more often than a call may cost a node, and none is blamed."""
     monkeypatch.setattr(module, "PAUSE", 0.0)
-    nodes = DyingNodes(1)
+    nodes = DyingNodes(1, silent=5)
     with dispatching(nodes) as (dispatcher, pool):
-        lost = dispatcher.submit(pool, call(vanish))
         futures = [dispatcher.submit(pool, call(crashing.echo, number)) for number in range(5)]
-        for _ in range(5):
-            dispatcher.present(nodes.present())
-        lost.cancel()
-        monkeypatch.setattr(module, "GROUPED_LOSSES", 0)
-        eventually(lambda: dispatcher.present(nodes.present()) or all(f.done() for f in futures) or lost.done(), "any")
-        assert not lost.done() or lost.cancelled()
-        assert not nodes.dead
+        eventually(lambda: nodes.suspect() or all(future.done() for future in futures), "an answer to each")
+        assert results(futures) == list(range(5))
+    assert nodes.silent <= 0
 
 
 def test_a_late_node_gets_its_share() -> None:
