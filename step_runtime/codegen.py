@@ -379,9 +379,10 @@ def _size(dim: Dim) -> str:
 def _filled(value: float, element: Element) -> str:
     shape = ", ".join(_size(dim) for dim in layout(element))
     number = f'float("{value}")' if value in (float("inf"), float("-inf")) else f"{float(value)}"
-    filled = f"torch.full(({shape},), {number})" if shape else f"torch.tensor({number})"
     kind = _type(element)
-    return filled if kind is None else f"{filled}.to({kind})"
+    if kind is not None:
+        return f"torch.full(({shape}{',' if shape else ''}), {number}, dtype={kind})"
+    return f"torch.full(({shape},), {number})" if shape else f"torch.tensor({number})"
 
 
 def _type(element: Element) -> str | None:

@@ -37,7 +37,9 @@ class Scalar:
     def __post_init__(self) -> None:
         """Rejects element names that the language lacks."""
         if self.name not in FORMATS:
-            raise RuleError("dtype", f"unknown scalar {self.name!r}; expected one of {', '.join(FORMATS)}")
+            known = suggestion(str(self.name))
+            hint = None if known is None else f"{self.name} is {known} here"
+            raise RuleError("dtype", f"unknown scalar {self.name!r}; expected one of {', '.join(FORMATS)}", hint=hint)
 
     @property
     def format(self) -> Format:

@@ -14,6 +14,7 @@ from step_runtime.base.errors import TaskCodeError, TaskWarning
 from step_runtime.base.syntax import parse_python
 from step_runtime.base.types import components_of
 from step_runtime.execution.invocation import Data
+from step_runtime.execution.number_formats import exact
 from step_runtime.tasks.task import Task
 from step_runtime.verification.compare import close
 from step_runtime.verification.instance import TaskInstance
@@ -129,14 +130,19 @@ def _is_bool(value: ast.expr) -> bool:
 def assumptions(instance: TaskInstance) -> Iterator[TaskWarning]:
     """Inputs whose data is not what the task says that its reference assumes."""
     data = instance.sampled(0)
-    for key, specs in (("inputs", instance.task.inputs), ("parameters", instance.task.parameters)):
+    task = instance.task
+    for key, specs, types in (
+        ("inputs", task.inputs, task.input_types),
+        ("parameters", task.parameters, task.parameter_types),
+    ):
         for index, spec in enumerate(specs):
+            slack = components_of(types[index].dtype)[0].format.rtol
             for name in spec.assumes:
-                part = data[spec.name][0]
+                part = exact(data[spec.name][0])
                 holds = {
                     "positive": bool((part > 0).all()),
                     "nonnegative": bool((part >= 0).all()),
-                    "sums_to_1": torch.allclose(part.sum(-1), torch.ones((), dtype=part.dtype)),
+                    "sums_to_1": torch.allclose(part.sum(-1), torch.ones((), dtype=part.dtype), rtol=max(slack, 1e-5)),
                 }
                 if not holds[name]:
                     message = f"{key[:-1]} {spec.name} is assumed {name}, and its data_gen gives other numbers"

@@ -59,9 +59,8 @@ class TaskFn(DeclaredFn):
         """Each component filled with its declared initial value."""
         sizes = {symbol.name: size for symbol, size in self._namespace["ctx"].items()}
         parts = zip(components_of(self.output), self._init, strict=True)
-        wide = torch.get_default_dtype()
         return [
-            torch.full(element_layout(element, sizes), float(value)).to(element_type(element, wide))
+            torch.full(element_layout(element, sizes), value, dtype=element_type(element, torch.get_default_dtype()))
             for element, value in parts
         ]
 

@@ -63,10 +63,9 @@ def run_in_parts(
     made = {stream for node in chain[:-1] for stream in node.outputs}
     taken = {stream for node in chain for stream in node.inputs} - made
     result = types[chain[-1].outputs[0]]
-    some = next(iter(taken))
-    kept = values[some][0].shape[: len(result.shape)]
+    kept = values[next(iter(taken))][0].shape[: len(result.shape)]
     axis = part_axis(kept)
-    itemsize = values[some][0].element_size()
+    itemsize = (frame.applier.dtype or torch.get_default_dtype()).itemsize
     largest = max(_bytes(types[stream], frame.sizes, itemsize) for stream in made)
     step = part_size(largest, kept)
     parts: list[Data] = []
