@@ -109,15 +109,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         sarif=options.sarif,
     )
     say = partial(print, flush=True)
+    for shown, name in ((options.explain, "--explain"), (options.graph, "--graph"), (options.cost, "--cost")):
+        if shown and (options.watch or action.names_many(options.task)):
+            advice = "omit --watch" if options.watch else "name one task"
+            raise UsageError(f"{name}: shows one program; {advice}")
     if options.watch:
         if options.as_json:
             raise UsageError("--watch: prints many verdicts and no JSON object; omit --json")
         action.watch(settings, options.task, options.programs, say)
     items = action.resolve(options.task, options.programs)
     if action.names_many(options.task):
-        for shown, name in ((options.explain, "--explain"), (options.graph, "--graph"), (options.cost, "--cost")):
-            if shown:
-                raise UsageError(f"{name}: shows one program; name one task")
         return action.run_batch(settings, items, say, as_json=options.as_json)
     result = action.run_single(settings, items[0], options.graph)
     for warning in result.verdict.warnings:

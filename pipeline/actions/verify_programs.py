@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -33,6 +34,8 @@ _NEEDED = ("torch", "sympy", "numpy", "yaml")
 
 _POLL = 0.3
 """Seconds between two looks at the files that are watched."""
+_NAMED = 5
+"""Files that a line names at most."""
 
 
 @dataclass(frozen=True)
@@ -218,11 +221,21 @@ def watch(settings: Batch, names: Sequence[str], folder: str | None, say: Callab
             now = {path: _changed(path) for item in items for path in _files(item)}
             changed = [item for item in items if any(seen.get(path) != now[path] for path in _files(item))]
             if changed:
+                if seen:
+                    saved = _named([path for path in now if seen.get(path) != now[path]])
+                    say(f"\n{datetime.now():%H:%M:%S}  changed: {saved}")
                 _round(settings, changed, pool, say, as_json=False)
                 say(f"watching {len(now)} files; Ctrl-C ends")
             seen = now
             time.sleep(_POLL)
             items = _resolved(names, folder, items)
+
+
+def _named(paths: Sequence[Path]) -> str:
+    """Some files by name, the first of very many."""
+    names = [shown(path) for path in paths]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def _resolved(names: Sequence[str], folder: str | None, before: list[Item]) -> list[Item]:

@@ -97,6 +97,7 @@ def test_what_is_saved_is_verified_again(folder: Path) -> None:
         ["passed", "doubtful.yaml"],
         ["passed", "good.yaml"],
     ]
+    assert [line.split()[1:] for line in said if "changed:" in line] == [["changed:", "program.step"]]
 
 
 def test_one_program_that_can_not_be_used_is_an_error(folder: Path) -> None:
@@ -111,3 +112,5 @@ def test_options_for_one_program_need_one(folder: Path, capsys: pytest.CaptureFi
     assert run("*.yaml", "--explain") == 2
     assert run("good.yaml", "--watch", "--json") == 2
     assert "--watch" in json.loads(capsys.readouterr().out)["error"]["message"]
+    assert run("good.yaml", "--watch", "--cost") == 2
+    assert "--cost: shows one program; omit --watch" in capsys.readouterr().err
