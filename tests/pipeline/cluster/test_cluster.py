@@ -25,7 +25,7 @@ from pipeline.verification.pool import WorkerLost
 from pipeline.verification.worker import judge, verdict_of, verification_pool, verification_settings
 from pipeline.verification.workers import PoolSettings
 from tests.support import crashing
-from tests.support.dask_processes import DaskProcesses, dask_processes, eventually
+from tests.support.dask_processes import DaskProcesses, dask_processes, eventually, one_process_cluster
 from tests.support.mutants import changed
 from tests.support.oracles import solved
 from tests.support.paths import PROJECT
@@ -37,11 +37,8 @@ SETTINGS = PoolSettings(PATIENCE, 2**29)
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """One node that shares this process, behind a real scheduler on the loopback interface."""
-    distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=2, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address=None
-        ) as local,
+        one_process_cluster(2) as local,
         open_cluster(local.scheduler_address, "test") as opened,
     ):
         yield opened
