@@ -106,7 +106,7 @@ def test_nodes_that_are_killed_hang_or_join_late_change_no_verdict(tmp_path: Pat
         expected = [key(verdict_of(each)) for each in [here.submit(judge, *call) for call in calls]]
     with (
         dask_processes(tmp_path, 3) as processes,
-        open_cluster(processes.address, "test", silence=8) as cluster,
+        open_cluster(processes.address, "test", silence=15) as cluster,
         cluster.pool(verification_settings()) as pool,
     ):
         eventually(lambda: cluster.nodes == 3, "three nodes")
