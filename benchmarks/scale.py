@@ -26,11 +26,11 @@ from benchmarks.verify import judge_uncached
 from pipeline.cluster.cluster import Cluster, open_cluster
 from pipeline.verification.worker import verification_pool, verification_settings
 from signatures import render_task
-from step_runtime.base.errors import Diagnostic
-from step_runtime.verification.verify import Verdict
+from tests.support.crashing import echo
 from tests.support.dask_processes import DaskProcesses, eventually
 from tests.support.mutants import changed
 from tests.support.oracles import solved
+from tests.support.simulated_verdicts import simulated
 
 PARTS = ("rates", "overhead", "memory", "loss", "job")
 CLUSTERS = ((1, 1), (1, 2), (2, 1), (4, 1))
@@ -47,17 +47,6 @@ def calls(count: int) -> list[Call]:
         for text in (oracle, *[mutant.text for mutant in changed(task, oracle)][:7])
     ]
     return list(itertools.islice(itertools.cycle(programs), count))
-
-
-def simulated(number: int, text: str) -> Verdict:
-    """A verdict as large as a real one, without the work."""
-    finding = Diagnostic("value", "value-mismatch", f"output S0 differs at {number}", None, (text,), "simulated")
-    return Verdict(False, "value", (finding,))
-
-
-def nothing(number: int) -> int:
-    """A call that takes no time."""
-    return number
 
 
 @contextmanager
@@ -121,7 +110,7 @@ def overhead(count: int, rounds: int) -> None:
         for number in range(rounds + 1):
             for name, pool in pools.items():
                 spent = time.process_time()
-                took = seconds(lambda pool=pool: [*pool.map(nothing, range(count))])  # type: ignore[misc]
+                took = seconds(lambda pool=pool: [*pool.map(echo, range(count))])  # type: ignore[misc]
                 if number:
                     found[name].append((1e6 * took / count, 1e6 * (time.process_time() - spent) / count))
     for name, values in found.items():

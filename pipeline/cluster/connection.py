@@ -14,7 +14,7 @@ import pickle
 import uuid
 import warnings
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from pipeline.base.addresses import local_nodes
@@ -28,6 +28,9 @@ CONNECT_SECONDS = 20.0
 
 BACKSTOP = 120.0
 """Seconds beyond the wait asked for until an exchange has failed, whatever the reason."""
+
+_GLANCE = 0.5
+"""Seconds between two looks at the connection while an answer is waited for."""
 
 CLOSE_SECONDS = 3.0
 """Seconds that nodes get to end what they do, when the client leaves."""
@@ -52,8 +55,7 @@ class Connection:
             import distributed
         except ModuleNotFoundError as error:
             raise UsageError(f"--cluster: {error.name} is missing; pip install 'adaptive-step[cluster]'") from None
-        # What it reports of lost nodes is reported here, in one line each.
-        logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
+        _silence_dask()
         self._stack = contextlib.ExitStack()
         try:
             target = self._stack.enter_context(_local_cluster(nodes)) if (nodes := local_nodes(address)) else address
@@ -75,7 +77,11 @@ class Connection:
         Raises:
             OSError: The scheduler gave no answer within the time given.
         """
-        ages: dict[str, float] = self._start(self._client.run_on_scheduler, seconds, _ages).result()
+        request = self._start(self._client.run_on_scheduler, seconds, _ages)
+        while not wait([request], _GLANCE).done:
+            if not self.connected:  # Dask would try for long, and a scheduler that is back knows nothing
+                raise OSError("the connection was closed")
+        ages: dict[str, float] = request.result()
         return ages
 
     def call(self, address: str, function: Callable[..., Any], *args: object, seconds: float) -> Future[Any]:
@@ -86,18 +92,18 @@ class Connection:
         return self._start(self._on_node, seconds, address, function, *args)
 
     def exchange(
-        self, address: str, pool: str, settings: bytes, workers: int, calls: Sequence[Numbered], wait: float
+        self, address: str, pool: str, settings: bytes, workers: int, calls: Sequence[Numbered], patience: float
     ) -> Future[Sequence[Answer]]:
         """As `pipeline.cluster.dispatcher.Transport` has it."""
 
         async def exchanged() -> Sequence[Answer]:
             place = (self.session, pool)
             answers: Sequence[Answer] = pickle.loads(
-                await self._on_node(address, node.exchange, place, settings, workers, calls, wait)
+                await self._on_node(address, node.exchange, place, settings, workers, calls, patience)
             )
             return answers
 
-        return self._start(exchanged, wait + BACKSTOP)
+        return self._start(exchanged, patience + BACKSTOP)
 
     def end(self, address: str, pool: str | None = None) -> Future[None]:
         """Ends a node's pool, or all of this client's."""
@@ -130,6 +136,12 @@ class Connection:
             return failed
 
 
+def _silence_dask() -> None:
+    """What Dask reports of lost nodes and schedulers is reported here, in one line each."""
+    for name in [each for each in logging.root.manager.loggerDict if each.partition(".")[0] == "distributed"]:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
 @contextlib.contextmanager
 def _local_cluster(nodes: int) -> Iterator[Any]:
     """A scheduler in this process, and nodes that share this machine's cores."""
@@ -145,7 +157,8 @@ def _local_cluster(nodes: int) -> Iterator[Any]:
             n_workers=nodes,
             threads_per_worker=max(1, cores() // nodes),
             host="127.0.0.1",
-            dashboard_address=None,
+            scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+            worker_dashboard_address="127.0.0.1:0",
             memory_limit=0,
             silence_logs=logging.CRITICAL,
         ) as cluster:

@@ -15,13 +15,13 @@ import math
 import pickle
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+from pipeline.cluster.load import MOST_AHEAD, Call, CallPool, NodeLoad
 from pipeline.cluster.node import Answer, Numbered
 from pipeline.verification.pool import WorkerLost
 from pipeline.verification.workers import PoolSettings
@@ -32,17 +32,8 @@ BATCH = 32
 LINGER = 0.005
 """Seconds that a call waits for others to be sent with it."""
 
-AHEAD = 0.25
-"""Seconds of work that a node has waiting for each of its workers."""
-
-MOST_AHEAD = 32
-"""Calls for each worker of a node, at most."""
-
 WAIT = 10.0
 """Seconds that a node waits for a result before it answers that there is none."""
-
-MESSAGES = 3
-"""Exchanges with a node, for each pool, that may be under way."""
 
 GROUPED_LOSSES = 2
 """Nodes that a call may cost in the company of others."""
@@ -55,94 +46,12 @@ class Transport(Protocol):
     """What carries calls to nodes."""
 
     def exchange(
-        self, address: str, pool: str, settings: bytes, workers: int, calls: Sequence[Numbered], wait: float
+        self, address: str, pool: str, settings: bytes, workers: int, calls: Sequence[Numbered], patience: float
     ) -> Future[Sequence[Answer]]:
         """See `pipeline.cluster.node.exchange`; the future raises where no answer arrives in time."""
 
     def end(self, address: str, pool: str) -> object:
         """Ends a node's pool."""
-
-
-@dataclass(eq=False)
-class _Pool:
-    """Calls of one kind: those that wait, how many are unanswered, and how long they take."""
-
-    name: str
-    settings: bytes
-    queue: deque[_Call] = field(default_factory=deque)
-    unanswered: int = 0
-    seconds: float | None = None
-
-    def window(self, workers: int) -> int:
-        """How many calls a node may have."""
-        ahead = 1.0 if self.seconds is None else min(MOST_AHEAD - 1, AHEAD / max(self.seconds, 1e-6))
-        return math.ceil(workers * (1 + ahead))
-
-    def learn(self, seconds: float) -> None:
-        """Takes the time of one call into account."""
-        self.seconds = seconds if self.seconds is None else 0.9 * self.seconds + 0.1 * seconds
-
-
-@dataclass(eq=False)
-class _Call:
-    """A pickled call; `losses` counts the nodes that it cost, and `alone` says that it is to have a node for itself."""
-
-    pool: _Pool
-    number: int
-    payload: bytes
-    future: Future[Any]
-    since: float
-    losses: int = 0
-    alone: bool = False
-
-
-@dataclass(eq=False)
-class _Node:
-    """A node, and what it has to do.
-
-    Attributes:
-        address: Dask's.
-        workers: Processes in each of its pools.
-        calls: Those without an answer, by number.
-        messages: Exchanges under way, by pool.
-        started: The pools that it has heard of.
-        reserved: Whether it gets no other calls, as one is to run alone.
-        silent: Since when it owes an answer to a failed exchange, by the monotonic clock; None: it does not.
-    """
-
-    address: str
-    workers: int
-    calls: dict[int, _Call] = field(default_factory=dict)
-    messages: Counter[str] = field(default_factory=Counter)
-    started: set[str] = field(default_factory=set)
-    reserved: bool = False
-    silent: float | None = None
-    _load: Counter[str] = field(default_factory=Counter)
-
-    def give(self, calls: Iterable[_Call]) -> None:
-        """It has these calls now."""
-        for call in calls:
-            self.calls[call.number] = call
-            self._load[call.pool.name] += 1
-
-    def take(self, number: int) -> None:
-        """It has done a call."""
-        call = self.calls.pop(number, None)
-        if call is not None:
-            self._load[call.pool.name] -= 1
-
-    def take_all(self) -> list[_Call]:
-        """All its calls, the earliest first; it has none now."""
-        calls = list(self.calls.values())
-        self.calls.clear()
-        self._load.clear()
-        self.reserved = False
-        return calls
-
-    def room(self, pool: _Pool) -> int:
-        """How many more calls of a pool it may have."""
-        busy = self.reserved or self.silent is not None or self.messages[pool.name] >= MESSAGES
-        return 0 if busy else pool.window(self.workers) - self._load[pool.name]
 
 
 class Dispatcher:
@@ -164,14 +73,14 @@ class Dispatcher:
         self._numbers = itertools.count()
         self._changed = threading.Condition()
         self._events: deque[Callable[[], None]] = deque()
-        self._pools: dict[str, _Pool] = {}
-        self._unanswered: dict[int, _Call] = {}
+        self._pools: dict[str, CallPool] = {}
+        self._unanswered: dict[int, Call] = {}
         self._limit = MOST_AHEAD * BATCH
         self._error: Exception | None = None
         self._closed = False
         # What follows belongs to the thread.
-        self._nodes: dict[str, _Node] = {}
-        self._suspects: deque[_Call] = deque()
+        self._nodes: dict[str, NodeLoad] = {}
+        self._suspects: deque[Call] = deque()
         self._thread = threading.Thread(target=self._run, name="cluster-dispatch", daemon=True)
         self._thread.start()
 
@@ -183,7 +92,7 @@ class Dispatcher:
     def pool(self, settings: PoolSettings) -> str:
         """A new kind of calls; returns its name."""
         with self._changed:
-            pool = _Pool(f"pool-{next(self._numbers)}", pickle.dumps(settings))
+            pool = CallPool(f"pool-{next(self._numbers)}", pickle.dumps(settings))
             self._pools[pool.name] = pool
             self._events.append(lambda: None)  # so that nodes start its workers
             self._changed.notify_all()
@@ -202,7 +111,7 @@ class Dispatcher:
                 raise self._error
             if pool not in self._pools:
                 raise RuntimeError("the pool is shut down")
-            call = _Call(self._pools[pool], next(self._numbers), payload, Future(), time.monotonic())
+            call = Call(self._pools[pool], next(self._numbers), payload, Future(), time.monotonic())
             self._unanswered[call.number] = call
             call.pool.unanswered += 1
             self._events.append(partial(call.pool.queue.append, call))
@@ -231,13 +140,14 @@ class Dispatcher:
             self._post(partial(self._end, ended))
 
     def close(self) -> None:
-        """Ends the thread; a call that still lacks an answer is cancelled."""
+        """Ends the thread; a call that still lacks an answer is cancelled or, if it runs, fails."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         self._thread.join()
         for call in list(self._unanswered.values()):
-            call.future.cancel()
+            if not call.future.cancel():
+                self._fail_call(call, RuntimeError("the cluster was closed"))
 
     def _post(self, event: Callable[[], None]) -> None:
         with self._changed:
@@ -269,7 +179,7 @@ class Dispatcher:
             for call in reversed(calls):
                 self._lost(call)
         for address, workers in nodes.items():
-            node = self._nodes.setdefault(address, _Node(address, workers))
+            node = self._nodes.setdefault(address, NodeLoad(address, workers))
             if node.silent is not None and time.monotonic() - node.silent > PAUSE:
                 # It lives; what it did not answer is done again, and nothing is held against a call.
                 node.silent = None
@@ -279,7 +189,7 @@ class Dispatcher:
             self._limit = MOST_AHEAD * max(BATCH, 2 * sum(node.workers for node in self._nodes.values()))
             self._changed.notify_all()
 
-    def _lost(self, call: _Call) -> None:
+    def _lost(self, call: Call) -> None:
         """The node that had a call is lost."""
         call.losses += 1
         if call.alone:
@@ -297,7 +207,7 @@ class Dispatcher:
         for call in list(self._unanswered.values()):
             self._fail_call(call, self._error)
 
-    def _end(self, pool: _Pool) -> None:
+    def _end(self, pool: CallPool) -> None:
         for node in self._nodes.values():
             for call in [each for each in node.calls.values() if each.pool is pool]:
                 node.take(call.number)
@@ -308,11 +218,11 @@ class Dispatcher:
             else:
                 self._fail_call(call, RuntimeError("the pool was shut down"))
 
-    def _fail_call(self, call: _Call, error: Exception) -> None:
+    def _fail_call(self, call: Call, error: Exception) -> None:
         if self._forget(call) and _started(call.future):
             call.future.set_exception(error)
 
-    def _forget(self, call: _Call) -> bool:
+    def _forget(self, call: Call) -> bool:
         """Whether the call still lacked an answer."""
         with self._changed:
             found = self._unanswered.pop(call.number, None)
@@ -333,14 +243,12 @@ class Dispatcher:
             elif pool.queue:
                 self._spread(pool)
         for node in self._nodes.values():
-            busy = {call.pool.name: call.pool for call in node.calls.values()}
-            new = {pool.name: pool for pool in pools if pool.name not in node.started}
-            for pool in (busy | new).values():
-                if not node.messages[pool.name] and node.silent is None:
+            for pool in pools:
+                if node.owes(pool):
                     self._exchange(node, pool, [])
         return min(wakes, default=None)
 
-    def _spread(self, pool: _Pool) -> None:
+    def _spread(self, pool: CallPool) -> None:
         """Gives waiting calls to the nodes with the most room."""
         while pool.queue:
             room = {node.address: free for node in self._nodes.values() if (free := node.room(pool)) > 0}
@@ -352,15 +260,15 @@ class Dispatcher:
                 if calls := self._next(pool, min(room[address], share, max(BATCH, 2 * node.workers))):
                     self._exchange(node, pool, calls)
 
-    def _next(self, pool: _Pool, count: int) -> list[_Call]:
+    def _next(self, pool: CallPool, count: int) -> list[Call]:
         """The next calls of a pool that have no answer, and that nobody has cancelled."""
-        calls: list[_Call] = []
+        calls: list[Call] = []
         while pool.queue and len(calls) < count:
             if self._starts(call := pool.queue.popleft()):
                 calls.append(call)
         return calls
 
-    def _starts(self, call: _Call) -> bool:
+    def _starts(self, call: Call) -> bool:
         if call.number not in self._unanswered:
             return False
         if not (started := _started(call.future)):
@@ -378,7 +286,7 @@ class Dispatcher:
         if self._suspects and usable and not any(node.reserved for node in usable):
             min(usable, key=lambda node: len(node.calls)).reserved = True
 
-    def _exchange(self, node: _Node, pool: _Pool, calls: Sequence[_Call]) -> None:
+    def _exchange(self, node: NodeLoad, pool: CallPool, calls: Sequence[Call]) -> None:
         node.give(calls)
         node.messages[pool.name] += 1
         node.started.add(pool.name)
@@ -386,7 +294,7 @@ class Dispatcher:
         future = self._transport.exchange(node.address, pool.name, pool.settings, node.workers, payloads, WAIT)
         future.add_done_callback(lambda done: self._post(partial(self._exchanged, node, pool, done)))
 
-    def _exchanged(self, node: _Node, pool: _Pool, done: Future[Sequence[Answer]]) -> None:
+    def _exchanged(self, node: NodeLoad, pool: CallPool, done: Future[Sequence[Answer]]) -> None:
         """Takes a node's answers, even if it was counted as lost meanwhile."""
         node.messages[pool.name] -= 1
         if done.cancelled() or done.exception() is not None:
@@ -398,7 +306,8 @@ class Dispatcher:
             node.take(answer.number)
             call = self._unanswered.get(answer.number)
             if call is not None and self._forget(call) and _started(call.future):
-                pool.learn(answer.seconds)
+                if answer.result is not None:
+                    pool.learn(answer.seconds)
                 answer.settle(call.future)
         node.reserved = node.reserved and bool(node.calls)
 

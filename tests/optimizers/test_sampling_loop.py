@@ -14,6 +14,7 @@ from dspy import lm15
 from dspy.utils.exceptions import LMServerError
 
 from optimizers import Attempt, Budget, SampleError
+from optimizers.errors import UnavailableError
 from optimizers.iteration_counts import IterationCounts
 from tests.support.scripted_program import (
     Heard,
@@ -210,6 +211,21 @@ def test_the_limit_of_time_holds_while_no_sample_ends(monkeypatch):
     compiled = record.experience
     assert (compiled.stopped, seen) == ("budget", {"x", "y"})
     assert not any(attempt.scored for attempt in compiled.attempts)
+
+
+def test_what_is_lost_for_good_ends_the_run_at_once_and_keeps_what_was_scored():
+    """Whether it answers or judges; the message is its own. Before anything is scored, it is raised."""
+
+    def say(request: Any, task: str, right: bool) -> str:
+        if task == "x":
+            raise UnavailableError("the cluster is gone")
+        return answer(f"right {task}")
+
+    record = learn("ax", some, engine=ScriptedEngine(some, 64, say), n=64, threads=1).experience
+    assert (record.solved, record.stopped, record.message) == (("a",), "failed", "the cluster is gone")
+    assert len(record.attempts) < 10
+    with pytest.raises(UnavailableError, match="the cluster is gone"):
+        learn("x", some, engine=ScriptedEngine(some, 64, say), n=64, threads=1)
 
 
 def test_failures_of_single_samples_never_end_a_run():

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from tests.support.paths import PROJECT
 
@@ -33,7 +34,8 @@ class DaskProcesses:
     def __init__(self, folder: Path) -> None:
         self._folder, self._file = folder, folder / "scheduler.json"
         self.nodes: list[subprocess.Popen[bytes]] = []
-        options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(self._file)]
+        options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
+        options += ["--scheduler-file", str(self._file)]
         self.scheduler = self._start("dask_scheduler", options, {})
         eventually(lambda: self._file.exists() and bool(self._file.read_text()), "the scheduler's file")
 
@@ -66,6 +68,20 @@ class DaskProcesses:
             return subprocess.Popen(
                 arguments, stdout=log, stderr=log, env={**os.environ, **settings, **environment}, cwd=self._folder
             )
+
+
+def one_process_cluster(workers: int) -> Any:
+    """A scheduler on the loopback interface and a node, both in this process; a context manager."""
+    from distributed import LocalCluster
+
+    return LocalCluster(
+        n_workers=1,
+        threads_per_worker=workers,
+        processes=False,
+        protocol="tcp",
+        host="127.0.0.1",
+        scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+    )
 
 
 @contextmanager

@@ -41,7 +41,7 @@ class DyingNodes:
             return dict.fromkeys(sorted(self.alive), self.workers)
 
     def exchange(
-        self, address: str, pool: str, settings: bytes, workers: int, calls: Sequence[Numbered], wait: float
+        self, address: str, pool: str, settings: bytes, workers: int, calls: Sequence[Numbered], patience: float
     ) -> Future[Sequence[Answer]]:
         future: Future[Sequence[Answer]] = Future()
         threading.Thread(target=self._serve, args=(address, calls, future), daemon=True).start()

@@ -25,7 +25,7 @@ from pipeline.verification.pool import WorkerLost
 from pipeline.verification.worker import judge, verdict_of, verification_pool, verification_settings
 from pipeline.verification.workers import PoolSettings
 from tests.support import crashing
-from tests.support.dask_processes import DaskProcesses, dask_processes, eventually
+from tests.support.dask_processes import DaskProcesses, dask_processes, eventually, one_process_cluster
 from tests.support.mutants import changed
 from tests.support.oracles import solved
 from tests.support.paths import PROJECT
@@ -37,11 +37,8 @@ SETTINGS = PoolSettings(PATIENCE, 2**29)
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """One node that shares this process, behind a real scheduler on the loopback interface."""
-    distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=2, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address=None
-        ) as local,
+        one_process_cluster(2) as local,
         open_cluster(local.scheduler_address, "test") as opened,
     ):
         yield opened
@@ -109,7 +106,7 @@ def test_nodes_that_are_killed_hang_or_join_late_change_no_verdict(tmp_path: Pat
         expected = [key(verdict_of(each)) for each in [here.submit(judge, *call) for call in calls]]
     with (
         dask_processes(tmp_path, 3) as processes,
-        open_cluster(processes.address, "test", silence=8) as cluster,
+        open_cluster(processes.address, "test", silence=15) as cluster,
         cluster.pool(verification_settings()) as pool,
     ):
         eventually(lambda: cluster.nodes == 3, "three nodes")

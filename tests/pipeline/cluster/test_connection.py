@@ -12,16 +12,14 @@ import pytest
 from pipeline.base.errors import ClusterUnavailable, UsageError
 from pipeline.cluster import connection as module
 from pipeline.cluster.connection import Connection
+from tests.support.dask_processes import one_process_cluster
 
 PATIENCE = 120.0
 
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[Connection]:
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address=None
-    ) as local:
+    with one_process_cluster(1) as local:
         opened = Connection(local.scheduler_address)
         yield opened
         opened.close()

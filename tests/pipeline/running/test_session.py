@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from optimizers import Entry, Experience, MetricError, TokenCount
+from optimizers.errors import UnavailableError
 from pipeline import save_program
 from pipeline.agent.agent import Agent
 from pipeline.base.config import ProgramConfig, RunConfig
-from pipeline.base.errors import UsageError
+from pipeline.base.errors import ClusterUnavailable, UsageError
 from pipeline.base.machine import cores
 from pipeline.record.request import Request
 from pipeline.running.session import (
@@ -24,6 +26,7 @@ from pipeline.running.session import (
     trusted,
 )
 from pipeline.verification.metric import Reward
+from pipeline.verification.workers import KillableExecutor, LocalWorkers, PoolSettings
 from step_runtime.base.errors import TaskError
 from tests.support.recurring import LONGER, PLAIN
 
@@ -91,3 +94,31 @@ def test_a_verification_that_fails_ends_the_run_at_once() -> None:
         trusted(verify)(None, None)
     assert raised.value.fatal and isinstance(raised.value.__cause__, TaskError)
     assert trusted(lambda *_: Reward(score=1.0))(None, None).score == 1.0
+
+
+def test_a_lost_cluster_ends_the_run_and_is_no_failure_of_the_metric() -> None:
+    """Attempts so far count; the reason is the cluster's own."""
+
+    def verify(*_: object) -> Reward:
+        raise ClusterUnavailable("the Dask scheduler is gone")
+
+    with pytest.raises(UnavailableError, match="the Dask scheduler is gone"):
+        trusted(verify)(None, None)
+
+
+def test_a_cluster_has_four_requests_in_flight_for_each_worker() -> None:
+    """Within limits: some for nodes that join later, and no thousands of threads; an LM elsewhere has its own."""
+    found = [default_threads("embedded", Many(count)) for count in (1, 20, 10_000)]
+    assert found == [32, 80, 512]
+    assert default_threads("openai/gpt-4o", Many(20)) == REMOTE_THREADS
+    assert default_threads("embedded", LocalWorkers(3)) == 6
+
+
+@dataclass(frozen=True)
+class Many:
+    """Workers of a cluster."""
+
+    count: int
+
+    def pool(self, settings: PoolSettings, most: int | None = None) -> KillableExecutor:
+        raise NotImplementedError

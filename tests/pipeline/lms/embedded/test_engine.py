@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import dspy
 import pytest
@@ -13,6 +14,8 @@ import yaml
 from dspy.lm15 import Config, Message, Request, Response
 
 from optimizers import SampleError
+from optimizers.errors import UnavailableError
+from pipeline.base.errors import ClusterUnavailable
 from pipeline.lms.embedded import EmbeddedEngine, StrongProposer
 from pipeline.lms.embedded.engine import estimate_tokens
 from pipeline.lms.embedded.prompt.parsing import Examples, question, sections
@@ -201,6 +204,19 @@ def test_a_proposer_that_fails_costs_its_sample_alone() -> None:
         engine = EmbeddedEngine()
         with engine.answering_in(workers):
             assert "step.Accum" in answer(engine.complete(asked))
+
+
+def test_a_lost_cluster_is_no_failure_of_a_sample() -> None:
+    """No other request would be answered."""
+
+    class Lost(Executor):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            raise ClusterUnavailable("gone")
+
+    engine = EmbeddedEngine()
+    asked = request(user_message(task_named("gemm/0")) + ASK.format("impl"))
+    with engine.answering_in(Lost()), pytest.raises(UnavailableError, match="gone"):
+        engine.complete(asked)
 
 
 class Broken(StrongProposer):
