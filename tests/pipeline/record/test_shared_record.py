@@ -204,7 +204,7 @@ def test_a_full_artifact_store_ends_the_run_in_one_line(
 ) -> None:
     """Exit code 3; once there is room, the run is resumed without a repeated request."""
     machine = Machine(tmp_path, "only")
-    with machine.start(*OPTIONS, "--tasks", tasks, calls=20) as process:
+    with machine.start(*OPTIONS, "--tasks", tasks, calls=20, retries=0) as process:
         machine.wait(process)
         run_id = running()
         stack.fill_up()
