@@ -15,6 +15,7 @@ COMMANDS = {
     "codegen": "write a program's pytest script",
     "report": "write the tables and figures of recorded runs",
     "ablate": "measure what the structural IR, the guardian and learning each bring",
+    "sweep": "run every combination of settings",
     "ui": "serve the record of the runs",
 }
 

@@ -25,7 +25,7 @@ examples:
   OPENAI_API_KEY=... python -m pipeline.ablate --lm openai/gpt-4o --max-usd 5      up to 5 USD for each of four runs
   python -m pipeline.ablate --resume 1a2b3c4d
 
-exit codes: 0 the page is written, 2 a bad option or file, 3 an LM can't be used,
+exit codes: 0 the page is written, 2 a bad option or file, 3 an LM or the record can't be used,
 130 interrupted (the results so far are kept)"""
 
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import dspy
@@ -72,7 +73,13 @@ def resume(run: str, given: Mapping[str, Any]) -> Resumed:
     return replace(resumed, request=replace(resumed.request, config=config))
 
 
-def compile_agent(name: str, plan: Request | Resumed, output: str | None, command: str) -> JobResult:
+def compile_agent(
+    name: str,
+    plan: Request | Resumed,
+    output: str | None,
+    command: str,
+    params: Mapping[str, object] = MappingProxyType({}),
+) -> JobResult:
     """Runs the optimizer, or returns the recorded result of a run that has finished.
 
     Args:
@@ -80,6 +87,7 @@ def compile_agent(name: str, plan: Request | Resumed, output: str | None, comman
         plan: A new run, or one to resume.
         output: The file for the compiled program; None for a file next to the store.
         command: The command line, which is recorded.
+        params: MLflow params of a new run in addition to its settings.
 
     Raises:
         LMUnavailable: The LM can't be used.
@@ -100,7 +108,8 @@ def compile_agent(name: str, plan: Request | Resumed, output: str | None, comman
     if resumed and request.lm != lm.model:
         raise UsageError(f"--resume: the run used {request.lm}, but this is {lm.model}, whose answers differ")
     require_tool_calls(config.proposer, lm.model)
-    return _run(name, replace(request, config=config, lm=lm.model), LMs(lm, reflection), resumed, output, command)
+    request, recorded = replace(request, config=config, lm=lm.model), {"command": command, **params}
+    return _run(name, request, LMs(lm, reflection), resumed, output, recorded)
 
 
 def _finished(name: str, resumed: Resumed, finished: Finished, output: str | None) -> JobResult:
@@ -126,7 +135,14 @@ def _reflection_lm(config: RunConfig) -> dspy.LM | None:
     return factory.make_lm(config.reflection_lm, config.api_base, timeout=config.timeout)
 
 
-def _run(name: str, request: Request, lms: LMs, resumed: Resumed | None, output: str | None, command: str) -> JobResult:
+def _run(
+    name: str,
+    request: Request,
+    lms: LMs,
+    resumed: Resumed | None,
+    output: str | None,
+    params: Mapping[str, object],
+) -> JobResult:
     config, tasks = request.config, counted(len(request.tasks), "task")
     selection = "" if config.selection == SELECTIONS[0] else f"{config.selection} "
     levels = f"{selection}m={config.granularity} " if config.optimizer == "adaptive" else ""
@@ -142,7 +158,7 @@ def _run(name: str, request: Request, lms: LMs, resumed: Resumed | None, output:
         )
     with (
         open_workers(config.cluster, name) as workers,
-        start_job(request, lms, run_name, {"command": command}, resumed, workers) as job,
+        start_job(request, lms, run_name, params, resumed, workers) as job,
     ):
         state = f"resumes with {job.recorded_answers:,} recorded answers" if resumed else "starts"
         print_message(name, f"run {job.run_id} {state}; if interrupted, resume with: {_resume_command(job.run_id)}")

@@ -2,6 +2,7 @@
 
     PipelineError
     ├── UsageError        2  an option, a task file or a program file is wrong
+    │   └── RunLive       2  the run to resume is still running, here or elsewhere
     ├── RecordError       3  a run can't be recorded: the store is unreachable, the disk full
     │   └── RunLost       3  another process has taken over the run
     ├── LMUnavailable     3  the LM can't be used: no key, refused, unreachable, budget exhausted
@@ -25,7 +26,9 @@ from typing import NoReturn
 from pipeline.base.outputs import json_text
 from pipeline.base.terminal import SafeStream
 
-EXTRA_MODULES = frozenset({"jinja2", "matplotlib", "mlflow", "numpy", "pygments", "rich", "sympy", "torch", "yaml"})
+EXTRA_MODULES = frozenset({
+    "jinja2", "matplotlib", "mlflow", "numpy", "pygments", "rich", "scipy", "sympy", "torch", "yaml",
+})  # fmt: skip
 """Modules of the packages that the commands need and `optimizers` alone does not."""
 
 
@@ -48,6 +51,10 @@ class PipelineError(Exception):
 
 class UsageError(PipelineError):
     """An option, or a file that it names, can't be used."""
+
+
+class RunLive(UsageError):
+    """The run to resume is still running, in another process of this machine or elsewhere."""
 
 
 class RecordError(PipelineError):

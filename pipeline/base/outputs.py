@@ -230,6 +230,40 @@ class AblateOutput(_Open):
     lms: Mapping[str, Mapping[str, Any]]
 
 
+class SweepRunOutput(_Part):
+    """A run of a sweep."""
+
+    values: Mapping[str, Any] = Field(description="The settings that the sweep varies, by name.")
+    run_id: str | None = Field(description="MLflow's; null for a run that has not started.")
+    status: str | None = Field(description="MLflow's, such as `FINISHED`; null for a run that has not started.")
+
+
+class Interval(_Part):
+    """A figure over the finished runs of a configuration."""
+
+    mean: float | None = Field(description="Null without a finished run.")
+    low: float | None = Field(description="The lower end of the 95 % confidence interval; null below two runs.")
+    high: float | None = Field(description="Its upper end.")
+
+
+class ConfigurationOutput(_Part):
+    """The settings that a sweep varies, without the seed, and figures over the seeds."""
+
+    configuration: str
+    runs: int = Field(description="The number of its finished runs.")
+    figures: Mapping[str, Interval]
+
+
+class SweepOutput(Output):
+    """The runs of `pipeline.sweep`, and means and intervals by configuration."""
+
+    command: Literal["sweep"] = "sweep"
+    sweep: str
+    address: str = Field(description="Where MLflow's UI shows the runs.")
+    runs: tuple[SweepRunOutput, ...]
+    configurations: tuple[ConfigurationOutput, ...]
+
+
 class CostOutput(_Open):
     """What `pipeline.cost` found of one program; with `--compare`, `programs` has the same of each."""
 
@@ -260,6 +294,7 @@ OUTPUTS: Mapping[str, type[BaseModel]] = {
     "evaluate": EvaluateOutput,
     "generate": GenerateOutput,
     "ablate": AblateOutput,
+    "sweep": SweepOutput,
     "report": ReportOutput,
     "cost": CostOutput,
     "optimize": OptimizeOutput,

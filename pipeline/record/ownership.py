@@ -31,7 +31,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pipeline.base.errors import RecordError, RunLost, UsageError
+from pipeline.base.errors import RecordError, RunLive, RunLost
 
 TAG, HEARTBEAT, PARAM = "owner", "heartbeat", "owner."
 BEAT_SECONDS = 10.0
@@ -238,7 +238,7 @@ def take_over(
         sleep: Waits for so many seconds.
 
     Raises:
-        UsageError: The owner is alive, or somebody else takes over at the same time.
+        RunLive: The owner is alive, or somebody else takes over at the same time.
     """
     found = Ownership.read(client, run_id)
     if not found.is_free:
@@ -250,7 +250,7 @@ def claim(client: Any, run_id: str, owner: Owner, term: int) -> Claim:
     """Makes this process the owner of a run in a term.
 
     Raises:
-        UsageError: Another process has the term.
+        RunLive: Another process has the term.
     """
     try:
         client.log_param(run_id, f"{PARAM}{term}", owner.text)
@@ -258,7 +258,7 @@ def claim(client: Any, run_id: str, owner: Owner, term: int) -> Claim:
         if _CONFLICT not in (getattr(each, "error_code", None) for each in (error, error.__cause__)):
             raise
         other = Ownership.read(client, run_id).owner
-        raise UsageError(f"run {run_id[:8]} is still running: {other} has just taken it over") from None
+        raise RunLive(f"run {run_id[:8]} is still running: {other} has just taken it over") from None
     held = Claim(client, run_id, owner, term)
     held.beat()
     return held
@@ -270,10 +270,10 @@ def _require_dead(
     """Returns when the owner of a run is dead, or releases it.
 
     Raises:
-        UsageError: It is alive.
+        RunLive: It is alive.
     """
     owner = found.owner
-    refusal = UsageError(f"run {run_id[:8]} is still running: {owner}; wait for it to finish or stop it")
+    refusal = RunLive(f"run {run_id[:8]} is still running: {owner}; wait for it to finish or stop it")
     if owner is not None and owner.is_here:
         if owner.is_alive:
             raise refusal

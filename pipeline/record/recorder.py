@@ -96,7 +96,8 @@ def recorded(
         resumed: The id of the run to resume; None for a new run.
 
     Raises:
-        UsageError: The store cannot be opened, or the run to resume is still running.
+        UsageError: The store cannot be opened.
+        RunLive: The run to resume is still running.
         RecordError: The record can no longer be written; new samples are kept in the run's folder.
     """
     opened, experiment = store.open_store()

@@ -24,7 +24,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from pipeline.base.errors import RecordError, RunLost, UsageError
+from pipeline.base.errors import RecordError, RunLive, RunLost, UsageError
 from pipeline.base.files import write_text
 from pipeline.base.paths import MLRUNS, shown
 from pipeline.base.redaction import redacted, redacted_value
@@ -214,14 +214,15 @@ def locked_run_folder(run_id: str) -> Iterator[Path]:
         run_id: The id of the MLflow run.
 
     Raises:
-        UsageError: The run is running already, or the folder cannot be created.
+        RunLive: The run is running already.
+        UsageError: The folder cannot be created.
     """
     own, kept = folder() / "running" / run_id, False
     with ExitStack() as stack:
         try:
             with _locked(folder() / "store.lock"):  # no other process may find the folder before it is locked
                 if own.exists():
-                    raise UsageError(f"run {run_id} is still running; wait for it to finish or stop it")
+                    raise RunLive(f"run {run_id} is still running; wait for it to finish or stop it")
                 own.mkdir(parents=True)
                 stack.enter_context(_locked(own / _LOCK))
         except OSError as error:
@@ -366,7 +367,7 @@ def _mark_killed(client: MlflowClient, left: Path) -> bool:
         return False
     try:
         claim = ownership.claim(client, run_id, ownership.Owner.of_this_process(), found.term + 1)
-    except UsageError:
+    except RunLive:
         return False
     try:
         record_owner(claim)  # in case this fails, too

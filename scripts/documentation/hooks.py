@@ -15,7 +15,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.utils import get_relative_url
 
 COMMANDS = (
-    "verify", "compile", "evaluate", "generate", "report", "ui", "codegen", "ablate",
+    "verify", "compile", "evaluate", "generate", "report", "ui", "codegen", "ablate", "sweep",
 )  # fmt: skip
 """In the order in which a newcomer meets them; any other command follows."""
 FROM_NETWORK, OURS = "https://unpkg.com/iframe-worker/shim", "frame-worker.js"
@@ -24,7 +24,8 @@ INTRODUCTION = """\
 
 `python -m pipeline.COMMAND`, or `adaptive-step COMMAND` where the project is installed. Every command answers `--help`.
 Exit codes: 0 when it did its job, 1 when the answer is no (a program fails verification, no solution was found), 2 for
-bad usage or a bad file, 3 when the LM cannot be used, 130 when interrupted.
+bad usage or a bad file, 3 when the LM or the record
+cannot be used, 130 when interrupted.
 """
 
 

@@ -1,6 +1,7 @@
 """A shared record on loopback: PostgreSQL, moto's S3 server, and MLflow's tracking server in front of both.
 
-Each is a process of its own that can be killed and started again, with its data and its port.
+MLflow's server, its settings and its bucket are those of compose.yaml, with the addresses of this machine. Each server
+is a process of its own that can be killed and started again, with its data and its port.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from types import TracebackType
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+import yaml
+
 from tests.support.paths import PROJECT
 
 PATIENCE = 300.0
 """Seconds for a server to start on a busy machine; far more than it takes."""
-BUCKET = "mlflow"
 
 
 def missing() -> str | None:
@@ -112,28 +114,30 @@ class Stack:
         )  # fmt: skip
         self.uri = f"http://127.0.0.1:{http}"
         self._s3 = f"http://127.0.0.1:{s3}"
-        credentials = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
-        settings = {
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            "MLFLOW_DISABLE_TELEMETRY": "true",
-            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-            "MLFLOW_S3_ENDPOINT_URL": self._s3,
-            "AWS_MAX_ATTEMPTS": "1",  # a store that is full stays so
-            "PYTHONWARNINGS": "ignore",
+        compose = yaml.safe_load((PROJECT / "compose.yaml").read_text(encoding="utf-8"))["services"]
+        secrets = {"AWS_SECRET_ACCESS_KEY": "secret", "MLFLOW_S3_ENDPOINT_URL": self._s3}
+        self._settings = {**compose["server"]["environment"], **secrets, "PYTHONWARNINGS": "ignore"}
+        self._make_bucket = [sys.executable, *compose["bucket"]["command"][1:]]
+        here = {
+            "--host": "127.0.0.1",
+            "--port": str(http),
+            "--workers": "1",
+            "--backend-store-uri": f"postgresql+psycopg://mlflow@127.0.0.1:{sql}/mlflow",
+            "--allowed-hosts": f"127.0.0.1:{http}",
         }
+        options = dict(option.split("=", 1) for option in compose["server"]["command"][2:])
+        words = [f"{name}={value}" for name, value in {**options, **here}.items()]
         self.server = Server(
-            [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(http), "--workers", "1",
-             "--backend-store-uri", f"postgresql+psycopg://mlflow@127.0.0.1:{sql}/mlflow",
-             "--artifacts-destination", f"s3://{BUCKET}", "--allowed-hosts", f"127.0.0.1:{http}"],
-            credentials | settings, self.folder / "mlflow.log", lambda: _healthy(self.uri),
+            [sys.executable, "-m", "mlflow", "server", *words],
+            self._settings, self.folder / "mlflow.log", lambda: _healthy(self.uri),
         )  # fmt: skip
-        self._user, self._sql, self._credentials = user, sql, credentials
+        self._user, self._sql = user, sql
 
     def __enter__(self) -> Stack:
         try:
             self._make_database()
             self.artifacts.start()
-            self._make_bucket()
+            subprocess.run(self._make_bucket, env={**os.environ, **self._settings}, check=True)
             self.server.start()
         except BaseException:
             self.__exit__(None, None, None)
@@ -164,13 +168,6 @@ class Stack:
         while self._run("createdb", "-h", "127.0.0.1", "-p", str(self._sql), "-U", "mlflow", "mlflow", check=False):
             assert time.monotonic() < end
             time.sleep(0.1)
-
-    def _make_bucket(self) -> None:
-        import boto3
-
-        names = ("aws_access_key_id", "aws_secret_access_key", "region_name")
-        client = boto3.client("s3", endpoint_url=self._s3, **dict(zip(names, self._credentials.values(), strict=True)))
-        client.create_bucket(Bucket=BUCKET)
 
     def _run(self, name: str, *words: str, check: bool = True) -> int:
         log = self.folder / f"{name}.log"

@@ -147,7 +147,8 @@ def test_a_run_whose_machine_dies_is_taken_over_by_another(tasks: str, whole: di
     assert (code, result["run_id"]) == (0, run_id), err
     assert "waiting up to 2 s for a heartbeat of process" in err
     assert f"resumes with {before} recorded answers" in err
-    assert sum((first.asked + second.asked).values()) == len(first.asked | second.asked), "an answer on record"
+    both = first.asked + second.asked
+    assert both.total() - len(both) == first.asked.total() - before, "an answer on record was requested again"
     assert_equal(run_id, whole)
     _, again, err = first.run("--resume", run_id)
     assert "was killed here, was taken over; its files were moved to" in err
@@ -203,7 +204,7 @@ def test_a_full_artifact_store_ends_the_run_in_one_line(
 ) -> None:
     """Exit code 3; once there is room, the run is resumed without a repeated request."""
     machine = Machine(tmp_path, "only")
-    with machine.start(*OPTIONS, "--tasks", tasks, calls=20) as process:
+    with machine.start(*OPTIONS, "--tasks", tasks, calls=20, retries=0) as process:
         machine.wait(process)
         run_id = running()
         stack.fill_up()

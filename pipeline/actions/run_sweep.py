@@ -1,0 +1,220 @@
+"""`pipeline.sweep`: the runs of a sweep, each of them on record, and the table that compares them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+from urllib.parse import quote
+
+from rich.table import Table
+from scipy.stats import t as student
+
+from pipeline.actions import compile_agent
+from pipeline.actions.sweep_spec import Combination, Spec, read_spec, run_key, shown
+from pipeline.base.config import RunConfig
+from pipeline.base.errors import Exit, RunLive, UsageError, print_message
+from pipeline.base.settings import Option
+from pipeline.cli.console import print_lines, stdout_console
+from pipeline.record import experiment_view, store
+from pipeline.record.metrics import counted
+from pipeline.record.request import Request
+from pipeline.record.resume import Resumed, open_run
+
+FIGURES = {
+    "solved": "total_solved", "pass_at_1": "total_pass_at_1", "pass_at_n": "total_pass_at_n",
+    "tokens": "total_tokens", "seconds": "total_seconds",
+}  # fmt: skip
+"""The figures of the table, and the metric of a run that has each."""
+CONFIDENCE = 0.95
+LOCAL_SERVER = "http://127.0.0.1:5000"
+"""Where `pipeline.ui` serves by default."""
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """A run of a sweep: what it varies, its request, and its key in the record."""
+
+    combination: Combination
+    request: Request
+    key: str
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep: its name and its runs."""
+
+    name: str
+    runs: Sequence[SweepRun]
+
+
+def open_sweep(path: Path) -> Sweep:
+    """Reads the file of a sweep, and everything that its runs name.
+
+    Raises:
+        UsageError: The file is not valid, or a task, an experience or a combination of settings cannot be used.
+    """
+    spec: Spec = read_spec(path)
+    runs = []
+    for combination in spec.combinations:
+        try:
+            request = compile_agent.prepare(combination.config)
+        except UsageError as error:
+            raise UsageError(f"{path}: {_values(combination)}: {error}") from None
+        runs.append(SweepRun(combination, request, run_key(request)))
+    return Sweep(spec.name, runs)
+
+
+def run(name: str, sweep: Sweep, command: str) -> Exit:
+    """Makes the runs that are missing, and resumes those that were interrupted.
+
+    A run that is being made elsewhere is left alone.
+
+    Args:
+        name: The command's, for messages.
+        sweep: The sweep.
+        command: The command line, which is recorded.
+
+    Returns:
+        `Exit.OK` if all runs have finished, `Exit.NO` if some are being made elsewhere, otherwise why the sweep ended.
+
+    Raises:
+        LMUnavailable: An LM can't be used.
+        UsageError: A task's own code failed.
+        RecordError: The record can't be written.
+    """
+    left, total = Exit.OK, len(sweep.runs)
+    print_message(name, f"sweep {sweep.name!r}: {counted(total, 'run')}; to resume it, run the same command again")
+    for number, each in enumerate(sweep.runs, start=1):
+        print_message(name, f"run {number} of {total}: {_values(each.combination)}")
+        found = recorded(sweep).get(each.key)  # now, as another machine may work on the same sweep
+        if found and found.info.status == "FINISHED":
+            print_message(name, f"run {found.info.run_id} has finished")
+            continue
+        plan: Request | Resumed = _resumed(each, found.info.run_id) if found else each.request
+        params = {"sweep": sweep.name, "sweep_key": each.key}
+        try:
+            result = compile_agent.compile_agent(name, plan, None, command, params)
+        except RunLive as error:
+            print_message(name, str(error))
+            left = Exit.NO
+            continue
+        code = compile_agent.exit_code(name, result)
+        if code not in (Exit.OK, Exit.NO):
+            return code
+    return left
+
+
+def recorded(sweep: Sweep) -> dict[str, Any]:
+    """The runs of a sweep that are on record, by key: of several with one key a finished one, otherwise the latest."""
+    client, experiment = store.open_store()
+    found: dict[str, Any] = {}
+    token = None
+    while True:
+        page = client.search_runs(
+            [experiment], f"params.sweep = '{sweep.name}'", order_by=["attributes.start_time ASC"], page_token=token
+        )
+        for run in page:
+            key = run.data.params.get("sweep_key", "")
+            if key not in found or found[key].info.status != "FINISHED":
+                found[key] = run
+        token = page.token
+        if not token:
+            return found
+
+
+def figures(sweep: Sweep) -> dict[str, Any]:
+    """The command's JSON object: the sweep's runs, and for each configuration means and intervals over the seeds."""
+    known, runs = recorded(sweep), []
+    groups: dict[str, list[Any]] = {}
+    for each in sweep.runs:
+        run = known.get(each.key)
+        finished = run is not None and run.info.status == "FINISHED"
+        runs.append({
+            "values": dict(each.combination.values),
+            "run_id": run and run.info.run_id,
+            "status": run.info.status if run else None,
+        })  # fmt: skip
+        groups.setdefault(each.combination.configuration, []).extend([run] if finished else [])
+    configurations = [
+        {
+            "configuration": configuration,
+            "runs": len(finished),
+            "figures": {name: interval([run.data.metrics[metric] for run in finished if metric in run.data.metrics])
+                        for name, metric in FIGURES.items()},
+        }
+        for configuration, finished in groups.items()
+    ]  # fmt: skip
+    return {"sweep": sweep.name, "address": _address(sweep), "runs": runs, "configurations": configurations}
+
+
+def interval(values: Sequence[float]) -> dict[str, float | None]:
+    """The mean of a figure, and the 95 % confidence interval of that mean by Student's t distribution.
+
+    Args:
+        values: A value a run; the interval needs two at least.
+    """
+    if not values:
+        return {"mean": None, "low": None, "high": None}
+    mean = fmean(values)
+    if len(values) == 1:
+        return {"mean": mean, "low": None, "high": None}
+    quantile = float(student.ppf((1 + CONFIDENCE) / 2, len(values) - 1))
+    half = quantile * stdev(values) / math.sqrt(len(values))
+    return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+def print_figures(result: Mapping[str, Any]) -> None:
+    """Prints the table of the configurations, and where the runs are in the UI."""
+    console = stdout_console()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("configuration")
+    for name in ("runs", *FIGURES):
+        table.add_column(name.replace("pass_at_", "pass@"), justify="right")
+    for row in result["configurations"]:
+        cells = [_cell(row["figures"][name]) for name in FIGURES]
+        table.add_row(row["configuration"], str(row["runs"]), *cells)
+    console.print(table)
+    lines = ["", "± is half of the 95 % confidence interval of the mean", f"the runs: {result['address']}"]
+    if result["address"].startswith(LOCAL_SERVER):
+        lines.append("served by: python -m pipeline.ui")
+    print_lines(console, *lines)
+
+
+def _cell(figure: Mapping[str, float | None]) -> str:
+    mean, high = figure["mean"], figure["high"]
+    if mean is None:
+        return ""
+    digits = 3 if abs(mean) <= 1 else 1 if abs(mean) < 1000 else 0
+    half = "" if high is None else f" ± {high - mean:,.{digits}f}"
+    return f"{mean:,.{digits}f}{half}"
+
+
+def _resumed(run: SweepRun, run_id: str) -> Resumed | Request:
+    """The recorded run, with the settings of the file that a resumed run may change; a new one if it has no request."""
+    try:
+        resumed = open_run(run_id)
+    except UsageError:
+        return run.request
+    names = (name for name in RunConfig.model_fields if Option.of(RunConfig, name).resume == "changed")
+    changed = {name: getattr(run.combination.config, name) for name in names}
+    config = resumed.request.config.model_copy(update=changed)
+    return Resumed(
+        resumed.run_id, resumed.name, Request(**{**vars(resumed.request), "config": config}), resumed.finished
+    )
+
+
+def _values(combination: Combination) -> str:
+    return ", ".join(f"{name}={shown(value)}" for name, value in combination.values.items())
+
+
+def _address(sweep: Sweep) -> str:
+    """The address of the sweep's runs in MLflow's UI."""
+    _, experiment = store.open_store()
+    uri = store.store_uri()
+    server = store.without_password(uri).rstrip("/") if uri.startswith("http") else LOCAL_SERVER
+    search = f"params.sweep = '{sweep.name}'"
+    return f"{experiment_view.address(server, experiment)}&searchFilter={quote(search)}"

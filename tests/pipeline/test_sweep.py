@@ -1,0 +1,43 @@
+"""`pipeline.sweep` prints one JSON object of its schema, and reports a bad file in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline import sweep as command
+from pipeline.base.errors import run_command
+from pipeline.base.outputs import SweepOutput
+from tests.support.answering_lm import Engine
+
+
+@pytest.mark.usefixtures("unrendered")
+def test_json_is_one_object_with_the_figures(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Means and intervals over the seeds, and the address of the runs."""
+    (spec := tmp_path / "seeds.yaml").write_text(
+        f"base: {{optimizer: none, lm: scripted, samples: 2, temperatures: [1.0], tasks: [{folder}]}}\n"
+        "sweep: {seed: [0, 1]}\n"
+    )
+    assert run_command(command.NAME, command.main, [str(spec), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    SweepOutput.model_validate(result)
+    (row,) = result["configurations"]
+    assert (result["sweep"], row["configuration"], row["runs"]) == ("seeds", "all", 2)
+    assert row["figures"]["tokens"] == {"mean": 78.0, "low": 78.0, "high": 78.0}, "six answers of 13 tokens each"
+    assert [each["values"] for each in result["runs"]] == [{"seed": 0}, {"seed": 1}]
+
+
+def test_a_bad_file_is_one_line(
+    engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where a combination of settings is wrong; nothing is asked."""
+    (spec := tmp_path / "bad.yaml").write_text("base: {optimizer: none}\nsweep:\n  selection: [adaptive, similar]\n")
+    assert run_command(command.NAME, command.main, [str(spec)]) == 2
+    err = capsys.readouterr().err
+    reason = "--selection: `none` does not select demonstrations; omit the option"
+    assert err == f"pipeline.sweep: {spec}: selection=similar: {reason}\n"
+    assert engine.calls == 0
