@@ -166,7 +166,8 @@ class Stages:
         print_message(self.name, f"search: {counted(len(tasks), 'task')}")
         seconds = (1 - LM_SHARE - REPAIR_SHARE) * self.minutes * 60
         limits = search_budget(seconds, self.candidates, thorough=thorough)
-        for task, outcome in search_all(tasks, limits, workers):
+        drafts = {task.name: _nearest(progress.attempts.get(task.name, ())) for task in tasks}
+        for task, outcome in search_all(tasks, limits, workers, drafts):
             progress.searches[task.name] = outcome
             progress.seconds[task.name] += outcome.seconds
             for draft in programs_of(outcome):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pipeline.lms.embedded.lowering import ProgramBuilder, tidy
 from pipeline.synthesis.bottom_up import BottomUp, RuleApplication, StreamRef
 from pipeline.synthesis.rules import follow
+from pipeline.synthesis.terms import RuleTerm, Term, TermWriter
 from pipeline.synthesis.top_down import OutputContext, Subgoal, TopDown
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.program.graph import Program, StreamId
@@ -27,6 +28,7 @@ class Assembler:
         self._space = space
         self._bottom_up = bottom_up
         self._top_down = top_down
+        self._terms: dict[StreamRef, Term] = {}
 
     def output(self, subgoal: Subgoal) -> int:
         """The output that a subgoal serves."""
@@ -37,28 +39,25 @@ class Assembler:
 
     def program(self, meetings: Sequence[Meeting]) -> Program:
         """The program that gives the outputs, in order."""
-        builder = ProgramBuilder(self._space.scope)
-        results = tuple(self._result(builder, meeting) for meeting in meetings)
-        return tidy(builder.program(results))
+        writer = TermWriter(ProgramBuilder(self._space.scope))
+        results = tuple(self._result(writer, meeting) for meeting in meetings)
+        return tidy(writer.builder.program(results))
 
-    def _result(self, builder: ProgramBuilder, meeting: Meeting) -> StreamId:
-        found = meeting.stream
-        stream = self._stream(builder, found) if isinstance(found, StreamRef) else self._made(builder, found)
+    def term(self, made: StreamRef | RuleApplication) -> Term:
+        """How a stream is made, apart from the tables of streams."""
+        if isinstance(made, RuleApplication):
+            return RuleTerm(made.rule, tuple(self.term(stream) for stream in made.operands))
+        if made not in self._terms:
+            found = self._bottom_up.buckets[made.type][made.cost].made(made.row)
+            self._terms[made] = self.term(found) if isinstance(found, RuleApplication) else found
+        return self._terms[made]
+
+    def _result(self, writer: TermWriter, meeting: Meeting) -> StreamId:
+        stream = writer.stream(self.term(meeting.stream))
         context = self._top_down.context(meeting.subgoal)
         while not isinstance(context, OutputContext):
-            parts = [self._stream(builder, other) for other in context.others]
+            parts = [writer.stream(self.term(other)) for other in context.others]
             parts.insert(context.hole, stream)
-            stream = context.rule.write(builder, parts)
+            stream = context.rule.write(writer.builder, parts)
             context = self._top_down.context(context.wanted)
-        return follow(builder, context.path, stream)
-
-    def _made(self, builder: ProgramBuilder, made: RuleApplication) -> StreamId:
-        return made.rule.write(builder, [self._stream(builder, stream) for stream in made.operands])
-
-    def _stream(self, builder: ProgramBuilder, stream: StreamRef) -> StreamId:
-        if not stream.cost:
-            return [place for place, type_ in enumerate(self._space.inputs) if type_ == stream.type][stream.row]
-        made = self._bottom_up.buckets[stream.type][stream.cost].made(stream.row)
-        if made is None:
-            raise ValueError("only inputs have no derivation")
-        return self._made(builder, made)
+        return follow(writer.builder, context.path, stream)

@@ -36,14 +36,25 @@ class BatchExecutor:
         self.space = space
         self.sizes: Mapping[str, int] = instance.sizes
         self.budget = budget
-        self.deadline = time.monotonic() + budget.seconds
+        self._start = time.monotonic()
+        self.deadline = self._start + budget.seconds
         self.candidates = 0
         self.kept = 0
         self.full = False
+        self._share = 1.0
         self._applier = Applier(instance.dtype, Deadline.at(self.deadline))
         self._rules = Rules(instance.sizes)
         self._inferred: dict[tuple[Primitive, tuple[StreamType, ...]], tuple[StreamType, ...]] = {}
         self._layouts: dict[StreamType, RowLayout] = {}
+
+    def enter(self, space: TypeSpace, share: float) -> None:
+        """Continues in another space, up to a share of the budget's time and candidates."""
+        self.space, self._share = space, share
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing that was kept is in memory any more."""
+        self.kept, self.full = 0, False
 
     def layout(self, type_: StreamType) -> RowLayout:
         """The layout of a type's numbers in a row."""
@@ -81,9 +92,9 @@ class BatchExecutor:
         Raises:
             OutOfBudget: The candidates or the time are used up.
         """
-        if self.candidates + candidates > self.budget.candidates:
+        if self.candidates + candidates > self._share * self.budget.candidates:
             raise OutOfBudget("candidates")
-        if time.monotonic() > self.deadline:
+        if time.monotonic() > self._start + self._share * self.budget.seconds:
             raise OutOfBudget("time")
         self.candidates += candidates
 

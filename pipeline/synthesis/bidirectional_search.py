@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from itertools import islice, product
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from pipeline.synthesis.assembly import Assembler, Meeting
 from pipeline.synthesis.batch_execution import BatchExecutor
-from pipeline.synthesis.bottom_up import Block, BottomUp, StreamRef
+from pipeline.synthesis.draft_streams import draft_streams
+from pipeline.synthesis.landmarks import landmarks_of
 from pipeline.synthesis.rules import Rulebook
 from pipeline.synthesis.search_budget import FoundProgram, OutOfBudget, Reason, SearchBudget, SearchOutcome
-from pipeline.synthesis.top_down import Subgoal, TopDown
-from pipeline.synthesis.type_space import TypeId, TypeSpace
-from pipeline.synthesis.value_blocks import ValueIndex, sane
+from pipeline.synthesis.search_round import Given, SearchRound
+from pipeline.synthesis.terms import InputTerm
+from pipeline.synthesis.top_down import Holes
+from pipeline.synthesis.type_space import TypeSpace
+from pipeline.synthesis.value_blocks import sane
+from step_runtime.base.types import StreamType
 from step_runtime.cost.front import pareto_front
 from step_runtime.execution.invocation import default_dtype
 from step_runtime.primitives import Copy
@@ -31,89 +34,139 @@ from step_runtime.verification.verify import Verifier
 
 SEED = 0
 """The seed of the data on which values are observed; the verifier also uses others."""
-_MOST_TOGETHER = 64
-"""The most programs tried for an additional way to an output, if a task has several outputs."""
+
+
+class _Phase(NamedTuple):
+    """What a part of the search leaves out.
+
+    Attributes:
+        spare: How much oftener a dim may occur than in a declared type.
+        once: As of `BottomUp`.
+        share: The share of the budget at which the phase ends.
+    """
+
+    spare: int
+    once: bool
+    share: float
+
+
+_PHASES = (_Phase(0, True, 0.3), _Phase(1, True, 0.6), _Phase(0, False, 0.9), _Phase(1, False, 1.0))
+_GRAVEST: tuple[Reason, ...] = ("exhausted", "memory", "candidates", "time", "crashed")
+"""Of the reasons of several phases, the last in this order counts."""
 _LEAST_BEYOND = 20_000
 """The candidates up to which a search goes on at least, if more than one program is wanted."""
 
 
 class BidirectionalSearch:
-    """One task's search."""
+    """One task's search, in rounds: each starts from the landmarks that those before have reached.
 
-    def __init__(self, task: Task, budget: SearchBudget) -> None:
+    Its phases differ in what they leave out at first; each has a share of the budget.
+    """
+
+    def __init__(self, task: Task, budget: SearchBudget, drafts: Sequence[str] = ()) -> None:
         self._start = time.monotonic(), time.process_time()
         self._task = task.without_impl()
         self._verifier = Verifier(self._task)
-        instance = min(instances(self._task), key=_numbers)
-        self._space = TypeSpace(instance.scope)
-        self._executor = BatchExecutor(instance, self._space, budget)
-        self._book = Rulebook(self._space)
-        self._wanted, inputs = self._observed(instance)
+        self._instance = min(instances(self._task), key=_numbers)
+        self._executor = BatchExecutor(self._instance, TypeSpace(self._instance.scope), budget)
+        self._landmarks = landmarks_of(self._instance, SEED)
+        self._wanted, self._given = self._observed()
+        self._given += draft_streams(self._executor, drafts, self._given)
         usual = all(bool(sane(value).all()) for value in self._wanted)
-        self._bottom_up = BottomUp(self._executor, self._book, inputs, sane_only=usual)
-        self._top_down = TopDown(self._executor, self._book, self._bottom_up.buckets)
-        self._assembler = Assembler(self._space, self._bottom_up, self._top_down)
-        self._streams: dict[TypeId, tuple[ValueIndex, list[int]]] = {
-            type_: (ValueIndex(), []) for type_ in self._book.types
-        }
-        self._ways: list[list[Meeting]] = [[] for _ in self._wanted]
+        self._sane_only = usual and self._landmarks.finite
         self._refused: set[str] = set()
+        self._books: dict[int, tuple[Rulebook, Holes]] = {}
+        self._turn: SearchRound | None = None
 
-    def _observed(self, instance: TaskInstance) -> tuple[list[Tensor], dict[TypeId, Tensor]]:
-        """The outputs' values, and those of the inputs by type."""
-        data = instance.sample_inputs(SEED)
-        wanted = []
-        for type_, parts in zip(self._space.outputs, instance.reference(), strict=True):
-            wanted.append(self._executor.layout(self._space.types[type_]).pack(parts, 1))
-        inputs: dict[TypeId, list[Tensor]] = {}
-        for type_, parts in zip(self._space.inputs, data.values(), strict=True):
-            inputs.setdefault(type_, []).append(self._executor.layout(self._space.types[type_]).pack(parts, 1))
-        return wanted, {type_: torch.cat(values) for type_, values in inputs.items()}
+    def _observed(self) -> tuple[list[Tensor], list[Given]]:
+        """The outputs' values, and the inputs."""
+        data, scope = self._instance.sample_inputs(SEED), self._instance.scope
+        wanted = [
+            self._executor.layout(type_).pack(parts, 1)
+            for type_, parts in zip(scope.outputs, self._instance.reference(), strict=True)
+        ]
+        typed = zip(scope.inputs.values(), data.values(), strict=True)
+        return wanted, [
+            Given(type_, self._executor.layout(type_).pack(parts, 1), InputTerm(place), 0)
+            for place, (type_, parts) in enumerate(typed)
+        ]
 
     def run(self) -> SearchOutcome:
         """Searches until there are programs enough, the budget is used up, or nothing is left to try."""
-        reason: Reason | None = "exhausted"
+        reasons: list[Reason] = []
         found: dict[str, int] = {}
         budget = self._executor.budget
-        try:
-            for text, length in self._programs():
-                found[text] = length
-                if len(found) == budget.programs:
-                    break
-                if len(found) == 1 and not budget.thorough:
-                    self._executor.limit_candidates(max(2 * self._executor.candidates, _LEAST_BEYOND))
-            if self._executor.full:
-                reason = "memory"
-        except OutOfBudget as error:
-            reason = error.reason
+        for phase in _PHASES:
+            try:
+                for text, length in self._programs(phase):
+                    found.setdefault(text, length)
+                    if len(found) >= budget.programs:
+                        break
+                    if len(found) == 1 and not budget.thorough:
+                        self._executor.limit_candidates(max(2 * self._executor.candidates, _LEAST_BEYOND))
+                reasons.append("memory" if self._executor.full else "exhausted")
+            except OutOfBudget as error:
+                reasons.append(error.reason)
+            if found:
+                break
         impl = next(iter(found), None)
-        buckets = [bucket for by_cost in self._bottom_up.buckets.values() for bucket in by_cost.values()]
         return SearchOutcome(
             impl,
-            None if found else reason,
+            None if found else max(reasons, key=_GRAVEST.index),
             time.monotonic() - self._start[0],
             time.process_time() - self._start[1],
             self._executor.candidates,
-            sum(len(bucket.values) for bucket in buckets),
-            sum(len(goals.values) for goals in self._top_down.sets),
+            self._turn.distinct if self._turn else 0,
+            self._turn.subgoals if self._turn else 0,
             len(self._refused),
             found[impl] if impl else None,
             self._front(list(found)),
         )
 
-    def _programs(self) -> Iterator[tuple[str, int]]:
-        """Distinct programs that pass the verifier, each with its number of primitives besides Copies."""
+    def _programs(self, phase: _Phase) -> Iterator[tuple[str, int]]:
+        """Programs that pass the verifier, each with its number of primitives besides Copies."""
+        book, holes = self._rules(phase)
         known = set[str]()
-        for meetings in self._meetings():
-            program = self._assembler.program(meetings)
-            text = print_program(program)
-            if text in known or text in self._refused:
-                continue
-            if self._verifier.verify(text).passed:
-                known.add(text)
-                yield text, sum(not isinstance(node.op, Copy) for node in program.nodes)
-            else:
-                self._refused.add(text)
+        while True:
+            turn = self._turn = SearchRound(
+                self._executor,
+                book,
+                holes,
+                self._given,
+                self._wanted,
+                self._landmarks,
+                sane_only=self._sane_only,
+                once=phase.once,
+            )
+            try:
+                for program in turn.programs():
+                    text = print_program(program)
+                    if text in known or text in self._refused:
+                        continue
+                    if self._verifier.verify(text).passed:
+                        known.add(text)
+                        yield text, sum(not isinstance(node.op, Copy) for node in program.nodes)
+                    else:
+                        self._refused.add(text)
+            finally:
+                self._given += turn.reached
+            if not turn.reached:
+                return
+            self._executor.forget()
+
+    def _rules(self, phase: _Phase) -> tuple[Rulebook, Holes]:
+        """The rules of a phase, listed once for all phases of the same types."""
+        if phase.spare not in self._books:
+            space = TypeSpace(self._instance.scope, phase.spare)
+            self._executor.enter(space, phase.share)
+            book = Rulebook(space, self._wanted_type, lambda: self._executor.spend(0))
+            self._books[phase.spare] = book, Holes(self._executor, book)
+        book, holes = self._books[phase.spare]
+        self._executor.enter(book.space, phase.share)
+        return book, holes
+
+    def _wanted_type(self, type_: StreamType) -> bool:
+        return self._landmarks.wanted(self._executor.layout(type_))
 
     def _front(self, texts: Sequence[str]) -> tuple[FoundProgram, ...]:
         """The programs that no other beats."""
@@ -123,63 +176,14 @@ class BidirectionalSearch:
         priced = [FoundProgram(text, costs.price(text, formulas=False).cost.figures()) for text in texts]
         return tuple(pareto_front(priced, lambda program: program.figures, "memory"))
 
-    def _meetings(self) -> Iterator[tuple[Meeting, ...]]:
-        """A meeting for every output, in all ways found."""
-        for meeting in self._found():
-            output = self._assembler.output(meeting.subgoal)
-            others = [ways if place != output else [meeting] for place, ways in enumerate(self._ways)]
-            self._ways[output].append(meeting)
-            yield from islice(product(*others), _MOST_TOGETHER)
 
-    def _found(self) -> Iterator[Meeting]:
-        """Where streams and subgoals meet, in turns: the side that has tried fewer candidates continues."""
-        for output, value in enumerate(self._wanted):
-            before = len(self._top_down.sets)
-            self._top_down.add_output(output, value)
-            for number in range(before, len(self._top_down.sets)):
-                yield from self._met_from_above(number)
-        for type_ in dict.fromkeys(self._space.inputs):
-            yield from self._filled(type_, 0)
-        spent = {"up": 0, "down": 0}
-        bottom_up = self._bottom_up.run(self._book.remaining(self._space.outputs))
-        ended = False
-        while not (ended and self._top_down.idle):
-            before = self._executor.candidates
-            down = ended or (not self._top_down.idle and spent["down"] <= spent["up"])
-            if down:
-                new = self._top_down.step()
-                if new is not None:
-                    yield from self._met_from_above(new)
-            else:
-                made = next(bottom_up, None)
-                ended = made is None
-                if isinstance(made, Block):
-                    for row, subgoal in self._top_down.find(made.type, made.values):
-                        yield Meeting(made.derivation.made(row), subgoal)
-                elif made is not None:
-                    yield from self._filled(*made)
-            spent["down" if down else "up"] += self._executor.candidates - before
-
-    def _filled(self, type_: TypeId, cost: int) -> Iterator[Meeting]:
-        """Makes a full bucket known; inputs meet subgoals here, other streams when they are made."""
-        bucket = self._bottom_up.buckets[type_][cost]
-        index, costs = self._streams[type_]
-        index.add(bucket.values)
-        costs.append(cost)
-        if not cost:
-            for row, subgoal in self._top_down.find(type_, bucket.values):
-                yield Meeting(StreamRef(type_, cost, row), subgoal)
-        self._top_down.offer(type_, cost)
-
-    def _met_from_above(self, number: int) -> Iterator[Meeting]:
-        goals = self._top_down.sets[number]
-        index, costs = self._streams[goals.type]
-        for row, block, other in index.find(goals.values):
-            yield Meeting(StreamRef(goals.type, costs[block], other), Subgoal(number, row))
-
-
-def synthesize(task: Task, budget: SearchBudget | None = None) -> SearchOutcome:
+def synthesize(task: Task, budget: SearchBudget | None = None, drafts: Sequence[str] = ()) -> SearchOutcome:
     """Searches for a program of a task, whose code runs in this process; see `session` for where it may hang.
+
+    Args:
+        task: The task.
+        budget: When to give up.
+        drafts: Failed programs, whose streams the search may use.
 
     Raises:
         TaskError: The task's own code fails.
@@ -187,7 +191,7 @@ def synthesize(task: Task, budget: SearchBudget | None = None) -> SearchOutcome:
     start = time.monotonic()
     with default_dtype(torch.float64):
         try:
-            return BidirectionalSearch(task, budget or SearchBudget()).run()
+            return BidirectionalSearch(task, budget or SearchBudget(), drafts).run()
         except OutOfBudget as error:
             return SearchOutcome(None, error.reason, time.monotonic() - start)
 

@@ -19,11 +19,16 @@ from torch import Tensor
 
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.rules import Rule, Rulebook
+from pipeline.synthesis.terms import Term
 from pipeline.synthesis.type_space import TypeId
 from pipeline.synthesis.value_blocks import Rows, SeenValues, sane
 
 MOST = 60
 """Cost of the largest programs searched for."""
+
+_MOST_BITS = 62
+GIVEN = 1
+"""The largest cost of a stream that is given; what a rule makes costs more."""
 
 
 class StreamRef(NamedTuple):
@@ -58,18 +63,30 @@ class Derivation(NamedTuple):
 
 @dataclass
 class Bucket:
-    """Streams of one type and cost: `values` in rows, and the derivations of the rows, in order."""
+    """Streams of one type and cost: `values` in rows, first those that were given, then those of the derivations.
+
+    `used` has for each row the functions between it and what was given, as bits.
+    """
 
     values: Tensor
+    used: Rows
     derivations: list[Derivation] = field(default_factory=list)
+    given: list[Term] = field(default_factory=list)
 
-    def made(self, row: int) -> RuleApplication | None:
-        """The derivation of a row; None for an input."""
+    def made(self, row: int) -> RuleApplication | Term:
+        """The derivation of a row.
+
+        Raises:
+            IndexError: There is no such row.
+        """
+        if row < len(self.given):
+            return self.given[row]
+        row -= len(self.given)
         for derivation in self.derivations:
             if row < len(derivation.rows[0]):
                 return derivation.made(row)
             row -= len(derivation.rows[0])
-        return None
+        raise IndexError(row)
 
 
 class Block(NamedTuple):
@@ -78,24 +95,42 @@ class Block(NamedTuple):
     type: TypeId
     cost: int
     values: Tensor
+    used: Rows
     derivation: Derivation
 
 
 class BottomUp:
-    """The streams found so far, in buckets by type and cost. Buckets without a stream are absent."""
+    """The streams found so far, in buckets by type and cost. Buckets without a stream are absent.
+
+    Args:
+        executor: Runs rules, within the budget.
+        book: The rules.
+        given: The streams to start from.
+        sane_only: Whether streams with infinite or huge numbers are dropped.
+        once: Whether no function is applied to what it has led to itself, from the given streams on. Between one
+            landmark and the next few programs do that, and there are far fewer such streams.
+    """
 
     def __init__(
-        self, executor: BatchExecutor, book: Rulebook, inputs: Mapping[TypeId, Tensor], *, sane_only: bool
+        self,
+        executor: BatchExecutor,
+        book: Rulebook,
+        given: Mapping[TypeId, Mapping[int, Bucket]],
+        *,
+        sane_only: bool,
+        once: bool,
     ) -> None:
         self._executor = executor
         self._book = book
         self._sane = sane_only
-        self.buckets: dict[TypeId, dict[int, Bucket]] = {type_: {} for type_ in book.types}
+        self._bits = {fn: number for number, fn in enumerate(book.space.scope.fns.values())}
+        self._once = once and len(self._bits) <= _MOST_BITS
+        self.buckets: dict[TypeId, dict[int, Bucket]] = {type_: dict(given.get(type_, {})) for type_ in book.types}
         self._seen = {type_: SeenValues() for type_ in book.types}
-        self._done = dict.fromkeys(book.types, 0)
-        for type_, values in inputs.items():
-            self.buckets[type_][0] = Bucket(values)
-            self._seen[type_].new(values)
+        self._done = dict.fromkeys(book.types, GIVEN)
+        for type_, by_cost in given.items():
+            for bucket in by_cost.values():
+                self._seen[type_].new(bucket.values)
 
     def run(self, remaining: Mapping[TypeId, int]) -> Iterator[Block | tuple[TypeId, int]]:
         """Fills buckets up to the largest cost; yields every block made, and every bucket when it is full.
@@ -103,8 +138,8 @@ class BottomUp:
         Raises:
             OutOfBudget: The budget is used up.
         """
-        for level in range(1, MOST + 1):
-            for cost in range(1, level + 1):
+        for level in range(GIVEN + 1, MOST + 1):
+            for cost in range(GIVEN + 1, level + 1):
                 for type_ in self._book.types:
                     if type_ in remaining and self._done[type_] < cost <= level - remaining[type_]:
                         self._done[type_] = cost
@@ -112,17 +147,19 @@ class BottomUp:
 
     def _fill(self, type_: TypeId, cost: int) -> Iterator[Block | tuple[TypeId, int]]:
         kept: list[Tensor] = []
+        used: list[Rows] = []
         derivations: list[Derivation] = []
         for rule in self._book.into[type_]:
-            for costs in self._splits(rule, cost - rule.cost):
-                for derivation, values in self._applied(rule, costs):
-                    yield Block(type_, cost, values, derivation)
+            for costs in self._splits(rule, cost - self._book.cost(rule)):
+                for derivation, values, functions in self._applied(rule, costs):
+                    yield Block(type_, cost, values, functions, derivation)
                     new = self._seen[type_].new(values) if not self._executor.full else ()
                     if len(new) and self._executor.keep(len(new), values.shape[1]):
                         kept.append(values[new])
+                        used.append(functions[new])
                         derivations.append(Derivation(rule, costs, tuple(rows[new] for rows in derivation.rows)))
         if kept:
-            self.buckets[type_][cost] = Bucket(torch.cat(kept), derivations)
+            self.buckets[type_][cost] = Bucket(torch.cat(kept), numpy.concatenate(used), derivations)
             yield type_, cost
 
     def _splits(self, rule: Rule, total: int) -> Iterator[tuple[int, ...]]:
@@ -133,19 +170,26 @@ class BottomUp:
             if rest in last:
                 yield (*costs, rest)
 
-    def _applied(self, rule: Rule, costs: tuple[int, ...]) -> Iterator[tuple[Derivation, Tensor]]:
+    def _applied(self, rule: Rule, costs: tuple[int, ...]) -> Iterator[tuple[Derivation, Tensor, Rows]]:
         """A rule on all rows of the buckets, block by block, without the rows whose values are not sane."""
         buckets = [self.buckets[path.source][cost] for path, cost in zip(rule.operands, costs, strict=True)]
         counts = [len(bucket.values) for bucket in buckets]
         total, most = prod(counts), self._executor.rows_at_once(rule)
+        own = 1 << self._bits[rule.fn] if self._once else 0
         for start in range(0, total, most):
             rows = numpy.unravel_index(numpy.arange(start, min(start + most, total)), counts)
+            used = numpy.bitwise_or.reduce([bucket.used[at] for bucket, at in zip(buckets, rows, strict=True)])
+            if own:
+                fresh = used & own == 0
+                rows, used = tuple(at[fresh] for at in rows), used[fresh]
             self._executor.spend(len(rows[0]))
+            if not len(rows[0]):
+                continue
             pairs = zip(rule.operands, buckets, rows, strict=True)
-            parts = [self._executor.along(path, bucket.values[own]) for path, bucket, own in pairs]
+            parts = [self._executor.along(path, bucket.values[at]) for path, bucket, at in pairs]
             values, good = self._executor.apply_where(rule, parts)
             if self._sane:
                 fit = sane(values)
                 values, good = values[fit], good[fit.numpy()]
             if len(good):
-                yield Derivation(rule, costs, tuple(own[good] for own in rows)), values
+                yield Derivation(rule, costs, tuple(at[good] for at in rows)), values, used[good] | own

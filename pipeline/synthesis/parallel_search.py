@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.synthesis.search_budget import Reason, RepairOutcome, SearchBudget, SearchOutcome
@@ -22,13 +22,22 @@ _REASONS: dict[str, Reason] = {"time-limit": "time", "memory-limit": "memory"}
 Outcome = TypeVar("Outcome", SearchOutcome, RepairOutcome)
 
 
-def search_all(tasks: Sequence[Task], budget: SearchBudget, workers: Workers) -> Iterator[tuple[Task, SearchOutcome]]:
+def search_all(
+    tasks: Sequence[Task], budget: SearchBudget, workers: Workers, drafts: Mapping[str, Sequence[str]] | None = None
+) -> Iterator[tuple[Task, SearchOutcome]]:
     """Yields the outcomes in the order of tasks; each worker runs one search, and closing the iterator ends all.
+
+    Args:
+        tasks: The tasks.
+        budget: Of each search.
+        workers: Where searches run.
+        drafts: Failed programs by the task's name, the nearest first, whose streams a search may use.
 
     Raises:
         TaskError: A task's own code fails.
     """
-    calls = [(task, (_search, task.name, task.statement, budget)) for task in tasks]
+    given = drafts or {}
+    calls = [(task, (_search, task.name, task.statement, budget, list(given.get(task.name, ())))) for task in tasks]
     yield from _all(calls, budget.seconds, workers, SearchOutcome)
 
 
@@ -62,12 +71,12 @@ def _all(
             pool.kill_workers()
 
 
-def _search(name: str, content: str, budget: SearchBudget) -> SearchOutcome:
+def _search(name: str, content: str, budget: SearchBudget, drafts: Sequence[str]) -> SearchOutcome:
     """Runs in a worker."""
     from pipeline.synthesis.bidirectional_search import synthesize
     from step_runtime.tasks.reader import loads_task
 
-    return synthesize(loads_task(content, name), budget)
+    return synthesize(loads_task(content, name), budget, drafts)
 
 
 def _repair(name: str, content: str, failures: Sequence[str], seconds: float) -> RepairOutcome:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _REASONS = {
     "time": "time limit reached; raise --max-minutes",
     "candidates": "candidate limit reached; raise --max-candidates",
-    "memory": "memory limit reached",
-    "exhausted": "everything within reach was tried; it does not contain the program",
+    "memory": "memory limit reached; smaller `sizes` in the task file leave room for more programs",
+    "exhausted": "everything within reach was tried without success; the task may lack a helper function",
     "crashed": "the process crashed, in one of the task's functions or its reference",
 }
 

@@ -8,7 +8,7 @@ repeated, or a placeholder is put around them, before or after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, permutations, product
 from typing import TypeVar
@@ -18,10 +18,14 @@ from pipeline.synthesis.type_space import ONE, CoercionPath, TypeId, TypeSpace, 
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim, try_evaluate
-from step_runtime.base.types import DType, Multihot, StreamType, components_of
+from step_runtime.base.types import DType, Multihot, StreamType, STuple, components_of
 from step_runtime.primitives import Accum, Flatten, Map, Primitive, Rules, Scan
 
-_MOST_TYPES = 120
+_MOST_TYPES = 60
+"""Types of streams that rules take, those of the least cost."""
+_MOST_AT_ONCE = 30
+_WANTED = 3
+"""What is taken off the cost of a type that is wanted."""
 _MOST_BITS = 4
 _MOST_ORDERS = 120
 """The most orders of branches tried for one routing."""
@@ -36,6 +40,9 @@ _MOST_RULES = 30_000
 
 _COST = 2
 """The cost of a function or a routing, in units of a choice of path."""
+
+_AGAIN = 2
+"""What a function costs more that a landmark was reached with."""
 
 S = TypeVar("S")
 
@@ -60,6 +67,11 @@ class Rule:
     flatten: tuple[Flatten, ...]
     result: TypeId
     cost: int = field(compare=False)
+
+    @property
+    def fn(self) -> Fn:
+        """The function, or the one that merges."""
+        return self.apply.merge if isinstance(self.apply, OrderedRouting) else self.apply.fn
 
     def write(self, backend: Backend[S], streams: Sequence[S]) -> S:
         """The result on streams of the operands' source types."""
@@ -103,41 +115,67 @@ class Rulebook:
 
     `types` are those of inputs and of what rules give, `into` the rules by the type of their result; `cheapest` has
     the least cost of a stream of each type.
+
+    Args:
+        space: The types.
+        wanted: Whether a type is likely to occur in a program; rules on such streams are listed before others.
+        check: Called often; it may raise, which ends the listing.
     """
 
-    def __init__(self, space: TypeSpace) -> None:
+    def __init__(
+        self,
+        space: TypeSpace,
+        wanted: Callable[[StreamType], bool] = lambda type_: False,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         self.space = space
+        self._check = check
         self._backend = _TypeBackend(Rules(space.scope.sizes))
         self.types: list[TypeId] = list(dict.fromkeys(space.inputs))
         self.rules: dict[Rule, None] = {}
-        known = 0
-        while known < len(self.types) <= _MOST_TYPES and len(self.rules) < _MOST_RULES:
-            new = frozenset(self.types[known:])
-            known = len(self.types)
-            for rule in list(islice(self._found(new), _MOST_RULES)):
+        self.cheapest: dict[TypeId, int] = {}
+        self._served: frozenset[Fn] = frozenset()
+        start = dict.fromkeys(space.inputs, 0)
+        sources: dict[TypeId, None] = {}
+        new = list(self.types)
+        while new and len(sources) < _MOST_TYPES and len(self.rules) < _MOST_RULES:
+            sources |= dict.fromkeys(new)
+            for rule in list(islice(self._found(list(sources), frozenset(new)), _MOST_RULES)):
                 self.rules.setdefault(rule)
                 if rule.result not in self.types:
                     self.types.append(rule.result)
+            self.start_from(start)
+            open_ = [type_ for type_ in self.types if type_ not in sources]
+            new = sorted(open_, key=lambda type_: self.cheapest[type_] - _WANTED * wanted(space.types[type_]))
+            new = new[: min(_MOST_AT_ONCE, _MOST_TYPES - len(sources))]
         self.into: dict[TypeId, list[Rule]] = {type_: [] for type_ in self.types}
         for rule in self.rules:
             self.into[rule.result].append(rule)
-        self.cheapest = self._cheapest()
 
-    def remaining(self, goals: Iterable[TypeId]) -> dict[TypeId, int]:
-        """For each type the least cost from there to some goal; types without a way there are absent."""
-        wanted = [self.space.types[goal] for goal in goals]
-        left: dict[TypeId, int] = {}
+    def cost(self, rule: Rule) -> int:
+        """What a rule costs in this round: more for a function that has served already."""
+        return rule.cost + _AGAIN * (rule.fn in self._served)
+
+    def remaining(self, outputs: Iterable[TypeId], others: Iterable[TypeId] = ()) -> dict[TypeId, int]:
+        """For each type the least cost from there to some goal; types without a way there are absent.
+
+        Args:
+            outputs: Goals that a path may lead to.
+            others: Goals that only a stream of the very type reaches.
+        """
+        wanted = [self.space.types[goal] for goal in outputs]
+        left: dict[TypeId, int] = dict.fromkeys(others, 0)
         for type_ in self.types:
-            paths = [path for path in self.space.paths(type_) if path.target in wanted]
+            paths = [path for goal in wanted if (path := self.space.path(type_, goal)) is not None]
             if paths:
-                left[type_] = min(path.cost for path in paths)
+                left.setdefault(type_, min(path.cost for path in paths))
         changed = True
         while changed:
             changed = False
             for rule in self.rules:
                 if rule.result not in left or any(path.source not in self.cheapest for path in rule.operands):
                     continue
-                total = left[rule.result] + rule.cost + sum(self.cheapest[path.source] for path in rule.operands)
+                total = left[rule.result] + self.cost(rule) + sum(self.cheapest[path.source] for path in rule.operands)
                 for path in rule.operands:
                     cost = total - self.cheapest[path.source]
                     if cost < left.get(path.source, cost + 1):
@@ -145,23 +183,30 @@ class Rulebook:
                         changed = True
         return left
 
-    def _cheapest(self) -> dict[TypeId, int]:
-        found = dict.fromkeys(self.space.inputs, 0)
+    def start_from(self, given: Mapping[TypeId, int], served: Iterable[Fn] = ()) -> None:
+        """Sets the costs of a round.
+
+        Args:
+            given: The least cost of the streams to start from, by type.
+            served: The functions that made them: a task mostly lists a function because a program needs it once.
+        """
+        self._served = frozenset(served)
+        found = dict(given)
         changed = True
         while changed:
             changed = False
             for rule in self.rules:
                 if all(path.source in found for path in rule.operands):
-                    cost = rule.cost + sum(found[path.source] for path in rule.operands)
+                    cost = self.cost(rule) + sum(found[path.source] for path in rule.operands)
                     if cost < found.get(rule.result, cost + 1):
                         found[rule.result] = cost
                         changed = True
-        return found
+        self.cheapest = found
 
-    def _found(self, new: frozenset[TypeId]) -> Iterator[Rule]:
-        """Every rule on the types known so far that takes one of those that are new."""
+    def _found(self, sources: Sequence[TypeId], new: frozenset[TypeId]) -> Iterator[Rule]:
+        """Every rule on streams of some types that takes one of those that are new."""
         by_target: dict[DType, dict[tuple[Dim, ...], list[CoercionPath]]] = {}
-        for type_ in list(self.types):
+        for type_ in sources:
             for path in self.space.paths(type_):
                 by_target.setdefault(path.target.dtype, {}).setdefault(path.target.shape, []).append(path)
         fns = list(self.space.scope.fns.values())
@@ -196,6 +241,7 @@ class Rulebook:
     def _made(
         self, applications: Iterable[Map | Accum | Scan | OrderedRouting], paths: tuple[CoercionPath, ...]
     ) -> Iterator[Rule]:
+        self._check()
         if sum(min(len(path.ops), _MOST_COUNTED) for path in paths) > _MOST_STRUCTURE:
             return
         for apply in applications:
@@ -262,7 +308,7 @@ def _indices(
 def _maps(fn: Fn, paths: tuple[CoercionPath, ...]) -> Iterator[Map]:
     if len(paths) == 1 and paths[0].ops and paths[0].steps[0].dtype == paths[0].target.dtype:
         return
-    if not _common_repeats(paths) and not _has_placeholder(paths[0].target.shape):
+    if _only_here(fn, _common_repeats(paths), paths[0].target.shape) and not _has_placeholder(paths[0].target.shape):
         yield Map(fn)
 
 
@@ -272,10 +318,23 @@ def _folds(fn: Fn, paths: tuple[CoercionPath, ...]) -> Iterator[Accum | Scan]:
     for b in range(1, len(shape)):
         if _has_placeholder(shape) and (ONE in shape[:-1] or b < len(shape) - 1):
             continue
-        if not repeated:
+        if _only_here(fn, repeated, shape[b:]):
             yield Accum(fn, b)
-        if repeated <= set(shape[:b]):
+        if _only_here(fn, repeated - set(shape[:b]), shape):
             yield Scan(fn, b)
+
+
+def _only_here(fn: Fn, repeated: frozenset[Dim], shape: Sequence[Dim]) -> bool:
+    """Whether a function's operands have to be repeated: its result can't be repeated in their place.
+
+    A tuple can only be repeated along the inner dims, as it is not buffered.
+    """
+    if not repeated:
+        return True
+    inner = 0
+    while inner < len(shape) and shape[inner] in repeated:
+        inner += 1
+    return isinstance(fn.output, STuple) and not repeated <= set(shape[:inner])
 
 
 def _common_repeats(paths: Sequence[CoercionPath]) -> frozenset[Dim]:

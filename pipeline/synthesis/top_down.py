@@ -107,10 +107,39 @@ class _Inversion(NamedTuple):
     costs: tuple[int, ...]
 
 
+class Holes:
+    """The operands of rules that can be solved for, found once for all rounds."""
+
+    def __init__(self, executor: BatchExecutor, book: Rulebook) -> None:
+        self._executor = executor
+        self._known: dict[tuple[object, ...], bool] = {}
+        self.all = [(rule, hole) for rule in book.rules for hole in range(len(rule.operands)) if self._can(rule, hole)]
+        self.solver = OperandSolver(executor)
+
+    def _can(self, rule: Rule, hole: int) -> bool:
+        if not isinstance(rule.apply, Map):
+            return False
+        # Whether a function works element by element does not depend on the paths to its operands.
+        key = (rule.apply, *(path.target for path in rule.operands), rule.flatten, hole)
+        if key not in self._known:
+            self._executor.spend(0)
+            target = self._executor.layout(rule.operands[hole].target)
+            result = self._executor.layout(self._executor.space.types[rule.result])
+            fits = len(target.shapes) == 1 and target.shapes == result.shapes
+            self._known[key] = fits and is_elementwise(self._executor, rule, hole)
+        return self._known[key]
+
+
 class TopDown:
     """The subgoals found so far."""
 
-    def __init__(self, executor: BatchExecutor, book: Rulebook, buckets: Mapping[TypeId, Mapping[int, Bucket]]) -> None:
+    def __init__(
+        self,
+        executor: BatchExecutor,
+        book: Rulebook,
+        buckets: Mapping[TypeId, Mapping[int, Bucket]],
+        holes: Holes,
+    ) -> None:
         self._executor = executor
         self._book = book
         self._buckets = buckets
@@ -119,18 +148,10 @@ class TopDown:
         self._pending: dict[tuple[int, int, TypeId, int], tuple[list[Tensor], list[_SubgoalRows]]] = {}
         self._seen = {type_: SeenValues() for type_ in book.types}
         self._indices: dict[TypeId, tuple[ValueIndex, list[int]]] = {type_: (ValueIndex(), []) for type_ in book.types}
-        self._holes = [
-            (rule, hole) for rule in book.rules for hole in range(len(rule.operands)) if self._can(rule, hole)
-        ]
+        self._holes = holes.all
         self._passed = {place: numpy.zeros(2) for place in self._holes}
-        self._solver = OperandSolver(executor)
+        self._solver = holes.solver
         self._number = 0
-
-    def _can(self, rule: Rule, hole: int) -> bool:
-        target = self._executor.layout(rule.operands[hole].target)
-        result = self._executor.layout(self._executor.space.types[rule.result])
-        fits = len(target.shapes) == 1 and target.shapes == result.shapes
-        return isinstance(rule.apply, Map) and fits and is_elementwise(self._executor, rule, hole)
 
     def add_output(self, output: int, wanted: Tensor) -> None:
         """Makes an output, `(1, numbers)`, a goal."""
@@ -166,7 +187,7 @@ class TopDown:
     def _push(self, rule: Rule, hole: int, number: int, combinations: Sequence[tuple[int, ...]]) -> None:
         goals, path = self.sets[number], rule.operands[hole]
         for costs in combinations:
-            cost = goals.cost + rule.cost + sum(costs)
+            cost = goals.cost + self._book.cost(rule) + sum(costs)
             least = cost + self._book.cheapest.get(path.source, MOST)
             if least <= MOST:
                 self._number += 1

@@ -31,10 +31,13 @@ TypeId = int
 LONGEST = 6
 """Structural primitives in a row."""
 _MOST_REACHED = 400
-"""Types that paths from one type lead to: with many dims, and quotients of them, there would be tens of thousands."""
+"""Types that paths from an input's type lead to (from others a third): with many dims, and quotients of them, there
+would be tens of thousands."""
 _SHORT = 4
 _WEIGHTS: dict[type[Primitive], int] = {Repeat: 3, Promote: 2}
 """How late paths are continued: in longer ones an invented dim or a placeholder comes after what moves dims."""
+_WAYS = 2
+"""Chains between the same two types that are distinguished."""
 _REPEATS = 2
 """Dims that one path may invent."""
 ONE = sympy.Integer(1)
@@ -65,12 +68,18 @@ class CoercionPath:
 
 
 class TypeSpace:
-    """The types of one task at one set of sizes; equal types have one number."""
+    """The types of one task at one set of sizes; equal types have one number.
 
-    def __init__(self, scope: Scope) -> None:
+    Args:
+        scope: The names of the task.
+        spare: How much oftener than in any declared type a dim may occur: with 1, every element can meet every other.
+    """
+
+    def __init__(self, scope: Scope, spare: int = 0) -> None:
         self.scope = scope
         self.types: list[StreamType] = []
         self._ids: dict[StreamType, TypeId] = {}
+        self._allowed: dict[StreamType, bool] = {}
         self._moves: dict[StreamType, list[tuple[Primitive, StreamType]]] = {}
         self._paths: dict[TypeId, list[CoercionPath]] = {}
         self._rules = Rules(scope.sizes)
@@ -86,6 +95,8 @@ class TypeSpace:
         for found in counts:
             self._most |= found
         self._total = 1 + max((_total(found) for found in counts), default=0)
+        for dim in [dim for dim in self._most if dim != ONE]:
+            self._most[dim] += spare
         self._factors = _factors([dim for dim in self._most if dim != ONE])
         for dim in chain.from_iterable(self._factors.values()):
             self._most[dim] = max(self._most[dim], 1)
@@ -114,43 +125,62 @@ class TypeSpace:
 
     def allowed(self, type_: StreamType) -> bool:
         """Whether a type may occur in a program."""
-        return all(
-            _total(found) <= self._total and all(found[dim] <= self._most[dim] for dim in found)
-            for found in _dim_counts(type_)
-        )
+        if type_ not in self._allowed:
+            self._allowed[type_] = all(
+                _total(found) <= self._total and all(found[dim] <= self._most[dim] for dim in found)
+                for found in _dim_counts(type_)
+            )
+        return self._allowed[type_]
 
     def paths(self, source: TypeId) -> list[CoercionPath]:
-        """A shortest path to every type of a demanded element type or with an index, the shortest paths first."""
+        """Shortest paths to every type of a demanded element type or with an index, the shortest first."""
         if source not in self._paths:
             start = CoercionPath(source, (), (self.types[source],))
             reached = {start.target: start}
             open_, number = [(0, 0, start)], count()
-            while open_ and len(reached) < _MOST_REACHED:
+            most = _MOST_REACHED if source in self.inputs else _MOST_REACHED // 3
+            while open_ and len(reached) < most:
                 weight, _, before = heapq.heappop(open_)
                 for path in self._longer(before, reached) if len(before.ops) < LONGEST else ():
                     added = 1 if len(path.ops) < _SHORT else _WEIGHTS.get(type(path.ops[-1]), 1)
                     heapq.heappush(open_, (weight + added, next(number) + 1, path))
-            self._paths[source] = [
+            found = [
                 path
-                for path in sorted(reached.values(), key=lambda path: len(path.ops))
+                for path in reached.values()
                 if path.target.dtype in self.demanded or isinstance(path.target.dtype, Multihot)
             ]
+            found += [other for path in found for other in self._others(path)]
+            self._paths[source] = sorted(found, key=lambda path: len(path.ops))
         return self._paths[source]
+
+    def _others(self, path: CoercionPath) -> Iterator[CoercionPath]:
+        """Other paths between the same types, where a dim that occurs twice lets them differ in meaning."""
+        shape = path.target.shape
+        if path.repeated and any(shape.count(dim) > 1 for dim in path.repeated):
+            for way in find_coercions(path.steps[0], path.target)[:_WAYS]:
+                other = self._path_of(path.source, way.ops)
+                if other.ops != path.ops:
+                    yield other
+
+    def _path_of(self, source: TypeId, ops: tuple[Primitive, ...]) -> CoercionPath:
+        steps = [self.types[source]]
+        for op in ops:
+            steps.append(op.infer((steps[-1],), self._rules)[0])
+        return CoercionPath(source, ops, tuple(steps))
 
     def direct(self, source: TypeId, target: StreamType) -> CoercionPath | None:
         """A path by aligning dims, which may be longer than those of `paths`; None if there is none."""
         for way in find_coercions(self.types[source], target)[:1]:
-            steps = [self.types[source]]
-            for op in way.ops:
-                steps.append(op.infer((steps[-1],), self._rules)[0])
-            path = CoercionPath(source, way.ops, tuple(steps))
+            path = self._path_of(source, way.ops)
             if sum(isinstance(op, Repeat) for op in path.ops) <= _REPEATS:
                 return path
         return None
 
     def path(self, source: TypeId, target: StreamType) -> CoercionPath | None:
-        """A shortest path between two types, if there is one."""
-        return next((path for path in self.paths(source) if path.target == target), None)
+        """A shortest path between two types, if there is one; by aligning dims where the source's are not listed."""
+        if source not in self._paths:
+            return self.direct(source, target)
+        return next((path for path in self._paths[source] if path.target == target), None)
 
     def _longer(self, path: CoercionPath, reached: dict[StreamType, CoercionPath]) -> Iterator[CoercionPath]:
         repeats = sum(isinstance(op, Repeat) for op in path.ops)
@@ -200,8 +230,10 @@ def _total(found: Counter[Dim]) -> int:
 
 
 def _factors(dims: list[Dim]) -> dict[Dim, list[Dim]]:
-    """For each dim the inner dims that it may be split into, so that another declared dim is left or split off."""
+    """For each dim the inner dims that it may be split into: declared dims, their quotients, and factors."""
     found: dict[Dim, list[Dim]] = {}
+    parts = dict.fromkeys(factor for dim in dims for factor in dim.as_ordered_factors() if factor.free_symbols)
+    dims = list(dict.fromkeys([*dims, *parts]))
     for whole, part in permutations(dims, 2):
         quotient = sympy.cancel(whole / part)
         if sympy.fraction(quotient)[1] == 1 and quotient != 1 and (try_evaluate(quotient, {}) or 2) > 0:

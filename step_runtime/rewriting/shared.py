@@ -80,36 +80,35 @@ def shared(program: Program, scope: Scope, merges: Callable[[Fn], bool]) -> Shar
 
 def replaced(program: Program, number: int, build: Build) -> Program:
     """The program with other nodes in place of one."""
-    builder = Builder(len(program.inputs))
-    now = {stream: stream for stream in range(len(program.inputs))}
-    for at, node in enumerate(program.nodes):
-        if at == number:
-            outputs = build(builder, now.__getitem__)
-        else:
-            outputs = builder.add(node.op, [now[stream] for stream in node.inputs], len(node.outputs))
-        now.update(zip(node.outputs, outputs, strict=True))
-    results = tuple(now[stream] for stream in program.results)
-    return replace(program, nodes=tuple(builder.nodes), results=results, names={}, result_span=None)
+    return _rebuilt(program, program.nodes, lambda node: build if node is program.nodes[number] else None)
 
 
 def _uncopied(program: Program) -> Program:
     """Without primitives whose results equal their input."""
-    builder = Builder(len(program.inputs))
-    now = {stream: stream for stream in range(len(program.inputs))}
-    for node in program.nodes:
-        if node.op.transparent:
-            outputs: Sequence[StreamId] = [now[node.inputs[0]]] * len(node.outputs)
-        else:
-            outputs = builder.add(node.op, [now[stream] for stream in node.inputs], len(node.outputs))
-        now.update(zip(node.outputs, outputs, strict=True))
-    results = tuple(now[stream] for stream in program.results)
-    return replace(program, nodes=tuple(builder.nodes), results=results, names={}, result_span=None)
+
+    def instead(node: Node) -> Build | None:
+        return (lambda new, now: [now(node.inputs[0])] * len(node.outputs)) if node.op.transparent else None
+
+    return _rebuilt(program, program.nodes, instead)
 
 
 def _pruned(program: Program) -> Program:
+    """Without nodes that no result depends on."""
+    return _rebuilt(program, list(program.live_nodes())[::-1], lambda node: None)
+
+
+def _rebuilt(program: Program, nodes: Sequence[Node], instead: Callable[[Node], Build | None]) -> Program:
+    """The program of some of its nodes, with what is given instead of each, if anything is."""
     builder = Builder(len(program.inputs))
     now = {stream: stream for stream in range(len(program.inputs))}
-    for node in reversed(list(program.live_nodes())):
-        outputs = builder.add(node.op, [now[stream] for stream in node.inputs], len(node.outputs))
+    for node in nodes:
+        build = instead(node)
+        if build is None:
+            outputs: Sequence[StreamId] = builder.add(
+                node.op, [now[stream] for stream in node.inputs], len(node.outputs)
+            )
+        else:
+            outputs = build(builder, now.__getitem__)
         now.update(zip(node.outputs, outputs, strict=True))
-    return replace(program, nodes=tuple(builder.nodes), results=tuple(now[stream] for stream in program.results))
+    results = tuple(now[stream] for stream in program.results)
+    return replace(program, nodes=tuple(builder.nodes), results=results, names={}, result_span=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.synthesis import SearchBudget, synthesize
+from pipeline.synthesis.landmarks import Landmarks
 from pipeline.synthesis.top_down import TopDown
 from step_runtime.verification.loading import load_task
 from tests.support.paths import PROJECT
@@ -13,8 +14,9 @@ DATA = PROJECT / "data"
 
 
 def test_going_backward_reaches_deeper(monkeypatch: pytest.MonkeyPatch) -> None:
-    """LayerNorm is found within so many candidates, and not bottom-up alone."""
-    given, budget = load_task(DATA / "tasks" / "norm" / "0.yaml"), SearchBudget(seconds=1200, candidates=25_000)
+    """LayerNorm is found within so many candidates, and not bottom-up alone, if no landmark shows the way."""
+    monkeypatch.setattr(Landmarks, "reached", lambda *args: iter(()))
+    given, budget = load_task(DATA / "tasks" / "norm" / "0.yaml"), SearchBudget(seconds=1200, candidates=40_000)
     assert synthesize(given, budget).impl is not None
     monkeypatch.setattr(TopDown, "_push", lambda *args: None)
     assert synthesize(given, budget).reason == "candidates"

@@ -1,0 +1,72 @@
+"""The streams of failed programs, for a search to start from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pipeline.synthesis.batch_execution import BatchExecutor
+from pipeline.synthesis.search_budget import OutOfBudget
+from pipeline.synthesis.search_round import Given
+from pipeline.synthesis.terms import DraftTerm
+from pipeline.synthesis.value_blocks import SeenValues, operand
+from step_runtime.base.errors import RunError, StepError
+from step_runtime.base.shapes import is_routed
+from step_runtime.base.types import StreamType
+from step_runtime.language.parser import parse
+from step_runtime.primitives import Operand
+from step_runtime.program.graph import Program, StreamId
+
+MOST = 40
+"""Streams of all drafts together, those of the nearest failures first."""
+
+
+def draft_streams(executor: BatchExecutor, drafts: Iterable[str], inputs: Sequence[Given]) -> list[Given]:
+    """The streams of drafts that differ in value, as far as the drafts run.
+
+    Args:
+        executor: Runs the drafts on the observed data.
+        drafts: The programs, the nearest to a right one first.
+        inputs: The task's inputs.
+
+    Raises:
+        OutOfBudget: The time is up.
+    """
+    found: list[Given] = []
+    seen: dict[StreamType, SeenValues] = {}
+    for stream in inputs:
+        seen.setdefault(stream.type, SeenValues()).new(stream.values)
+    for text in drafts:
+        program, wrong = parse(text, executor.space.scope)
+        for type_, data, number in () if wrong else _run(executor, program, inputs):
+            values = executor.layout(type_).pack(tuple(data.data), 1)
+            if len(found) < MOST and len(seen.setdefault(type_, SeenValues()).new(values)):
+                found.append(Given(type_, values, DraftTerm(program, number), 1))
+    return found
+
+
+def _run(
+    executor: BatchExecutor, program: Program, inputs: Sequence[Given]
+) -> list[tuple[StreamType, Operand, StreamId]]:
+    """The streams that functions make, up to the first primitive that fails."""
+    streams: dict[StreamId, Operand] = {
+        place: operand(stream.type, executor.layout(stream.type), stream.values) for place, stream in enumerate(inputs)
+    }
+    found = []
+    for node in program.nodes:
+        executor.spend(0)
+        if any(stream not in streams for stream in node.inputs):
+            continue
+        try:
+            made = executor.add(node.op, *(streams[stream] for stream in node.inputs))
+        except RunError as error:
+            if error.code == "time-limit":
+                raise OutOfBudget("time") from None
+            break
+        except StepError:
+            break
+        streams |= zip(node.outputs, made, strict=True)
+        for number, result in zip(node.outputs, made, strict=True):
+            type_ = StreamType(result.type.dtype, result.type.shape[:-1])
+            if node.op.functions() and not any(is_routed(symbol) for dim in type_.shape for symbol in dim.free_symbols):
+                found.append((type_, result, number))
+    return found

@@ -1,0 +1,89 @@
+"""Landmarks are values that a reference computes from its inputs; a stream reaches one in any order of its dims."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pipeline.synthesis import SearchBudget, synthesize
+from pipeline.synthesis.landmarks import Landmarks, landmarks_of, reference_values
+from pipeline.synthesis.value_blocks import RowLayout
+from step_runtime.execution.invocation import default_dtype
+from step_runtime.verification.instance import TaskInstance, instances
+from tests.support.small_tasks import task
+
+LOOP = """
+inputs:
+- {name: E0, dtype: fp32, dims: [D, N], data_gen: torch.randn}
+fns:
+- name: Add
+  apply: "return [state[0] + input[0]]"
+  init: [0]
+  input_dtype: fp32
+  output_dtype: fp32
+  func_name: fn_add
+- {name: Sin, apply: "return [torch.sin(input[0])]", input_dtype: fp32, output_dtype: fp32, func_name: fn_sin}
+outputs:
+- name: S0
+  dtype: fp32
+  dims: [N]
+  data_transform:
+  - |
+    total = torch.zeros(N_value)
+    for step in range(D_value):
+        total = total + input_data['E0'][:, step]
+    torch.sin(total * torch.arange(2.0)[1])
+"""
+
+
+def observed() -> TaskInstance:
+    return instances(task(LOOP))[0]
+
+
+def test_what_a_loop_computes_is_one_landmark() -> None:
+    """The last sum, and all sums together; not the constants, the input or the output."""
+    with default_dtype(torch.float64):
+        instance = observed()
+        landmarks = landmarks_of(instance, 0)
+        (data,) = instance.sample_inputs(0)["E0"]
+        sums, rows = data.cumsum(1), data.shape[0]
+        assert landmarks.finite and landmarks.count >= 2
+        assert list(
+            landmarks.reached("last", RowLayout(((rows,),)), torch.stack([data[:, 0] + 1, sums[:, -1].flip(0)]))
+        ) == [1]
+        whole = RowLayout((tuple(sums.shape),))
+        assert list(landmarks.reached("all", whole, sums.T.reshape(1, -1))) == [0]
+        assert not list(landmarks.reached("all", whole, sums.reshape(1, -1))), "one is found once for a type"
+        for value in (data, torch.zeros_like(data), sums + 1e-3):
+            assert not list(landmarks.reached("other", whole, value.reshape(1, -1)))
+
+
+def test_components_of_tuples_reach_landmarks() -> None:
+    values = [torch.tensor([0.5, 1.5, 2.5])]
+    landmarks = Landmarks(values, [values[0] + 1], [])
+    pair = RowLayout(((3,), (3,)))
+    assert landmarks.wanted(pair) and not landmarks.wanted(RowLayout(((4,),)))
+    assert list(landmarks.reached("pair", pair, torch.tensor([[9.0, 9.0, 9.0, 2.5, 0.5, 1.5]]))) == [0]
+
+
+@pytest.mark.parametrize("value", [[0.0, 1.0, 0.0, 1.0], [7.0], [0.25, 0.5]])
+def test_values_that_say_little_are_none(value: list[float]) -> None:
+    """Bits and single whole numbers, and what is the same for another input."""
+    flat = torch.tensor(value)
+    others = [flat] if value == [0.25, 0.5] else [flat + 1]
+    assert Landmarks([flat], others, []).count == 0
+
+
+def test_recorded_values_are_not_those_that_later_writes_leave() -> None:
+    text = LOOP.replace("total = total + input_data['E0'][:, step]", "total += input_data['E0'][:, step]")
+    with default_dtype(torch.float64):
+        instance = instances(task(text))[0]
+        values = reference_values(instance, 0)
+        first = instance.sample_inputs(0)["E0"][0][:, 0]
+    assert any(torch.equal(value, first) for value in values)
+
+
+def test_a_search_starts_again_from_landmarks() -> None:
+    """With far fewer candidates than without."""
+    given = task(LOOP)
+    assert synthesize(given, SearchBudget(seconds=600, candidates=5_000)).impl is not None
