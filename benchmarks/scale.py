@@ -119,7 +119,8 @@ def overhead(count: int, rounds: int) -> None:
 
 def memory(counts: Sequence[int]) -> None:
     """The client's memory while simulated verdicts pass through it."""
-    print("\n| programs | seconds | client's memory before, MB | at its peak, MB |\n|---|---|---|---|")
+    print("\n| programs | seconds | client's processor time, µs each | its memory before, MB | at its peak, MB |")
+    print("|---|---|---|---|---|")
     with cluster_of(2, 1) as (cluster, _), cluster.pool(verification_settings()) as pool:
         text = "E1 = step.Map(fn=fn_double).apply(E0)\n" * 8
         list(pool.map(simulated, range(1000), itertools.repeat(text)))
@@ -132,9 +133,11 @@ def memory(counts: Sequence[int]) -> None:
                 if wrong != count:
                     raise RuntimeError(f"{wrong} verdicts of {count}")
 
+            spent = time.process_time()
             took = seconds(judged)
+            spent = 1e6 * (time.process_time() - spent) / count
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            print(f"| {count:,} | {took:,.1f} | {before / 1024:,.0f} | {peak / 1024:,.0f} |", flush=True)
+            print(f"| {count:,} | {took:,.1f} | {spent:,.0f} | {before / 1024:,.0f} | {peak / 1024:,.0f} |", flush=True)
 
 
 def loss(count: int, rounds: int) -> None:

@@ -27,18 +27,20 @@ class ClusterPool(KillableExecutor):
     """
 
     def __init__(self, dispatcher: Dispatcher, settings: PoolSettings) -> None:
-        self._dispatcher, self._name = dispatcher, dispatcher.pool(settings)
+        self._dispatcher, self._name, self._group = dispatcher, dispatcher.pool(settings), settings.group
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Calls a module's function in a worker of a node; waits while very many calls are unanswered.
 
-        The future raises what the function raises, or `WorkerLost` for a call that cost its worker, or its nodes.
+        The future raises what the function raises, as `WorkerPool.submit` has it, or `WorkerLost` for a call that cost
+        its worker, or its nodes.
 
         Raises:
             RuntimeError: The pool is shut down.
             ClusterUnavailable: The cluster is lost.
         """
-        return self._dispatcher.submit(self._name, pickle.dumps((fn, args, kwargs)))
+        group = self._group(*args, **kwargs) if self._group else ""
+        return self._dispatcher.submit(self._name, pickle.dumps((fn, args, kwargs)), group)
 
     def map(
         self, fn: Callable[..., Any], /, *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1

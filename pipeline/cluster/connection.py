@@ -71,18 +71,18 @@ class Connection:
         """Whether the scheduler is there."""
         return bool(self._client.status == "running")
 
-    def heard(self, seconds: float) -> dict[str, float]:
-        """How many seconds ago the scheduler heard from each node that is ready for work.
+    def heard(self, seconds: float) -> dict[str, tuple[float, str]]:
+        """How many seconds ago the scheduler heard from each node that is ready for work, and the process's id there.
 
         Raises:
             OSError: The scheduler gave no answer within the time given.
         """
-        request = self._start(self._client.run_on_scheduler, seconds, _ages)
+        request = self._start(self._client.run_on_scheduler, seconds, _heard)
         while not wait([request], _GLANCE).done:
             if not self.connected:  # Dask would try for long, and a scheduler that is back knows nothing
                 raise OSError("the connection was closed")
-        ages: dict[str, float] = request.result()
-        return ages
+        nodes: dict[str, tuple[float, str]] = request.result()
+        return nodes
 
     def call(self, address: str, function: Callable[..., Any], *args: object, seconds: float) -> Future[Any]:
         """Calls a module's function in a node's process; a coroutine function in its event loop.
@@ -165,12 +165,12 @@ def _local_cluster(nodes: int) -> Iterator[Any]:
             yield cluster
 
 
-def _ages(dask_scheduler: Any) -> dict[str, float]:
-    """Runs on the scheduler: seconds since each node's last heartbeat."""
+def _heard(dask_scheduler: Any) -> dict[str, tuple[float, str]]:
+    """Runs on the scheduler: seconds since each node's last heartbeat, and Dask's id of its process."""
     from time import time
 
     return {
-        address: time() - worker.last_seen
+        address: (time() - worker.last_seen, worker.server_id)
         for address, worker in dask_scheduler.workers.items()
         if worker.status.name == "running"
     }

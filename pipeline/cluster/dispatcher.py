@@ -98,8 +98,8 @@ class Dispatcher:
             self._changed.notify_all()
             return pool.name
 
-    def submit(self, pool: str, payload: bytes) -> Future[Any]:
-        """The future of a pickled call; waits while too many are unanswered.
+    def submit(self, pool: str, payload: bytes, group: str = "") -> Future[Any]:
+        """The future of a pickled call of a group; waits while too many are unanswered.
 
         Raises:
             RuntimeError: The pool has ended.
@@ -111,7 +111,7 @@ class Dispatcher:
                 raise self._error
             if pool not in self._pools:
                 raise RuntimeError("the pool is shut down")
-            call = Call(self._pools[pool], next(self._numbers), payload, Future(), time.monotonic())
+            call = Call(self._pools[pool], next(self._numbers), payload, group, Future(), time.monotonic())
             self._unanswered[call.number] = call
             call.pool.unanswered += 1
             self._events.append(partial(call.pool.queue.append, call))
@@ -290,7 +290,7 @@ class Dispatcher:
         node.give(calls)
         node.messages[pool.name] += 1
         node.started.add(pool.name)
-        payloads = [(call.number, call.payload) for call in calls]
+        payloads = [(call.number, call.group, call.payload) for call in calls]
         future = self._transport.exchange(node.address, pool.name, pool.settings, node.workers, payloads, WAIT)
         future.add_done_callback(lambda done: self._post(partial(self._exchanged, node, pool, done)))
 

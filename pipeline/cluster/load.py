@@ -46,6 +46,7 @@ class Call:
     pool: CallPool
     number: int
     payload: bytes
+    group: str
     future: Future[Any]
     since: float
     losses: int = 0

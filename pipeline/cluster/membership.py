@@ -38,8 +38,8 @@ class Scheduler(Protocol):
     def connected(self) -> bool:
         """Whether the scheduler is there."""
 
-    def heard(self, seconds: float) -> dict[str, float]:
-        """Seconds since each node was last heard from."""
+    def heard(self, seconds: float) -> dict[str, tuple[float, str]]:
+        """Seconds since each node was last heard from, and the id of its process."""
 
     def call(self, address: str, function: Callable[..., Any], *args: object, seconds: float) -> Future[Any]:
         """A future of what a function returns on a node."""
@@ -69,6 +69,7 @@ class Membership:
         self._silence = silence
         self._known: dict[str, NodeFacts | None] = {}
         self._asked: dict[str, Future[NodeFacts]] = {}
+        self._ids: dict[str, str] = {}
         self._look_now, self._closed = threading.Event(), False
         self._thread = threading.Thread(target=self._watch, name="cluster-members", daemon=True)
         self._empty = 0.0
@@ -134,15 +135,18 @@ class Membership:
             ClusterUnavailable: There is no scheduler.
         """
         try:
-            ages = self._scheduler.heard(SCHEDULER_SECONDS)
+            heard = self._scheduler.heard(SCHEDULER_SECONDS)
         except Exception as error:
             reason = "does not answer" if self._scheduler.connected else "is gone"
             detail = f": {error}" if str(error) else ""
             raise ClusterUnavailable(f"the Dask scheduler at {self._scheduler.address} {reason}{detail}") from None
-        self._seen = len(ages)
-        self._known = {address: facts for address, facts in self._known.items() if address in ages}
-        alive = [address for address, age in ages.items() if age < self._silence]
-        self._asked = {address: future for address, future in self._asked.items() if address in ages}
+        self._seen = len(heard)
+        # A process that took the place of another one at its address is met in the next look: the other is lost.
+        same = {address for address, (_, number) in heard.items() if self._ids.get(address, number) == number}
+        self._ids = {address: number for address, (_, number) in heard.items()}
+        self._known = {address: facts for address, facts in self._known.items() if address in same}
+        self._asked = {address: future for address, future in self._asked.items() if address in same}
+        alive = [address for address, (age, _) in heard.items() if address in same and age < self._silence]
         for address in alive:
             if address not in self._known and address not in self._asked:
                 self._asked[address] = self._scheduler.call(address, node.facts, seconds=JOIN_SECONDS)

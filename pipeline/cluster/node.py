@@ -1,7 +1,8 @@
 """What runs on a node, in its Dask worker process.
 
-- A node has a mailbox for each client and kind of call, with a pool of killable workers. It neither unpickles calls
-  nor results: only workers import PyTorch and run an author's code.
+- A node has a mailbox for each client and kind of call, with a pool of killable workers. Only these unpickle calls,
+  import PyTorch and run an author's code; calls of two groups, such as two tasks, never share a process.
+- What a worker answers is data, here and for the client: neither executes any of it.
 - An exchange brings calls and takes whatever results there are, so that a call that takes long delays no other.
 - A mailbox that its client has not asked for a while is closed, and its workers end: the client is gone.
 - Workers end with the Dask worker process, however that ends.
@@ -16,10 +17,11 @@ import pickle
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.cluster.software import Software, installed
+from pipeline.verification.isolation import answers
 from pipeline.verification.pool import WorkerLost
 from pipeline.verification.workers import PoolSettings
 
@@ -32,8 +34,8 @@ LINGER = 0.05
 ENOUGH = 32
 """Results that wait for no others."""
 
-Numbered = tuple[int, bytes]
-"""A call's number, and the pickled call."""
+Numbered = tuple[int, str, bytes]
+"""A call's number, the group that it belongs to, and the pickled call."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,13 @@ class Answer:
     Attributes:
         number: The call's.
         seconds: How long it ran, by the clock.
-        result: Pickled, whether it returned, and what it returned or raised; None if it cost its worker.
+        result: What it returned or raised, as `isolation.answers` writes it; None if it cost its worker.
         lost: The code and the text of a `WorkerLost`, and its attributes.
     """
 
     number: int
     seconds: float = 0.0
-    result: bytes | None = None
+    result: str | None = None
     lost: tuple[Any, str, dict[str, Any]] | None = None
 
     def settle(self, future: Future[Any]) -> None:
@@ -78,9 +80,9 @@ class Answer:
             future.set_exception(error)
             return
         try:
-            returned, value = pickle.loads(self.result or b"")
-        except Exception as error:
-            returned, value = False, RuntimeError(f"the result can't be read: {type(error).__name__}: {error}")
+            returned, value = answers.read((self.result or "").encode())
+        except ValueError as error:
+            returned, value = False, WorkerLost("crashed", str(error))
         if returned:
             future.set_result(value)
         else:
@@ -96,7 +98,7 @@ class Mailbox:
     """
 
     def __init__(self, settings: PoolSettings, workers: int) -> None:
-        self._pool, self._workers = settings.start(workers), workers
+        self._pool, self._workers = replace(settings, group=group_of).start(workers), workers
         self._finished: list[Answer] = []
         self._open = 0  # calls without a result
         # The pool hands out several calls at once where many wait, which those behind a slow one would wait for.
@@ -112,8 +114,8 @@ class Mailbox:
     def put(self, calls: Sequence[Numbered]) -> None:
         """Starts calls."""
         self._open += len(calls)
-        for number, call in calls:
-            keep_running(self._run(number, call))
+        for number, group, call in calls:
+            keep_running(self._run(number, group, call))
 
     async def take(self, wait: float) -> list[Answer]:
         """The results so far; where there is none, waits for one up to a number of seconds."""
@@ -142,15 +144,15 @@ class Mailbox:
             except TimeoutError:
                 return False
 
-    async def _run(self, number: int, call: bytes) -> None:
+    async def _run(self, number: int, group: str, call: bytes) -> None:
         try:
             async with self._turn:
-                seconds, result = await asyncio.wrap_future(self._pool.submit(run_pickled, call))
+                seconds, result = await asyncio.wrap_future(self._pool.submit(run_pickled, group, call))
             answer = Answer(number, seconds, result)
         except WorkerLost as error:
             answer = Answer(number, lost=(error.code, str(error), vars(error)))
         except Exception as error:  # the pool was closed, or can't start its workers
-            answer = Answer(number, result=pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}"))))
+            answer = Answer(number, result=answers.raised(RuntimeError(f"{type(error).__name__}: {error}")).decode())
         async with self._changed:
             self._finished.append(answer)
             self._open -= 1
@@ -219,22 +221,25 @@ async def _close_when_abandoned(place: tuple[str, str]) -> None:
 # --- what runs in a worker of the pool --------------------------------------------------------------------------------
 
 
-def run_pickled(call: bytes) -> tuple[float, bytes]:
-    """Seconds of a pickled call and, pickled, whether it returned, and what it returned or raised.
+def group_of(group: str, call: bytes) -> str:
+    """The group of a call of `run_pickled`, which the client has named."""
+    del call
+    return group
+
+
+def run_pickled(group: str, call: bytes) -> tuple[float, str]:
+    """Seconds of a pickled call, and what it returned or raised, as `isolation.answers` writes it.
 
     Raises:
         MemoryError: The call exceeded the memory limit, which ends the worker.
     """
+    del group
     start = time.perf_counter()
     try:
         function, args, kwargs = pickle.loads(call)
-        result = pickle.dumps((True, function(*args, **kwargs)))
+        result = answers.returned(function(*args, **kwargs))
     except MemoryError:
         raise
     except Exception as error:
-        try:
-            result = pickle.dumps((False, error))
-            pickle.loads(result)
-        except Exception:  # an exception with arguments of its own may not survive the way
-            result = pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
-    return time.perf_counter() - start, result
+        result = answers.raised(error)
+    return time.perf_counter() - start, result.decode()

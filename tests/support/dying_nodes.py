@@ -57,14 +57,14 @@ class DyingNodes:
             future.set_exception(OSError("no answer"))
             return
         answers = []
-        for number, payload in calls:
+        for number, group, payload in calls:
             function = pickle.loads(payload)[0]
             if function is kill_node:
                 self._die(address)
             if address not in self.alive:
                 future.set_exception(OSError("no answer"))
                 return
-            seconds, result = run_pickled(payload)
+            seconds, result = run_pickled(group, payload)
             answers.append(Answer(number, seconds, result))
             self.done.setdefault(address, []).append(number)
         future.set_result(answers)

@@ -59,6 +59,13 @@ def test_calls_are_answered_as_by_a_pool_of_this_machine(cluster: Cluster) -> No
         pool.submit(crashing.echo, 1)
 
 
+def test_calls_of_two_groups_share_no_process(cluster: Cluster) -> None:
+    """As on one machine, where the code of one task can't reach another one's."""
+    with cluster.pool(PoolSettings(PATIENCE, 2**29, group=str)) as pool:
+        one, other = [{*pool.map(crashing.process_id, [group] * 8)} for group in ("one", "other")]
+    assert not one & other
+
+
 def test_verdicts_are_those_of_one_machine(cluster: Cluster) -> None:
     """Of programs that pass, and of programs that fail in all stages."""
     calls = [(task.name, task.statement, text) for task, text in programs(["gemm/0"], 12)]

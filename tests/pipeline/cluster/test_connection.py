@@ -32,7 +32,7 @@ async def nap(seconds: float) -> str:
 
 def test_a_request_to_a_node_has_a_time_limit(connection: Connection) -> None:
     """An answer in time is returned; one that does not come is an error."""
-    ((address, age),) = connection.heard(PATIENCE).items()
+    ((address, (age, _)),) = connection.heard(PATIENCE).items()
     assert 0 <= age < PATIENCE
     assert connection.connected
     assert connection.call(address, nap, 0.0, seconds=PATIENCE).result(PATIENCE) == "rested"

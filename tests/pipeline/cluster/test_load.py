@@ -8,7 +8,7 @@ from pipeline.cluster.load import AHEAD, MESSAGES, MOST_AHEAD, Call, CallPool, N
 
 
 def calls(pool: CallPool, count: int) -> list[Call]:
-    return [Call(pool, number, b"", Future(), 0.0) for number in range(count)]
+    return [Call(pool, number, b"", "", Future(), 0.0) for number in range(count)]
 
 
 def test_a_node_has_as_many_calls_as_their_time_allows() -> None:

@@ -26,15 +26,16 @@ class Scheduler:
 
     def __init__(self, **nodes: NodeFacts | Exception) -> None:
         self.nodes, self.ages, self.lost = dict(nodes), dict.fromkeys(nodes, 0.0), False
+        self.ids: dict[str, str] = {}
 
     @property
     def connected(self) -> bool:
         return not self.lost
 
-    def heard(self, seconds: float) -> dict[str, float]:
+    def heard(self, seconds: float) -> dict[str, tuple[float, str]]:
         if self.lost:
             raise OSError("connection closed")
-        return dict(self.ages)
+        return {address: (age, self.ids.get(address, "first")) for address, age in self.ages.items()}
 
     def call(self, address: str, function: Callable[..., Any], *args: object, seconds: float) -> Future[Any]:
         future: Future[Any] = Future()
@@ -51,12 +52,14 @@ class Seen:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.nodes: Mapping[str, int] = {}
+        self.looks: list[Mapping[str, int]] = []
         self.errors: list[Exception] = []
         self.warnings: list[str] = []
         self.membership = Membership(scheduler, self._present, self.errors.append, self.warnings.append, silence=5.0)
 
     def _present(self, nodes: Mapping[str, int]) -> None:
         self.nodes = nodes
+        self.looks.append(nodes)
 
 
 @pytest.fixture(autouse=True)
@@ -112,6 +115,16 @@ def test_a_lost_scheduler_is_one_error() -> None:
     (error,) = seen.errors
     assert isinstance(error, ClusterUnavailable)
     assert str(error) == "the Dask scheduler at tcp://host:8786 is gone: connection closed"
+
+
+def test_a_process_that_takes_another_one_s_place_is_a_loss() -> None:
+    """At the same address, as with a fixed port: what the first one was doing is not forgotten."""
+    scheduler = Scheduler(a=GOOD)
+    seen = Seen(scheduler)
+    seen.membership.join()
+    scheduler.ids["a"] = "second"
+    eventually(lambda: {} in seen.looks and seen.nodes == {"a": 4}, "a loss, and its return")
+    seen.membership.close()
 
 
 def test_a_cluster_that_stays_without_nodes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def test_a_call_that_takes_long_delays_one_other_at_most() -> None:
 
     async def taken() -> tuple[list[Any], list[Answer]]:
         box = Mailbox(SETTINGS, 2)
-        box.put([(0, call(crashing.nap, 10 * PATIENCE)), *((n, call(crashing.echo, n)) for n in range(1, 20))])
+        box.put([(0, "", call(crashing.nap, 10 * PATIENCE)), *((n, "", call(crashing.echo, n)) for n in range(1, 20))])
         found: list[Answer] = []
         while len(found) < 18:
             found += await box.take(PATIENCE)
@@ -53,7 +53,7 @@ def test_a_call_s_exception_and_its_loss_arrive() -> None:
     async def taken() -> list[Answer]:
         box = Mailbox(SETTINGS, 1)
         calls = [call(crashing.fail, "x"), call(crashing.fail_pickily), call(crashing.note_and, "a", crashing.segfault)]
-        box.put(list(enumerate(calls)))
+        box.put([(number, "", each) for number, each in enumerate(calls)])
         found: list[Answer] = []
         while len(found) < 3:
             found += await box.take(PATIENCE)
@@ -74,7 +74,7 @@ def test_an_exchange_brings_calls_and_takes_results() -> None:
         settings = pickle.dumps(SETTINGS)
         mine, other = ("mine", "pool-0"), ("other", "pool-0")
         await node.exchange(other, settings, 1, [], 0)
-        answers = pickle.loads(await node.exchange(mine, settings, 1, [(7, call(crashing.echo, "x"))], PATIENCE))
+        answers = pickle.loads(await node.exchange(mine, settings, 1, [(7, "", call(crashing.echo, "x"))], PATIENCE))
         await node.end("mine")
         left = set(node._MAILBOXES)
         await node.end("other")
@@ -88,7 +88,7 @@ def test_a_client_that_is_gone_leaves_no_workers(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(node, "LEASE", 0.05)
 
     async def abandoned() -> bool:
-        await node.exchange(("gone", "pool-0"), pickle.dumps(SETTINGS), 1, [(1, call(crashing.nap, 600.0))], 0.01)
+        await node.exchange(("gone", "pool-0"), pickle.dumps(SETTINGS), 1, [(1, "", call(crashing.nap, 600.0))], 0.01)
         while ("gone", "pool-0") in node._MAILBOXES:
             await asyncio.sleep(0.01)
         return True
