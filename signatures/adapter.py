@@ -15,7 +15,7 @@ from dspy.utils.callback import BaseCallback
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from signatures.bare import FORM, SCRIPT, render_script
+from signatures.bare import FORM, SCRIPT, format_note, render_script
 from signatures.extract import ANSWERS, extract_program, sections
 from step_runtime.language.comments import printable, quoted, undivided
 from step_runtime.tasks import yaml_format
@@ -28,8 +28,8 @@ QUOTING = ("diagnostics",)
 
 
 def render_task(task: Task) -> str:
-    """A task as prompts show it: YAML, without its solution."""
-    return task.statement.rstrip()
+    """A task as prompts show it: YAML, without its solution; with a note on formats where it names any but fp32."""
+    return format_note(task) + task.statement.rstrip()
 
 
 class YAMLAdapter(dspy.ChatAdapter):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import dspy
 
 from signatures.prompts import BasePrompt, GuardianPrompt, ProposerPrompt, Strict
+from step_runtime.base.formats import FORMATS
 from step_runtime.codegen import generate_prompt, prompt_tests
 
 if TYPE_CHECKING:
@@ -42,8 +43,20 @@ def without_ir(signature: type[dspy.Signature]) -> type[dspy.Signature]:
 
 @functools.lru_cache(maxsize=1024)
 def render_script(task: Task) -> str:
-    """A task as such prompts show it: its script, without its solution."""
-    return generate_prompt(task)
+    """A task as such prompts show it: its script, without its solution, with a note on formats as in YAML."""
+    return format_note(task) + generate_prompt(task)
+
+
+def format_note(task: Task) -> str:
+    """What a proposer must know of number formats, as comments; nothing for a task that names none but fp32."""
+    if not task.names_formats:
+        return ""
+    names = ", ".join(format_.name for format_ in FORMATS.values() if format_ in task.formats)
+    return (
+        f"# Number formats: {names}. Types of different formats differ, and no primitive converts: Map a\n"
+        "# function that does. What a function returns is rounded to the format of its output, as is the state of an\n"
+        "# Accum, Scan or Merge after every element.\n"
+    )
 
 
 def compose_bare(prompt: BasePrompt, words: BareWords) -> str:

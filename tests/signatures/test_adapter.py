@@ -127,3 +127,15 @@ def test_an_answer_is_asked_for_once(answer: str) -> None:
         except AdapterParseError:
             assert not answer
     assert len(engine.requests) == 1
+
+
+def test_formats_are_explained_where_a_task_names_them() -> None:
+    """Above the YAML, which reads the same with the note; other tasks have none."""
+    plain = task()
+    assert render_task(plain) == plain.statement.rstrip()
+    mixed = plain.model_copy(
+        update={"inputs": [plain.inputs[0].model_copy(update={"dtype": "bf16"}), *plain.inputs[1:]]}
+    )
+    shown = render_task(mixed)
+    assert shown.startswith("# Number formats: fp32, bf16. Types of different formats differ")
+    assert loads_task(f"{shown}\n") == loads_task(mixed.statement) and shown.endswith(mixed.statement.rstrip())

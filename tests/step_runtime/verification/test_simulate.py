@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
+from step_runtime import Verifier, loads_task
 from step_runtime.base.types import Buffer, Multihot, STuple
 from step_runtime.language.parser import parse
 from step_runtime.primitives import PRIMITIVES
@@ -60,3 +61,50 @@ def test_oracle_on_tokens_equals_simulator_and_reference(name: str) -> None:
         data = instance.sample_inputs(3)
         assert computes(program, types, instance, data, instance.reference())
         assert compare(program, types, data, instance.sizes) is None
+
+
+ROUTED = """
+global: |
+  E_value = 3
+  ctx[E] = E_value
+inputs:
+- {name: x, dtype: "Buffer(bf16, [K])", dims: [M], data_gen: torch.randn}
+- {name: index, dtype: "Multihot(bool, E)", dims: [M], min: 0, max: 2}
+fns:
+- {name: A, apply: "return [input[0].float() * 1.3]", input_dtype: "Buffer(bf16, [K])",
+   output_dtype: "Buffer(fp8_e4m3, [K])", func_name: fn_a}
+- {name: B, apply: "return [(input[0] * input[0]).float()]", input_dtype: "Buffer(bf16, [K])",
+   output_dtype: "Buffer(fp8_e4m3, [K])", func_name: fn_b}
+- {name: C, apply: "return [-input[0].float()]", input_dtype: "Buffer(bf16, [K])",
+   output_dtype: "Buffer(fp8_e4m3, [K])", func_name: fn_c}
+- {name: Sum, apply: "return [state[0].float() + input[0].float()]", init: [0.5],
+   input_dtype: "Buffer(fp8_e4m3, [K])", output_dtype: "Buffer(fp8_e5m2, [K])", func_name: fn_sum}
+outputs:
+- name: O
+  dtype: Buffer(fp8_e5m2, [K])
+  dims: [M]
+  data_transform: |
+    x = input_data['x']
+    parts = [part.to(torch.float8_e4m3fn).float() for part in (x.float() * 1.3, x * x, -x)]
+    out = torch.full((M_value, K_value), 0.5, dtype=torch.float8_e5m2)
+    for place, part in enumerate(parts):
+        new = (out.float() + part).to(torch.float8_e5m2).float()
+        out = torch.where(input_data['index'][:, place, None], new, out.float()).to(torch.float8_e5m2)
+    out
+sizes: {M: [12, 17], K: [4, 5]}
+"""
+ROUTING = """\
+i1, i2 = step.Copy().apply(index)
+done = [step.Map(fn=fn).apply(part) for fn, part in zip([fn_a, fn_b, fn_c], step.Partition(N=3).apply((x, i1)))]
+return step.Merge(fn=fn_sum).apply((done, i2))
+"""
+
+
+def test_routing_carries_formats() -> None:
+    """By truth values, of fp8 and bf16 elements; what a Merge folds is rounded after every stream."""
+    verifier = Verifier(loads_task(ROUTED, "routed"))
+    verdict = verifier.verify(ROUTING)
+    assert verdict.passed, verdict.render(ROUTING)
+    swapped = verifier.verify(ROUTING.replace("fn_a, fn_b", "fn_b, fn_a"))
+    assert swapped.stage == "value"
+    assert "fp8_e5m2 is compared within 0.25 (relative)" in swapped.diagnostics[0].details[1]
