@@ -11,6 +11,7 @@ page from docs/experiment.jsonl and docs/experiment-control.jsonl.
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import torch
+from dspy.utils.exceptions import LMError
 
 from benchmarks.selection.arms import ARMS, NONE
 from benchmarks.selection.control import TEACHER, ControlWorld
@@ -28,11 +30,14 @@ from benchmarks.selection.results import Results, SettingsDiffer
 from benchmarks.selection.tasks import PER_LEVEL, folds, tasks_and_groups
 from benchmarks.selection.worlds import World
 from optimizers import Entry
+from optimizers.errors import one_line
 from optimizers.usage import Price, message_text
 from pipeline.agent.agent import Agent
+from pipeline.base.errors import LMUnavailable
 from pipeline.lms.model_data import known_price
 from pipeline.lms.tokenizer import count_tokens
 from signatures import YAMLAdapter
+from step_runtime.tasks.task import Task
 
 READERS = ("small@4", "unread@4", "small", "unread")
 CONTROLS = {"control@4": 4, "control": None, "control@0": 0}
@@ -71,17 +76,15 @@ def teacher_of(options: argparse.Namespace) -> Callable[[], World]:
     """The world whose reader's answers are the experience."""
     if options.control:
         return cache(partial(ControlWorld, options.control_tasks, None, TEACHER))
-    if options.teacher == "self":
-        return worlds_of(options)[options.lm]
-    tasks, groups = tasks_and_groups(options.generated_seed, options.per_level)
-    return cache(lambda: StepWorld(options.teacher, embedded_reader(options.teacher), tasks, groups))
+    tasks, groups = _tasks(options)
+    return cache(lambda: StepWorld("embedded", embedded_reader("embedded"), tasks, groups))
 
 
 def worlds_of(options: argparse.Namespace) -> Worlds:
     """The worlds that are asked for; each is made once."""
     if options.control:
         return {name: cache(partial(ControlWorld, options.control_tasks, CONTROLS[name])) for name in CONTROLS}
-    tasks, groups = tasks_and_groups(options.generated_seed, options.per_level)
+    tasks, groups = _tasks(options)
     if options.lm:
         return {options.lm: cache(lambda: StepWorld(options.lm, _lm(options), tasks, groups, None, options.threads))}
 
@@ -92,13 +95,24 @@ def worlds_of(options: argparse.Namespace) -> Worlds:
     return {name: cache(partial(embedded, name)) for name in options.readers}
 
 
+def _tasks(options: argparse.Namespace) -> tuple[dict[str, Task], dict[str, str]]:
+    """The tasks and groups; with `--most-tasks`, as many at random, the same ones each time."""
+    tasks, groups = tasks_and_groups(options.generated_seed, options.per_level)
+    if options.most_tasks is None or options.most_tasks >= len(tasks):
+        return tasks, groups
+    kept = set(random.Random("tasks").sample(sorted(tasks), options.most_tasks))
+    return {key: task for key, task in tasks.items() if key in kept}, {
+        key: groups[key] for key in groups if key in kept
+    }
+
+
 def _lm(options: argparse.Namespace) -> Callable[..., str | None]:
     return lm_reader(options.lm, options.api_base, options.max_tokens)
 
 
 def estimate(options: argparse.Namespace, amounts: Amounts) -> str:
     """What a run with an LM takes at most: requests, tokens and dollars."""
-    tasks, _ = tasks_and_groups(options.generated_seed, options.per_level)
+    tasks, _ = _tasks(options)
     adapter, signature = YAMLAdapter(), Agent("none").proposer.predict.signature
     prompts = [
         sum(count_tokens(message_text(message)) for message in adapter.format(signature, [], {"task": task}))
@@ -111,8 +125,6 @@ def estimate(options: argparse.Namespace, amounts: Amounts) -> str:
     shown = amounts.fresh * len(aided) * sum(options.budgets) + learning * amounts.learning_budget
     prompt = seeds * (prompt + len(tasks) * shown)
     requests = seeds * amounts.requests(len(tasks), FOLDS, len(aided) * len(options.budgets) + 1)
-    if options.teacher == "self":
-        requests, prompt = requests + seeds * len(tasks) * amounts.taught, prompt + seeds * each * amounts.taught
     price = Price(*options.price) if options.price else known_price(options.lm)
     usd = "unknown; give --price" if price is None else f"{price.of(prompt, requests * options.max_tokens):,.2f}"
     return (
@@ -140,26 +152,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.lm and not agreed(options, amounts):
         return 1
     worlds = worlds_of(options)
+    try:
+        groups = next(iter(worlds.values()))().groups
+    except LMUnavailable as error:
+        print(error, file=sys.stderr)
+        return 3
+    if len(set(groups.values())) < FOLDS:
+        print(f"--most-tasks: expected tasks of at least {FOLDS} groups, one to hold out at a time", file=sys.stderr)
+        return 2
     settings = {
         "amounts": asdict(amounts), "folds": FOLDS, "arms": list(options.arms), "budgets": list(options.budgets),
-        "teacher": options.teacher, "groups": next(iter(worlds.values()))().groups,
+        "teacher": "embedded", "groups": groups,
     }  # fmt: skip
     try:
         run(worlds, teacher_of(options), Results(options.output, settings), options, amounts)
     except SettingsDiffer as error:
         print(error, file=sys.stderr)
         return 2
+    except LMError as error:
+        print(
+            f"{options.lm}: {one_line(error)}; the folds that are done are kept, and the same command continues",
+            file=sys.stderr,
+        )
+        return 3
     return 0
+
+
+def _reader(text: str) -> str:
+    """A reader's name, checked."""
+    kind, at, attention = text.partition("@")
+    if kind not in ("small", "unread", "embedded") or (at and not attention.isdecimal()):
+        raise argparse.ArgumentTypeError(f"expected small, unread or embedded, with @A to attend to A, found {text!r}")
+    return text
 
 
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--readers", nargs="+", default=list(READERS), help="small or unread, with @A to attend to A")
+    made.add_argument(
+        "--readers", nargs="+", type=_reader, default=list(READERS), help="small or unread, with @A to attend to A"
+    )
     made.add_argument("--control", action="store_true", help="the simulated readers instead")
     made.add_argument("--control-tasks", type=int, default=165)
     made.add_argument("--lm", metavar="MODEL", help="any LM instead, such as openai/gpt-4.1-mini")
-    made.add_argument("--teacher", choices=("embedded", "self"), default="embedded", help="whose answers are shown")
     made.add_argument("--api-base", metavar="URL")
     made.add_argument("--price", nargs=2, type=float, metavar=("IN", "OUT"), help="dollars per million tokens")
     made.add_argument("--max-tokens", type=int, default=2048, help="length limit of an LM's answer")
@@ -171,6 +206,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seeds", type=int, default=3)
     made.add_argument("--first-seed", type=int, default=0)
     made.add_argument("--per-level", type=int, default=PER_LEVEL, help="generated tasks per level")
+    made.add_argument("--most-tasks", type=int, metavar="N", help="only so many tasks, for a first look at an LM")
     made.add_argument("--generated-seed", type=int, default=GENERATED_SEED)
     made.add_argument("--minutes", type=float, help="start no fold after so long")
     made.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="JSON lines")

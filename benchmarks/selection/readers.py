@@ -64,7 +64,7 @@ def lm_reader(model: str, api_base: str | None, max_tokens: int) -> Reader:
     def answer(task: Task, demos: Sequence[tuple[Task, str]], seed: int) -> str | None:
         shown = [{"task": solved, "impl": impl} for solved, impl in demos]
         messages = adapter.format(signature, shown, {"task": task})
-        (text, *_) = lm(messages=messages, temperature=TEMPERATURE, rollout_id=seed)
+        (text, *_) = lm(messages=messages, temperature=TEMPERATURE, seed=seed, rollout_id=seed)
         return extract_program(text if isinstance(text, str) else text.get("text", ""))
 
     return answer

@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support import forked
+from tests.support.lm_server import Server
 
 CONTROL = ("-m", "benchmarks.selection_experiment", "--control", "--control-tasks", "25", "--seeds", "1")
 
@@ -49,3 +52,20 @@ def test_an_lm_is_not_asked_without_consent(tmp_path: Path) -> None:
     tasks, cells = 105 + 4, 1 + 9
     assert f"requests {2 * tasks * (1 + 3 * 2 + cells):,}, tokens in " in ran.stderr
     assert "dollars at most" in ran.stderr and "add --yes to start" in ran.stderr
+
+
+def test_any_lm_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over HTTP, on a few tasks; its answers are counted as they were verified. A server that is gone ends with 3."""
+    command = ("-m", "benchmarks.selection_experiment", "--lm", "openai/doubling", "--most-tasks", "5", "--seeds", "1")
+    options = ("--per-level", "0", "--arms", "none", "random", "--yes", "-o", str(tmp_path / "lm.jsonl"))
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    with Server() as server:
+        address = server.address
+        ran = forked.run(*command, *options, "--api-base", address)
+        asked = len(server.requests())
+    assert ran.returncode == 0, ran.stderr
+    settings, *cells = lines_of(tmp_path / "lm.jsonl")
+    assert len(settings["groups"]) == 5 == sum(len(cell["tasks"]) for cell in cells)
+    assert asked >= 5 * (1 + 2) and {sum(cell["correct"]["none"]) for cell in cells} == {0}
+    gone = forked.run(*command, *options, "--first-seed", "7", "--api-base", address)
+    assert gone.returncode == 3 and "Traceback" not in gone.stderr
