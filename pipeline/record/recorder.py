@@ -67,7 +67,7 @@ from pipeline.record.metrics import (
 )
 from pipeline.record.persistent_ledger import PersistentLedger
 from pipeline.record.request import Request
-from pipeline.record.run_tree import NestedRuns, create_parent, run_name
+from pipeline.record.run_tree import NestedRuns, create_parent, recorded_points, run_name
 from pipeline.record.transcript import as_yaml, demonstrations, messages
 from step_runtime.tasks.task import Task, dump_task
 
@@ -194,7 +194,7 @@ class Recorder(BaseObserver):
         self.overhead = PersistentLedger(folder / "overhead.json", resume.overhead(client, run_id))
         self.probe = PersistentLedger(folder / "probe.json", resume.overhead(client, run_id, "probe.json"))
         self.tuned = resume.tuned(client, run_id)
-        self._points = store.recorded_points(client, run_id)
+        self._points = recorded_points(client, run_id)
         self._nested_runs = NestedRuns(client, experiment, run_id)
         self._client = client
         self._experiment = experiment
@@ -226,7 +226,7 @@ class Recorder(BaseObserver):
         place = _place(run_name(event), event.index)
         if event.index >= 0:
             self._nested = self._nested_runs.start(event)
-            self._points |= store.recorded_points(self._client, self._nested)
+            self._points |= recorded_points(self._client, self._nested)
         earned = self._carried | {count.task_key: count for count in final_counts(self._iterations)}
         if event.overhead:
             with _reported():

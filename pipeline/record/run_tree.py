@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optimizers import IterationStarted
-from pipeline.record import ownership, store
+from pipeline.record import ownership
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -58,7 +58,7 @@ class NestedRuns:
 
     def __init__(self, client: Any, experiment: str, parent: str) -> None:
         self._client, self._experiment, self._parent = client, experiment, parent
-        self._known = store.nested_runs(client, experiment, parent)
+        self._known = nested_runs(client, experiment, parent)
 
     def start(self, event: IterationStarted) -> str:
         """Starts the nested run of an iteration; returns its id."""
@@ -84,6 +84,22 @@ def run_name(event: IterationStarted) -> str:
     """A nested run's name, `03 HM`, `01 bootstrap`: the iteration, from 1, and its label without the cycle."""
     label = event.label.removesuffix(f"_{event.cycle}")
     return f"{event.index + 1:02d} {label}" if event.index >= 0 else label
+
+
+def recorded_points(client: Any, run_id: str) -> set[tuple[str, str, int]]:
+    """The recorded points of a run's metrics: run id, name and step of each."""
+    return {
+        (run_id, name, point.step)
+        for name in client.get_run(run_id).data.metrics
+        for point in client.get_metric_history(run_id, name)
+    }
+
+
+def nested_runs(client: Any, experiment: str, run_id: str) -> dict[str, Run]:
+    """The runs nested in a run, by name; of several with one name the first."""
+    of_parent = f"tags.`mlflow.parentRunId` = '{run_id}'"
+    runs = client.search_runs([experiment], of_parent, order_by=["attributes.start_time DESC"], max_results=10_000)
+    return {str(run.info.run_name): run for run in runs}
 
 
 def _created_once(client: Any, experiment: str, name: str, tags: Mapping[str, str], found_by: str) -> Run:

@@ -33,7 +33,7 @@ from pipeline.record import experiment_view, ownership
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Experiment, Run
+    from mlflow.entities import Experiment
 
 EXPERIMENT = "compile"
 EXPERIMENT_TAGS = {
@@ -242,22 +242,6 @@ def locked_run_folder(run_id: str) -> Iterator[Path]:
                 with _locked(folder() / "store.lock"):  # nor while its files are being removed
                     shutil.rmtree(own)
                     (folder() / "owners" / run_id).unlink(missing_ok=True)
-
-
-def recorded_points(client: MlflowClient, run_id: str) -> set[tuple[str, str, int]]:
-    """The recorded points of a run's metrics: run id, name and step of each."""
-    return {
-        (run_id, name, point.step)
-        for name in client.get_run(run_id).data.metrics
-        for point in client.get_metric_history(run_id, name)
-    }
-
-
-def nested_runs(client: MlflowClient, experiment: str, run_id: str) -> dict[str, Run]:
-    """The runs nested in a run, by name; of several with one name the first."""
-    of_parent = f"tags.`mlflow.parentRunId` = '{run_id}'"
-    runs = client.search_runs([experiment], of_parent, order_by=["attributes.start_time DESC"], max_results=10_000)
-    return {str(run.info.run_name): run for run in runs}
 
 
 def without_password(uri: str) -> str:

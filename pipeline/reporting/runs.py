@@ -26,6 +26,7 @@ from pipeline.record import store
 from pipeline.record.artifacts import download
 from pipeline.record.attempts import read_folder
 from pipeline.record.resume import ID_PREFIX, all_runs, matches
+from pipeline.record.run_tree import nested_runs
 from pipeline.reporting import measures
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.reader import loads_task
@@ -261,7 +262,7 @@ def _read(client: MlflowClient, run: Run) -> RecordedRun | None:
         demos = _demonstrations(folder / "iterations")
     if not attempts or not tasks:
         return None
-    for nested in store.nested_runs(client, run.info.experiment_id, run_id).values():
+    for nested in nested_runs(client, run.info.experiment_id, run_id).values():
         if "label" in nested.data.params:
             labels[int(nested.data.params["iteration"]) - 1] = nested.data.params["label"]
     names = measures.in_group_order(tasks)

@@ -26,6 +26,7 @@ from mlflow import MlflowClient
 from pipeline import load_program, report, ui
 from pipeline.record import resume, store
 from pipeline.record.attempts import read_attempts
+from pipeline.record.run_tree import nested_runs
 from step_runtime.tasks.reader import loads_task
 from tests.support.answering_lm import Engine, write_tasks
 from tests.support.forked import Forked
@@ -128,7 +129,7 @@ def assert_equal(run_id: str, whole: dict[str, str]) -> None:
     assert {"run": whole["run"], **digests(run_id)} == whole
     info = client().get_run(run_id).info
     assert info.status == "FINISHED"
-    nested = store.nested_runs(client(), info.experiment_id, run_id)
+    nested = nested_runs(client(), info.experiment_id, run_id)
     found = client().search_runs([info.experiment_id], f"tags.`mlflow.parentRunId` = '{run_id}'")
     assert len(found) == len(nested) > 1
     assert {run.info.status for run in found} == {"FINISHED"}

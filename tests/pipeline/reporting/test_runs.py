@@ -11,6 +11,7 @@ from optimizers import AdaptiveFewShot, BaseObserver, Domain, IterationStarted, 
 from pipeline.base.errors import UsageError
 from pipeline.record import store
 from pipeline.record.recorder import recorded
+from pipeline.record.run_tree import nested_runs
 from pipeline.reporting.runs import RecordedRun, read_runs, replay
 from tests.pipeline.conftest import Recorded
 from tests.support.scripted_runs import RIGHT, Engine, Solver, is_right, learn, tasks
@@ -82,7 +83,7 @@ def test_labels_are_those_on_record(store_folder: Path) -> None:
     with recorded("labelled", {}, tasks()) as recorder:
         learn([recorder])
     client, experiment = store.open_store()
-    nested = store.nested_runs(client, experiment, recorder.run_id)
+    nested = nested_runs(client, experiment, recorder.run_id)
     client.delete_run(nested["03 H"].info.run_id)
     (run,) = read_runs(["labelled"])
     assert [it.label for it in run.iterations] == ["None", "H_1", "H", "HM_2"]
