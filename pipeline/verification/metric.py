@@ -4,7 +4,7 @@
   sampled. A text shares the verdict on another only where both are one program: see `step_runtime.language.identity`.
 - What a verdict quotes are the lines of the very text that was judged.
 - A wrong program is a score of 0 with the reason, and so is one that a worker process was lost at; a task that fails
-  is an exception, never a wrong answer.
+  is an exception, never a wrong answer, and so is a worker that something else kills twice.
 - Safe to call from any number of threads; the verdicts do not depend on them.
 """
 
@@ -19,7 +19,7 @@ import dspy
 
 from pipeline.verification.cache import VerdictStore
 from pipeline.verification.relocation import relocated
-from pipeline.verification.worker import judge, verdict_of
+from pipeline.verification.worker import WorkerKilled, judge, verdict_of
 from step_runtime.language.identity import KnownScopes, known_scopes, skeleton
 from step_runtime.tasks.task import Task
 from step_runtime.verification.verify import Verdict
@@ -137,7 +137,13 @@ class Metric:
                 future = self._executor.submit(judge, task.name, content, text)
                 self._known[content, key] = text, future
         judged, future = known or (text, future)
-        verdict = verdict_of(future)
+        try:
+            verdict = verdict_of(future)
+        except WorkerKilled:
+            with self._lock:
+                if self._known.get((content, key)) == (judged, future):
+                    del self._known[content, key]
+            raise
         if known is None and self._store is not None:
             self._store.put(content, key, text, verdict)
         return judged, verdict, known is None

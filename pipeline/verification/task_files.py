@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.base.errors import UsageError
+from pipeline.base.errors import PipelineError, UsageError
 from pipeline.base.machine import cores
 from pipeline.base.paths import TASKS, shown
 
@@ -135,12 +135,16 @@ def verdict(task: Task, text: str, dtype: str = "float64") -> Verdict:
     """The verdict on one program, found in a worker process.
 
     Raises:
-        UsageError: the task's code fails.
+        UsageError: The task's code fails.
+        PipelineError: Something else killed the worker, twice.
     """
-    from pipeline.verification.worker import judge, verdict_of
+    from pipeline.verification.worker import WorkerKilled, judge, verdict_of
 
     with _worker(task) as submit:
-        return verdict_of(submit(judge, text, dtype))
+        try:
+            return verdict_of(submit(judge, text, dtype))
+        except WorkerKilled as error:
+            raise PipelineError(f"{task.name}: {error}; run the command again") from None
 
 
 @contextmanager

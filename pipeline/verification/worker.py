@@ -12,11 +12,13 @@ import dataclasses
 import functools
 import hashlib
 import warnings
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pipeline.verification import pool
+from pipeline.verification import notes
+from pipeline.verification.isolation import integrity
 from pipeline.verification.pool import WorkerLost, WorkerPool
 from pipeline.verification.workers import PoolSettings
 
@@ -36,6 +38,10 @@ LOST_BEFORE = "lost-before"
 
 PRELOAD = "pipeline.verification.preload"
 """What a worker finds imported."""
+
+
+class WorkerKilled(Exception):
+    """Something else killed the processes that judged a program, twice: nothing is known of it."""
 
 
 @dataclass(frozen=True)
@@ -60,26 +66,38 @@ class ProgramLimits:
 
 def verification_settings(seconds: float = SECONDS, memory: int = MEMORY) -> PoolSettings:
     """What workers that verify are started with, on whichever machine."""
-    return PoolSettings(seconds, memory, _settle, (PRELOAD, __name__))
+    return PoolSettings(seconds, memory, _settle, (PRELOAD, __name__), task_of)
 
 
 def verification_pool(workers: int, *, seconds: float = SECONDS, memory: int = MEMORY) -> WorkerPool:
-    """Killable processes of this machine to verify in."""
+    """Killable processes of this machine to verify in, none of which runs the code of two tasks."""
     return verification_settings(seconds, memory).start(workers)
+
+
+def task_of(*args: Any, **_: Any) -> str:
+    """Which task a call is about: a digest of its name and its YAML, or of the path in its request."""
+    words = getattr(args[0], "path", "\0".join(map(str, args[:2]))) if args else ""
+    return hashlib.sha256(str(words).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def verdict_of(future: Future[Verdict]) -> Verdict:
     """What a worker found, or the verdict on a program that the worker did not survive.
 
     Raises:
-        TaskError: as `judge`.
+        TaskError: As `judge`.
+        WorkerKilled: Something else killed the process that it ran in, twice.
     """
     from step_runtime.base.errors import Diagnostic
     from step_runtime.verification.verify import Verdict
 
     try:
-        return future.result()
+        found = future.result()
+        if isinstance(found, Verdict):
+            return found
+        raise WorkerLost("crashed", "answered with something else than a verdict")
     except WorkerLost as error:
+        if error.code == "killed":
+            raise WorkerKilled(f"verification {error}, twice: nothing is known of the program") from None
         where = (f"it had come to {_what(error.at)}",) if error.at else ()
         hint = "a function of the task may be at fault, and not the program"
         return Verdict(False, "run", (Diagnostic("run", error.code, f"verification {error}", None, where, hint),))
@@ -187,12 +205,12 @@ def watch(task: str, what: str, key: str) -> None:
         RunError: it was.
     """
     note = f"{task} {key}\t{what}"
-    if note in pool.lost_at():
+    if note in notes.lost_at():
         from step_runtime.base.errors import RunError
 
-        message = f"not run again: with {what} of the same input, verification {pool.lost_at()[note]} before"
+        message = f"not run again: with {what} of the same input, verification {notes.lost_at()[note]} before"
         raise RunError(LOST_BEFORE, message, hint="a function of the task may be at fault, and not the program")
-    pool.note(note)
+    notes.note(note)
 
 
 def end_if_out_of_memory(error: TaskError) -> None:
@@ -207,8 +225,10 @@ def _what(note: str) -> str:
     return note.partition("\t")[2]
 
 
-def _settle() -> None:
+def _settle() -> Callable[[], bool]:
+    """Prepares a process; the check whether what judges in it is what it was, which a task's code may have changed."""
     import torch
 
     # One process a core: more threads in each would only be in each other's way.
     torch.set_num_threads(1)
+    return integrity.unchanged()

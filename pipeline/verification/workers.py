@@ -20,12 +20,14 @@ class PoolSettings:
         memory: Bytes that calls may hold in a worker.
         initializer: A module's function, called in every worker before its first call.
         preload: Modules that workers find imported.
+        group: A module's function, called with a call's arguments: only calls of one group share a process.
     """
 
     seconds: float
     memory: int
-    initializer: Callable[[], object] | None = None
+    initializer: Callable[[], Callable[[], bool] | None] | None = None
     preload: tuple[str, ...] = ()
+    group: Callable[..., str] | None = None
 
     def start(self, workers: int) -> WorkerPool:
         """A pool of this machine's processes."""
@@ -35,6 +37,7 @@ class PoolSettings:
             memory=self.memory,
             initializer=self.initializer,
             preload=self.preload,
+            group=self.group,
         )
 
 

@@ -12,17 +12,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pipeline.verification import pool
+from pipeline.verification import notes
 
 HELD: list[Any] = []
 
 
-def echo(value: Any) -> Any:
-    return value
+def echo(value: Any, result: Any = None) -> Any:
+    return value if result is None else result
+
+
+def first_word(*args: Any) -> str:
+    """The group of a call."""
+    return str(args[0]) if args else ""
+
+
+def hold_in_group(_: int, size: int) -> int:
+    return hold(size)
 
 
 def process_id(_: Any = None) -> int:
     return os.getpid()
+
+
+def worker_id() -> int:
+    """The process that watches this one."""
+    return os.getppid()
 
 
 def nap(seconds: float) -> float:
@@ -58,7 +72,7 @@ def hang() -> NoReturn:
 
 def note_and(text: str, function: Callable[..., Any], *args: Any) -> Any:
     """Says what it is at, and then does it."""
-    pool.note(text)
+    notes.note(text)
     return function(*args)
 
 
@@ -73,7 +87,7 @@ def note_after(seconds: float, text: str) -> NoReturn:
 
 def told() -> dict[str, str]:
     """What the worker knows of losses."""
-    return dict(pool.lost_at())
+    return dict(notes.lost_at())
 
 
 def hang_deaf() -> NoReturn:

@@ -187,10 +187,11 @@ def test_a_call_is_tried_again_before_it_is_blamed(pool: WorkerPool, tmp_path: P
     assert pool.submit(crashing.crash_once, str(tmp_path / "marker")).result(PATIENCE) == "survived"
 
 
-def test_an_idle_worker_s_death_costs_nothing() -> None:
-    """It is noticed with the next call, which is answered."""
+@pytest.mark.parametrize("which", [crashing.process_id, crashing.worker_id])
+def test_an_idle_worker_s_death_costs_nothing(which: Callable[[], int]) -> None:
+    """It is noticed with the next call, which is answered; so is that of the process that its calls run in."""
     with make_pool() as pool:
-        worker = pool.submit(crashing.process_id).result()
+        worker = pool.submit(which).result()
         os.kill(worker, signal.SIGKILL)
         assert gone(worker)
         assert pool.submit(crashing.process_id).result(PATIENCE) != worker
@@ -238,7 +239,7 @@ def test_a_process_that_is_refused_is_told(error: Exception, monkeypatch: pytest
 
         pool.submit(crashing.echo, 1).result(PATIENCE)
         monkeypatch.setattr(pool._context.Process, "_Popen", staticmethod(refuse))
-        os.kill(pool.submit(crashing.process_id).result(PATIENCE), signal.SIGKILL)
+        os.kill(pool.submit(crashing.worker_id).result(PATIENCE), signal.SIGKILL)
         with pytest.raises(RuntimeError, match="can't start: the last was refused by the system"):
             pool.submit(crashing.echo, 1).result(PATIENCE)
 

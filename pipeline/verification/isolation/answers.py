@@ -1,0 +1,207 @@
+"""Answers of worker processes as data: nothing that a worker sends is executed by whoever reads it.
+
+An answer is JSON. A value that JSON has no word for is an array that begins with a tag: a tuple, a dict, a sum of dims,
+or an object of one of this project's own frozen classes, which is its class's name and its fields. An exception is its
+class's name and its message, and becomes one of Python's or of this project's own exceptions, or a `RuntimeError`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import functools
+import importlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+LONGEST = 2**24
+"""Bytes of an answer."""
+
+_LONGEST_MESSAGE = 100_000
+_LARGEST_POWER = 64
+_RETURNED, _RAISED = b"+", b"-"
+_PACKAGES = ("step_runtime.", "signatures.", "optimizers.", "pipeline.")
+"""The packages whose classes an answer may name."""
+_SHOWN = (type(None), bool, int, float, str)
+
+
+def returned(value: Any) -> bytes:
+    """What a function returned, as an answer.
+
+    Raises:
+        TypeError: The value is not data.
+    """
+    return _RETURNED + json.dumps(_Encoder().encoded(value), separators=(",", ":")).encode()
+
+
+def raised(error: BaseException) -> bytes:
+    """An exception, as an answer."""
+    kind = type(error)
+    message = error.args[0] if len(error.args) == 1 and isinstance(error.args[0], str) else str(error)
+    return _RAISED + json.dumps([f"{kind.__module__}:{kind.__qualname__}", message[:_LONGEST_MESSAGE]]).encode()
+
+
+def read(answer: bytes) -> tuple[bool, Any]:
+    """Whether a function returned, and what it returned or raised.
+
+    Raises:
+        ValueError: It is not an answer.
+    """
+    try:
+        content = json.loads(answer[1:])
+        if answer[:1] == _RETURNED:
+            return True, _Decoder().decoded(content)
+        kind, message = content
+        if answer[:1] == _RAISED and isinstance(kind, str) and isinstance(message, str):
+            return False, _exception(kind, message)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, ImportError) as error:
+        raise ValueError(f"not an answer: {error}") from error
+    raise ValueError("not an answer")
+
+
+def _exception(name: str, message: str) -> Exception:
+    module, _, own = name.partition(":")
+    found = getattr(builtins, own, None) if module == "builtins" else None
+    if module.startswith(_PACKAGES):
+        found = _named(name)
+    if isinstance(found, type) and issubclass(found, Exception):
+        try:
+            return found(message)
+        except TypeError:  # such as UnicodeDecodeError, which takes more
+            pass
+    return RuntimeError(f"{own.rpartition('.')[2]}: {message}")
+
+
+class _Encoder:
+    """Writes one value; a declared function, which is itself and no other, once."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, int] = {}
+
+    def encoded(self, value: Any) -> Any:
+        kind: Any = type(value)
+        if kind in _SHOWN:
+            return value
+        if kind is tuple or kind is list or kind is frozenset:
+            return [kind.__name__, *map(self.encoded, value)]
+        if isinstance(value, Mapping):
+            return ["dict", *([self.encoded(key), self.encoded(item)] for key, item in value.items())]
+        fields = _fields(kind)
+        if fields is not None:
+            return [_name(kind), *[self.encoded(getattr(value, field)) for field in fields]]
+        return self._other(value, kind)
+
+    def _other(self, value: Any, kind: type) -> Any:
+        if hasattr(kind, "model_validate_json"):
+            return ["model", _name(kind), value.model_dump_json()]
+        if kind.__module__ == "step_runtime.base.functions" and kind.__name__ == "DeclaredFn":
+            if id(value) in self._seen:
+                return ["same", self._seen[id(value)]]
+            self._seen[id(value)] = len(self._seen)
+            parts = (value.func_name, value.name, (value.input, value.output), value.stateful)
+            return ["function", *map(self.encoded, parts)]
+        if kind.__module__.startswith("sympy."):
+            return ["dim", _of_dim(value)]
+        raise TypeError(f"a {kind.__qualname__} is not data")
+
+
+class _Decoder:
+    """Reads one value."""
+
+    def __init__(self) -> None:
+        self._functions: list[Any] = []
+
+    def decoded(self, value: Any) -> Any:
+        if type(value) is not list:
+            if type(value) in _SHOWN:
+                return value
+            raise ValueError("an object without a tag")
+        tag, *parts = value
+        read = _COLLECTIONS.get(tag)
+        if read is not None:
+            return read(map(self.decoded, parts))
+        if ":" in tag:
+            return self._object(tag, parts)
+        return self._other(tag, parts)
+
+    def _object(self, name: str, parts: list[Any]) -> Any:
+        kind = _named(name)
+        fields = _fields(kind)
+        if fields is None or len(fields) != len(parts):
+            raise ValueError(f"{name} has other fields")
+        found = object.__new__(kind)
+        for field, part in zip(fields, parts, strict=True):
+            object.__setattr__(found, field, self.decoded(part))
+        return found
+
+    def _other(self, tag: str, parts: list[Any]) -> Any:
+        match tag, parts:
+            case "dict", _:
+                return {self.decoded(key): self.decoded(item) for key, item in parts}
+            case "model", [str(name), str(text)]:
+                return _named(name).model_validate_json(text)
+            case "same", [int(number)]:
+                return self._functions[number]
+            case "function", _:
+                from step_runtime.base.functions import DeclaredFn
+
+                label, name, types, stateful = map(self.decoded, parts)
+                self._functions.append(DeclaredFn(label, name, types, stateful=stateful))
+                return self._functions[-1]
+            case "dim", [content]:
+                return _dim(content)
+        raise ValueError(f"no {tag!r}")
+
+
+_COLLECTIONS: dict[Any, Callable[[Any], Any]] = {"tuple": tuple, "list": list, "frozenset": frozenset}
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+@functools.cache
+def _fields(kind: Any) -> tuple[str, ...] | None:
+    """The fields of a frozen class of ours; None for any other class."""
+    if not dataclasses.is_dataclass(kind) or not kind.__module__.startswith(_PACKAGES):
+        return None
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+@functools.cache
+def _named(name: str) -> Any:
+    """A class of ours.
+
+    Raises:
+        ValueError: It is none.
+    """
+    module, _, own = name.partition(":")
+    found = getattr(importlib.import_module(module), own, None) if module.startswith(_PACKAGES) else None
+    if not isinstance(found, type) or _name(found) != name:
+        raise ValueError(f"{name!r} is none of this project's classes")
+    return found
+
+
+def _of_dim(dim: Any) -> Any:
+    """A dim: its name, its value, or its operation and what that is of."""
+    if dim.is_Symbol:
+        return dim.name
+    if dim.is_Rational:
+        return [int(dim.p), int(dim.q)]
+    return [type(dim).__name__, *map(_of_dim, dim.args)]
+
+
+def _dim(content: Any) -> Any:
+    import sympy
+
+    match content:
+        case str(name):
+            return sympy.Symbol(name)
+        case [int(over), int(under)] if under:
+            return sympy.Rational(over, under)
+        case ["Pow", base, [int(power), 1]] if abs(power) <= _LARGEST_POWER:
+            return sympy.Pow(_dim(base), power)
+        case ["Add" | "Mul" | "floor" | "ceiling" | "Max" | "Min" as kind, *parts]:
+            return getattr(sympy, kind)(*map(_dim, parts))
+    raise ValueError("not a dim")

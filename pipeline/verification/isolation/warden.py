@@ -1,0 +1,365 @@
+"""A worker: a process that runs no author's code, and holds those that do, its cells, to limits from outside them.
+
+It alone holds the connection to the parent. Each group of calls, such as those of one task, has a cell of its own,
+forked from this process, whose answers it passes on without reading them. It watches time, memory, the length of
+answers and the number of processes, and before it passes on an answer, it ends all that the call has left behind. It
+ends, and all below it, when the parent does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import json
+import mmap
+import multiprocessing
+import os
+import secrets
+import select
+import signal
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any, NoReturn
+
+from pipeline.verification import notes
+from pipeline.verification.isolation import answers, cell, frames, processes
+
+ANSWER, LOST = b"A", b"L"
+"""What a message to the parent begins with: an answer, or the loss of a call."""
+
+MAX_PROCESSES = 32
+"""Processes that a call may have running at a time, its own included."""
+
+KEPT = 64
+"""Cells that a worker keeps between calls."""
+
+_LAST_BREATH = 10.0
+"""Seconds from the end of a cell's connection to its exit code."""
+_TICK = 0.1
+"""Seconds between two looks at what a call that is running uses."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a call may use.
+
+    Attributes:
+        seconds: Of processor time.
+        patience: Of wall time, as a multiple of these.
+        memory: Bytes that its processes may hold; a cell may hold half of that between two calls.
+    """
+
+    seconds: float
+    patience: float
+    memory: int
+
+
+class _Lost(Exception):
+    """A cell that did not answer."""
+
+    def __init__(self, code: str, message: str, *, waited: bool = False) -> None:
+        super().__init__(message)
+        self.code = code
+        self.waited = waited
+
+
+@dataclass
+class _Cell:
+    """A process of one group's calls.
+
+    Attributes:
+        pid: The process.
+        sock: The connection to it.
+        note: Memory shared with it, for its notes.
+        base: Bytes that it had in memory in the beginning.
+        held: Bytes that it has held more than that since its last call.
+    """
+
+    pid: int
+    sock: socket.socket
+    note: mmap.mmap
+    base: int
+    held: int = 0
+    _status: int | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Begins to watch it."""
+        self.receiver = frames.Receiver(self.sock, answers.LONGEST)
+        self.watched = processes.Watched(self.pid)
+        self.pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else -1
+        self.poll = select.poll()
+        self.poll.register(self.sock, select.POLLIN)
+        if self.pidfd >= 0:
+            self.poll.register(self.pidfd, select.POLLIN)
+
+    def status(self) -> int | None:
+        """The exit status of the process; None as long as it is there."""
+        if self._status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._status = status if pid else None
+        return self._status
+
+    def kill(self) -> None:
+        """Ends the process, and waits for its end."""
+        if self.status() is None:
+            processes.kill(self.pid)
+            _, self._status = os.waitpid(self.pid, 0)
+        self.sock.close()
+        self.note.close()
+        self.watched.close()
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+
+
+def run(connection: Connection, initializer: Callable[[], cell.Check | None] | None, limits: Limits) -> NoReturn:
+    """A worker's life: batches of calls come in, an answer a call goes out.
+
+    Args:
+        connection: The one to the parent.
+        initializer: Called first; what it returns says whether what judges programs is what it was.
+        limits: What a call may use.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    processes.forget_secrets()
+    intact = (initializer() if initializer is not None else None) or (lambda: True)
+    processes.silence()
+    processes.adopt_orphans()
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        _Warden(connection, intact, limits).serve()
+    finally:
+        _end()
+
+
+def _end(*_: object) -> NoReturn:
+    """Ends this process and all below it."""
+    try:
+        processes.kill_strays(())
+    finally:
+        os._exit(0)
+
+
+class _Warden:
+    """One worker's state."""
+
+    def __init__(self, connection: Connection, intact: cell.Check, limits: Limits) -> None:
+        self._connection, self._intact, self._limits = connection, intact, limits
+        self._cells: OrderedDict[str, _Cell] = OrderedDict()
+        self._own = processes.Watched(os.getpid())
+        parent = multiprocessing.parent_process()
+        self._parent_ends = {connection.fileno(), parent.sentinel if parent else -1}
+
+    def serve(self) -> None:
+        """Answers batches of calls until the parent is gone."""
+        self._connection.send_bytes(ANSWER)
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                self._await_parent()
+                lost_at, calls = self._connection.recv()
+                known = json.dumps(lost_at).encode()
+                for group, module, call in calls:
+                    _import(module)
+                    self._connection.send_bytes(self._outcome(group, known, call))
+
+    def _await_parent(self) -> None:
+        """Waits for a message of the parent's.
+
+        Raises:
+            EOFError: The parent is gone.
+        """
+        poll = select.poll()
+        for end in self._parent_ends:
+            poll.register(end, select.POLLIN)
+        if self._connection.fileno() not in {number for number, _ in poll.poll()}:
+            raise EOFError
+
+    def _outcome(self, group: str, lost_at: bytes, call: bytes) -> bytes:
+        """What to tell the parent of a call: its answer, or its loss."""
+        running = None
+        try:
+            running = self._cell(group)
+            answer = self._call(running, lost_at, call)
+        except _Lost as lost:
+            report = self._report(running, lost)
+            self._drop(group)
+            return LOST + json.dumps(report).encode()
+        running.held = running.watched.held()
+        if not running.watched.alone() or running.held > self._limits.memory / 2:
+            self._drop(group)
+        elif self._own.children() != len(self._cells):
+            self._end_strays()
+        return ANSWER + answer
+
+    def _cell(self, group: str) -> _Cell:
+        """The process of a group; makes room for it.
+
+        Raises:
+            _Lost: The system refuses one.
+        """
+        found = self._cells.pop(group, None)
+        if found is not None and found.status() is not None:
+            found.kill()
+            found = None
+        if found is None:
+            while len(self._cells) >= KEPT or self._held() > self._limits.memory / 2:
+                self._drop(next(iter(self._cells)))
+            found = self._fork()
+        self._cells[group] = found
+        return found
+
+    def _fork(self) -> _Cell:
+        """A new cell.
+
+        Raises:
+            _Lost: The system refuses one.
+        """
+        note = mmap.mmap(-1, notes.NOTE_BYTES)
+        ours, theirs = socket.socketpair()
+        base = processes.memory(os.getpid())
+        try:
+            pid = os.fork()
+        except OSError as error:
+            raise _Lost("crashed", f"was refused by the system: {error}") from error
+        if not pid:
+            try:
+                for other in self._cells.values():
+                    other.note.close()
+                cell.serve(theirs, note, self._limits.memory, self._intact)
+            finally:
+                os._exit(1)
+        theirs.close()
+        made = _Cell(pid, ours, note, base)
+        for end in self._parent_ends:
+            made.poll.register(end, 0)  # a hang-up is always reported
+        return made
+
+    def _call(self, running: _Cell, lost_at: bytes, call: bytes) -> bytes:
+        """A cell's answer to a call.
+
+        Raises:
+            _Lost: There is none within its limits.
+            EOFError: The parent is gone.
+        """
+        # What a call sent by itself has not the number of a later one.
+        number = secrets.token_bytes(cell.NUMBER_BYTES)
+        start, used = time.monotonic(), processes.processor_time(running.pid)
+        running.sock.settimeout(self._limits.seconds)
+        with contextlib.suppress(OSError):  # a cell that is gone is noticed when its answer is waited for
+            frames.send(running.sock, cell.HEADER.pack(number, len(lost_at)) + lost_at + call)
+        running.sock.setblocking(False)
+        closed, gone = 0.0, False
+        while (answer := _arrived(running)) is None:
+            if gone:
+                raise _cause(running.status() or 0)
+            if running.receiver.ended and not closed:
+                closed = time.monotonic()
+            if closed and time.monotonic() > closed + _LAST_BREATH:
+                raise _Lost("crashed", "closed its connection")
+            if not self._happens(running):
+                self._check(running, start, used)
+            gone = running.status() is not None  # asked before the last look at what it had sent
+        if answer[: cell.NUMBER_BYTES] != number:
+            raise _Lost("crashed", "answered a call that was not its turn")
+        return answer[cell.NUMBER_BYTES :]
+
+    def _happens(self, running: _Cell) -> bool:
+        """Waits until something happens to a cell, a tick at most; whether something did.
+
+        Raises:
+            EOFError: The parent is gone.
+        """
+        if running.receiver.ended:
+            with contextlib.suppress(KeyError):
+                running.poll.unregister(running.sock)
+        ready = {number for number, _ in running.poll.poll(1000 * _TICK)}
+        if ready & self._parent_ends:
+            raise EOFError
+        return bool(ready)
+
+    def _check(self, running: _Cell, start: float, used: float) -> None:
+        """Holds a call that is running to its limits.
+
+        Raises:
+            _Lost: It exceeds one of them.
+        """
+        limits = self._limits
+        below = [pid for top in (running.pid, *self._strays()) for pid in (top, *processes.descendants(top))]
+        if len(below) > MAX_PROCESSES:
+            raise _Lost("crashed", f"had more than {MAX_PROCESSES} processes running and was killed")
+        if sum(map(processes.processor_time, below)) - used > limits.seconds:
+            raise _Lost("time-limit", f"took longer than {limits.seconds:g} s of processor time and was killed")
+        if time.monotonic() - start > (most := limits.patience * limits.seconds):
+            raise _Lost("time-limit", f"took longer than {most:g} s by the clock and was killed", waited=True)
+        if sum(max(0, processes.memory(pid) - running.base) for pid in below) > limits.memory:
+            raise _Lost("memory-limit", "exceeded the memory limit and was killed")
+
+    def _report(self, running: _Cell | None, lost: _Lost) -> dict[str, Any]:
+        """What to tell the parent of a loss: how, and what the call noted last."""
+        at, when, used = notes.read(running.note[:]) if running else ("", 0.0, 0.0)
+        seconds = processes.processor_time(running.pid) - used if running else 0.0
+        if lost.waited:
+            seconds = (time.monotonic() - when) / self._limits.patience
+        told = {"code": lost.code, "message": str(lost), "waited": lost.waited, "ready": running is not None}
+        return {**told, "at": at, "seconds": seconds if at else 0.0}
+
+    def _drop(self, group: str) -> None:
+        """Ends a group's cell, and all that it has left."""
+        if (found := self._cells.pop(group, None)) is not None:
+            found.kill()
+        self._end_strays()
+
+    def _end_strays(self) -> None:
+        processes.kill_strays({kept.pid for kept in self._cells.values()})
+
+    def _strays(self) -> list[int]:
+        """Processes that lost their parents, below which a call made them."""
+        known = {kept.pid for kept in self._cells.values()}
+        return [pid for pid in processes.children(os.getpid()) if pid not in known]
+
+    def _held(self) -> int:
+        return sum(kept.held for kept in self._cells.values())
+
+
+@functools.cache
+def _import(module: str) -> None:
+    """Imports what calls take, for all cells that come; where that fails, the call says why."""
+    with contextlib.suppress(Exception):
+        importlib.import_module(module)
+
+
+def _arrived(running: _Cell) -> bytes | None:
+    """The next answer of a cell, if it is there.
+
+    Raises:
+        _Lost: It is too long.
+    """
+    try:
+        while (answer := running.receiver.next()) is None and running.receiver.read():
+            pass
+    except frames.Oversized:
+        raise _Lost("crashed", f"answered with more than {answers.LONGEST:,} bytes") from None
+    return answer
+
+
+def _cause(status: int) -> _Lost:
+    """What the end of a process means that nobody here has killed."""
+    code = os.waitstatus_to_exitcode(status)
+    if code == cell.OUT_OF_MEMORY:
+        return _Lost("memory-limit", "exceeded the memory limit: it asked for more than a worker may hold")
+    if code == cell.TAMPERED:
+        return _Lost("tampered", "ran code of the task that changed what judges programs, and was discarded")
+    if code == -signal.SIGKILL:
+        return _Lost("killed", "was killed by the system")
+    return _Lost("crashed", f"crashed: {_signal(-code)}" if code < 0 else f"ended its process with exit code {code}")
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,148 @@
+"""Answers of worker processes hold these:
+
+- what is returned comes back as it was;
+- whatever else a worker sends is refused, and nothing of it is executed or looked up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.base.outputs import Finding
+from pipeline.verification.checking import CheckRequest, unusable
+from pipeline.verification.costs import price, rewrite
+from pipeline.verification.isolation import answers
+from pipeline.verification.worker import judge, scopes, stress
+from step_runtime.base.errors import Diagnostic, Span, TaskError
+from step_runtime.cost.chip import DEFAULT_CHIP
+from step_runtime.verification.verify import Verdict
+from tests.support.oracles import solved
+
+VERDICT = Verdict(
+    False, "value", (Diagnostic("value", "value", "differs", Span(1, 2, 3, 4), ("a", "b"), "hint"),), seconds=1.5
+)
+
+
+class Evil:
+    """Runs code where it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, ("executed",)
+
+
+def sent(*content: object) -> bytes:
+    return b"+" + json.dumps(content).encode()
+
+
+FORGED = {
+    "a pickle": pickle.dumps((True, Evil())),
+    "a pickle for a result": b"+" + pickle.dumps(Evil()),
+    "nothing": b"",
+    "no JSON": b"+{",
+    "an object": b'+{"passed": true}',
+    "an unknown tag": sent("set", 1),
+    "a tag that is none": sent(1, 2),
+    "no tag": sent(),
+    "a class with other fields": sent("step_runtime.verification.verify:Verdict", True),
+    "a class of Python's": sent("builtins:exec", "1"),
+    "a class of torch's": sent("torch:Tensor", 1),
+    "a function": sent("step_runtime.verification.verify:verify", 1, 2, 3, 4),
+    "what a module of ours has imported": sent("pipeline.base.paths:Path", "x"),
+    "a module of ours that is none": sent("pipeline.nowhere:Verdict", "x"),
+    "a model that is none": sent("model", "pipeline.verification.pool:WorkerPool", "{}"),
+    "a model of another content": sent("model", "pipeline.base.outputs:Finding", "{}"),
+    "a function that was not sent": sent("same", 3),
+    "a large power": sent("dim", ["Pow", "M", [10**6, 1]]),
+    "another operation": sent("dim", ["sympify", "M"]),
+    "a division by zero": sent("dim", [1, 0]),
+    "a dict of no pairs": sent("dict", 1),
+    "a key that is none": sent("dict", [["list"], 1]),
+    "deep JSON": b"+" + b"[" * 100_000,
+    "an unknown kind": b"?[]",
+    "an exception without a class": b'-["x"]',
+    "an exception of numbers": b"-[1, 2]",
+    "a deep exception": b"-" + b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("attack", FORGED)
+def test_an_answer_is_data(attack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no answer is refused, and nothing is executed; the control is read."""
+    monkeypatch.chdir(tmp_path)
+    returned, verdict = answers.read(answers.returned(VERDICT))
+    assert returned
+    assert (verdict, verdict.seconds) == (VERDICT, 1.5)
+    with pytest.raises(ValueError, match="not an answer"):
+        answers.read(FORGED[attack])
+    assert not [*tmp_path.iterdir()]
+
+
+VALUES: list[Any] = [
+    None, True, 3, 10**40, -0.5, float("inf"), "text \ud800 \u202e", [], (), (1, [2, ("3",)]), {"a": 1, (1, 2): [3]},
+    frozenset({1, 2}), ["tuple", 1], ("list",), {"list": ["dict"]}, VERDICT,
+    unusable(CheckRequest("nowhere.yaml"), "x", "no such file"),
+    Finding(severity="error", stage="run", code="x", message="y"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: repr(value)[:30])
+def test_data_comes_back_as_it_was(value: Any) -> None:
+    """Of each type that JSON has no word for, too."""
+    returned, found = answers.read(answers.returned(value))
+    assert returned
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_what_workers_find_comes_back_as_it_was() -> None:
+    """Verdicts, scopes, costs and programs of a task of the benchmark; a function stays the same as itself."""
+    task, text = next(iter(solved()))
+    asked = task.name, task.statement
+    for found in (judge(*asked, text), judge(*asked, "return E0"), stress(*asked, text)):
+        assert answers.read(answers.returned(found))[1] == found
+    assert rewrite(*asked, DEFAULT_CHIP, text, "traffic", 5) == _there_and_back(
+        rewrite(*asked, DEFAULT_CHIP, text, "traffic", 5)
+    )
+    priced = price(*asked, DEFAULT_CHIP, text, {}, formulas=True)
+    assert repr(_there_and_back(priced)) == repr(priced)
+    assert _there_and_back(priced).formulas == priced.formulas  # type: ignore[union-attr]
+    (scope, *_) = _there_and_back(scopes(*asked))
+    assert repr(scope) == repr(scopes(*asked)[0])
+    shared, again = _there_and_back([*scope.fns.values()] * 2)[:: len(scope.fns)]
+    assert shared is again
+
+
+def _there_and_back(value: Any) -> Any:
+    return answers.read(answers.returned(value))[1]
+
+
+@pytest.mark.parametrize(
+    "name", ["os:system", "builtins:exec", "builtins:SystemExit", "subprocess:Popen", "builtins:open", "x"]
+)
+def test_an_exception_s_class_is_not_looked_up(name: str) -> None:
+    """Only Python's own exceptions and this project's are raised again; others are a `RuntimeError` that says why."""
+    returned, error = answers.read(b"-" + json.dumps([name, "touch executed"]).encode())
+    assert (returned, type(error)) == (False, RuntimeError)
+    assert "touch executed" in str(error)
+
+
+def test_exceptions_are_raised_again_where_they_are_known() -> None:
+    """By class and message."""
+    assert type(answers.read(answers.raised(KeyError("k")))[1]) is KeyError
+    known = answers.read(answers.raised(TaskError("wrong")))[1]
+    assert (type(known), str(known)) == (TaskError, "wrong")
+    assert type(answers.read(answers.raised(UnicodeDecodeError("utf-8", b"x", 0, 1, "why")))[1]) is RuntimeError
+    assert answers.read(answers.raised(ValueError("\ud800")))[1].args == ("\ud800",)
+
+
+def test_a_value_that_is_not_data_is_not_sent() -> None:
+    """It is the worker's error, and says so."""
+    for value in (object(), b"bytes", Path("x"), Evil(), answers):
+        with pytest.raises(TypeError, match="not data"):
+            answers.returned(value)
