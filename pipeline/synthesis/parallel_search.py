@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.synthesis.search_budget import Reason, RepairOutcome, SearchBudget, SearchOutcome
 from pipeline.verification.pool import WorkerLost
-from pipeline.verification.worker import MEMORY
+from pipeline.verification.worker import MEMORY, task_of
 from pipeline.verification.workers import PoolSettings, Workers
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _all(
 ) -> Iterator[tuple[Task, Outcome]]:
     """Outcomes of calls; a call that costs its worker has one that says so."""
     limit, start = seconds + _GRACE, time.monotonic()
-    with workers.pool(PoolSettings(limit, MEMORY, _settle, (__name__,)), most=len(calls)) as pool:
+    with workers.pool(PoolSettings(limit, MEMORY, _settle, (__name__,), task_of), most=len(calls)) as pool:
         try:
             found = [(task, pool.submit(*call)) for task, call in calls]
             for task, future in found:

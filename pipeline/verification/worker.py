@@ -66,11 +66,11 @@ class ProgramLimits:
 
 def verification_settings(seconds: float = SECONDS, memory: int = MEMORY) -> PoolSettings:
     """What workers that verify are started with, on whichever machine."""
-    return PoolSettings(seconds, memory, _settle, (PRELOAD, __name__), group=task_of)
+    return PoolSettings(seconds, memory, _settle, (PRELOAD, __name__), task_of)
 
 
 def verification_pool(workers: int, *, seconds: float = SECONDS, memory: int = MEMORY) -> WorkerPool:
-    """Killable processes of this machine to verify in, none of which runs the code of two tasks; see `WorkerPool`."""
+    """Killable processes of this machine to verify in, none of which runs the code of two tasks."""
     return verification_settings(seconds, memory).start(workers)
 
 

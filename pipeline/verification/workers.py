@@ -20,7 +20,7 @@ class PoolSettings:
         memory: Bytes that calls may hold in a worker.
         initializer: A module's function, called in every worker before its first call.
         preload: Modules that workers find imported.
-        group: What a call belongs to; no process runs calls of two groups. Without it, calls may share any process.
+        group: A module's function, called with a call's arguments: only calls of one group share a process.
     """
 
     seconds: float
