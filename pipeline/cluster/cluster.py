@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
@@ -13,6 +12,7 @@ from pipeline.base.errors import print_message
 from pipeline.cluster.connection import CLOSE_SECONDS, Connection
 from pipeline.cluster.dispatcher import Dispatcher
 from pipeline.cluster.membership import SILENCE, Membership
+from pipeline.cluster.node import packed
 from pipeline.verification.workers import KillableExecutor, PoolSettings, Workers
 
 
@@ -27,7 +27,7 @@ class ClusterPool(KillableExecutor):
     """
 
     def __init__(self, dispatcher: Dispatcher, settings: PoolSettings) -> None:
-        self._dispatcher, self._name = dispatcher, dispatcher.pool(settings)
+        self._dispatcher, self._name, self._group = dispatcher, dispatcher.pool(settings), settings.group
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Calls a module's function in a worker of a node; waits while very many calls are unanswered.
@@ -38,7 +38,8 @@ class ClusterPool(KillableExecutor):
             RuntimeError: The pool is shut down.
             ClusterUnavailable: The cluster is lost.
         """
-        return self._dispatcher.submit(self._name, pickle.dumps((fn, args, kwargs)))
+        group = self._group(*args, **kwargs) if self._group else ""
+        return self._dispatcher.submit(self._name, packed(group, fn, *args, **kwargs))
 
     def map(
         self, fn: Callable[..., Any], /, *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1

@@ -16,10 +16,11 @@ import pickle
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.cluster.software import Software, installed
+from pipeline.verification.isolation import answers
 from pipeline.verification.pool import WorkerLost
 from pipeline.verification.workers import PoolSettings
 
@@ -33,7 +34,16 @@ ENOUGH = 32
 """Results that wait for no others."""
 
 Numbered = tuple[int, bytes]
-"""A call's number, and the pickled call."""
+"""A call's number, and the call as `packed` gives it."""
+
+
+def packed(group: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> bytes:
+    """A call for a node, which reads its group alone: only workers import what the call takes."""
+    return pickle.dumps((group, pickle.dumps((function, args, kwargs))))
+
+
+def _group(group: str, _: bytes) -> str:
+    return group
 
 
 @dataclass(frozen=True)
@@ -60,13 +70,13 @@ class Answer:
     Attributes:
         number: The call's.
         seconds: How long it ran, by the clock.
-        result: Pickled, whether it returned, and what it returned or raised; None if it cost its worker.
+        result: What it returned or raised, as data; see `isolation.answers`. None if it cost its worker.
         lost: The code and the text of a `WorkerLost`, and its attributes.
     """
 
     number: int
     seconds: float = 0.0
-    result: bytes | None = None
+    result: str | None = None
     lost: tuple[Any, str, dict[str, Any]] | None = None
 
     def settle(self, future: Future[Any]) -> None:
@@ -78,8 +88,8 @@ class Answer:
             future.set_exception(error)
             return
         try:
-            returned, value = pickle.loads(self.result or b"")
-        except Exception as error:
+            returned, value = answers.read((self.result or "").encode())
+        except ValueError as error:
             returned, value = False, RuntimeError(f"the result can't be read: {type(error).__name__}: {error}")
         if returned:
             future.set_result(value)
@@ -96,7 +106,7 @@ class Mailbox:
     """
 
     def __init__(self, settings: PoolSettings, workers: int) -> None:
-        self._pool, self._workers = settings.start(workers), workers
+        self._pool, self._workers = replace(settings, group=_group).start(workers), workers
         self._finished: list[Answer] = []
         self._open = 0  # calls without a result
         # The pool hands out several calls at once where many wait, which those behind a slow one would wait for.
@@ -145,12 +155,12 @@ class Mailbox:
     async def _run(self, number: int, call: bytes) -> None:
         try:
             async with self._turn:
-                seconds, result = await asyncio.wrap_future(self._pool.submit(run_pickled, call))
+                seconds, result = await asyncio.wrap_future(self._pool.submit(run_pickled, *pickle.loads(call)))
             answer = Answer(number, seconds, result)
         except WorkerLost as error:
             answer = Answer(number, lost=(error.code, str(error), vars(error)))
         except Exception as error:  # the pool was closed, or can't start its workers
-            answer = Answer(number, result=pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}"))))
+            answer = Answer(number, result=answers.raised(RuntimeError(f"{type(error).__name__}: {error}")).decode())
         async with self._changed:
             self._finished.append(answer)
             self._open -= 1
@@ -219,8 +229,8 @@ async def _close_when_abandoned(place: tuple[str, str]) -> None:
 # --- what runs in a worker of the pool --------------------------------------------------------------------------------
 
 
-def run_pickled(call: bytes) -> tuple[float, bytes]:
-    """Seconds of a pickled call and, pickled, whether it returned, and what it returned or raised.
+def run_pickled(_: str, call: bytes) -> tuple[float, str]:
+    """Seconds of a pickled call, and what it returned or raised as data.
 
     Raises:
         MemoryError: The call exceeded the memory limit, which ends the worker.
@@ -228,13 +238,9 @@ def run_pickled(call: bytes) -> tuple[float, bytes]:
     start = time.perf_counter()
     try:
         function, args, kwargs = pickle.loads(call)
-        result = pickle.dumps((True, function(*args, **kwargs)))
+        result = answers.returned(function(*args, **kwargs))
     except MemoryError:
         raise
     except Exception as error:
-        try:
-            result = pickle.dumps((False, error))
-            pickle.loads(result)
-        except Exception:  # an exception with arguments of its own may not survive the way
-            result = pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
-    return time.perf_counter() - start, result
+        result = answers.raised(error)
+    return time.perf_counter() - start, result.decode()

@@ -58,13 +58,14 @@ class DyingNodes:
             return
         answers = []
         for number, payload in calls:
-            function = pickle.loads(payload)[0]
+            group, call = pickle.loads(payload)
+            function = pickle.loads(call)[0]
             if function is kill_node:
                 self._die(address)
             if address not in self.alive:
                 future.set_exception(OSError("no answer"))
                 return
-            seconds, result = run_pickled(payload)
+            seconds, result = run_pickled(group, call)
             answers.append(Answer(number, seconds, result))
             self.done.setdefault(address, []).append(number)
         future.set_result(answers)
