@@ -80,6 +80,8 @@ def outcome(request: CheckRequest, name: str, future: Future[Checked]) -> Checke
     except WorkerLost as error:
         if error.at.startswith(_LOADING):
             return unusable(request, name, lost_at_message(Path(request.path), error))
+        if error.code == "killed":
+            return unusable(request, name, f"verification {error}, twice: nothing is known of the program")
         what = worker.lost_snippet(error)
         details = (f"it had come to {what}",) if what else ()
         hint = "a function of the task may be at fault, and not the program; --limit-seconds raises the limit of time"

@@ -105,3 +105,16 @@ def test_a_lost_worker_is_the_tasks_fault_or_a_verdict(tmp_path: Path) -> None:
         "it had come to step.Map(fn=fn)",
     )
     assert running.text.startswith("p.step: time-limit: verification took too long\n  it had come to")
+
+
+def test_a_worker_that_something_else_kills_twice_is_no_verdict() -> None:
+    """Nothing is known of the program; the control, a crash, is a verdict."""
+    verdicts = []
+    for code in ("killed", "crashed"):
+        future: Future[Checked] = Future()
+        future.set_exception(WorkerLost(code, "was killed by the system"))  # type: ignore[arg-type]
+        verdicts.append(outcome(CheckRequest("double.yaml", WRONG), "double", future).verdict)
+    killed, crashed = verdicts
+    assert (killed.stage, killed.diagnostics) == (None, ())
+    assert "twice" in (killed.error or "")
+    assert (crashed.stage, crashed.diagnostics[0].code) == ("run", "crashed")
