@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -19,7 +20,6 @@ import pytest
 from pipeline.base.errors import ClusterUnavailable
 from pipeline.cluster import dispatcher as module
 from pipeline.cluster.dispatcher import Dispatcher
-from pipeline.cluster.node import packed
 from pipeline.verification.pool import WorkerLost
 from pipeline.verification.workers import PoolSettings
 from tests.support import crashing
@@ -44,7 +44,7 @@ def dispatching(nodes: DyingNodes) -> Iterator[tuple[Dispatcher, str]]:
 
 
 def call(function: Any, *args: Any) -> bytes:
-    return packed("", function, *args)
+    return pickle.dumps((function, args, {}))
 
 
 def results(futures: list[Future[Any]]) -> list[Any]:

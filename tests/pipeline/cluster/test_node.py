@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipeline.cluster import node
-from pipeline.cluster.node import Answer, Mailbox, packed
+from pipeline.cluster.node import Answer, Mailbox
 from pipeline.verification.pool import WorkerLost
 from pipeline.verification.workers import PoolSettings
 from tests.support import crashing
@@ -20,7 +20,7 @@ SETTINGS = PoolSettings(PATIENCE, 2**29)
 
 
 def call(function: Any, *args: Any) -> bytes:
-    return packed("", function, *args)
+    return pickle.dumps((function, args, {}))
 
 
 def settled(answer: Answer) -> Future[Any]:
