@@ -105,7 +105,7 @@ def _summary(readers: Mapping[str, Reader]) -> str:
     found = [key for key in effects if p[key] < LEVEL]
     same = [key for key in effects if p[key] >= LEVEL and effects[key].p_equivalent(BOUND) < LEVEL]
     parts = [
-        f"`{reader.name}`: {len(reader.seeds)} seeds, {len(reader.tasks)} tasks, {reader.experience:.0f} solved tasks"
+        f"`{reader.name}`: seeds {reader.seeds[0]} to {reader.seeds[-1]}, {len(reader.tasks)} tasks, {reader.experience:.0f} solved tasks"
         " to choose from."
         for reader in readers.values()
     ]
