@@ -105,8 +105,8 @@ def _summary(readers: Mapping[str, Reader]) -> str:
     found = [key for key in effects if p[key] < LEVEL]
     same = [key for key in effects if p[key] >= LEVEL and effects[key].p_equivalent(BOUND) < LEVEL]
     parts = [
-        f"`{reader.name}`: seeds {reader.seeds[0]} to {reader.seeds[-1]}, {len(reader.tasks)} tasks, {reader.experience:.0f} solved tasks"
-        " to choose from."
+        f"`{reader.name}`: {_counted(len(reader.seeds), 'seed')}, {len(reader.tasks)} tasks, {reader.experience:.0f}"
+        " solved tasks to choose from."
         for reader in readers.values()
     ]
     parts.append(
@@ -115,6 +115,10 @@ def _summary(readers: Mapping[str, Reader]) -> str:
         " undecided."
     )
     return " ".join(parts)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _table(readers: Mapping[str, Reader]) -> list[str]:
