@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
 from pipeline.lms.embedded.dependence.dependences import Dependences
-from pipeline.lms.embedded.dependence.recurrences import statements_of
+from pipeline.lms.embedded.dependence.recurrences import loop_counts, statements_of
 from pipeline.lms.embedded.draft import Routing
 from pipeline.lms.embedded.kinds import Context
 from pipeline.lms.embedded.operands import Callee
 from pipeline.lms.embedded.prompt.parsing import find_task
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation
-from pipeline.lms.embedded.types.coercions import ONE, cut, without_ones
+from pipeline.lms.embedded.types.coercions import ONE, cut, factors, without_ones
 from pipeline.lms.embedded.types.type_table import Need, TypeId, TypeTable
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim
@@ -61,6 +61,11 @@ class TaskView:
         outputs = {stream.dtype for stream in self.scope.outputs}
         self._final = {id(fn): any(_serves(fn.output, output) for output in outputs) for fn in self.fns}
         self._takers = {id(fn): {id(taker) for taker in self.fns if _takes(taker, fn)} for fn in self.fns}
+        self._apart: dict[tuple[int, TypeId, TypeId], bool] = {}
+        self._needed = {part for fn in self.fns for part in components_of(fn.input)}
+        self._specs = {spec.func_name: spec for spec in task.fns}
+        self._counted: dict[int, frozenset[Dim]] = {}
+        self._counted_after: dict[int, tuple[frozenset[Dim], ...]] = {}
         self._agreements: dict[tuple[int, int, int], bool] = {}
         self._plain: dict[TypeId, tuple[Dim, ...]] = {}
 
@@ -92,6 +97,17 @@ class TaskView:
     def dependences(self) -> Dependences:
         """How the outputs, and the functions' results, depend on what they are made of."""
         return Dependences(self.task, self.fixed)
+
+    @cached_property
+    def rounds(self) -> tuple[int, ...]:
+        """How often the loops of the reference run, where that is a constant."""
+        codes = [code for spec in self.task.outputs for code in spec.data_transform]
+        return tuple(sorted({count for code in codes for count in loop_counts(code)}))
+
+    @cached_property
+    def crosses(self) -> bool:
+        """Whether the reference brings all elements of one value together in pairs, or in order."""
+        return any(crosses(code) for spec in self.task.outputs for code in spec.data_transform)
 
     @cached_property
     def context(self) -> Context:
@@ -139,6 +155,57 @@ class TaskView:
             self._removable[left] = None if folding else self.table.kept_dims | consumed
         return self._removable[left]
 
+    def joins(self, left: frozenset[Fn]) -> bool:
+        """Whether any of these functions takes several streams, so that a fold may meet its source again."""
+        return any(len(need := components_of(fn.input)) > 1 and need not in self._made_tuples for fn in left)
+
+    def counted_after(self, fn: Fn) -> tuple[frozenset[Dim], ...]:
+        """The dims whose sizes the functions that can take a function's results compute with, where they do."""
+        found = self._counted_after.get(id(fn))
+        if found is None:
+            takers = (taker for taker in self.fns if id(taker) in self._takers[id(fn)])
+            found = self._counted_after[id(fn)] = tuple(dims for taker in takers if (dims := self.counted(taker)))
+        return found
+
+    def counted(self, fn: Fn) -> frozenset[Dim]:
+        """The dims whose sizes a function computes with, other than those of its own Buffers.
+
+        It mostly averages over them, so they have been folded.
+        """
+        found = self._counted.get(id(fn))
+        if found is None:
+            own = {str(part) for dim in self._buffered(fn) for part in (dim, *factors(dim))}
+            names = sizes_in(self._specs[fn.label].apply) - own
+            found = self._counted[id(fn)] = frozenset(self.scope.dims[name] for name in names & self.scope.dims.keys())
+        return found
+
+    @staticmethod
+    def _buffered(fn: Fn) -> set[Dim]:
+        return {dim for dtype in (fn.input, fn.output) for part in components_of(dtype) for dim in cut(part)[1]}
+
+    def dismantles(self, callee: Callee, place: int, type_: TypeId) -> bool:
+        """Whether a callee takes elements out of a Buffer that a function takes as it is."""
+        dtype = self.table.types[type_].dtype
+        return dtype in self._needed and len(cut(callee.need[place])[1]) < len(cut(dtype)[1])
+
+    def apart(self, fn: Fn, one: TypeId, other: TypeId) -> bool:
+        """Whether a function takes streams of these two types of tuples, which can't be brought to one shape.
+
+        A tuple can't be collected in Buffers, so no dim can be inserted outside those that it has.
+        """
+        key = (id(fn), one, other)
+        known = self._apart.get(key)
+        if known is None:
+            known = self._apart[key] = self._find_apart(components_of(fn.input), one, other)
+        return known
+
+    def _find_apart(self, need: Need, one: TypeId, other: TypeId) -> bool:
+        dtypes = self.table.types[one].dtype, self.table.types[other].dtype
+        parts = [components_of(dtype) for dtype in dtypes]
+        places = [{place for place in range(len(need)) if need[place : place + len(part)] == part} for part in parts]
+        together = any(a + len(parts[0]) <= b or b + len(parts[1]) <= a for a in places[0] for b in places[1])
+        return together and not self.table.joins((one, other), dtypes, self.table.number(parts[0] + parts[1]))
+
     def stranded(self, left: frozenset[Fn]) -> int:
         """How many of the functions that are left have results that are no outputs and that no other can take."""
         known = self._stranded.get(left)
@@ -169,8 +236,7 @@ class TaskView:
 
     def branch_order(self, routing: Routing) -> tuple[Fn | None, ...]:
         """The branches in the order of the indices that only they mention; in the listed order if there are none."""
-        specs = {spec.func_name: spec.apply for spec in self.task.fns}
-        indices = [constant_indices(specs[fn.label]) for fn in routing.branches]
+        indices = [constant_indices(self._specs[fn.label].apply) for fn in routing.branches]
         shared = frozenset.intersection(*indices)
         own = [sorted(mine - shared) for mine in indices]
         if not all(own) or len({tuple(mine) for mine in own}) < len(own):
@@ -232,8 +298,10 @@ def _takes(taker: Fn, maker: Fn) -> bool:
 
 
 def _serves(given: DType, need: DType) -> bool:
-    """Whether elements of one type, as they are or collected in Buffers, are of another."""
-    return given == need or (cut(given) == (given, ()) and cut(need)[0] == given)
+    """Whether elements of one type, as they are, collected in Buffers or taken out of them, are of another."""
+    (element, dims), (wanted, wanted_dims) = cut(given), cut(need)
+    width = min(len(dims), len(wanted_dims))
+    return element == wanted and dims[:width] == wanted_dims[:width]
 
 
 @lru_cache(maxsize=1024)
@@ -248,6 +316,49 @@ def constant_indices(code: str) -> frozenset[int]:
         and isinstance(node.slice.value, int)
         and not (isinstance(node.value, ast.Name) and node.value.id in ("input", "state"))
     )
+
+
+_IN_ORDER = frozenset(("sort", "argsort", "cdist", "searchsorted", "pdist", "cov", "corrcoef", "rank", "bucketize"))
+
+
+@lru_cache(maxsize=1024)
+def crosses(code: str) -> bool:
+    """Whether a piece of code sorts, or pairs elements of a value with others of the same value along two new dims."""
+    nodes = [node for statement in statements_of(code) for node in ast.walk(statement)]
+    for node in nodes:
+        match node:
+            case ast.BinOp(left=one, right=other) | ast.Call(args=[one, other]):
+                mine, theirs = _spread(one), _spread(other)
+                if mine is not None and mine == theirs and ast.unparse(one) != ast.unparse(other):
+                    return True
+            case ast.Call(func=ast.Attribute(attr=name)) if name in _IN_ORDER:
+                return True
+    return False
+
+
+def _spread(node: ast.expr) -> str | None:
+    """What is seen along another dim: by `unsqueeze`, `[:, None]` or a transposition; None for nothing of the kind."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=base, attr="unsqueeze" | "transpose" | "t" | "permute" | "view")):
+            return ast.unparse(base)
+        case ast.Attribute(value=base, attr="T" | "mT"):
+            return ast.unparse(base)
+        case ast.Subscript(value=base, slice=index) if any(
+            isinstance(part, ast.Constant) and part.value is None for part in ast.walk(index)
+        ):
+            return ast.unparse(base)
+    return ast.unparse(node) if isinstance(node, ast.Name) else None
+
+
+_SIZE = "_value"
+
+
+@lru_cache(maxsize=1024)
+def sizes_in(code: str) -> frozenset[str]:
+    """The dims whose sizes a piece of code mentions."""
+    nodes = (node for statement in statements_of(code) for node in ast.walk(statement))
+    names = (node.id for node in nodes if isinstance(node, ast.Name) and node.id.endswith(_SIZE))
+    return frozenset(name.removesuffix(_SIZE) for name in names)
 
 
 @lru_cache(maxsize=256)

@@ -265,7 +265,7 @@ class FlowReader:
             return whole[place]
         position = leaves(self.words.position)
         index = frozenset(path for path in self.words.flow(place) if not position >> path.leaf & 1)
-        return union(self.words.flow(whole), self.words.choice(index)) if index else self.words.flow(whole)
+        return self.words.selected(self.words.flow(whole), index)
 
     def _read_attribute(self, node: ast.Attribute, env: dict[str, Value]) -> Value:
         if node.attr == "inf":

@@ -53,6 +53,24 @@ def base_of(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+_MOST_ROUNDS = 12
+
+
+def loop_counts(code: str) -> set[int]:
+    """How often the loops of a piece of code run, where it says so itself: over a few values, or up to a number."""
+    counts = set()
+    for node in (node for statement in statements_of(code) for node in ast.walk(statement)):
+        match node:
+            case (
+                ast.For(iter=ast.Tuple(elts=values) | ast.List(elts=values))
+                | ast.comprehension(iter=ast.Tuple(elts=values) | ast.List(elts=values))
+            ):
+                counts.add(len(values))
+            case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))])):
+                counts.add(count)
+    return {count for count in counts if 1 < count <= _MOST_ROUNDS}
+
+
 @lru_cache(maxsize=1024)
 def statements_of(code: str) -> tuple[ast.stmt, ...]:
     """The statements of a snippet, which may `return`; none if it is not Python."""

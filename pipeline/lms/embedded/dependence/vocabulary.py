@@ -140,6 +140,10 @@ class Vocabulary:
         """The flow of a value that only selects."""
         return tagged(flow, self.bit("choice") | UNSIGNED)
 
+    def selected(self, flow: Flow, index: Flow) -> Flow:
+        """The elements of a value that an index selects: a product with zeros and ones."""
+        return product(flow, self.choice(index)) if index else flow
+
     # --- the meaning of names; each takes the name and the arguments ---
 
     def _same(self, name: str, args: Sequence[Value]) -> Value:
@@ -239,7 +243,7 @@ class Vocabulary:
     def _gather(self, name: str, args: Sequence[Value]) -> Value:
         flows = [self.flow(arg) for arg in args]
         indices = flows[2] if len(flows) > 2 else NOTHING
-        return union(flows[0], self.choice(indices), *flows[3:])
+        return union(self.selected(flows[0], indices), *flows[3:])
 
     def _reduce(self, name: str, args: Sequence[Value]) -> Value:
         flow = self.flow(args[0])

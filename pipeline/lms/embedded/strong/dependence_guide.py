@@ -39,6 +39,12 @@ class DependenceGuide:
         branches = routing.branches if routing is not None else ()
         return self._dependences.fits(self._result(routing or callee.fn, branches, operands.sources))
 
+    def partial_fit(self, callee: Callee, operands: Operands) -> float:
+        """As `fit`, where only the first components are served."""
+        return self._place_fit(
+            callee, 0, tuple(itertools.chain.from_iterable(map(self._flows.__getitem__, operands.sources)))
+        )
+
     def place_fit(self, callee: Callee, place: int, stream: int) -> float:
         """How well the reference agrees with a stream as the operand that starts at a place."""
         return self._place_fit(callee, place, self._flows[stream])

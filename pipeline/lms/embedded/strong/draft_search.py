@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.lms.embedded.dependence.dependences import Dependences
@@ -25,13 +25,13 @@ from pipeline.lms.embedded.strong.move_builder import MoveBuilder
 from pipeline.lms.embedded.strong.operand_ranking import OperandRanking
 from pipeline.lms.embedded.strong.output_binding import OutputBinder
 from pipeline.lms.embedded.strong.reference_guide import Hint, ReferenceGuide
-from pipeline.lms.embedded.strong.slicing import backward_slice
+from pipeline.lms.embedded.strong.repetition import analogy, meets_itself
+from pipeline.lms.embedded.strong.slicing import backward_slice, trimmed
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation
 from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.coercions import cut, dims_of, without_ones
 from pipeline.lms.embedded.types.type_table import TypeTable
 from step_runtime.base.functions import Fn
-from step_runtime.base.shapes import Dim
 
 # Scores, in the units of the softmax at sharpness 1.
 _APPLIED_AGAIN = -2.8
@@ -43,6 +43,8 @@ _LISTED = 3.0
 """For branches in the order of the numbers in their code, or else in the order in which they are listed."""
 _KEEN = 5.0
 """How strongly the better one of several precedents is preferred."""
+_WITH_ITSELF = -6.0
+"""For applying a function to a stream twice, each element with itself."""
 # Probabilities.
 _FOLLOWED = 0.97
 """How often an open step of the interpretation is taken."""
@@ -112,7 +114,8 @@ class DraftSearch:
         self._choice = choice
         self._interpretation = interpretation
         self._precedents = learned.precedents
-        self._operands = MoveBuilder(view, learned.edge_model, choice, read=interpretation is not None)
+        self._rounds = 1
+        self._operands = MoveBuilder(view, learned.edge_model, choice, steps, read=interpretation is not None)
 
     def sample(self) -> Draft | None:
         """Samples one draft; None for a dead end.
@@ -128,7 +131,8 @@ class DraftSearch:
         depends = None if self._dependences is None else DependenceGuide(self._dependences, draft, self._steps)
         ranking = OperandRanking(self._view, draft, read=self._interpretation is not None, dependences=depends)
         recommender = Recommender(self._precedents, draft.streams, callees_given, self._steps)
-        left = 2.0 * len(self._view.callees) + 3
+        self._rounds = self._choice.any_of((1, *(count * times for count in self._view.rounds for times in (1, 2))))
+        left = (1.0 + self._rounds) * len(self._view.callees) + 3 + (self._rounds == 1) * len(self._view.callees)
         components = sum(len(callee.need) for callee in callees)
         best: Draft | None = None
         while left > 0:
@@ -138,11 +142,10 @@ class DraftSearch:
                 lean = guide and backward_slice(self._table, draft, guide, set(self._view.fns))
                 if lean:
                     return replace(lean, similarity=1.0)
-                ended = self._bound(draft, guide, depends)
-                best = max(
-                    (one for one in (best, draft.copy() if ended else None) if one), key=_resemblance, default=None
-                )
-                if self._stops(draft, depends, ended=ended, open_steps=bool(hints)):
+                end = self._bound(draft, guide, depends)
+                ended = end is not None
+                best = max((one for one in (best, end) if one), key=_resemblance, default=None)
+                if self._stops(end or draft, depends, ended=ended, open_steps=bool(hints)):
                     return best
             move = self._hinted(draft, guide, depends, recommender)
             left -= _ALONG if move else 1
@@ -155,15 +158,22 @@ class DraftSearch:
             for follower in (guide, depends):
                 if follower is not None:
                     follower.advance()
-        ended = self._all_applied(draft) and self._bound(draft, guide, depends)
-        return max((one for one in (best, draft if ended else None) if one), key=_resemblance, default=None)
+        end = self._bound(draft, guide, depends) if self._all_applied(draft) else None
+        return max((one for one in (best, end) if one), key=_resemblance, default=None)
 
-    def _bound(self, draft: Draft, guide: ReferenceGuide | None, depends: DependenceGuide | None) -> bool:
-        """Binds the outputs, if possible, and compares what they depend on."""
-        ended = OutputBinder(self._table, draft, guide, self._choice, depends).bind()
-        if ended and depends is not None:
-            draft.similarity = depends.similarity(draft)
-        return ended
+    def _bound(self, draft: Draft, guide: ReferenceGuide | None, depends: DependenceGuide | None) -> Draft | None:
+        """The draft with its outputs, without what they do not need, compared by what they depend on; None if open."""
+        binder = OutputBinder(self._table, draft, guide, self._choice, depends)
+        if binder.bind():
+            end: Draft | None = draft.copy()
+        elif depends is not None and binder.bind(leaving=True):
+            ends = tuple(zip(draft.results, draft.output_coercions, strict=True))
+            end = trimmed(self._table, draft, ends, set(self._view.fns))
+        else:
+            return None
+        if end is not None and depends is not None:
+            end.similarity = depends.similarity(draft)
+        return end
 
     def _stops(self, draft: Draft, depends: DependenceGuide | None, *, ended: bool, open_steps: bool) -> bool:
         """Whether a draft that applies every function is not continued."""
@@ -242,9 +252,9 @@ class DraftSearch:
         uses = Counter(fn for move in draft.moves for fn in move.functions())
         again = _APPLIED_AGAIN if depends is None or len(uses) == len(self._view.fns) else _TOO_EARLY
         left: list[tuple[Callee | Routing, float]] = [
-            (callee, again * bool(uses[callee.fn]) + ranking.readiness(callee))
+            (callee, (again if uses[callee.fn] else 0.0) + ranking.readiness(callee))
             for callee in callees
-            if uses[callee.fn] < _MOST_USES
+            if uses[callee.fn] < max(_MOST_USES, self._rounds)
         ]
         left += [
             (routing, ranking.readiness(self._view.routing_callees[id(routing)]) if depends else 0.0)
@@ -252,23 +262,23 @@ class DraftSearch:
             if not uses[routing.merge]
         ]
         while left:
-            items = [self._choice.pick(left, [score for _, score in left])]
-            if depends is not None:
-                items = self._several(left)
+            items = self._several(left, 1 if depends is None else _ITEMS)
             found = self._proposed(draft, items, ranking, depends)
             if found:
                 return self._choice.pick([move for move, _ in found], [score for _, score in found])
             left = [pair for pair in left if pair not in items]
         return None
 
-    def _several(self, left: Sequence[tuple[Callee | Routing, float]]) -> list[tuple[Callee | Routing, float]]:
-        """Some of what may be applied next, each a few times as its operands differ."""
+    def _several(
+        self, left: Sequence[tuple[Callee | Routing, float]], most: int
+    ) -> list[tuple[Callee | Routing, float]]:
+        """Some of what may be applied next."""
         rest = list(left)
         items: list[tuple[Callee | Routing, float]] = []
-        while rest and len(items) < _ITEMS:
+        while rest and len(items) < most:
             items.append(self._choice.pick(rest, [score for _, score in rest]))
             rest.remove(items[-1])
-        return items * _WAYS
+        return items
 
     def _proposed(
         self,
@@ -277,29 +287,60 @@ class DraftSearch:
         ranking: OperandRanking,
         depends: DependenceGuide | None,
     ) -> list[tuple[Move, float]]:
-        """A move for each of these, where types allow it, with its score."""
+        """A move for each of these, or a few, where types allow it, with its score."""
         found = []
         for item, again in items:
-            self._steps.spend(0 if depends is None else _PROPOSED * (8 + len(self._view.callees)))
             callee = self._view.routing_callees[id(item)] if isinstance(item, Routing) else item
-            ranked = ranking.choose(callee, self._choice)
-            if ranked is None:
-                continue
-            left = self._left(draft, item)
-            removable = None if depends is None else self._view.removable(left)
-            move = self._apply(draft, item, ranked[0], removable)
-            if not move or move.key in draft.keys:
-                continue
-            score = ranked[1]
-            if depends is not None:
-                score += again - ranking.readiness(callee)
-                score += _MISFIT * (1 - depends.fit(callee, item if isinstance(item, Routing) else None, ranked[0]))
-                score += _PREMATURE * (self._view.stranded(left) + self._lost(draft, move, left, ranking, depends))
-                if removable is not None:
-                    dims = without_ones(dims_of(self._table.types[move.result]))
-                    score += _STUCK * sum(dim not in removable for dim in dims)
-            found.append((move, score))
+            for operands, ranked in self._ranked(callee, ranking, depends):
+                self._steps.spend(0 if depends is None else _PROPOSED * (8 + len(self._view.callees)))
+                # What is applied again may be so for the sake of others that are.
+                repeated = any(callee.fn in other.functions() for other in draft.moves)
+                left = frozenset(self._view.fns) if repeated else self._left(draft, item)
+                move = self._apply(draft, item, operands, None if depends is None else left)
+                if not move or move.key in draft.keys:
+                    continue
+                outlook = 0.0
+                if depends is not None:
+                    outlook = again - ranking.readiness(callee)
+                    outlook += analogy(self._table, draft, move, self._rounds) if repeated else 0.0
+                    outlook += self._outlook(draft, item, operands, move, (ranking, depends))
+                found.append((move, ranked + outlook))
         return found
+
+    def _ranked(
+        self, callee: Callee, ranking: OperandRanking, depends: DependenceGuide | None
+    ) -> Iterable[tuple[Operands, float]]:
+        """Operands for a callee with their scores: one choice, or some of the best if dependences can compare them."""
+        if depends is None:
+            one = ranking.choose(callee, self._choice)
+            return () if one is None else (one,)
+        rest = ranking.best(callee, depends)
+        chosen: list[tuple[Operands, float]] = []
+        while rest and len(chosen) < _WAYS:
+            chosen.append(self._choice.pick(rest, [score for _, score in rest]))
+            rest.remove(chosen[-1])
+        return chosen
+
+    def _outlook(
+        self,
+        draft: Draft,
+        item: Callee | Routing,
+        operands: Operands,
+        move: Move,
+        follows: tuple[OperandRanking, DependenceGuide],
+    ) -> float:
+        """The score of a move by what the reference does, and by what can still be done after it."""
+        ranking, depends = follows
+        routing = item if isinstance(item, Routing) else None
+        callee = self._view.routing_callees[id(item)] if isinstance(item, Routing) else item
+        left = self._left(draft, item)
+        score = _MISFIT * (1 - depends.fit(callee, routing, operands))
+        score += _WITH_ITSELF * meets_itself(move)
+        score += _PREMATURE * (self._view.stranded(left) + self._lost(draft, move, left, ranking, depends))
+        removable = self._view.removable(left)
+        if removable is not None:
+            score += _STUCK * sum(dim not in removable for dim in without_ones(dims_of(self._table.types[move.result])))
+        return score
 
     def _lost(
         self, draft: Draft, move: Move, left: frozenset[Fn], ranking: OperandRanking, depends: DependenceGuide
@@ -324,10 +365,10 @@ class DraftSearch:
         return frozenset(fn for fn in self._view.fns if fn not in used)
 
     def _apply(
-        self, draft: Draft, item: Callee | Routing, operands: Operands, removable: frozenset[Dim] | None
+        self, draft: Draft, item: Callee | Routing, operands: Operands, left: frozenset[Fn] | None
     ) -> Move | None:
         if isinstance(item, Routing):
             return self._route(draft, item, operands)
         if len(operands.sources) > 1 and self._view.projects(item.fn):
             return None
-        return self._operands.apply(draft, item, operands, removable=removable)
+        return self._operands.apply(draft, item, operands, left=left)

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from pipeline.lms.embedded.draft import Draft, Move, Routing
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.randomness import SeededChoice
+from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
 from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.coercions import ONE, cut, without_ones
 from pipeline.lms.embedded.types.type_table import FoldSpec, Join, TypeId, TypeTable
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim
-from step_runtime.base.types import StreamType, components_of
+from step_runtime.base.types import DType, StreamType, STuple, components_of
 
 # Scores, in the units of the softmax at sharpness 1.
 _COST = -0.8
@@ -29,11 +30,25 @@ _REPEATED = -2.0
 """For folding with Accum what was just repeated."""
 _STUCK = -4.0
 """For each dim of a fold's result that nothing is left to remove."""
+_BATCH = -3.0
+"""For folding the outermost dim of all inputs and outputs."""
+_CROSSED = 3.0
+"""For a stream whose elements all meet where the reference brings elements of one value together."""
+_ALONE = -7.0
+"""For a stream that meets itself, each element only itself."""
 _LOST = -5.0
 """For folding a dim that the outputs have, where no function is left that could fold."""
+_APART = -8.0
+"""For each pair of tuples that a function takes together and that can't be brought to one shape."""
+_COUNTED = 1.5
+"""For folding the dims whose sizes a function computes with that can take the result, and against other dims."""
 _EMITS = 2.0
-"""For scanning with a function that emits, and against reducing with it."""
+"""For scanning with a function that emits,"""
+_EMITTED = -4.0
+"""and for reducing with it."""
 _HABIT = 0.7
+_JOINED = 400
+"""Steps that bringing a stream to a shape counts for."""
 
 
 class MoveBuilder:
@@ -42,7 +57,10 @@ class MoveBuilder:
     `read` says whether the sample may use the interpretation of the functions' code.
     """
 
-    def __init__(self, view: TaskView, edge_model: EdgeModel, choice: SeededChoice, *, read: bool) -> None:
+    def __init__(
+        self, view: TaskView, edge_model: EdgeModel, choice: SeededChoice, steps: StepLimit, *, read: bool
+    ) -> None:
+        self._steps = steps
         self._view = view
         self._table: TypeTable = view.table
         self._edge_model = edge_model
@@ -56,18 +74,27 @@ class MoveBuilder:
         callee: Callee,
         operands: Operands,
         scan: bool | None = None,
-        removable: frozenset[Dim] | None = None,
+        left: frozenset[Fn] | None = None,
     ) -> Move | None:
         """A function on its sources; None if they cannot be joined.
 
-        `scan` says how it folds, if that is decided; the result should have no dims but those that are `removable`.
+        `scan` says how it folds, if that is decided; `left` are the functions that are then left to apply, if the
+        sample looks ahead.
         """
         types = [draft.streams[source] for source in operands.sources]
-        joins = self._table.joins(types, callee.operand_types(operands.counts), callee.number)
+        joins = self._joins(types, callee.operand_types(operands.counts), callee.number)
         if not callee.fn.stateful:
             if not joins:
                 return None
-            join = self._choice.pick(joins, [_COST * join.cost for join in joins])
+            # A step along the reading may well take a stream twice.
+            twice = left is not None and len(set(operands.sources)) < len(operands.sources)
+            scores = [
+                _COST * join.cost
+                + twice * (_CROSSED * self._view.crosses if join.crossed else _ALONE)
+                + self._apart(draft, operands, callee.fn, join.shape, left)
+                for join in joins
+            ]
+            join = self._choice.pick(joins, scores)
             return Move((callee.fn,), operands.sources, join.coercions, self._type(callee.fn, join.shape))
         grown = tuple(self._grown(draft, callee, operands, joins))
         find_operands = [*((join, False) for join in joins), *((join, True) for join in grown)]
@@ -80,7 +107,9 @@ class MoveBuilder:
         if not ways:
             return None
         scores = [
-            self._fold_score(callee.fn, join, fold, grown=larger) + self._leftover(callee.fn, join, fold, removable)
+            self._fold_score(callee.fn, join, fold, grown=larger)
+            + self._leftover(callee.fn, join, fold, left, alone=len(operands.sources) == 1)
+            + self._apart(draft, operands, callee.fn, _folded(join, fold), left)
             for join, fold, larger in ways
         ]
         join, fold, _ = self._choice.pick(ways, scores)
@@ -96,15 +125,34 @@ class MoveBuilder:
         join = self._choice.pick(joins, [_COST * join.cost for join in joins])
         return Move(branches, operands.sources, join.coercions, self._type(routing.merge, join.shape), routing=routing)
 
-    def _leftover(self, fn: Fn, join: Join, fold: FoldSpec, removable: frozenset[Dim] | None) -> float:
-        """The score for dims that a fold leaves over, and for repeating a Buffer along its own dims."""
-        if removable is None:
+    def _leftover(self, fn: Fn, join: Join, fold: FoldSpec, left: frozenset[Fn] | None, *, alone: bool) -> float:
+        """The score for dims that a fold leaves over, and for repeating a Buffer along its own dims.
+
+        What is folded `alone` may meet its result, so that dims return which a fold removes.
+        """
+        removable = None if left is None else self._view.removable(left)
+        if left is None or removable is None:
             return 0.0
         own = {dim for part in components_of(fn.input) for dim in cut(part)[1]}
         score = _REPEATED * sum(dim in own for dim in without_ones(join.shape))
-        if not fold.scan:
-            score += _LOST * sum(dim in self._table.kept_dims for dim in fold.inner)
+        if not fold.scan and not (alone and self._view.joins(left)):
+            score += _LOST * sum(dim in self._table.always_kept for dim in fold.inner)
         return score + _STUCK * sum(dim not in removable for dim in without_ones(_folded(join, fold)))
+
+    def _apart(
+        self, draft: Draft, operands: Operands, fn: Fn, shape: tuple[Dim, ...], left: frozenset[Fn] | None
+    ) -> float:
+        """The score for tuples that can never meet those that a function takes with them."""
+        if left is None or not isinstance(fn.output, STuple):
+            return 0.0
+        result = self._type(fn, shape)
+        unused = {
+            type_
+            for stream, type_ in enumerate(draft.streams)
+            if not draft.uses[stream] and stream not in operands.sources
+            if isinstance(self._table.types[type_].dtype, STuple)
+        }
+        return _APART * sum(self._view.apart(fn, result, other) for fn in left for other in unused)
 
     def _type(self, fn: Fn, shape: tuple[Dim, ...]) -> TypeId:
         return self._table.intern(StreamType(fn.output, shape))
@@ -114,14 +162,20 @@ class MoveBuilder:
         types = [draft.streams[source] for source in operands.sources]
         operand_types, number = callee.operand_types(operands.counts), callee.number
         for dims in dict.fromkeys(self._view.plain_shape(type_) for type_ in draft.streams):
-            for join in self._table.joins(types, operand_types, number, dims):
+            for join in self._joins(types, operand_types, number, dims):
                 if joins and len(join.shape) > len(joins[0].shape):
                     yield join
 
+    def _joins(
+        self, types: Sequence[TypeId], operand_types: Sequence[DType], number: int, towards: tuple[Dim, ...] = ()
+    ) -> tuple[Join, ...]:
+        self._steps.spend_once((*types, number, len(operand_types), towards), _JOINED * len(types))
+        return self._table.joins(types, operand_types, number, towards)
+
     def _index_joins(self, callee: Callee, operands: Operands, types: Sequence[TypeId]) -> Iterator[Join]:
         operand_types, number = callee.operand_types(operands.counts), callee.number
-        yield from self._table.joins(types, operand_types, number)
-        for join in self._table.joins(types[:-1], operand_types[:-1], number):
+        yield from self._joins(types, operand_types, number)
+        for join in self._joins(types[:-1], operand_types[:-1], number):
             # An index may route whole slices: then it has the outer dims only.
             for inner in range(1, len(join.shape)):
                 target = self._table.intern(StreamType(operand_types[-1], join.shape[inner:]))
@@ -136,12 +190,16 @@ class MoveBuilder:
         return known + _COST * join.cost + _REPEATED * (grown and not fold.scan)
 
     def _score_fold(self, fn: Fn, fold: FoldSpec) -> float:
-        kept = self._table.kept_dims
-        gone = sum(1 if dim not in kept else -1 for dim in fold.inner)
+        gone = sum((dim not in self._table.kept_dims) - (dim in self._table.always_kept) for dim in fold.inner)
         score = _DEEPER * (fold.b - 1) + _PLACEHOLDER * fold.placeholder
+        score += _BATCH * sum(dim in self._table.batch_dims for dim in fold.inner)
         if self._read and self._view.emits(fn):
-            score += _EMITS if fold.scan else -_EMITS
+            score += _EMITS if fold.scan else _EMITTED
         score += _SCAN - 0.5 * _GONE * gone if fold.scan else _GONE * gone
+        counted = self._view.counted_after(fn)
+        if counted:
+            symbols = {symbol for dim in fold.inner for symbol in dim.free_symbols}
+            score += _COUNTED if not fold.scan and any(dims == symbols for dims in counted) else -_COUNTED
         return score + _HABIT * self._edge_model.fold_bias(fold.scan, fn, fold.inner, self._view.context)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeline.lms.embedded.draft import Draft
@@ -17,6 +18,8 @@ _TAKEN_TUPLE = -3.0
 """For a stream of tuples that another function already takes."""
 _TAKEN_TWICE = -4.0
 """For a stream that this function already takes."""
+_CROSSED = -1.0
+"""The same where the reference brings elements of one value together."""
 _NEWEST = 0.3
 _WIDE = 1.0
 """For each further component that one stream serves."""
@@ -26,20 +29,31 @@ _UNSERVED = -9.0
 _MISFIT = -6.0
 """For a stream that would get to the result in a way in which the reference has none of its inputs."""
 
-
+_BEAM = 5
+"""The number of partial choices of operands that are kept,"""
+_EXTENDED = 6
+"""and of streams with which each is extended."""
 _UNFIT = -2.0
 """With a lower score, a stream is not meant to be an operand."""
+_DISMANTLED = -3.0
+"""For the elements of a Buffer that a function of the task takes as it is."""
 _TORN = -6.0
-"""For a stream of its own where a function of the task gives this and the next components together."""
+"""For a torn stream,"""
+_TORN_LATER = -1.0
+"""and where all tuples of that kind are already taken."""
 
 
 class OperandCandidate(NamedTuple):
-    """A stream that serves the next components of a need: their number, its distance, and its score without that."""
+    """A stream that serves the next components of a need: their number, its distance, and its score without that.
+
+    It is `torn` if a function of the task gives this and the next components together.
+    """
 
     stream: int
     serves: int
     distance: float
     score: float
+    torn: bool
 
 
 class OperandRanking:
@@ -53,13 +67,16 @@ class OperandRanking:
         self._view = view
         self._draft = draft
         self._read = read
+        self._twice = _CROSSED if read and view.crosses else _TAKEN_TWICE
         self._known: dict[tuple[Callee, int], tuple[list[OperandCandidate], int]] = {}
 
     def readiness(self, callee: Callee) -> float:
         """How well the existing streams serve a callee, each component on its own."""
         total, place = 0.0, 0
         while place < len(callee.need):
-            ways = [(self._score(each) - 0.5 * each.distance, each.serves) for each in self._at(callee, place)]
+            found = self._at(callee, place)
+            tear = self._tear(found)
+            ways = [(self._score(each, tear) - 0.5 * each.distance, each.serves) for each in found]
             best, step = max([*ways, (_UNSERVED, 1)])
             total, place = total + best, place + step
         return total
@@ -72,31 +89,77 @@ class OperandRanking:
             if not found:
                 return None
             newest = len(self._draft.streams) - 1
+            tear = self._tear(found)
             scores = [
-                self._score(each)
-                + _TAKEN_TWICE * (each.stream in operands.sources)
+                self._score(each, tear)
+                + self._twice * (each.stream in operands.sources)
                 + _NEWEST * (each.stream == newest)
                 - each.distance
                 for each in found
             ]
             chosen = choice.pick(found, scores)
             total += chosen.score - _WIDE * (chosen.serves - 1) - chosen.distance
-            total += _TAKEN_TWICE * (chosen.stream in operands.sources)
+            total += self._twice * (chosen.stream in operands.sources)
             total += _TAKEN_TUPLE * (chosen.serves > 1 and bool(self._draft.uses[chosen.stream]))
             operands = Operands((*operands.sources, chosen.stream), (*operands.counts, chosen.serves))
             place += chosen.serves
         return operands, total
 
+    def best(self, callee: Callee, dependences: DependenceGuide) -> list[tuple[Operands, float]]:
+        """Some of the best streams that together serve a callee's components, each with its score.
+
+        A beam search, component by component: what the first streams give together must fit the reference.
+        """
+        beam = [(0.0, 0.0, Operands((), ()), 0)]
+        while any(place < len(callee.need) for *_, place in beam):
+            longer = []
+            for step in beam:
+                if step[3] == len(callee.need):
+                    longer.append(step)
+                    continue
+                longer += self._longer(callee, step, dependences)
+            beam = sorted(longer, key=lambda step: -step[0])[:_BEAM]
+            if not beam:
+                return []
+        return [(operands, score) for _, score, operands, _ in beam]
+
+    def _longer(
+        self, callee: Callee, step: tuple[float, float, Operands, int], dependences: DependenceGuide
+    ) -> list[tuple[float, float, Operands, int]]:
+        """A state of the beam, with its rank, its score, its operands and its place, each time one stream longer."""
+        _, score, operands, place = step
+        found = []
+        candidates = self._at(callee, place)
+        tear = self._tear(candidates)
+        for each in candidates:
+            own = self._score(each, tear) - _WIDE * (each.serves - 1) - each.distance
+            own += self._twice * (each.stream in operands.sources)
+            own += _TAKEN_TUPLE * (each.serves > 1 and bool(self._draft.uses[each.stream]))
+            met = Operands((*operands.sources, each.stream), (*operands.counts, each.serves))
+            found.append((score + own, score + own, met, place + each.serves))
+        found = sorted(found, key=lambda longer: -longer[0])[:_EXTENDED]
+        if not operands.sources:
+            return found
+        return [
+            (total + _MISFIT * (1 - dependences.partial_fit(callee, met)), total, met, place)
+            for _, total, met, place in found
+        ]
+
     def takes(self, callee: Callee, stream: int) -> bool:
         """Whether a stream can be an operand of a callee, by types and by dependences."""
         return any(
-            each.stream == stream and each.score > _UNFIT
+            each.stream == stream and each.score + _TORN * each.torn > _UNFIT
             for place in range(len(callee.need))
             for each in self._at(callee, place)
         )
 
-    def _score(self, serving: OperandCandidate) -> float:
-        return serving.score + _TAKEN_ALREADY * bool(self._draft.uses[serving.stream])
+    def _score(self, serving: OperandCandidate, tear: float) -> float:
+        return serving.score + _TAKEN_ALREADY * bool(self._draft.uses[serving.stream]) + tear * serving.torn
+
+    def _tear(self, found: Sequence[OperandCandidate]) -> float:
+        """The score for a torn stream among these."""
+        tuples = [each.stream for each in found if each.serves > 1]
+        return _TORN_LATER if tuples and all(self._draft.uses[stream] for stream in tuples) else _TORN
 
     def _at(self, callee: Callee, place: int) -> list[OperandCandidate]:
         """The streams that serve a callee's components from a place on."""
@@ -108,9 +171,10 @@ class OperandRanking:
                 if count:
                     other = self._read and not self._view.agrees(callee.fn, place, stream)
                     score = _WIDE * (count - 1) + _OTHER_ROLE * other
-                    score += _TORN * (count == 1 and self._view.tupled(callee)[place])
+                    score += _DISMANTLED * self._view.dismantles(callee, place, streams[stream])
                     if self._dependences is not None:
                         score += _MISFIT * (1 - self._dependences.place_fit(callee, place, stream))
-                    found.append(OperandCandidate(stream, count, distance, score))
+                    torn = count == 1 and self._view.tupled(callee)[place]
+                    found.append(OperandCandidate(stream, count, distance, score, torn))
             self._known[callee, place] = found, len(streams)
         return found

@@ -40,10 +40,13 @@ class OutputBinder:
         self._choice = choice
         self._bound: dict[int, int] = {}
 
-    def bind(self) -> bool:
-        """Writes results and coercions into the draft; False if an output stays open or a stream is left over."""
+    def bind(self, *, leaving: bool = False) -> bool:
+        """Writes results and coercions into the draft; False if an output stays open, or a stream is left over.
+
+        With `leaving`, streams may be left over.
+        """
         outputs = range(len(self._table.outputs))
-        strays = [stream for stream, used in enumerate(self._draft.uses) if not used]
+        strays = [stream for stream, used in enumerate(self._draft.uses) if not used and not leaving]
         if len(strays) > len(outputs):
             return False
         for stray in strays:

@@ -22,6 +22,17 @@ def backward_slice(table: TypeTable, draft: Draft, guide: ReferenceGuide, needed
     ends = [end for end in found if end is not None]
     if len(ends) < len(found):
         return None
+    lean = trimmed(table, draft, ends, needed)
+    if lean is not None:
+        lean.read = True
+    return lean
+
+
+def trimmed(table: TypeTable, draft: Draft, ends: Sequence[tuple[int, Coercion]], needed: set[Fn]) -> Draft | None:
+    """The part of a draft that leads to these streams as its outputs, with their coercions to the outputs' types.
+
+    None if it lacks an input or a function that is `needed`.
+    """
     first = len(table.inputs)
     live = _live(draft, first, [stream for stream, _ in ends])
     kept = [place for place in range(len(draft.moves)) if first + place in live]
@@ -36,7 +47,6 @@ def backward_slice(table: TypeTable, draft: Draft, guide: ReferenceGuide, needed
         lean.support.append(draft.support[place])
     lean.results = tuple(number[stream] for stream, _ in ends)
     lean.output_coercions = tuple(coercion for _, coercion in ends)
-    lean.read = True
     return lean
 
 

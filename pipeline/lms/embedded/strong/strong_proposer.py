@@ -46,7 +46,7 @@ class Effort:
     tries: int = 40
     following: float = 0.9
     trusted: int = 4
-    steps: int = 1_500_000
+    steps: int = 800_000
 
 
 @lru_cache(maxsize=128)
@@ -76,7 +76,7 @@ def _context_of(solved: SolvedExample) -> Context:
 class StrongProposer:
     """The strong proposer."""
 
-    name = "5"
+    name = "6"
     """Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
     how = (
         "I read the PyTorch code as text, draw programs function by function along that reading, with the structural"

@@ -9,6 +9,7 @@ dims (innermost first) and a cut, and a coercion is an alignment of two such lis
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +25,7 @@ from step_runtime.primitives import Bufferize, Flatten, Primitive, Promote, Repe
 ONE: Dim = sympy.Integer(1)
 _WIDEST = 7
 """Longer lists of dims are not aligned: it would be slow, and they do not occur."""
+_MOST_INTERLEAVED = 24
 
 
 class Edit(NamedTuple):
@@ -178,12 +180,13 @@ class _Walk:
                 self._do(Reshape((place,), edit.given[0]))
 
     def _widen(self, edits: Sequence[Edit]) -> None:
-        """Inserts dims, innermost first, so that the cut mostly moves outwards."""
+        """Inserts dims, innermost first, so that the cut mostly moves outwards; neighbours in one place, inwards."""
         place = 0
-        for edit in edits:
-            if edit.kind == "insert":
+        for inserts, group in itertools.groupby(edits, lambda edit: edit.kind == "insert"):
+            neighbours = list(group)
+            for edit in reversed(neighbours) if inserts else ():
                 self._insert(place, edit.given[0])
-            place += len(edit.given)
+            place += sum(len(edit.given) for edit in neighbours)
 
     def _insert(self, place: int, dim: Dim) -> None:
         if dim == ONE:
@@ -210,31 +213,46 @@ class _Walk:
             self._do(Bufferize(wanted - self._cut))
 
 
-def interleavings(a: tuple[Dim, ...], b: tuple[Dim, ...], limit: int = 6) -> tuple[tuple[Dim, ...], ...]:
+@lru_cache(maxsize=8192)
+def interleavings(a: tuple[Dim, ...], b: tuple[Dim, ...], limit: int = 8) -> tuple[tuple[Dim, ...], ...]:
     """The shortest lists of dims that hold both `a` and `b` in order; equal dims coincide."""
+    return tuple(sorted(_interleaved(a, b), key=len)[:limit])
+
+
+@lru_cache(maxsize=8192)
+def _interleaved(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[tuple[Dim, ...], ...]:
     if not a or not b:
         return (a or b,)
     found: list[tuple[Dim, ...]] = []
     if a[0] == b[0]:
-        found += [(a[0], *rest) for rest in interleavings(a[1:], b[1:], limit)]
+        found += [(a[0], *rest) for rest in _interleaved(a[1:], b[1:])]
     else:
         if a[0] not in b:
-            found += [(a[0], *rest) for rest in interleavings(a[1:], b, limit)]
+            found += [(a[0], *rest) for rest in _interleaved(a[1:], b)]
         if b[0] not in a:
-            found += [(b[0], *rest) for rest in interleavings(a, b[1:], limit)]
-        # A product of dims meets its factors if it is split.
+            found += [(b[0], *rest) for rest in _interleaved(a, b[1:])]
+        # A product of dims meets its factors if it is split, with either of them inside.
         for whole, other in ((a, b), (b, a)):
-            outer = _outer_part(whole[0], other[0])
-            if outer is not None and other[0] not in whole:
-                found += [(other[0], *rest) for rest in interleavings((outer, *whole[1:]), other[1:], limit)]
-    return tuple(found[:limit])
+            rest = factor_of(whole[0], other[0])
+            if rest is None or other[0] in whole:
+                continue
+            found += [(other[0], *more) for more in _interleaved((rest, *whole[1:]), other[1:])]
+            if rest not in (*other, *whole):
+                found += [(rest, *more) for more in _interleaved((other[0], *whole[1:]), other)]
+    return tuple(sorted(dict.fromkeys(found), key=len)[:_MOST_INTERLEAVED])
 
 
-def _outer_part(whole: Dim, inner: Dim) -> Dim | None:
-    """What remains of a product of dims outside one of its factors; None for other dims."""
-    if not isinstance(whole, sympy.Mul) or inner not in whole.args:
+def factors(dim: Dim) -> tuple[Dim, ...]:
+    """The factors of a product of dims; none of another dim."""
+    return dim.args if isinstance(dim, sympy.Mul) else ()
+
+
+@lru_cache(maxsize=8192)
+def factor_of(whole: Dim, part: Dim) -> Dim | None:
+    """What remains of a product of dims without one of its factors; None for other dims."""
+    if not isinstance(whole, sympy.Mul) or part not in whole.args:
         return None
-    return as_dim(whole / inner)
+    return as_dim(whole / part)
 
 
 def remainder(dims: tuple[Dim, ...], wanted: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
@@ -244,7 +262,7 @@ def remainder(dims: tuple[Dim, ...], wanted: tuple[Dim, ...]) -> tuple[Dim, ...]
     """
     rest = list(without_ones(dims))
     for dim in without_ones(wanted):
-        outer = _outer_part(rest[0], dim) if rest else None
+        outer = factor_of(rest[0], dim) if rest else None
         if rest and rest[0] == dim:
             rest.pop(0)
         elif outer is not None and dim not in rest:

@@ -8,7 +8,7 @@ its samples. Entries are only ever added, and adding one twice is harmless, so t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ from pipeline.lms.embedded.types.coercions import (
     Coercion,
     cut,
     dims_of,
+    factors,
     find_coercions,
     interleavings,
     remainder,
@@ -30,7 +31,8 @@ from step_runtime.tasks.scope import Scope
 
 INVENTED = 2.0
 _RECUT = 1.2
-"""The cost for a stream to serve a component by inventing a dim or moving the cut."""
+_TAKEN_OUT = 1.9
+"""The cost for a stream to serve a component by inventing a dim, collecting elements in Buffers, or taking them out."""
 
 TypeId: TypeAlias = int
 Need: TypeAlias = tuple[DType, ...]
@@ -39,11 +41,15 @@ Need: TypeAlias = tuple[DType, ...]
 
 @dataclass(frozen=True)
 class Join:
-    """Sources coerced to one shape: the shape, and for each source its coercion."""
+    """Sources coerced to one shape: the shape, and for each source its coercion.
+
+    It is `crossed` where elements of one source meet those of another at all places of a dim, not only at their own.
+    """
 
     shape: tuple[Dim, ...]
     coercions: tuple[Coercion, ...]
     cost: float
+    crossed: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,19 @@ class TypeTable:
         self.inputs = tuple(self.intern(stream) for stream in scope.inputs.values())
         self.outputs = tuple(self.intern(stream) for stream in scope.outputs)
         self.output_dims = tuple(without_ones(dims_of(stream)) for stream in scope.outputs)
-        self.kept_dims = frozenset(dim for dims in self.output_dims for dim in dims)
+        kept = [frozenset(part for dim in dims for part in (dim, *factors(dim))) for dims in self.output_dims]
+        self.kept_dims = frozenset().union(*kept)
+        """The dims of any output, with the factors of products;"""
+        self.batch_dims = self._find_batch_dims()
+        self.always_kept = frozenset.intersection(*kept) if kept else frozenset[Dim]()
+        """and those of all outputs."""
+
+    def _find_batch_dims(self) -> frozenset[Dim]:
+        """The outermost dim of all inputs and outputs, if there are others."""
+        streams = [*self.scope.inputs.values(), *self.scope.outputs]
+        outermost = {stream.shape[-1] for stream in streams if stream.shape}
+        inner = any(len(without_ones(stream.shape)) > 1 for stream in self.scope.inputs.values())
+        return frozenset(outermost) if len(outermost) == 1 and inner and all(s.shape for s in streams) else frozenset()
 
     def intern(self, stream: StreamType) -> TypeId:
         """The type's number."""
@@ -110,11 +128,13 @@ class TypeTable:
             own = stream.dtype.components
             return (len(own), 0.0) if own == need[: len(own)] else (0, 0.0)
         (element, dims), (wanted, wanted_dims) = cut(stream.dtype), cut(need[0])
-        rest = remainder(dims_of(stream), wanted_dims)
-        if element != wanted or rest is None:
+        own = dims_of(stream)
+        if element != wanted or remainder(own, wanted_dims) is None:
             return 0, 0.0
-        invented = len(rest) + len(without_ones(wanted_dims)) - len(without_ones(dims_of(stream)))
-        return 1, INVENTED * invented + (0.0 if dims == wanted_dims else _RECUT)
+        known = {part for dim in own for part in (dim, *factors(dim))}
+        invented = sum(dim not in known for dim in without_ones(wanted_dims))
+        recut = 0.0 if dims == wanted_dims else _RECUT if len(dims) <= len(wanted_dims) else _TAKEN_OUT
+        return 1, INVENTED * invented + recut
 
     def joins(
         self, sources: Sequence[TypeId], operand_types: Sequence[DType], number: int, towards: tuple[Dim, ...] = ()
@@ -143,7 +163,7 @@ class TypeTable:
                 return ()
             merged = list(itertools.chain.from_iterable(interleavings(known, rest) for known in merged))[:8]
         shapes += [dims or (ONE,) for dims in merged]
-        if len(pairs) == 1 and not towards:
+        if shapes and not towards:
             shapes += self._split(shapes[-1])
         joins = []
         for shape in dict.fromkeys(shapes):
@@ -151,12 +171,31 @@ class TypeTable:
             if all(coercions):
                 cost = sum(coercion[0].cost for coercion in coercions) + self._disorder(shape)
                 joins.append(Join(shape, tuple(coercion[0] for coercion in coercions), cost))
+        if not towards:
+            joins += self._crossed(pairs, merged[:1])
         return tuple(sorted(joins, key=lambda join: join.cost))
+
+    def _crossed(self, pairs: Sequence[tuple[TypeId, DType]], shapes: Iterable[tuple[Dim, ...]]) -> Iterator[Join]:
+        """Joins at which each element of one source meets all those of another along a dim that both have."""
+        rests = [self._rest(*pair) or () for pair in pairs]
+        for shape in shapes:
+            for place, dim in enumerate(shape):
+                with_it = [source for source, rest in enumerate(rests) if rest.count(dim) == 1]
+                if len(with_it) < 2 or shape.count(dim) > 1 or dim in self.batch_dims:
+                    continue
+                larger = (*shape[:place], dim, *shape[place:])
+                ways = [self.coercions(s, self.intern(StreamType(dtype, larger))) for s, dtype in pairs]
+                for across in with_it if all(ways) else ():
+                    if len(ways[across]) < 2:
+                        continue
+                    coercions = tuple(way[source == across] for source, way in enumerate(ways))
+                    cost = sum(coercion.cost for coercion in coercions) + self._disorder(shape)
+                    yield Join(larger, coercions, cost, crossed=True)
 
     def _split(self, shape: tuple[Dim, ...]) -> list[tuple[Dim, ...]]:
         """Shapes in which one dim is split so that an outer part of it is a dim of the outputs, or a factor of it."""
-        factors = [factor for dim in shape if isinstance(dim, sympy.Mul) for factor in dim.args]
-        parts = dict.fromkeys(dim for dim in (*itertools.chain(*self.output_dims), *factors) if dim not in shape)
+        own = [factor for dim in shape for factor in factors(dim)]
+        parts = dict.fromkeys(dim for dim in (*itertools.chain(*self.output_dims), *own) if dim not in shape)
         splits = ((place, dim, part) for place, dim in enumerate(shape) if isinstance(dim, sympy.Mul) for part in parts)
         return [
             (*shape[:place], inner, part, *shape[place + 1 :])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.lms.embedded.task_view import TaskView, view_of
+from pipeline.lms.embedded.task_view import TaskView, crosses, sizes_in, view_of
 from step_runtime.tasks.task import dump_task
 from tests.support.samples import general, general_scope
 
@@ -40,3 +40,15 @@ def test_streams_that_are_not_inputs_agree_with_everything() -> None:
     """Nothing is read of what a program makes itself."""
     view = TaskView(general())
     assert view.agrees(view.fns[0], 0, len(view.table.inputs))
+
+
+def test_pairs_of_one_value_and_sorting_cross() -> None:
+    """A value that is spread along two dims meets itself; two values that are spread do not."""
+    assert crosses("x.unsqueeze(1) - x.unsqueeze(2)") and crosses("p.sort(-1).values") and crosses("x @ x.T")
+    assert not crosses("x.unsqueeze(1) - y.unsqueeze(2)") and not crosses("x * x")
+
+
+def test_sizes_are_read_from_code() -> None:
+    """Only names of sizes count."""
+    assert sizes_in("return [input[0] / (M_value * N_value)]") == {"M", "N"}
+    assert sizes_in("return [input[0] / value]") == frozenset()

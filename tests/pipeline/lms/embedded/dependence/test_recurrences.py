@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from pipeline.lms.embedded.dependence.paths import NOTHING, leaf, product, union
-from pipeline.lms.embedded.dependence.recurrences import assigned, base_of, solved, statements_of
+from pipeline.lms.embedded.dependence.recurrences import assigned, base_of, loop_counts, solved, statements_of
 
 POSITION, X, STATE, OTHER = leaf(0), leaf(1), leaf(300), leaf(301)
 
@@ -33,3 +33,9 @@ def test_elements_and_appended_values_change_a_variable() -> None:
 def test_what_is_not_python_has_no_statements() -> None:
     """Nothing is read from it, and nothing raised."""
     assert statements_of("return (") == ()
+
+
+def test_a_loop_over_constants_says_how_often_it_runs() -> None:
+    """A loop up to a size does not."""
+    assert loop_counts("for _ in range(3):\n    x = x + 1\nfor s in (a, b):\n    x = x + s") == {2, 3}
+    assert loop_counts("for t in range(T_value):\n    x = x + 1") == set()

@@ -23,7 +23,7 @@ def followed(*sources: tuple[int, ...]) -> tuple[Draft, DependenceGuide]:
     """A draft that applies the three functions in order to these streams, and its guide."""
     draft = Draft.start(VIEW.table.inputs)
     guide = DependenceGuide(VIEW.dependences, draft, StepLimit(10**6))
-    builder = MoveBuilder(VIEW, EdgeModel(), SeededChoice(0, 9.0), read=True)
+    builder = MoveBuilder(VIEW, EdgeModel(), SeededChoice(0, 9.0), StepLimit(10**6), read=True)
     for callee, streams in zip((WKV, FOURTH, GATE), sources, strict=True):
         counts = (4,) if callee is FOURTH else (1, 1)
         move = builder.apply(draft, callee, Operands(streams, counts), scan=True if callee is WKV else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipeline.lms.embedded.draft import Draft
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.randomness import SeededChoice
+from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.move_builder import MoveBuilder
 from pipeline.lms.embedded.strong.strong_proposer import learned_for
 from pipeline.lms.embedded.task_view import TaskView
@@ -19,7 +20,7 @@ def callee(name: str) -> Callee:
 
 def builder(sharpness: float = 1.0) -> MoveBuilder:
     edges = learned_for(VIEW, ((), ())).edge_model
-    return MoveBuilder(VIEW, edges, SeededChoice(0, sharpness), read=False)
+    return MoveBuilder(VIEW, edges, SeededChoice(0, sharpness), StepLimit(10**6), read=False)
 
 
 def start() -> Draft:

@@ -24,7 +24,9 @@ def advance(draft: Draft, guide: ReferenceGuide) -> str:
     """Makes the only open step."""
     (hint,) = guide.hints()
     edges = learned_for(VIEW, ((), ())).edge_model
-    move = MoveBuilder(VIEW, edges, SeededChoice(0, 1e6), read=True).apply(draft, hint.callee, hint.operands, hint.scan)
+    move = MoveBuilder(VIEW, edges, SeededChoice(0, 1e6), StepLimit(10**6), read=True).apply(
+        draft, hint.callee, hint.operands, hint.scan
+    )
     assert move is not None
     draft.add(move)
     guide.advance()

@@ -29,7 +29,7 @@ def drawn(names: list[str], sources: list[int]) -> tuple[TaskView, Draft, Refere
     view = TaskView(loads_task(_TASK))
     draft = Draft.start(view.table.inputs)
     guide = ReferenceGuide(view, view.interpretation, draft, view.callees, (), StepLimit(10**6))
-    find_operands = MoveBuilder(view, EdgeModel(), SeededChoice(0, 1.0), read=True)
+    find_operands = MoveBuilder(view, EdgeModel(), SeededChoice(0, 1.0), StepLimit(10**6), read=True)
     for name, source in zip(names, sources, strict=True):
         callee = next(callee for callee in view.callees if callee.fn.label == name)
         operands = next(m for m in guide._operands(callee, source) if m.sources == (source,))

@@ -31,6 +31,7 @@ def stream(dtype: str, *dims: str) -> StreamType:
         (stream("fp32", "M", "N"), stream("fp32", "M*N"), [Flatten]),
         (stream("fp32", "2*M", "N"), stream("fp32", "2", "M", "N"), [Reshape]),
         (stream("fp32", "N"), stream("fp32", "N", "M"), [Promote, Bufferize, Repeat, Flatten, Streamify]),
+        (stream("[fp32, fp32]", "N"), stream("[fp32, fp32]", "K", "M", "N"), [Repeat, Repeat]),
         (stream("Multihot(fp32, E)", "M"), stream("Multihot(fp32, E)", "M"), []),
     ],
 )
@@ -62,6 +63,8 @@ def test_interleavings_hold_both_lists_in_order() -> None:
     k, m, n, d = (SYMBOLS[name] for name in "KMND")
     assert set(interleavings((k, n, m), (k, d, m))) == {(k, n, d, m), (k, d, n, m)}
     assert interleavings((k, n), (n, k)) == ()
+    assert (m, k, d, n) in interleavings((m, k * d, n), (d, n))
+    assert (k, d, m, n) in interleavings((k * d, n), (k, d, m))
 
 
 def test_remainder_is_what_an_element_leaves() -> None:

@@ -49,6 +49,15 @@ def test_streams_of_one_shape_join_without_coercions() -> None:
     assert [join.cost for join in smaller] == sorted(join.cost for join in smaller)
 
 
+def test_a_stream_may_meet_itself_along_a_dim() -> None:
+    """Then one of the two is repeated inside the dim, the other outside."""
+    types = table()
+    crossed = [join for join in types.joins((0, 0), [F, F], types.number((F, F))) if join.crossed]
+    m, n = SCOPE.dims["M"], SCOPE.dims["N"]
+    assert {join.shape for join in crossed} <= {(m, m, n), (m, n, n)} and crossed
+    assert all(join.coercions[0] != join.coercions[1] for join in crossed)
+
+
 def test_every_inner_dim_may_be_folded_and_ones_alone_are_not() -> None:
     """Folding all dims takes a placeholder outside."""
     types = table()
