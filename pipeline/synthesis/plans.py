@@ -248,7 +248,7 @@ class PlanLowering:
             yield step.shape
         need = components_of(step.data)
         sources = [self._table.intern(builder.types[stream]) for stream in streams]
-        joins = self._table.joins(sources, dtypes, self._table.number(need))[:_MOST_SHAPES]
+        joins = self._table.plain_joins(sources, dtypes, self._table.number(need))[:_MOST_SHAPES]
         first = 0 if step.shape else min(step.variant, max(len(joins) - 1, 0))
         for join in (*joins[first:], *joins[:first]):
             if join.shape != step.shape:

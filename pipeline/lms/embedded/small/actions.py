@@ -159,7 +159,7 @@ class ActionTable:
         known = self._known.get(key)
         if known is None:
             number = callee.number
-            joins = self.table.joins(types, callee.operand_types(counts), number)[:_MOST_JOINS]
+            joins = self.table.plain_joins(types, callee.operand_types(counts), number)[:_MOST_JOINS]
             if joins and not callee.fn.stateful and not any(coercion.ops for coercion in joins[0].coercions):
                 joins = joins[:1]
             found = [way for join in joins for way in self._along(callee.fn, routing, types, join)]

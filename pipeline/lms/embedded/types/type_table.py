@@ -150,6 +150,10 @@ class TypeTable:
             found = self._joins[key] = self._find_joins(sources, operand_types, towards)
         return found
 
+    def plain_joins(self, sources: Sequence[TypeId], operand_types: Sequence[DType], number: int) -> tuple[Join, ...]:
+        """Those `joins` in which elements meet at their own places only."""
+        return tuple(join for join in self.joins(sources, operand_types, number) if not join.crossed)
+
     def _find_joins(
         self, sources: Sequence[TypeId], operand_types: Sequence[DType], towards: tuple[Dim, ...]
     ) -> tuple[Join, ...]:
