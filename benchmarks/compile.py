@@ -20,6 +20,7 @@ START = time.perf_counter()
 def places() -> Mapping[str, Sequence[Place]]:
     """What to measure, imported here so that the import's time counts."""
     import pipeline.agent.agent
+    import pipeline.running.job
     from optimizers import sampling
     from pipeline.cli.progress import ProgressDisplay
     from pipeline.lms.embedded.engine import EmbeddedEngine
@@ -35,6 +36,7 @@ def places() -> Mapping[str, Sequence[Place]]:
         "metric, waiting for verdicts": [(Metric, "__call__")],
         "DSPy, accounting": [(sampling.Sampler, "_ask")],
         "recording": [(Recorder, name) for name in recording],
+        "simplifying solutions": [(pipeline.running.job, "readable_solutions")],
         "progress": [(ProgressDisplay, "sample_done")],
     }
 

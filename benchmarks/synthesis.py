@@ -6,14 +6,14 @@ several runs with different seeds: answers up to the first right one at temperat
 the seconds for those answers and their verification. Seconds are processor time of one thread, as wall time says little
 on a busy machine.
 
-How to run: python -m benchmarks.synthesis (two minutes of an idle core; --seconds, --runs, --tasks)
+How to run: python -m benchmarks.synthesis (two minutes of an idle core for the first two sets; --sets,
+--seconds, --runs 0 for the search alone, --tasks)
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 
@@ -28,11 +28,9 @@ from step_runtime.tasks.task import Task
 
 SAMPLES = 64
 TEMPERATURE = 0.7
-_FOLDERS = ("tasks", "tasks-extra")
-_HEAD = (
-    "| task | search | seconds | candidates | distinct values | primitives | embedded: answers | seconds |\n"
-    "|---|---|---|---|---|---|---|---|"
-)
+_FOLDERS = ("tasks", "tasks-extra", "tasks-modern")
+_SEARCH = ("task", "search", "seconds", "candidates", "distinct values", "primitives")
+_EMBEDDED = ("embedded: answers", "seconds")
 
 
 def first_right(desk: Desk, task: Task, run: int) -> tuple[int | None, float]:
@@ -47,10 +45,13 @@ def first_right(desk: Desk, task: Task, run: int) -> tuple[int | None, float]:
     return None, time.process_time() - start
 
 
+def median_answer(answers: Sequence[tuple[int | None, float]]) -> int:
+    """The median over runs of the first right answer's number; more than 64 for none."""
+    return statistics.median_low([SAMPLES + 1 if number is None else number for number, _ in answers])
+
+
 def row(task: Task, outcome: SearchOutcome, answers: Sequence[tuple[int | None, float]]) -> str:
     """A task's row in the table."""
-    numbers = [SAMPLES + 1 if number is None else number for number, _ in answers]
-    median = statistics.median_low(numbers)
     cells = [
         task.name,
         "solved" if outcome.impl else str(outcome.reason),
@@ -58,9 +59,11 @@ def row(task: Task, outcome: SearchOutcome, answers: Sequence[tuple[int | None, 
         f"{outcome.candidates:,}",
         f"{outcome.distinct:,}",
         str(outcome.length or ""),
-        f"{median}" if median <= SAMPLES else f"none of {SAMPLES}",
-        f"{statistics.median(seconds for _, seconds in answers):.2f}",
     ]
+    if answers:
+        median = median_answer(answers)
+        cells.append(f"{median}" if median <= SAMPLES else f"none of {SAMPLES}")
+        cells.append(f"{statistics.median(seconds for _, seconds in answers):.2f}")
     return f"| {' | '.join(cells)} |"
 
 
@@ -71,26 +74,29 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--seconds", type=float, default=600.0, help="wall clock, for each search (default: %(default)g)"
     )
     parser.add_argument("--runs", type=int, default=5, help="of the proposer, for each task (default: %(default)s)")
+    parser.add_argument(
+        "--sets", nargs="+", choices=_FOLDERS, default=_FOLDERS, help="folders of data/ (default: all three)"
+    )
     parser.add_argument("--tasks", default="", help="only tasks whose names begin so")
     args = parser.parse_args(argv)
     torch.set_num_threads(1)
     desk = Desk(engine_named("embedded"))
-    for folder in _FOLDERS:
+    for folder in args.sets:
         tasks = [task for task in tasks_in(folder) if task.name.startswith(args.tasks)]
-        print(f"\ndata/{folder}\n\n{_HEAD}", flush=True)
+        columns = (*_SEARCH, *_EMBEDDED) if args.runs else _SEARCH
+        print(f"\ndata/{folder}\n\n| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
         # All searches first, so that none has to share its core with the proposer.
         outcomes = [outcome for _, outcome in search_all(tasks, SearchBudget(seconds=args.seconds), LocalWorkers(1))]
         solved = 0
         for task, outcome in zip(tasks, outcomes, strict=True):
             answers = [first_right(desk, task, run) for run in range(args.runs)]
-            solved += statistics.median_low([SAMPLES + 1 if n is None else n for n, _ in answers]) <= SAMPLES
+            solved += bool(answers) and median_answer(answers) <= SAMPLES
             print(row(task, outcome, answers), flush=True)
         found = [outcome.processor for outcome in outcomes if outcome.impl]
         within = ", ".join(f"{sum(seconds <= limit for seconds in found)} within {limit} s" for limit in (1, 10, 60))
-        print(
-            f"\nsearch: {len(found)} of {len(tasks)} ({within}); embedded, {SAMPLES} answers: {solved} of {len(tasks)}"
-        )
+        embedded = f"; embedded, {SAMPLES} answers: {solved} of {len(tasks)}" if args.runs else ""
+        print(f"\nsearch: {len(found)} of {len(tasks)} ({within}){embedded}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -13,9 +13,10 @@ Artifacts of the parent:
     overhead.json                           tokens that one of DSPy's optimizers spent first, per predictor
     tuned.json                              the program that it made
     probe.json                              tokens of the request by which the LM was found usable
-    solutions/GROUP/NAME.yaml               the solved tasks, each with its program
+    solutions/GROUP/NAME.yaml               the solved tasks, each with its program, simplified if the run was completed
     learning_curve.png, pass_at_k.png       written at the end, and from time to time in a long run
-    experience.json, compiled.json          the record that another run can start from, and the compiled program
+    experience.json, compiled.json          the record that another run can start from, with the programs as they were
+                                            sampled, and the compiled program
 
 The program is logged as a model, too. An iteration's metrics are logged once, when it is complete; those called
 `total_…` are the run's at its end; their step is the number of its samples, and of the requests of one of DSPy's
@@ -268,11 +269,7 @@ class Recorder(BaseObserver):
     def run_finished(self, experience: Experience) -> None:
         """Records the solutions, the experience and a description."""
         self._heartbeat.check()
-        for entry in experience.entries:
-            task = self._tasks.get(entry.task_key)
-            if task is not None:
-                solved = task.model_copy(update={"impl": entry.outputs["impl"]})
-                self._client.log_text(self.run_id, dump_task(solved), f"solutions/{entry.task_key}.yaml")
+        self.log_solutions({entry.task_key: entry.outputs["impl"] for entry in experience.entries})
         text = json.dumps(experience.to_dict(attempts=False), indent=1)
         self._client.log_text(self.run_id, text, "experience.json")
         before = TokenCount.sum(experience.overhead.values()).calls
@@ -283,6 +280,18 @@ class Recorder(BaseObserver):
         self._client.set_tag(self.run_id, "mlflow.note.content", describe(experience))
         self._client.set_tag(self.run_id, "stopped", experience.stopped)
         self._status = STATUS.get(experience.stopped, "FINISHED")
+
+    def log_solutions(self, programs: Mapping[str, str]) -> None:
+        """Records programs as the solutions of the run's tasks, in place of those recorded before.
+
+        Args:
+            programs: By the task's name; tasks that are not the run's are left out.
+        """
+        self._heartbeat.check()
+        for name, program in programs.items():
+            if name in self._tasks:
+                solved = self._tasks[name].model_copy(update={"impl": program})
+                self._client.log_text(self.run_id, dump_task(solved), f"solutions/{name}.yaml")
 
     def log_costs(self, objective: str, experience: Experience, bounds: Mapping[str, float]) -> None:
         """Records what the best answers cost, and how many tasks are within some multiples of the bound.

@@ -31,8 +31,10 @@ def simplified(task: Task, text: str, passes: Callable[[str], bool], tries: int 
     program, wrong = parse(text, scope)
     if wrong:
         return text
-    program = _reduced(bare(program), scope, passes, tries)
-    for candidate in dict.fromkeys((readable_text(finished(program), scope), print_program(finished(program)))):
+    reduced = finished(_reduced(bare(program), scope, passes, tries))
+    # The last is for a text that only repeats a computation, which `bare` shares, to pass.
+    candidates = (readable_text(reduced, scope), print_program(reduced), readable_text(program, scope))
+    for candidate in dict.fromkeys(candidates):
         if code_lines(candidate) <= code_lines(text) and passes(candidate):
             return candidate
     return text

@@ -21,11 +21,13 @@ from pipeline.base.config import RunConfig, SamplingConfig
 from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.versions import code_version, versions
 from pipeline.record import store
-from pipeline.record.recorder import Recorder, recorded
+from pipeline.record.recorder import STATUS, Recorder, recorded
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed
+from pipeline.running.readable_solutions import readable_solutions
 from pipeline.running.session import budget, default_threads, lm_session, mined_skills, new_agent, trusted
-from pipeline.verification.costs import answer_cost, task_bounds
+from pipeline.verification.costs import AnswerCost, answer_cost, task_bounds
+from pipeline.verification.metric import Metric
 from pipeline.verification.task_files import digest
 from pipeline.verification.workers import LocalWorkers, Workers
 from signatures import YAMLAdapter
@@ -162,6 +164,7 @@ class CompileJob:
         agent = new_agent(config, mined_skills(config, request.experience))
         with lm_session(self.lms.solving, config.verdict_cache, self.workers) as metric:
             agent.verifier.metric, agent.verifier.tasks = metric, [*request.tasks, *request.validation]
+            cost = None if config.objective == "correctness" else answer_cost(metric.executor, config.objective)
             optimizer = kind(
                 metric=trusted(metric),
                 num_samples=config.samples,
@@ -173,7 +176,7 @@ class CompileJob:
                 domain=replace(
                     step_domain(lambda task, text: metric.confirm(task, text).passed),
                     demo_predictors=demonstrated_predictors(agent),
-                    cost=None if config.objective == "correctness" else answer_cost(metric.executor, config.objective),
+                    cost=cost,
                 ),
                 observers=observers,
                 **extra,
@@ -188,7 +191,22 @@ class CompileJob:
             if config.objective != "correctness":
                 bounds = task_bounds(metric.executor, request.tasks, config.objective)
                 self.recorder.log_costs(config.objective, compiled.experience, bounds)
+            self._simplify_solutions(compiled.experience, metric, cost)
             return compiled
+
+    def _simplify_solutions(self, experience: Experience, metric: Metric, cost: AnswerCost | None) -> None:
+        """Records simpler texts of a run's solutions; the experience and the program keep the answers as sampled."""
+        if experience.stopped in STATUS:
+            return
+
+        def passes(task: Task, text: str) -> bool:
+            return metric.confirm(task, text).passed
+
+        def priced(task: Task, text: str) -> float | None:
+            return cost(dspy.Example(task=task), {"impl": text}) if cost else None
+
+        programs = readable_solutions(experience.entries, passes, priced if cost else None, self.workers.count)
+        self.recorder.log_solutions(programs)
 
 
 def run_params(config: SamplingConfig, tasks: Sequence[Task], lm: dspy.LM, threads: int) -> dict[str, object]:

@@ -78,7 +78,11 @@ def pricing(task: Task, chip: Chip) -> Iterator[Pricing]:
         yield Pricing(task, chip, workers)
 
 
-def answer_cost(executor: Executor, figure: Figure) -> Callable[[Any, Mapping[str, Any]], float | None]:
+AnswerCost = Callable[[Any, Mapping[str, Any]], float | None]
+"""What a right answer to an example costs, by their fields; None if its cost can't be found."""
+
+
+def answer_cost(executor: Executor, figure: Figure) -> AnswerCost:
     """What a right answer costs by one figure on the default chip; None if its cost can't be found.
 
     Every program is priced once. Safe to call from any number of threads.

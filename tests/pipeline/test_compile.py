@@ -55,13 +55,19 @@ def test_json_is_one_object_with_the_figures(engine: Engine, folder: Path, capsy
 def test_the_program_that_is_told_loads_and_answers(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It carries the demonstrations that let the LM triple, and is in the run's artifacts too."""
+    """It carries the demonstrations that let the LM triple; the run's artifacts have it, and readable solutions."""
     assert run("adaptive", "--tasks", str(folder), "--json", "--temperatures", "0.7") == 0
     result = json.loads(capsys.readouterr().out)
     program = load_program(result["program"], lm=dspy.LM("scripted", engine=engine, cache=False))
     assert program(task=load_task(folder / "triple.yaml")).impl == RIGHT
     recorded = MlflowClient(tracking_uri=store.store_uri()).get_run(result["run_id"]).info.artifact_uri
-    assert Path(recorded.removeprefix("file://"), "compiled.json").read_text() == Path(result["program"]).read_text()
+    artifacts = Path(recorded.removeprefix("file://"))
+    assert (artifacts / "compiled.json").read_text() == Path(result["program"]).read_text()
+    learned = json.loads((artifacts / "experience.json").read_text())["entries"]
+    assert [entry["outputs"]["impl"] for entry in learned] == [RIGHT] * 2
+    for name in ("double", "triple"):
+        solution = load_task(artifacts / "solutions" / f"{name}.yaml").impl or ""
+        assert "# fp32 [M]" in solution and len(solution.splitlines()) == len(RIGHT.splitlines()), solution
 
 
 def test_a_selection_per_task_is_on_record_with_its_reasons(

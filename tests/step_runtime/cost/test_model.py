@@ -7,29 +7,25 @@ import pytest
 from step_runtime.cost.chip import Chip
 from step_runtime.cost.model import Cost, in_bytes
 from tests.support.priced import priced
+from tests.support.task_texts import NEG, SUM, task_text
 
-TASK = """
-inputs:
-- {name: E0, dtype: fp32, dims: [D, N], data_gen: torch.rand}
-- {name: E1, dtype: "Multihot(fp32, E)", dims: [N]}
-fns:
-- {name: Neg, apply: "return [-input[0]]", input_dtype: fp32, output_dtype: fp32, func_name: fn_neg}
-- name: Sum
-  apply: "return [state[0] + input[0]]"
-  init: [0]
-  input_dtype: fp32
-  output_dtype: fp32
-  func_name: fn_sum
-- name: Add
+ADD = """
+  name: Add
   apply: "return [state[0] + input[0]]"
   init: [0]
   input_dtype: Buffer(fp32, [D])
   output_dtype: Buffer(fp32, [D])
   func_name: fn_add
-outputs:
-- {name: S0, dtype: fp32, dims: [N], data_transform: "input_data['E0'].sum(1)"}
-sizes: {E: 3}
 """
+TASK = task_text(
+    [
+        "{name: E0, dtype: fp32, dims: [D, N], data_gen: torch.rand}",
+        '{name: E1, dtype: "Multihot(fp32, E)", dims: [N]}',
+    ],
+    [NEG, SUM, ADD],
+    ["{name: S0, dtype: fp32, dims: [N], data_transform: \"input_data['E0'].sum(1)\"}"],
+    "sizes: {E: 3}\n",
+)
 SIZES = {"D": 4, "N": 5, "E": 3}
 CHIP = Chip(rate=1, bandwidth=16)
 

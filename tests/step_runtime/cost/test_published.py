@@ -15,6 +15,7 @@ from step_runtime.cost.model import estimate
 from step_runtime.tasks.reader import loads_task
 from step_runtime.verification.verify import verify
 from tests.support.priced import checked, priced
+from tests.support.task_texts import DIV, EXP, SUM, task_text
 
 SWIGLU = """
 inputs:
@@ -98,36 +99,36 @@ def test_the_polynomials_of_swiglu() -> None:
     assert sympy.expand(sum(found.memory) - 4 * (m * d + 2 * m * n)) == 0
 
 
-ATTENTION = """
-inputs:
-- {name: E0, dtype: fp32, dims: [M, N], data_gen: torch.randn}
-- {name: E1, dtype: "Buffer(fp32, [D])", dims: [M, N], data_gen: torch.randn}
-fns:
-- {name: Exp, apply: "return [torch.exp(input[0])]", input_dtype: fp32, output_dtype: fp32, func_name: fn_exp}
-- name: Sum
-  apply: "return [state[0] + input[0]]"
-  init: [0]
-  input_dtype: fp32
-  output_dtype: fp32
-  func_name: fn_sum
-- {name: Div, apply: "return [input[0] / input[1]]", input_dtype: [fp32, fp32], output_dtype: fp32, func_name: fn_div}
-- name: Weighted
+WEIGHTED = """
+  name: Weighted
   apply: "return [state[0] + input[0] * input[1]]"
   init: [0]
   input_dtype: [fp32, "Buffer(fp32, [D])"]
   output_dtype: Buffer(fp32, [D])
   func_name: fn_weighted
-- name: Scale
+"""
+SCALE = """
+  name: Scale
   apply: "return [input[1] / input[0]]"
   input_dtype: [fp32, "Buffer(fp32, [D])"]
   output_dtype: Buffer(fp32, [D])
   func_name: fn_scale
-outputs:
-- name: S0
+"""
+ATTENTION = task_text(
+    [
+        "{name: E0, dtype: fp32, dims: [M, N], data_gen: torch.randn}",
+        '{name: E1, dtype: "Buffer(fp32, [D])", dims: [M, N], data_gen: torch.randn}',
+    ],
+    [EXP, SUM, DIV, WEIGHTED, SCALE],
+    [
+        """
+  name: S0
   dtype: Buffer(fp32, [D])
   dims: [N]
   data_transform: "torch.einsum('nm,nmd->nd', torch.softmax(input_data['E0'], -1), input_data['E1'])"
 """
+    ],
+)
 NAIVE = """
 E2, E3 = step.Copy().apply(step.Map(fn=fn_exp).apply(E0))
 E4 = step.Repeat(n=M).apply(step.Accum(fn=fn_sum, b=1).apply(E2))

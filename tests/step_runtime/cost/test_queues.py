@@ -8,23 +8,9 @@ import pytest
 from step_runtime.cost.chip import Chip
 from step_runtime.cost.queues import clocks, waiting
 from tests.support.priced import checked, priced
+from tests.support.task_texts import ADD, MATRIX, NEG, SAME, SUM, task_text
 
-TASK = """
-inputs:
-- {name: E0, dtype: fp32, dims: [M, N], data_gen: torch.rand}
-- {name: E1, dtype: fp32, dims: [M, N], data_gen: torch.rand}
-fns:
-- {name: Neg, apply: "return [-input[0]]", input_dtype: fp32, output_dtype: fp32, func_name: fn_neg}
-- {name: Add, apply: "return [input[0] + input[1]]", input_dtype: [fp32, fp32], output_dtype: fp32, func_name: fn_add}
-- name: Sum
-  apply: "return [state[0] + input[0]]"
-  init: [0]
-  input_dtype: fp32
-  output_dtype: fp32
-  func_name: fn_sum
-outputs:
-- {name: S0, dtype: fp32, dims: [M, N], data_transform: "input_data['E0']"}
-"""
+TASK = task_text([MATRIX, MATRIX.replace("E0", "E1")], [NEG, ADD, SUM], [SAME])
 SIZES = {"M": 8, "N": 3}
 TOTAL = "E4 = step.Repeat(n=M).apply(step.Accum(fn=fn_sum, b=1).apply(E3))\n"
 

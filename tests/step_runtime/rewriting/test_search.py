@@ -14,22 +14,9 @@ from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
 from step_runtime.verification.check import infer_types
 from tests.support.priced import checked
+from tests.support.task_texts import ADD, MATRIX, NEG, SAME, SUM, task_text
 
-TASK = """
-inputs:
-- {name: E0, dtype: fp32, dims: [M, N], data_gen: torch.rand}
-fns:
-- {name: Neg, apply: "return [-input[0]]", input_dtype: fp32, output_dtype: fp32, func_name: fn_neg}
-- {name: Add, apply: "return [input[0] + input[1]]", input_dtype: [fp32, fp32], output_dtype: fp32, func_name: fn_add}
-- name: Sum
-  apply: "return [state[0] + input[0]]"
-  init: [0]
-  input_dtype: fp32
-  output_dtype: fp32
-  func_name: fn_sum
-outputs:
-- {name: S0, dtype: fp32, dims: [M, N], data_transform: "input_data['E0']"}
-"""
+TASK = task_text([MATRIX], [NEG, ADD, SUM], [SAME])
 SCOPE = static_scope(loads_task(TASK, "search"))
 
 

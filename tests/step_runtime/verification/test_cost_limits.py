@@ -7,27 +7,20 @@ import pytest
 from step_runtime import loads_task
 from step_runtime.base.errors import TaskError
 from step_runtime.verification.verify import Verifier, verify
+from tests.support.task_texts import DIV, EXP, SUM, task_text
 
-TASK = """
-inputs:
-- {name: E0, dtype: fp32, dims: [M, N], data_gen: torch.randn}
-fns:
-- {name: Exp, apply: "return [torch.exp(input[0])]", input_dtype: fp32, output_dtype: fp32, func_name: fn_exp}
-- name: Sum
-  apply: "return [state[0] + input[0]]"
-  init: [0]
-  input_dtype: fp32
-  output_dtype: fp32
-  func_name: fn_sum
-- {name: Div, apply: "return [input[0] / input[1]]", input_dtype: [fp32, fp32], output_dtype: fp32, func_name: fn_div}
-- name: Whole
+WHOLE = """
+  name: Whole
   apply: "return [torch.softmax(input[0], 0)]"
   input_dtype: Buffer(fp32, [M])
   output_dtype: Buffer(fp32, [M])
   func_name: fn_whole
-outputs:
-- {name: S0, dtype: fp32, dims: [M, N], data_transform: "torch.softmax(input_data['E0'], -1)"}
 """
+TASK = task_text(
+    ["{name: E0, dtype: fp32, dims: [M, N], data_gen: torch.randn}"],
+    [EXP, SUM, DIV, WHOLE],
+    ["{name: S0, dtype: fp32, dims: [M, N], data_transform: \"torch.softmax(input_data['E0'], -1)\"}"],
+)
 STREAMED = """\
 E1, E2 = step.Copy().apply(step.Map(fn=fn_exp).apply(E0))
 E3 = step.Repeat(n=M).apply(step.Accum(fn=fn_sum, b=1).apply(E1))
@@ -102,6 +95,6 @@ def test_correctness_comes_first() -> None:
     ],
 )
 def test_a_limit_that_is_none_is_refused(limits: str, quoted: str) -> None:
-    with pytest.raises(TaskError, match="softmax:20: ") as refused:
+    with pytest.raises(TaskError, match=f"softmax:{len(TASK.splitlines()) + 1}: ") as refused:
         loads_task(f"{TASK}limits: {limits}", "softmax")
     assert quoted in str(refused.value)
