@@ -17,6 +17,7 @@ from typing import Annotated
 
 from pipeline.base.errors import Exit, PipelineError, UsageError, start
 from pipeline.base.paths import shown
+from pipeline.base.redaction import without_secrets
 from pipeline.base.settings import Config, Count, Option
 from pipeline.cli.options import Parser, TrackingURI
 from pipeline.record import experiment_view, store
@@ -54,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     uri = store.store_uri()
     if not uri.startswith("sqlite:"):
         _, experiment = store.open_store()
-        address = experiment_view.address(store.without_password(uri).rstrip("/"), experiment)
+        address = experiment_view.address(without_secrets(uri).rstrip("/"), experiment)
         print(f"the record of the runs is on a server: {address}")
         return Exit.OK
     _check_port(options.host, options.port)

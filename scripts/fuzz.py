@@ -1,4 +1,4 @@
-"""Tries random edits of programs, answers, task files and compiled programs on whatever reads them.
+"""Tries random edits of programs, answers, task files, records and settings on whatever reads them.
 
 Prints for each target the number of texts, what came of them, and the slowest. Ends with an error on a text that breaks
 a target, the shortest that Hypothesis finds.

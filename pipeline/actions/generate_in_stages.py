@@ -250,7 +250,7 @@ def _task_text(
     yield summarize(progress.attempts.get(name, [])).render(name)
     repair, search = progress.repairs.get(name), progress.searches.get(name)
     if repair is not None:
-        yield f"  repairs: {repair.tried:,} programs in {repair.seconds:.1f} s: {why(repair.reason)}"
+        yield f"  repairs: {repair.tried:,} programs in {repair.seconds:.1f} s: {why(repair)}"
     if search is not None:
-        yield f"  search: {search.candidates:,} candidates in {search.seconds:.1f} s: {why(search.reason)}"
+        yield f"  search: {search.candidates:,} candidates in {search.seconds:.1f} s: {why(search)}"
     yield advice[name].render()

@@ -227,7 +227,7 @@ def synthesize(
         with open_workers(cluster, name) as workers:
             for task, outcome in search_all(tasks, limits, workers):
                 outcomes[task.name] = outcome
-                print_message(name, f"{task.name}: {'verified' if outcome.impl else results.why(outcome.reason)}")
+                print_message(name, f"{task.name}: {'verified' if outcome.impl else results.why(outcome)}")
             with workers.pool(verification_settings()) as judges:
                 offers = _offers(Offering(objective, Metric(judges)), tasks, _programs(outcomes))
     except TaskError as error:

@@ -223,6 +223,8 @@ def write_offer(task: Task, offer: Offer, files: Sequence[Path], text: str | Non
         return WrittenOffer(offer, (), ())
     written = write_solution(task, offer.best.impl, files, text)
     folder = alternatives_folder(files[0])
+    if folder.is_symlink():
+        raise UsageError(f"{folder}: expected a folder, found a link; remove it")
     for old in folder.glob("*.step"):
         old.unlink()
     alternatives = tuple(folder / f"{number}.step" for number in range(2, len(offer.programs) + 1))

@@ -17,6 +17,7 @@ from pipeline.actions import compile_agent
 from pipeline.actions.sweep_spec import Combination, Spec, read_spec, run_key, shown
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, RunLive, UsageError, print_message
+from pipeline.base.redaction import without_secrets
 from pipeline.base.settings import Option
 from pipeline.cli.console import print_lines, stdout_console
 from pipeline.record import experiment_view, store
@@ -215,6 +216,6 @@ def _address(sweep: Sweep) -> str:
     """The address of the sweep's runs in MLflow's UI."""
     _, experiment = store.open_store()
     uri = store.store_uri()
-    server = store.without_password(uri).rstrip("/") if uri.startswith("http") else LOCAL_SERVER
+    server = without_secrets(uri).rstrip("/") if uri.startswith("http") else LOCAL_SERVER
     search = f"params.sweep = '{sweep.name}'"
     return f"{experiment_view.address(server, experiment)}&searchFilter={quote(search)}"

@@ -16,6 +16,7 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +110,7 @@ class _Reader:
             self._check_names(place, fields)
         for field, values in varied.items():
             self._check_list(field, values, base)
-        count = 1
-        for values in varied.values():
-            count *= len(values)
+        count = prod(map(len, varied.values()))
         if count > MOST:
             raise self._error(("sweep",), f"sweep: expected at most {MOST:,} combinations, got {count:,}")
         places = itertools.product(*(range(len(values)) for values in varied.values()))
@@ -150,6 +149,8 @@ class _Reader:
             raise self._error(place, f"{field}: expected it in `base` or in `sweep`, found in both")
         if not isinstance(values, list) or not values:
             raise self._error(place, f"{field}: expected a list of values, got {_brief(values)}")
+        if len(values) > MOST:
+            raise self._error(place, f"{field}: expected at most {MOST:,} values, got {len(values):,}")
         for index, value in enumerate(values):
             if value in values[:index]:
                 raise self._error((*place, index), f"{field}: expected distinct values, got {_brief(value)} twice")

@@ -266,13 +266,14 @@ def _loaded(saved: SavedDemonstration, where: str, signature: type[dspy.Signatur
     for name, text in texts.items():
         if name not in ANSWERS:
             continue
-        problems = list(_problems(task, text, f"{where}.fields.{name}"))
+        problems = list(program_problems(task, text, f"{where}.fields.{name}"))
         if problems:
             raise UsageError("\n".join(problems))
     return dspy.Example(task=task, **texts)
 
 
-def _problems(task: Task, text: str, where: str) -> Iterator[str]:
+def program_problems(task: Task, text: str, where: str) -> Iterator[str]:
+    """Why a text from elsewhere is not a program that parses and is well-typed, as far as the task's text says."""
     scope = static_scope(task)
     if not _is_static(task, scope, text):
         return

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import re
 
+from step_runtime.base.errors import shortened
+
 LOCAL = "local:"
 NO_CLUSTER = "none"
 """What a resumed run is given that is to leave its cluster."""
 
-_REMOTE = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[^\s/:@\[\]]+):(\d{1,5})")
+_MOST_NODES = 1000
+"""Nodes of this machine: each is a process."""
+
+_LOCAL = re.compile(rf"{LOCAL}([0-9]{{1,9}})")
+_REMOTE = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[\w.-]+):([0-9]{1,5})", re.ASCII)
 
 
 def cluster_address(text: str) -> str:
@@ -18,12 +24,13 @@ def cluster_address(text: str) -> str:
         ValueError: It is neither `local:N`, nor the address of a scheduler, nor `none`.
     """
     remote = _REMOTE.fullmatch(text)
-    if text == NO_CLUSTER or local_nodes(text) or (remote and 0 < int(remote.group(3)) < 2**16):
+    if text == NO_CLUSTER or 0 < local_nodes(text) <= _MOST_NODES or (remote and 0 < int(remote.group(3)) < 2**16):
         return text
-    raise ValueError(f"expected tcp://HOST:PORT, tls://HOST:PORT or local:N with N from 1 on, got {text!r}")
+    nodes = f"local:N with N from 1 to {_MOST_NODES:,}"
+    raise ValueError(f"expected tcp://HOST:PORT, tls://HOST:PORT or {nodes}, got {shortened(repr(text))}")
 
 
 def local_nodes(address: str) -> int:
     """How many nodes of this machine `local:N` asks for; 0 for any other address."""
-    count = address.removeprefix(LOCAL)
-    return int(count) if address.startswith(LOCAL) and count.isascii() and count.isdecimal() else 0
+    found = _LOCAL.fullmatch(address)
+    return int(found.group(1)) if found else 0

@@ -1,6 +1,7 @@
 """Secrets never leave a command: what it prints, and what it records, passes through here.
 
-A secret is the value of an environment variable whose name says so, and user and password of an address.
+A secret is the value of an environment variable whose name says so, user and password of an address, and a password,
+key or token in its query.
 """
 
 from __future__ import annotations
@@ -17,21 +18,40 @@ MASK = "[redacted]"
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?=S?(_|\d|$))", re.IGNORECASE)
 _LEAST = 6
 """Characters of a secret: shorter ones, such as `none`, are words that texts are full of."""
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s@\"'<>]*@")
-_ADDRESS_PARTS = re.compile(r"://([^/\s@]*)@")
+# As urlsplit, up to the last @ before the path: a password may hold one.
+_CREDENTIALS = re.compile(r"(?<=://)[^/?#\s\"'<>]*@")
+_ADDRESS_PARTS = re.compile(r"://([^/?#\s]*)@")
+_QUERY = re.compile(
+    r"([?&](?:[\w.-]*[_.-])?(?:api|access|auth)?(?:key|token|secret|password|passwd|pwd|credentials?|signature)=)"
+    r"([^&#\s\"'<>]+)",
+    re.IGNORECASE,
+)
 _told: set[str] = set()
 
 
 def hide(address: str | None) -> None:
-    """Counts the user and the password of an address, as they are and decoded, among the secrets from here on."""
+    """Counts the secrets of an address, as they are and decoded, among the secrets from here on."""
+    if "://" not in (address or ""):
+        return
+    _told.update(text for _, part in _QUERY.findall(address or "") for text in _forms(part))
     for part in _ADDRESS_PARTS.findall(address or ""):
         for piece in (part, *part.split(":", 1)):
-            _told.update(text for text in (piece, unquote(piece), unquote_plus(piece)) if len(text) >= _LEAST)
+            _told.update(_forms(piece))
+
+
+def _forms(piece: str) -> list[str]:
+    """A part of an address as it is and decoded, if it is long enough to be a secret."""
+    return [text for text in (piece, unquote(piece), unquote_plus(piece)) if len(text) >= _LEAST]
 
 
 def secret_names() -> list[str]:
     """The environment variables whose names say that they hold a secret."""
     return [name for name in os.environ if _SECRET_NAME.search(name)]
+
+
+def without_secrets(address: str) -> str:
+    """An address without user, password, and what in its query is a secret."""
+    return _QUERY.sub(r"\1", _CREDENTIALS.sub("", address)) if "://" in address else address
 
 
 def secrets() -> list[str]:
@@ -49,7 +69,9 @@ def redacted(text: str) -> str:
     for secret in secrets():
         if secret in text:
             text = text.replace(secret, MASK)
-    return _CREDENTIALS.sub(f"{MASK}@", text) if "://" in text else text
+    if "://" not in text:
+        return text
+    return _QUERY.sub(rf"\1{MASK}", _CREDENTIALS.sub(f"{MASK}@", text))
 
 
 def redacted_value(value: Any) -> Any:

@@ -32,6 +32,9 @@ MAX_TOKENS = 4096
 PROBE_SECONDS = 60.0
 PROBE_TOKENS = 16
 
+_DSPY_REMEMBERED, _REMEMBERED = 1_000_000, 1000
+"""Answers that DSPy keeps in memory by default, some 12 KB each, and that it keeps here."""
+
 
 def make_lm(
     model: str,
@@ -76,6 +79,8 @@ def make_lm(
     settings: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "num_retries": num_retries}
     if model.partition("/")[0] == EMBEDDED:
         return _embedded(model, api_base, n, settings | {"cache": bool(cache)})
+    if cache is not False:
+        _bound_memory_cache()
     settings |= {"cache": cache is not False, "timeout": timeout}
     settings |= ({"api_base": api_base} if api_base else {}) | ({"n": n} if n > 1 else {})
     # DSPy would warn of every truncated answer; the ledger counts them.
@@ -129,6 +134,15 @@ def _ask(lm: dspy.LM, ledger: Ledger) -> None:
         twin("Reply with the word: ready", **bound, seed=0)
     except DeadlineReached:
         raise LMTimeoutError(f"no complete answer within {PROBE_SECONDS:g} s") from None
+
+
+def _bound_memory_cache() -> None:
+    """Has DSPy keep few answers in memory, unless the user has set how many: those of a long run are on disk, too."""
+    import dspy
+
+    answers = dspy.cache.memory_cache
+    if getattr(answers, "maxsize", None) == _DSPY_REMEMBERED:
+        dspy.cache.memory_cache = type(answers)(maxsize=_REMEMBERED)
 
 
 def _embedded(model: str, api_base: str | None, n: int, settings: dict[str, Any]) -> dspy.LM:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -42,6 +43,9 @@ LOOK_SECONDS = 1.0
 _RELEASED = "released"
 _CONFLICT = "INVALID_PARAMETER_VALUE"
 """MLflow's code for a second value of a param."""
+_LONGEST, _MOST_PROCESSES = 300, 2**31
+"""Characters of an owner's fields, and a bound of process ids."""
+_TERM = re.compile(rf"{re.escape(PARAM)}([0-9]{{1,9}})")
 _live: set[str] = set()
 """The ids of the owners in this process."""
 
@@ -84,11 +88,23 @@ class Owner:
 
     @classmethod
     def read(cls, text: str) -> Owner:
-        """The owner that `text` describes; a text of another form is the id of an unknown one."""
+        """The owner that `text` describes; a text of another form is the id of an unknown one.
+
+        The text may be anybody's who can write to the store, so its fields are bounded, and printable.
+        """
         try:
-            return cls(**json.loads(text))
-        except (ValueError, TypeError):
+            found = cls(**json.loads(text))
+        except (ValueError, TypeError, RecursionError):
+            found = None
+        if found is None or not found._is_plausible:
             return cls(text, "an unknown machine", 0, "an unknown time", "")
+        return found
+
+    @property
+    def _is_plausible(self) -> bool:
+        words = (self.id, self.host, self.since, self.machine, self.started or "x")
+        known = type(self.process) is int and 0 < self.process < _MOST_PROCESSES
+        return known and all(isinstance(word, str) and len(word) <= _LONGEST and word.isprintable() for word in words)
 
     @property
     def text(self) -> str:
@@ -129,8 +145,8 @@ class Ownership:
     def read(cls, client: Any, run_id: str) -> Ownership:
         """The ownership of a run in the store that `client` is a client of."""
         data = client.get_run(run_id).data
-        numbers = {name.removeprefix(PARAM): value for name, value in data.params.items() if name.startswith(PARAM)}
-        terms = {int(number): value for number, value in numbers.items() if number.isdecimal()}
+        named = ((_TERM.fullmatch(name), value) for name, value in data.params.items())
+        terms = {int(found.group(1)): value for found, value in named if found}
         term = max(terms, default=int(TAG in data.tags))
         text = terms.get(term) or data.tags.get(TAG)
         return cls(term, Owner.read(text) if text else None, data.tags.get(HEARTBEAT, ""))

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
 
-from optimizers import Experience
+from optimizers import Entry, Experience
+from pipeline.agent.compiled import program_problems
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
 from pipeline.base.settings import first_error
+from step_runtime.base.errors import TaskError, describe_error
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task, dump_task
 
 VERSION = 1
+_LONGEST_EXPERIENCE = 2**28
+_MOST_SAMPLES = 10**7
 
 
 @dataclass(frozen=True)
@@ -87,3 +92,41 @@ def read_experience(content: Mapping[str, Any]) -> Experience:
         for entry in experience.entries
     ]
     return replace(experience, entries=tuple(entries))
+
+
+def parse_experience(text: str | bytes, source: str) -> Experience:
+    """An experience from elsewhere: each entry has a program that parses and is well-typed, and possible counts.
+
+    Args:
+        text: JSON, as UTF-8 if bytes.
+        source: What error messages call it.
+
+    Raises:
+        UsageError: It is not an experience; the message names the place.
+    """
+    if len(text) > _LONGEST_EXPERIENCE:
+        raise UsageError(f"{source}: {len(text):,} characters; the limit of an experience is {_LONGEST_EXPERIENCE:,}")
+    try:
+        content = json.loads(text)
+        json.dumps(content, ensure_ascii=False).encode()  # refuses lone surrogates, which JSON can write as escapes
+        experience = read_experience(content)
+        for index, entry in enumerate(experience.entries):
+            _check_entry(entry, f"entries.{index}")
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, TaskError) as error:
+        message = describe_error(error) if isinstance(error, LookupError | RecursionError) else error
+        raise UsageError(f"{source}: expected the experience of a run in JSON: {message}") from None
+    return experience
+
+
+def _check_entry(entry: Entry, place: str) -> None:
+    """Raises ValueError if an entry's counts are impossible, or its answer is not a program."""
+    if not 0 < entry.successes <= entry.samples <= _MOST_SAMPLES:
+        counts = f"expected 0 < successes <= samples <= {_MOST_SAMPLES:,}"
+        raise ValueError(f"{place}: {counts}, found {entry.successes} and {entry.samples}")
+    if not (math.isfinite(entry.temperature) and math.isfinite(entry.answer_temperature)):
+        raise ValueError(f"{place}: expected finite temperatures")
+    impl, task = entry.outputs.get("impl"), entry.inputs["task"]
+    if not isinstance(impl, str):
+        raise ValueError(f"{place}.outputs.impl: expected the text of a program, found {type(impl).__name__}")
+    if problem := next(program_problems(task, impl, f"{place}.outputs.impl"), None):
+        raise ValueError(problem)

@@ -18,7 +18,7 @@ from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import make_agent, parse_program
 from pipeline.base.errors import UsageError
 from pipeline.record import store
-from pipeline.record.request import Request, read_experience
+from pipeline.record.request import Request, parse_experience, read_experience
 from step_runtime.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -132,10 +132,7 @@ def load_experience(text: str, tasks: Sequence[Task]) -> Experience:
         if found is None:
             raise UsageError(f"--experience: {where} has not finished; finish it with --resume {run.info.run_id}")
         content = found.encode()
-    try:
-        experience = read_experience(json.loads(content))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"--experience: {where}: expected the experience of a run in JSON: {error}") from None
+    experience = parse_experience(content, f"--experience: {where}")
     known = {entry.task_key: entry.inputs["task"] for entry in experience.entries}
     changed = [task.name for task in tasks if task.name in known and task != known[task.name]]
     if changed:

@@ -27,7 +27,7 @@ from typing import IO, TYPE_CHECKING, Any
 from pipeline.base.errors import RecordError, RunLive, RunLost, UsageError
 from pipeline.base.files import write_text
 from pipeline.base.paths import MLRUNS, shown
-from pipeline.base.redaction import redacted, redacted_value
+from pipeline.base.redaction import redacted, redacted_value, without_secrets
 from pipeline.base.text import first_line
 from pipeline.record import experiment_view, ownership
 
@@ -77,7 +77,7 @@ def checked_uri(text: str) -> str:
     """
     if not text.startswith(("http://", "https://", _SQLITE)):
         hint = "; start `mlflow server` on the database" if re.match(r"(postgres|mysql|mssql)", text) else ""
-        raise ValueError(f"expected http://…, https://… or sqlite:///…, got {without_password(text)!r}{hint}")
+        raise ValueError(f"expected http://…, https://… or sqlite:///…, got {without_secrets(text)!r}{hint}")
     return text
 
 
@@ -86,7 +86,7 @@ def folder() -> Path:
     uri = store_uri()
     if uri.startswith(_SQLITE):
         return _database(uri).parent
-    return MLRUNS / "servers" / re.sub(r"[^\w.-]+", "-", without_password(uri).partition("://")[2]).strip("-")
+    return MLRUNS / "servers" / re.sub(r"[^\w.-]+", "-", without_secrets(uri).partition("://")[2]).strip("-")
 
 
 def artifacts_uri() -> str:
@@ -121,9 +121,7 @@ def open_store() -> tuple[MlflowClient, str]:
             experiment_id = _experiment(client)
             _mark_killed_runs(client)
     except faults() as error:
-        raise UsageError(
-            f"cannot open the record of the runs at {without_password(uri)}: {first_line(error)}"
-        ) from None
+        raise UsageError(f"cannot open the record of the runs at {without_secrets(uri)}: {first_line(error)}") from None
     return client, experiment_id
 
 
@@ -242,11 +240,6 @@ def locked_run_folder(run_id: str) -> Iterator[Path]:
                 with _locked(folder() / "store.lock"):  # nor while its files are being removed
                     shutil.rmtree(own)
                     (folder() / "owners" / run_id).unlink(missing_ok=True)
-
-
-def without_password(uri: str) -> str:
-    """An address without the user and the password in it."""
-    return re.sub(r"(?<=://)[^/@]*@", "", uri)
 
 
 def _database(uri: str) -> Path:

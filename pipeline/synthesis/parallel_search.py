@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.synthesis.search_budget import Reason, RepairOutcome, SearchBudget, SearchOutcome
 from pipeline.verification.pool import WorkerLost
 from pipeline.verification.worker import MEMORY, task_of
 from pipeline.verification.workers import PoolSettings, Workers
+from step_runtime.base.errors import TaskError, describe_error
 
 if TYPE_CHECKING:
     from step_runtime.tasks.task import Task
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
 _GRACE = 20.0
 """Seconds beyond its budget after which a search is killed: for the task's compilation and the last verification."""
 _REASONS: dict[str, Reason] = {"time-limit": "time", "memory-limit": "memory"}
-
+_LOG = logging.getLogger(__name__)
 
 Outcome = TypeVar("Outcome", SearchOutcome, RepairOutcome)
 
@@ -56,16 +60,21 @@ def repair_all(
 def _all(
     calls: Sequence[tuple[Task, tuple[Any, ...]]], seconds: float, workers: Workers, kind: type[Outcome]
 ) -> Iterator[tuple[Task, Outcome]]:
-    """Outcomes of calls; a call that costs its worker has one that says so."""
+    """Outcomes of calls; a call that costs its worker, or that fails in this project's code, has one that says so."""
     limit, start = seconds + _GRACE, time.monotonic()
     with workers.pool(PoolSettings(limit, MEMORY, _settle, (__name__,), task_of), most=len(calls)) as pool:
         try:
             found = [(task, pool.submit(*call)) for task, call in calls]
             for task, future in found:
                 try:
-                    outcome: Outcome = future.result()
+                    found_here = future.result()
+                    if not isinstance(found_here, kind):
+                        raise WorkerLost("crashed", "answered with something else than an outcome")
+                    outcome: Outcome = found_here
                 except WorkerLost as error:
                     outcome = kind(None, _REASONS.get(error.code, "crashed"), time.monotonic() - start)
+                if outcome.error:
+                    _LOG.error("%s: the search failed: %s", task.name, outcome.error)
                 yield task, outcome
         finally:
             pool.kill_workers()
@@ -74,17 +83,36 @@ def _all(
 def _search(name: str, content: str, budget: SearchBudget, drafts: Sequence[str]) -> SearchOutcome:
     """Runs in a worker."""
     from pipeline.synthesis.bidirectional_search import synthesize
-    from step_runtime.tasks.reader import loads_task
 
-    return synthesize(loads_task(content, name), budget, drafts)
+    return _outcome(name, content, SearchOutcome, lambda task: synthesize(task, budget, drafts))
 
 
 def _repair(name: str, content: str, failures: Sequence[str], seconds: float) -> RepairOutcome:
     """Runs in a worker."""
     from pipeline.synthesis.repair_search import repair_failures
+
+    return _outcome(name, content, RepairOutcome, lambda task: repair_failures(task, failures, seconds))
+
+
+def _outcome(name: str, content: str, kind: type[Outcome], search: Callable[[Task], Outcome]) -> Outcome:
+    """What a search of a task gives; an error of the search itself is an outcome, which says where it was raised.
+
+    Raises:
+        TaskError: The task's own code fails.
+    """
     from step_runtime.tasks.reader import loads_task
 
-    return repair_failures(loads_task(content, name), failures, seconds)
+    start = time.monotonic()
+    try:
+        return search(loads_task(content, name))
+    except TaskError:
+        raise
+    except MemoryError:
+        return kind(None, "memory", time.monotonic() - start)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        message = f"{describe_error(error)} ({Path(place.filename).name}:{place.lineno})"
+        return kind(None, "internal", time.monotonic() - start, error=message)
 
 
 def _settle() -> None:

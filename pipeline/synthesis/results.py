@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pipeline.synthesis.search_budget import Reason, SearchOutcome
+from pipeline.synthesis.search_budget import RepairOutcome, SearchOutcome
 
 if TYPE_CHECKING:
     from step_runtime.tasks.task import Task
@@ -17,6 +17,7 @@ _REASONS = {
     "memory": "memory limit reached; smaller `sizes` in the task file leave room for more programs",
     "exhausted": "everything within reach was tried without success; the task may lack a helper function",
     "crashed": "the process crashed, in one of the task's functions or its reference",
+    "internal": "an error of the search itself, which is a bug",
 }
 
 
@@ -37,7 +38,7 @@ def headline(name: str, outcome: SearchOutcome | None) -> str:
         return f"{name}: not reached"
     effort = f"{outcome.seconds:.1f} s, {outcome.candidates:,} candidates"
     if outcome.impl is None:
-        return f"{name}: no program found in {effort}: {why(outcome.reason)}"
+        return f"{name}: no program found in {effort}: {why(outcome)}"
     return f"{name}: verified, {effort}"
 
 
@@ -47,9 +48,10 @@ def programs_of(outcome: SearchOutcome) -> list[str]:
     return list(dict.fromkeys(text for text in texts if text is not None))
 
 
-def why(reason: Reason | None) -> str:
+def why(outcome: SearchOutcome | RepairOutcome) -> str:
     """Why nothing was found, in words."""
-    return _REASONS[reason or "exhausted"]
+    reason = _REASONS[outcome.reason or "exhausted"]
+    return f"{reason}: {outcome.error}" if outcome.error else reason
 
 
 def _task_json(outcome: SearchOutcome | None) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pipeline.base.choices import Figure
 
-Reason = Literal["time", "candidates", "memory", "exhausted", "crashed"]
+Reason = Literal["time", "candidates", "memory", "exhausted", "crashed", "internal"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class SearchOutcome:
     """The outcome of a search.
 
     `impl` is the first program that passed the verifier, or None; `reason` then says why there is none: the limit
-    reached, `exhausted` if nothing was left to try, or `crashed`. `candidates` counts streams computed and subgoals
+    reached, `exhausted` if nothing was left to try, `crashed`, or `internal` for an error of the search itself, which
+    `error` has in one line. `candidates` counts streams computed and subgoals
     solved for, `distinct` the streams of different value that were kept, `subgoals` the values wanted top-down,
     `refused` programs that gave the outputs on the observed data but not in verification; `length` counts primitives
     except Copies. `seconds` is wall time, from the task's compilation on, and `processor` is processor time. `front`
@@ -76,6 +77,7 @@ class SearchOutcome:
     refused: int = 0
     length: int | None = None
     front: tuple[FoundProgram, ...] = ()
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,7 @@ class RepairOutcome:
     """The outcome of a search for a repair.
 
     `impl` passed the verifier, or is None; `repaired` is the failed program that it was made of, and `edits` say how.
-    `reason` says why there is none: a limit, `exhausted` where nothing was left to try, or `crashed`. `tried` counts
-    the programs verified.
+    `reason` says why there is none, as in `SearchOutcome`, with `error`. `tried` counts the programs verified.
     """
 
     impl: str | None
@@ -93,3 +94,4 @@ class RepairOutcome:
     tried: int = 0
     repaired: str | None = None
     edits: tuple[str, ...] = ()
+    error: str | None = None

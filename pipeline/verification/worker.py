@@ -92,7 +92,7 @@ def verdict_of(future: Future[Verdict]) -> Verdict:
 
     try:
         found = future.result()
-        if isinstance(found, Verdict):
+        if isinstance(found, Verdict) and found.passed == (found.stage is None):
             return found
         raise WorkerLost("crashed", "answered with something else than a verdict")
     except WorkerLost as error:

@@ -1,13 +1,15 @@
-"""What makes a task's verdicts doubtful: simpler references that agree, fixed sizes, functions that return bools."""
+"""What makes a task's verdicts doubtful: simpler references that agree, data that never varies, fixed sizes, bools."""
 
 from __future__ import annotations
 
 import ast
 import textwrap
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from step_runtime.base.errors import TaskCodeError, TaskWarning
@@ -15,7 +17,7 @@ from step_runtime.base.syntax import parse_python
 from step_runtime.base.types import components_of
 from step_runtime.execution.invocation import Data
 from step_runtime.execution.number_formats import exact
-from step_runtime.tasks.task import Task
+from step_runtime.tasks.task import Task, TensorSpec
 from step_runtime.verification.compare import close
 from step_runtime.verification.instance import TaskInstance
 
@@ -29,6 +31,9 @@ _BOOLEAN = frozenset(
     {"gt", "lt", "ge", "le", "eq", "ne", "greater", "less", "greater_equal", "less_equal", "isnan", "isinf", "isfinite",
      "logical_and", "logical_or", "logical_not", "isclose", "bool"}
 )  # fmt: skip
+
+_MOST_SAMPLES = 20
+"""Samples that have to agree before data counts as unvaried: few values are possible where data is small."""
 
 
 class _Without(TorchFunctionMode):
@@ -75,6 +80,70 @@ def _agrees_without(name: str, instance: TaskInstance, seed: int) -> bool:
 
 def _close(one: Data, other: Data) -> bool:
     return all(close(a, b) for a, b in zip(one, other, strict=True))
+
+
+def unvaried_data(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskWarning]:
+    """The inputs and parameters that the references read and whose data is constant: at every seed, or along a dim.
+
+    A program that takes one element for another, or a constant for the input, agrees with the reference on such data.
+    A constant input that no reference reads is none of them: a program may count its elements.
+    """
+    for key, specs, types in (
+        ("inputs", task.inputs, task.input_types),
+        ("parameters", task.parameters, task.parameter_types),
+    ):
+        for index, (spec, stream) in enumerate(zip(specs, types, strict=True)):
+            fault = _unvaried(spec, [str(dim) for dim in reversed(stream.shape)], tried)
+            if fault and any(_depends(instance, spec, len(stream.shape)) for instance in tried):
+                message = f"{key[:-1]} {spec.name} {fault}: a program that is wrong for other data may pass"
+                yield TaskWarning("constant-input", message, (key, index))
+
+
+def _unvaried(spec: TensorSpec, dims: Sequence[str], tried: Sequence[TaskInstance]) -> str | None:
+    """How the data of an input is constant, if it is; `dims` are in torch's order."""
+    seeds = range(_MOST_SAMPLES)
+    if all(torch.equal(_sample(one, spec, 0), _sample(one, spec, seed)) for one in tried for seed in seeds[1:]):
+        return "has the same data at every seed"
+    for axis, dim in enumerate(dims):
+        longer = [one for one in tried if _sample(one, spec, 0).shape[axis] > 1]
+        if longer and all(_repeats(_sample(one, spec, seed), axis) for one in longer for seed in seeds):
+            return f"has the same data all along {dim}"
+    return None
+
+
+def _sample(instance: TaskInstance, spec: TensorSpec, seed: int) -> Tensor:
+    return instance.sampled(seed)[spec.name][0]
+
+
+def _repeats(data: Tensor, axis: int) -> bool:
+    return torch.equal(data, data.narrow(axis, 0, 1).expand(data.shape))
+
+
+def _depends(instance: TaskInstance, spec: TensorSpec, axes: int) -> bool:
+    """Whether an output depends on an input: on the order of its elements, or where they are equal, on their values."""
+    instance.sample_inputs(0)
+    values = instance.reference()
+    instance.replace_input(spec, _other(_sample(instance, spec, 0), axes))
+    try:
+        others = instance.reference()
+    except TaskCodeError:  # it has read the input, then
+        return True
+    finally:
+        instance.sample_inputs(0)
+    return not all(_close(one, other) for one, other in zip(values, others, strict=True))
+
+
+def _other(data: Tensor, axes: int) -> Tensor:
+    """The elements in another order; where all are equal, some of them zero, or ones where they are zeros."""
+    generator = torch.Generator().manual_seed(0)
+    elements = data.reshape(prod(data.shape[:axes]), *data.shape[axes:])
+    shuffled = elements[torch.randperm(len(elements), generator=generator)].reshape(data.shape)
+    if not torch.equal(shuffled, data):
+        return shuffled
+    chosen = torch.rand(data.shape, generator=generator) < 0.5
+    numbers = exact(data)
+    other = numbers * ~chosen if bool(numbers.any()) else chosen
+    return other.to(data.dtype)
 
 
 def fixed_dims(task: Task, sets: Sequence[dict[str, int]]) -> Iterator[TaskWarning]:

@@ -262,8 +262,12 @@ class TaskInstance:
         self.sample_inputs(1)
         other = self._namespace["input_data"][spec.name]
         self.sample_inputs(0)
-        self._namespace["input_data"][spec.name] = other
+        self.replace_input(spec, other)
         return not torch.equal(before, other)
+
+    def replace_input(self, spec: TensorSpec, data: Tensor) -> None:
+        """Gives the snippets this data for one input or parameter, until inputs are sampled."""
+        self._namespace["input_data"][spec.name] = data
 
     def _tensors(self, spec: TensorSpec, stream: StreamType, generator: torch.Generator) -> Data:
         outer = torch_shape(stream.shape, self.sizes)

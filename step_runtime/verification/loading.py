@@ -15,7 +15,13 @@ from step_runtime.tasks import yaml_format
 from step_runtime.tasks.reader import loads_task, task_name, task_text
 from step_runtime.tasks.task import Task, declared_shapes
 from step_runtime.verification.compare import close
-from step_runtime.verification.doubts import assumptions, boolean_functions, fixed_dims, simpler_references
+from step_runtime.verification.doubts import (
+    assumptions,
+    boolean_functions,
+    fixed_dims,
+    simpler_references,
+    unvaried_data,
+)
 from step_runtime.verification.instance import TaskInstance, instances
 
 _SAMPLES = 5
@@ -75,6 +81,7 @@ def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]
     yield from _random(task, tried)
     if not doubted:
         yield from _unread(task, tried[0])
+        yield from unvaried_data(task, tried)
         yield from simpler_references(tried, _SAMPLES)
 
 
@@ -95,8 +102,7 @@ def _unread(task: Task, instance: TaskInstance) -> Iterator[TaskWarning]:
     instance.sample_inputs(0)
     values = instance.reference()
     for index, spec in enumerate(task.inputs):
-        # Ones that a program may count with carry no information that a reference would need.
-        if spec.data_gen == "torch.ones" or not instance.change_input(spec):
+        if not instance.change_input(spec):
             continue
         try:
             others = instance.reference()

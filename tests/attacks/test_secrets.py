@@ -102,6 +102,9 @@ TEXTS = {
     "an address": ("at http://a:b@host/v1 and", f"at http://{MASK}@host/v1 and"),
     "a token as user": ("https://tok@host", f"https://{MASK}@host"),
     "a database": ("postgresql+psycopg://me:pw@db:5432/x", f"postgresql+psycopg://{MASK}@db:5432/x"),
+    "a password with an @": ("at http://a:b@c@host/v1", f"at http://{MASK}@host/v1"),
+    "a query": ("http://host/v1?a=b&api_key=abcdef&c=d", f"http://host/v1?a=b&api_key={MASK}&c=d"),
+    "a database's query": ("postgresql://db/x?user=me&password=pw", f"postgresql://db/x?user=me&password={MASK}"),
     "two": (f"{KEY} {KEY}", f"{MASK} {MASK}"),
 }
 
@@ -116,7 +119,17 @@ def test_a_text_is_redacted(kind: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["E0 = step.Map(fn=fn).apply(E1)", "http://127.0.0.1:8000/v1", "a@b.c", "user@host", "x @ y", "https://h/@x", ""],
+    [
+        "E0 = step.Map(fn=fn).apply(E1)",
+        "http://127.0.0.1:8000/v1",
+        "a@b.c",
+        "user@host",
+        "x @ y",
+        "https://h/@x",
+        "http://h/?monkey=x@y",
+        "a?key=value",
+        "",
+    ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
     """Programs, addresses without a user, and mail addresses."""
@@ -180,16 +193,17 @@ def test_output_is_what_it_was_after_a_command() -> None:
 
 
 def test_a_worker_has_no_keys() -> None:
-    """The environment of an author's code lacks the variables that hold secrets, and has the others."""
+    """The environment of an author's code lacks the variables that hold secrets, addresses included, and no others."""
     code = """
 from tests.support import crashing
 from pipeline.verification.pool import WorkerPool
 
 if __name__ == "__main__":
     with WorkerPool(1, seconds=30, memory=2**30) as pool:
-        print(*pool.submit(crashing.environment, ("OPENAI_API_KEY", "HARMLESS")).result())
+        print(*pool.submit(crashing.environment, ("OPENAI_API_KEY", "STORE", "Q", "HARMLESS")).result())
 """
-    environment = os.environ | {"OPENAI_API_KEY": "sk-planted-key", "HARMLESS": "here"}
+    secret = {"OPENAI_API_KEY": "sk-planted-key", "STORE": "http://a:planted@host", "Q": "http://host?token=planted"}
+    environment = os.environ | secret | {"HARMLESS": "http://host/?a=b"}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["None", "here"]
+    assert done.stdout.split() == ["None", "None", "None", "http://host/?a=b"]

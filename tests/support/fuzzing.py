@@ -1,4 +1,4 @@
-"""Random edits of programs, answers, task files and compiled programs, for whatever reads them from elsewhere.
+"""Random edits of programs, answers, task files and the like, for whatever reads them from elsewhere.
 
 Each target takes a text and raises nothing but the error that it documents; Hypothesis shrinks a text that breaks one.
 """
@@ -21,14 +21,19 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from optimizers import Entry, Experience, TokenCount
+from pipeline.actions.sweep_spec import read_spec
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import make_agent, parse_program, save_program
+from pipeline.agent.skills import mine
+from pipeline.base.addresses import cluster_address
 from pipeline.base.errors import UsageError
+from pipeline.record.request import parse_experience
 from signatures.extract import extract_program, holds_program, sections
 from step_runtime.base.errors import TaskError
 from step_runtime.language.identity import skeleton, verdict_key
 from step_runtime.tasks.reader import loads_task
-from step_runtime.tasks.task import dump_task
+from step_runtime.tasks.task import SolvedTask, dump_task
 from step_runtime.verification.verify import Verifier
 from tests.support.completions import BODY, DRAFT, ECHO, PROGRAM, WRAPPED
 from tests.support.identity_pairs import EDITS, TASK, program
@@ -170,11 +175,68 @@ def _programs() -> list[str]:
     return [json.dumps(saved, indent=1)]
 
 
+def read_learned(text: str) -> str:
+    """An experience, whose programs could be demonstrations, or an error that names the place."""
+    try:
+        experience = parse_experience(text, "experience.json")
+    except UsageError as error:
+        assert str(error).startswith("experience.json")
+        return "refused"
+    mine([SolvedTask(entry.inputs["task"], entry.outputs["impl"]) for entry in experience.entries], 2)
+    rates = [entry.rate for entry in experience.entries]
+    assert all(0 < rate <= 1 for rate in rates)
+    return "read"
+
+
+def read_sweep(text: str) -> str:
+    """The runs of a sweep, or an error that names file and line."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "sweep.yaml"
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        try:
+            spec = read_spec(path)
+        except UsageError as error:
+            assert str(error).startswith(str(path))
+            return "refused"
+    assert spec.combinations
+    assert [each.configuration for each in spec.combinations]
+    return "read"
+
+
+def read_address(text: str) -> str:
+    """An address, which is returned as it is, or an error that says what was expected."""
+    try:
+        assert cluster_address(text) == text
+    except ValueError as error:
+        assert "expected tcp://HOST:PORT" in str(error)
+        return "refused"
+    assert text.isascii()
+    assert text.isprintable()
+    return "address"
+
+
+def _experiences() -> list[str]:
+    entries = [
+        Entry(task.name or "", {"task": task}, {"impl": text}, 3, 8, 0.7, 0, 0.7, 1, TokenCount())
+        for task, text in islice(solved(), 3)
+    ]
+    experience = Experience(tuple(entry.task_key for entry in entries), tuple(entries))
+    return [json.dumps(experience.to_dict(), indent=1), json.dumps(experience.to_dict())]
+
+
+SWEEPS = [
+    "base: {optimizer: adaptive, samples: 16, lm: embedded}\nsweep:\n  seed: [0, 1, 2]\n  selection: [all, similar]\n",
+    "name: one\nbase:\n  lm: openai/m\n  temperatures: [0.4, 0.7]\nsweep: {samples: [1, 8]}\n",
+]
+
 TARGETS: dict[str, tuple[Callable[[str], str], Callable[[], list[str]]]] = {
     "parser": (parse, lambda: [GENERAL_SOLUTION, BODY, PROGRAM, DRAFT, "return E0"]),
     "tasks": (load, lambda: [*(dump_task(task) for task, _ in islice(solved(), 6)), ECHO]),
     "extractor": (extract, lambda: [*WRAPPED.values(), ECHO, DRAFT]),
     "programs": (make, _programs),
+    "experience": (read_learned, _experiences),
+    "sweeps": (read_sweep, lambda: SWEEPS),
+    "addresses": (read_address, lambda: ["local:4", "tcp://host.example:8786", "tls://[::1]:8786", "none"]),
     "identity": (identify, lambda: [RIGHT]),
 }
 """What reads a text from elsewhere, and texts that it accepts."""

@@ -125,21 +125,34 @@ class Watch(threading.Thread):
 
     def growth(self) -> tuple[float, float]:
         """Means of the last quarter over those of the second, of memory and of open files."""
-        quarter = len(self.seen) // 4
-        early, late = self.seen[quarter : 2 * quarter], self.seen[-quarter:]
-        if not quarter:
+        if len(self.seen) < 4:
             return 1.0, 1.0
-        one, other = (sum(seen[kind] for seen in late) / sum(seen[kind] for seen in early) for kind in (0, 1))
-        return one, other
+        _, early, _, late = self.quarters()
+        return late[0] / early[0], late[1] / early[1]
+
+    def quarters(self) -> list[tuple[float, float]]:
+        """Means over each quarter of the run: bytes of memory, and open files."""
+        quarter = max(1, len(self.seen) // 4)
+        parts = [self.seen[start : start + quarter] for start in range(0, 4 * quarter, quarter)]
+        return [
+            (sum(memory for memory, _ in part) / len(part), sum(files for _, files in part) / len(part))
+            for part in parts
+            if part
+        ]
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a soak found; `growth` of memory and of open files, `checks` by name."""
+    """What a soak found; `checks` by name.
+
+    `growth` is of memory and of open files, whose means over each quarter are `memory_mib` and `open_files`.
+    """
 
     samples: int
     seconds: float
     growth: tuple[float, float]
+    memory_mib: list[int]
+    open_files: list[int]
     stages: dict[str, int]
     checks: dict[str, bool]
 
@@ -189,4 +202,7 @@ def soak(samples: int, folder: Path, options: Sequence[str] = ()) -> Report:
         "nothing was executed": not list(folder.rglob("executed")),
         "the command ended well": code in (0, 1),
     }
-    return Report(len(attempts), round(time.monotonic() - start, 1), growth, dict(stages.most_common()), checks)
+    seconds = round(time.monotonic() - start, 1)
+    memory = [round(memory / 2**20) for memory, _ in watch.quarters()]
+    files = [round(files) for _, files in watch.quarters()]
+    return Report(len(attempts), seconds, growth, memory, files, dict(stages.most_common()), checks)

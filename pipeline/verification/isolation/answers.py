@@ -1,7 +1,8 @@
 """Answers of worker processes as data: nothing that a worker sends is executed by whoever reads it.
 
 An answer is JSON. A value that JSON has no word for is an array that begins with a tag: a tuple, a dict, a sum of dims,
-or an object of one of this project's own frozen classes, which is its class's name and its fields. An exception is its
+or an object of one of this project's own frozen classes, which is its class's name and its fields, of the types that
+the class declares. An exception is its
 class's name and its message, and becomes one of Python's or of this project's own exceptions, or a `RuntimeError`.
 """
 
@@ -14,6 +15,8 @@ import importlib
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from pipeline.verification.isolation.field_types import wrong_field
 
 LONGEST = 2**24
 """Bytes of an answer."""
@@ -133,6 +136,8 @@ class _Decoder:
         found = object.__new__(kind)
         for field, part in zip(fields, parts, strict=True):
             object.__setattr__(found, field, self.decoded(part))
+        if wrong := wrong_field(found):
+            raise ValueError(f"{name} has a {wrong} of another type")
         return found
 
     def _other(self, tag: str, parts: list[Any]) -> Any:

@@ -9,6 +9,14 @@ from pipeline.base.addresses import cluster_address, local_nodes
 GOOD = ["tcp://10.0.0.1:8786", "tls://scheduler.example:8786", "tcp://[::1]:8786", "local:1", "local:16", "none"]
 BAD = ["", "local", "local:", "local:0", "local:-1", "local:two", "local:²", "8786", "tcp://host", "tcp://host:0"]
 BAD += ["tcp://host:99999", "http://host:8786", "tcp://a:b@host:8786", "tcp://host:8786/x", "tcp://:8786"]
+BAD += [
+    "local:1001",
+    f"local:{'9' * 40}",
+    "tcp://host:٨٧٨٦",
+    "tcp://host\x1b[2J:8786",
+    "tcp://host\0:8786",
+    "tcp://h\n:8786",
+]
 
 
 @pytest.mark.parametrize("text", GOOD)

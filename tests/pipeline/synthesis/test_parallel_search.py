@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from pipeline.synthesis import SearchBudget, parallel_search
+from pipeline.synthesis import SearchBudget, SearchOutcome, parallel_search, results
+from pipeline.synthesis.search_budget import RepairOutcome
 from pipeline.verification.workers import LocalWorkers
 from step_runtime.tasks.task import dump_task
+from tests.support import fragile
 from tests.support.small_tasks import of_scalars
 
 
@@ -22,6 +26,32 @@ def test_a_function_that_hangs_costs_its_task_alone(monkeypatch: pytest.MonkeyPa
     ]
     assert (found[0].impl, found[0].reason) == (None, "time")
     assert found[1].impl is not None
+
+
+@pytest.mark.parametrize("kind", ["search", "repair"])
+def test_an_error_of_a_search_is_in_its_outcome(
+    kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And in the log: not as if nothing had been found, nor as the end of the other tasks' searches."""
+    easy = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0'] * 2")
+    tasks = [easy.named("broken"), easy.named("easy")]
+    if kind == "search":
+        monkeypatch.setattr(parallel_search, "_search", fragile.search)
+        outcomes: list[SearchOutcome | RepairOutcome] = [
+            outcome for _, outcome in parallel_search.search_all(tasks, SearchBudget(seconds=600), LocalWorkers(1))
+        ]
+    else:
+        monkeypatch.setattr(parallel_search, "_repair", fragile.repair)
+        pairs = [(task, ["return E0"]) for task in tasks]
+        outcomes = [outcome for _, outcome in parallel_search.repair_all(pairs, 600, LocalWorkers(1))]
+    broken, found = outcomes
+    assert (broken.impl, broken.reason) == (None, "internal")
+    assert broken.error is not None
+    assert re.fullmatch(r"ZeroDivisionError: .* \(fragile\.py:\d+\)", broken.error)
+    assert f"broken: the search failed: {broken.error}" in caplog.text
+    assert broken.error in results.why(broken)
+    assert found.error is None
+    assert found.impl is not None
 
 
 def test_a_search_that_crashed_tells_how_long_it_took() -> None:

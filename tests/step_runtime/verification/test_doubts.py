@@ -77,3 +77,50 @@ def test_a_function_that_declares_a_bool_is_not_named(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load_task(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "reference"),
+    [
+        ("torch.ones", "torch.cumsum(input_data['E0'], -1)"),
+        ("torch.arange(M_value * N_value).reshape(shape)", "input_data['E0'] * 2"),
+        ("torch.rand(shape[1]).expand(shape)", "torch.cumsum(input_data['E0'], -1)"),
+        ("torch.rand(shape[0], 1).expand(shape)", "torch.cumsum(input_data['E0'], -1)"),
+        ("torch.rand(()).expand(shape)", "input_data['E0'] - 1"),
+    ],
+)
+def test_data_that_does_not_vary_is_named(data: str, reference: str, tmp_path: Path) -> None:
+    """At every seed, or along a dim; next to an input whose data varies, too, so that the output is no constant."""
+    varied = ", {name: E1, dtype: fp32, dims: [N, M], data_gen: torch.randn}]"
+    path = tmp_path / "task.yaml"
+    text = TASK.format(**GOOD | {"input": f'data_gen: "{data}"', "reference": f"{reference} + input_data['E1']"})
+    path.write_text(text.replace("}]\nfns", f"}}{varied}\nfns"))
+    with pytest.warns(TaskWarning, match="input E0 has the same data") as caught:
+        load_task(path)
+    assert [(warning.message.code, warning.message.location) for warning in caught] == [  # type: ignore[union-attr]
+        ("constant-input", ("inputs", 0))
+    ]
+
+
+def test_constant_data_that_no_reference_reads_is_not_named(tmp_path: Path) -> None:
+    """A program may count with it."""
+    ones = ", {name: E1, dtype: fp32, dims: [N, M], data_gen: torch.ones}]"
+    path = tmp_path / "task.yaml"
+    path.write_text(TASK.format(**GOOD).replace("}]\nfns", f"}}{ones}\nfns"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_task(path)
+
+
+def test_a_constant_parameter_is_named(tmp_path: Path) -> None:
+    """A program without the function that multiplies by it passes; with random weights, it does not."""
+    more = "parameters: [{{name: W, dtype: fp32, dims: [M], data_gen: {}}}]"
+    reference = "-input_data['E0'] * input_data['W'][:, None]"
+    assert codes(tmp_path, more=more.format("torch.ones"), reference=reference) == ["constant-input"]
+    assert codes(tmp_path, more=more.format("torch.rand"), reference=reference) == []
+
+
+@pytest.mark.parametrize("data", ["binary", "ids(2)", "one_hot", "sorted(torch.rand)"])
+def test_data_of_few_values_is_not_named(data: str, tmp_path: Path) -> None:
+    """It varies."""
+    assert codes(tmp_path, input=f"data_gen: {data}") == []

@@ -40,6 +40,15 @@ def sent(*content: object) -> bytes:
     return b"+" + json.dumps(content).encode()
 
 
+_VERDICT, _SPAN = "step_runtime.verification.verify:Verdict", "step_runtime.base.errors:Span"
+
+
+def _finding(**changed: object) -> list[object]:
+    """A diagnostic as it is sent, with other fields."""
+    fields = {"stage": "run", "code": "run", "message": "m", "span": None, "details": ["tuple"], "hint": None}
+    return ["step_runtime.base.errors:Diagnostic", *(fields | changed).values()]
+
+
 FORGED = {
     "a pickle": pickle.dumps((True, Evil())),
     "a pickle for a result": b"+" + pickle.dumps(Evil()),
@@ -50,6 +59,13 @@ FORGED = {
     "a tag that is none": sent(1, 2),
     "no tag": sent(),
     "a class with other fields": sent("step_runtime.verification.verify:Verdict", True),
+    "a verdict that passed in words": sent(_VERDICT, "no", None, ["tuple"], 0.5),
+    "a verdict of a stage that is none": sent(_VERDICT, False, "nowhere", ["tuple"], 0.5),
+    "a verdict without a list of findings": sent(_VERDICT, False, "run", None, 0.5),
+    "a verdict with another finding": sent(_VERDICT, False, "run", ["tuple", "x"], 0.5),
+    "a finding of numbers": sent(_VERDICT, False, "run", ["tuple", _finding(message=3)], 0.5),
+    "a finding with details of numbers": sent(_VERDICT, False, "run", ["tuple", _finding(details=["tuple", 1])], 0.5),
+    "a span in words": sent(_VERDICT, False, "run", ["tuple", _finding(span=[_SPAN, "1", 2, 3, 4])], 0.5),
     "a class of Python's": sent("builtins:exec", "1"),
     "a class of torch's": sent("torch:Tensor", 1),
     "a function": sent("step_runtime.verification.verify:verify", 1, 2, 3, 4),

@@ -1,0 +1,157 @@
+"""Records, experiences and sweeps of others hold these; each attack has a control beside it:
+
+- an experience with junk, wrong programs or impossible figures is one message that names the file and the place;
+- an owner's tag that somebody else wrote can't crash, steer a terminal, or claim a process that can't be;
+- a sweep of very many runs is refused before any is made;
+- alternatives are never written, nor removed, through a link that somebody planted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optimizers import Entry, Experience, TokenCount
+from pipeline.actions.offers import Offer, Solution, write_offer
+from pipeline.actions.sweep_spec import MOST, read_spec
+from pipeline.base.errors import UsageError
+from pipeline.record.ownership import Owner
+from pipeline.record.request import parse_experience
+from tests.support.oracles import oracle, task
+
+NAME = "norm/2"
+
+
+def learned() -> dict[str, Any]:
+    fields = (NAME, {"task": task(NAME)}, {"impl": oracle(NAME)}, 3, 8, 0.7, 0, 0.7, 1, TokenCount())
+    content: dict[str, Any] = json.loads(json.dumps(Experience((NAME,), (Entry(*fields),)).to_dict()))
+    return content
+
+
+def entry(**changed: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda content: content["entries"][0].update(changed)
+
+
+JUNK: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no samples": entry(samples=0),
+    "more successes than samples": entry(successes=9),
+    "no successes": entry(successes=0),
+    "endless samples": entry(samples=10**30),
+    "a temperature that is no number": entry(temperature=float("nan")),
+    "an endless temperature": entry(answer_temperature=float("inf")),
+    "no answer": entry(outputs={}),
+    "an answer of numbers": entry(outputs={"impl": [1]}),
+    "an answer that is code": entry(outputs={"impl": "import os\nos.mkdir('executed')"}),
+    "an answer that is ill-typed": entry(outputs={"impl": "return step.Zip().apply(E0)"}),
+    "an answer of hex digits": entry(outputs={"impl": "return 0x" + "f" * 4000}),
+    "no task": entry(inputs={}),
+    "a task of words": entry(inputs={"task": "x"}),
+    "a task with junk": entry(inputs={"task": {"inputs": 3}}),
+    "a lone surrogate": entry(task_key="\ud800"),
+    "a name of numbers": entry(task_key=3),
+    "calls of words": entry(calls="x"),
+    "entries of words": lambda content: content.update(entries="x"),
+    "no entries": lambda content: content.pop("entries"),
+    "another format": lambda content: content.update(format="1"),
+}
+TEXTS = {
+    "nothing": b"",
+    "no JSON": b"{",
+    "a list": b"[]",
+    "deep nesting": b"[" * 200_000,
+    "many digits": b'{"format": ' + b"9" * 5000 + b"}",
+    "no UTF-8": b"\xff\xfe",
+}
+
+
+@pytest.mark.parametrize("attack", [*JUNK, *TEXTS])
+def test_an_experience_with_junk_is_one_message(attack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing of it is executed."""
+    monkeypatch.chdir(tmp_path)
+    content = learned()
+    assert parse_experience(json.dumps(content), "e.json").entries[0].rate == 3 / 8
+    if attack in JUNK:
+        JUNK[attack](content)
+    text = json.dumps(content).encode() if attack in JUNK else TEXTS[attack]
+    with pytest.raises(UsageError, match=r"^e\.json: expected the experience of a run in JSON: "):
+        parse_experience(text, "e.json")
+    assert not [*tmp_path.iterdir()]
+
+
+OWNERS: dict[str, dict[str, Any]] = {
+    "a process in words": {"process": "1"},
+    "all processes": {"process": -1},
+    "its own group": {"process": 0},
+    "a process beyond all": {"process": 2**80},
+    "a process that is true": {"process": True},
+    "a host that clears the screen": {"host": "\x1b[2J"},
+    "a host that turns the text": {"host": "\u202e"},
+    "a host of many lines": {"host": "a\nrun finished"},
+    "a long host": {"host": "x" * 4000},
+    "a host of lists": {"host": ["x"]},
+    "no machine": {"machine": None},
+    "a start of numbers": {"started": 5},
+}
+
+
+@pytest.mark.parametrize("attack", OWNERS)
+def test_an_owner_s_tag_is_data(attack: str) -> None:
+    """An owner that can't be is an unknown one on another machine, whose heartbeat decides."""
+    own = Owner.of_this_process()
+    assert Owner.read(own.text) == own
+    forged = json.dumps(json.loads(own.text) | OWNERS[attack])
+    found = Owner.read(forged)
+    assert (found.is_here, found.id) == (False, forged)
+    assert str(found) == "process 0 on an unknown machine, since an unknown time"
+
+
+def test_a_deep_owner_s_tag_is_an_unknown_owner() -> None:
+    """As every text that is none."""
+    assert Owner.read("[" * 100_000).host == "an unknown machine"
+
+
+SWEEPS = {
+    "a long list": f"seed: [{', '.join(map(str, range(30_000)))}]",
+    "many lists": "seed: [1, 2, 3]\n  samples: " + "\n  granularity: ".join([str(list(range(1, 100)))] * 2),
+    "aliases": "seed: &a [1, 2]\n  samples: [*a, *a, *a]",
+    "a tag": "seed: [!!python/object/apply:os.mkdir ['executed']]",
+    "an alias in its own anchor": "seed: &a [*a]",
+    "deep nesting": f"seed: [{'[' * 500}]",
+    "booleans": "seed: [true, {a: b}]",
+}
+
+
+@pytest.mark.parametrize("attack", SWEEPS)
+def test_a_sweep_is_bounded(attack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before its runs are listed, with file and line."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "sweep.yaml"
+    path.write_text("base: {optimizer: none, lm: embedded}\nsweep: {seed: [1, 2]}")
+    assert len(read_spec(path).combinations) == 2
+    path.write_text(f"base: {{optimizer: none, lm: embedded}}\nsweep:\n  {SWEEPS[attack]}\n")
+    with pytest.raises(UsageError, match=r"sweep\.yaml(:\d+)*: "):
+        read_spec(path)
+    assert [*tmp_path.iterdir()] == [path]
+    assert MOST < 30_000
+
+
+def test_alternatives_are_not_written_through_a_link(tmp_path: Path) -> None:
+    """Nor are the files behind it removed; the control removes those of an earlier call."""
+    found = Offer((Solution(oracle(NAME), oracle(NAME), "search", "found"),), {})
+    kept = tmp_path / "mine"
+    kept.mkdir()
+    (kept / "own.step").write_text("return E0")
+    folder = tmp_path / "2.alternatives"
+    folder.symlink_to(kept)
+    with pytest.raises(UsageError, match="expected a folder, found a link"):
+        write_offer(task(NAME), found, [tmp_path / "2.yaml"])
+    assert [path.name for path in kept.iterdir()] == ["own.step"]
+    folder.unlink()
+    folder.mkdir()
+    (folder / "2.step").write_text("return E0")
+    write_offer(task(NAME), found, [tmp_path / "2.yaml"])
+    assert not [*folder.iterdir()]
