@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -33,10 +34,16 @@ def readable_solutions(
         cost: The cost of a right program, where a run has an objective: then no text costs more than the answer.
         threads: Programs to simplify at a time; most of the time is spent waiting for verdicts.
     """
+    ended = threading.Event()
+
+    def accepts(task: Task, text: str) -> bool:
+        return not ended.is_set() and passes(task, text)
+
     pool = ThreadPoolExecutor(max(1, min(threads, MOST_THREADS)), thread_name_prefix="simplify")
     try:
-        texts = list(pool.map(lambda entry: _readable(entry, passes, cost), entries))
+        texts = list(pool.map(lambda entry: _readable(entry, accepts, cost), entries))
     finally:
+        ended.set()  # after an interrupt, nothing more is verified
         pool.shutdown(cancel_futures=True)
     return {entry.task_key: text for entry, text in zip(entries, texts, strict=True) if text != entry.outputs["impl"]}
 
