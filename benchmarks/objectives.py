@@ -69,9 +69,13 @@ class Found:
     costs: Mapping[str, frozenset[tuple[float, ...]]]
 
     @property
-    def different(self) -> int:
-        """Programs of different cost."""
-        return len(frozenset[tuple[float, ...]]().union(*self.costs.values()))
+    def all(self) -> frozenset[tuple[float, ...]]:
+        """All different costs."""
+        return frozenset[tuple[float, ...]]().union(*self.costs.values())
+
+    def cheapest(self, figure: Figure) -> float:
+        """The least cost of all by one figure."""
+        return min(cost[TRADED.index(figure)] for cost in self.all)
 
 
 def compiled(options: argparse.Namespace, objective: str, folder: str) -> str:
@@ -161,17 +165,19 @@ def compare(runs: tuple[Run, Run], figure: Figure, seconds: float) -> list[Found
     return found
 
 
-def lines(found: Sequence[Found], objective: str) -> Iterable[str]:
+def lines(found: Sequence[Found], objective: Figure) -> Iterable[str]:
     """The table, then what is saved in all, and how many tasks have three programs of different cost."""
-    yield f"| task | right answers: cheapest | dearest | default | --objective {objective} | saved | costs found |"
+    yield f"| task | right answers: cheapest | dearest | default | --objective {objective} | cheapest of all | costs |"
     yield "|---|---|---|---|---|---|---|"
+    found = [each for each in found if each.all]
     for each in found:
         default, other = each.solutions
-        saved = f"{1 - other / default:.0%}" if default and other is not None else ""
-        cells = [min(each.answers, default=None), max(each.answers, default=None), default, other]
+        answers = [min(each.answers, default=None), max(each.answers, default=None)]
+        cells = [*answers, default, other, each.cheapest(objective)]
         numbers = ["" if cell is None else exact_number(cell) for cell in cells]
-        yield f"| {' | '.join([str(each.task.name), *numbers, saved, str(each.different)])} |"
-    both = [each.solutions for each in found if None not in each.solutions]
+        yield f"| {' | '.join([str(each.task.name), *numbers, str(len(each.all))])} |"
+    solved = [each for each in found if None not in each.solutions]
+    both = [each.solutions for each in solved]
     totals = [sum(pair[place] or 0 for pair in both) for place in (0, 1)]
     cheaper = sum((pair[1] or 0) < (pair[0] or 0) for pair in both)
     saved = f"{1 - totals[1] / totals[0]:.1%}" if totals[0] else "nothing"
@@ -179,9 +185,12 @@ def lines(found: Sequence[Found], objective: str) -> Iterable[str]:
     sums = " against ".join(map(exact_number, totals))
     yield f"{objective}, {len(both)} tasks solved by both runs: {sums} in all, {saved} saved;"
     yield f"cheaper for {cheaper} of them, dearer for {sum((pair[1] or 0) > (pair[0] or 0) for pair in both)}"
+    least = [(each.cheapest(objective), each.solutions[1] or 0) for each in solved]
+    yield f"the cheapest of all: {exact_number(sum(cost for cost, _ in least))} in all,"
+    yield f"cheaper than the solution for {sum(cost < own for cost, own in least)} of them"
     for source in ("answers", "rewrites", "search"):
         yield f"three or more costs by {source} alone: {sum(len(each.costs[source]) >= 3 for each in found)} tasks"
-    yield f"three or more costs by all: {sum(each.different >= 3 for each in found)} of {len(found)} solved tasks"
+    yield f"three or more costs by all: {sum(len(each.all) >= 3 for each in found)} of {len(found)} solved tasks"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
