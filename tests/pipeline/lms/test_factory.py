@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 
+import dspy
 import pytest
 
 from pipeline.base.errors import Exit, LMUnavailable, UsageError
@@ -190,3 +191,12 @@ def test_the_embedded_lm_has_no_address() -> None:
     """The mistake is in the options: exit code 2."""
     with pytest.raises(UsageError, match="--api-base"):
         make_lm("embedded", "http://127.0.0.1:9/v1")
+
+
+def test_few_answers_are_kept_in_memory(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a long run are on disk; a bound that the user has set stays."""
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    for before, after in ((1_000_000, 1000), (7, 7)):
+        monkeypatch.setattr(dspy.cache, "memory_cache", type(dspy.cache.memory_cache)(maxsize=before))
+        make_lm("openai/m", server.address, probed=False)
+        assert dspy.cache.memory_cache.maxsize == after
