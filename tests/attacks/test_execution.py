@@ -126,7 +126,7 @@ def test_a_script_means_what_the_verifier_means(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ['"""\nopen("HARMED", "w")\n"""', "a\nb", "\u202e", "a'", "\\", "\ud800"])
-def test_a_task_s_name_is_no_code(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_s_name_is_not_code(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a script's first line it is text."""
     monkeypatch.chdir(tmp_path)
     for program in (PLAIN, "("):

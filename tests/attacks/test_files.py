@@ -119,7 +119,7 @@ def test_a_good_task_file_is_read(tmp_path: Path, capfd: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "", "no/such/*", "[", "**/no.yaml"])
-def test_a_name_that_stands_for_nothing_is_told(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_stands_for_nothing_is_reported(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     """Whatever a file system says of it."""
     assert run_command(verify.NAME, verify.main, [name, "-"]) == 2
     assert "no such task" in capfd.readouterr().err
@@ -144,7 +144,7 @@ def test_nothing_is_written_through_a_planted_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["/dev/null", "folder", "fifo"])
-def test_a_link_to_what_is_no_file_is_not_followed(target: str, tmp_path: Path) -> None:
+def test_a_link_to_what_is_not_a_file_is_not_followed(target: str, tmp_path: Path) -> None:
     """The message says so; a link to a file of one's own stays a link, and the file is replaced."""
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "fifo")

@@ -66,7 +66,7 @@ def markers(text: str) -> int:
 
 
 @pytest.mark.parametrize("attack", STEERING)
-def test_a_winner_s_comment_is_no_part_of_a_later_prompt(attack: str) -> None:
+def test_a_winner_s_comment_is_not_part_of_a_later_prompt(attack: str) -> None:
     """The program that it stands in is; an ordinary comment stays as it is."""
     control = text_of(messages(Propose, [demonstration(impl=f"{CONTROL}\n{RIGHT}")]))
     assert CONTROL in control

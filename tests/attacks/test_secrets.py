@@ -66,7 +66,7 @@ def test_a_planted_key_is_found_nowhere(
     job.run("--max-iterations", "1")
     written = everything(tmp_path)
     assert any("attempts" in name for name in written)
-    found_nowhere(written | {"stderr": job.told.encode(), "stdout": json.dumps(job.result).encode()})
+    found_nowhere(written | {"stderr": job.messages.encode(), "stdout": json.dumps(job.result).encode()})
 
 
 def test_user_and_password_of_an_address_are_found_nowhere(
@@ -131,7 +131,7 @@ def test_a_text_is_redacted(kind: str) -> None:
         "",
     ],
 )
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_what_is_not_secret_stays(text: str) -> None:
     """Programs, addresses without a user, and mail addresses."""
     assert redacted(text) == text
 

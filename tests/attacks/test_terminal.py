@@ -41,7 +41,7 @@ ATTACKS = {
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_what_a_terminal_would_act_on_is_written_out(attack: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Printed, told, warned of, and by Rich; lines, tabs and letters of any alphabet stay."""
+    """Printed, reported, warned of, and by Rich; lines, tabs and letters of any alphabet stay."""
     raw, shown = ATTACKS[attack]
     assert visible(raw) == shown
     assert visible("one\ttwo\nжив 音 🎵 é") == "one\ttwo\nжив 音 🎵 é"
@@ -72,10 +72,10 @@ def test_rich_s_own_colours_pass_and_markup_is_off(capsys: pytest.CaptureFixture
         patch.delenv("NO_COLOR", raising=False)
         patch.setattr("sys.stdout", SafeStream(terminal))
         console().print("[red]x[/red] [link=http://x]y[/link] :smile: \x1b[31mz", style="bold", highlight=False)
-    told = terminal.getvalue()
-    assert "[red]x[/red] [link=http://x]y[/link] :smile: \\x1b[31mz" in told
-    assert told.startswith("\x1b[1m")
-    assert "\x1b[31m" not in told
+    reported = terminal.getvalue()
+    assert "[red]x[/red] [link=http://x]y[/link] :smile: \\x1b[31mz" in reported
+    assert reported.startswith("\x1b[1m")
+    assert "\x1b[31m" not in reported
 
 
 CELLS = {

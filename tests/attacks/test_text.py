@@ -208,7 +208,7 @@ IMPLS = {
 
 
 @pytest.mark.parametrize("name", IMPLS)
-def test_a_demonstration_that_is_no_program_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_demonstration_that_is_not_a_program_is_refused(name: str, tmp_path: Path) -> None:
     """And the control, a right one, is loaded."""
     path = tmp_path / "p.json"
     agent = Agent("none", proposer_prompt="Propose.")

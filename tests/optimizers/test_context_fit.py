@@ -45,7 +45,7 @@ class Narrow(ScriptedEngine):
 
 
 @pytest.mark.parametrize("words", ["prompt is too long: 90000 tokens > 80000 maximum", "Input is too long."])
-def test_demonstrations_that_are_refused_are_left_out_easiest_first_and_the_run_goes_on(words: str) -> None:
+def test_demonstrations_that_are_refused_are_left_out_easiest_first_and_the_run_continues(words: str) -> None:
     engine = Narrow(1, words)
     compiled = learn("abcx", rated, engine=engine, granularity=1)
     assert compiled.experience.stopped == "exhausted" and engine.refused

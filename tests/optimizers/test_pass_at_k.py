@@ -35,6 +35,6 @@ def test_it_grows_with_k(nck):
 
 
 @pytest.mark.parametrize(("n", "c", "k"), [(0, 0, 1), (3, 4, 1), (3, -1, 1), (3, 1, 4), (3, 1, 0)])
-def test_what_is_no_draw_is_refused(n, c, k):
+def test_what_is_not_a_draw_is_refused(n, c, k):
     with pytest.raises(ValueError, match="pass@k"):
         pass_at_k(n, c, k)

@@ -48,7 +48,7 @@ def test_four_methods_one_page(
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "reported"),
     [
         (["--lm", "a", "a"], "--lm: an LM is named twice"),
         (["--resume", "ffffffff"], "no ablation 'ffffffff' with started runs"),
@@ -57,10 +57,10 @@ def test_four_methods_one_page(
         (["--tasks", "nowhere"], "nowhere: no such task"),
     ],
 )
-def test_a_bad_option_is_told_in_a_line(
-    engine: Engine, argv: list[str], told: str, capsys: pytest.CaptureFixture[str]
+def test_a_bad_option_is_reported_in_a_line(
+    engine: Engine, argv: list[str], reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before anything is asked."""
     assert run(*argv) == Exit.USAGE
-    assert told in capsys.readouterr().err
+    assert reported in capsys.readouterr().err
     assert engine.calls == 0

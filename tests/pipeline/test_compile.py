@@ -2,8 +2,8 @@
 
 - The exit code says how it went: 0 something is solved, 1 nothing is, 2 bad usage or file, 3 no LM, 130 interrupted.
 - Results go to stdout, everything else to stderr; `--json` prints one object and nothing else on stdout.
-- What is told is what is on record: the program loads and answers, the run is in the store with its parameters.
-- A bad input is found before anything is sampled, and told in one line.
+- What is reported is what is on record: the program loads and answers, the run is in the store with its parameters.
+- A bad input is found before anything is sampled, and reported in one line.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def test_json_is_one_object_with_the_figures(engine: Engine, folder: Path, capsy
     assert result["seconds"] > 0
 
 
-def test_the_program_that_is_told_loads_and_answers(
+def test_the_program_that_is_reported_loads_and_answers(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It carries the demonstrations that let the LM triple; the run's artifacts have it, and readable solutions."""
@@ -101,12 +101,12 @@ def test_the_run_is_on_record_with_what_is_needed_to_repeat_it(
     expected = {"optimizer": "none", "samples": "2", "temperatures": "0.4,0.7,1.0", "seed": "7", "guardian": "gated"}
     assert expected.items() <= params.items()
     assert params["tasks"] == "double"
-    told = recorded.data.tags["command"]
-    assert told.startswith("python -m pipeline.compile --optimizer none --tasks ") and "command" not in params
+    reported = recorded.data.tags["command"]
+    assert reported.startswith("python -m pipeline.compile --optimizer none --tasks ") and "command" not in params
     assert {"task_set_digest", "code_version", "dspy", "mlflow", "torch", "python", "lm"} <= params.keys()
 
 
-def test_the_summary_tells_tasks_program_and_the_command_for_the_ui(
+def test_the_summary_shows_tasks_program_and_the_command_for_the_ui(
     engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On stdout; the table of iterations is on stderr."""
@@ -145,7 +145,7 @@ def test_an_lm_that_never_answers_is_exit_code_3(
 def test_an_lm_without_a_key_is_exit_code_3(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is missing is told before anything is recorded."""
+    """What is missing is reported before anything is recorded."""
 
     def no_key(model: str, *_: Any, **__: Any) -> dspy.LM:
         raise LMUnavailable(f"{model}: no API key; set OPENAI_API_KEY in the environment")
@@ -156,7 +156,7 @@ def test_an_lm_without_a_key_is_exit_code_3(
     assert capsys.readouterr() == ("", message)
 
 
-def test_bad_usage_and_bad_files_are_told_in_one_line(
+def test_bad_usage_and_bad_files_are_reported_in_one_line(
     engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 2, and the LM is not asked."""
@@ -175,11 +175,11 @@ def test_bad_usage_and_bad_files_are_told_in_one_line(
         (("adaptive", "-o", str(tmp_path)), "--output: can't write the file"),
         (("adaptive", "--verdict-cache", str(broken)), "--verdict-cache: "),
     ]
-    for argv, told in cases:
+    for argv, reported in cases:
         assert run(*argv) == 2
         out, err = capsys.readouterr()
         assert out == ""
-        assert told in err
+        assert reported in err
         assert err.count("\n") == 1, err
     assert engine.calls == 0
 

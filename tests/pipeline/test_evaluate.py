@@ -61,7 +61,7 @@ def test_the_figures_follow_from_the_answers(engine: Engine, folder: Path, capsy
     assert result["tokens_by_module"]["proposer.predict"]["calls"] == 12
 
 
-def test_the_table_tells_groups_classes_and_tasks(
+def test_the_table_shows_groups_classes_and_tasks(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Benchmark tasks beside own ones."""
@@ -109,7 +109,7 @@ def test_an_lm_that_gives_out_leaves_the_figures_until_then(
     assert "the key was revoked" in err.splitlines()[-1]
 
 
-def test_bad_usage_is_told_in_one_line(
+def test_bad_usage_is_reported_in_one_line(
     engine: Engine, folder: Path, compiled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 2, and the LM is not asked."""
@@ -122,11 +122,11 @@ def test_bad_usage_is_told_in_one_line(
         (("--program", "models:/"), "models:/: cannot read the program"),
         (("--program", "none", "-o", str(tmp_path)), "--output: can't write the file"),
     ]
-    for argv, told in cases:
+    for argv, reported in cases:
         assert run("--tasks", str(folder / "double.yaml"), *argv) == 2
         out, err = capsys.readouterr()
         assert out == ""
-        assert told in err
+        assert reported in err
         assert err.count("\n") == 1, err
     assert engine.calls == 0
 
@@ -144,6 +144,6 @@ def test_a_budget_ends_the_pass(engine: Engine, folder: Path, capsys: pytest.Cap
     """The figures are of what was done until then, and stderr says so."""
     budget = ["--max-tokens-total", "40", "--temperatures", "0.7"]
     assert run("--program", "none", "--tasks", str(folder), "--guardian", "none", "--json", *budget) == 0
-    told = capsys.readouterr()
-    assert 4 <= json.loads(told.out)["answers"] < 12
-    assert "budget reached: " in told.err
+    output = capsys.readouterr()
+    assert 4 <= json.loads(output.out)["answers"] < 12
+    assert "budget reached: " in output.err

@@ -79,7 +79,7 @@ def test_a_file_that_exists_is_left_alone_unless_forced(
     assert load_task(out / "double.yaml").impl == READABLE
 
 
-def test_bad_usage_is_told_in_one_line(
+def test_bad_usage_is_reported_in_one_line(
     engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 2, and the LM is not asked."""
@@ -90,11 +90,11 @@ def test_bad_usage_is_told_in_one_line(
         ((str(folder / "double.yaml"), "-o", str(tmp_path / "file")), "is not a folder"),
         ((str(folder / "double.yaml"), "--format", "pdf"), "--format"),
     ]
-    for argv, told in cases:
+    for argv, reported in cases:
         assert run(*argv) == 2
         out, err = capsys.readouterr()
         assert out == ""
-        assert told in err
+        assert reported in err
         assert err.count("\n") == 1, err
     assert engine.calls == 0
 
@@ -102,8 +102,8 @@ def test_bad_usage_is_told_in_one_line(
 def test_a_budget_ends_the_search(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What was verified until then is kept; nothing further is asked."""
     assert run(str(folder / "double.yaml"), str(folder / "halve.yaml"), "--max-tokens-total", "60", "--json") == 1
-    told = capsys.readouterr()
-    assert json.loads(told.out)["solved"] == ["double"]
-    assert "budget reached: " in told.err
+    output = capsys.readouterr()
+    assert json.loads(output.out)["solved"] == ["double"]
+    assert "budget reached: " in output.err
     assert 60 <= engine.calls * (PROMPT_TOKENS + COMPLETION_TOKENS) < 120
     assert run(str(folder / "double.yaml"), "--max-tokens-total", "1") == 0

@@ -32,12 +32,12 @@ def test_the_page_refers_only_to_files_beside_it(
     """And `--json` names them all."""
     folder = tmp_path / "new" / "report"
     assert run_command(report.NAME, report.main, ["-o", str(folder), "--json"]) == 0
-    told: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert sorted(told["files"]) == sorted(path.name for path in folder.iterdir())
-    assert Path(told["page"]) == folder / "index.html"
+    reported: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert sorted(reported["files"]) == sorted(path.name for path in folder.iterdir())
+    assert Path(reported["page"]) == folder / "index.html"
     text = (folder / "index.html").read_text()
     referred = set(re.findall(r'(?:src|href)="([^"#][^"]*)"', text))
-    assert referred == set(told["files"]) - {"index.html"}
+    assert referred == set(reported["files"]) - {"index.html"}
     assert all((folder / name).stat().st_size > 0 for name in referred)
     assert all((folder / n).read_bytes().startswith(b"\x89PNG") for n in referred if n.endswith(".png"))
     assert "2 of 3" in text
@@ -52,10 +52,10 @@ def test_a_run_without_answers_is_left_out_where_others_have_some(
         pass
     out = str(tmp_path / "out")
     assert run_command(report.NAME, report.main, ["adaptive", "-o", out, "--json"]) == 0
-    told = capsys.readouterr()
-    assert len(json.loads(told.out)["runs"]) == 2
+    output = capsys.readouterr()
+    assert len(json.loads(output.out)["runs"]) == 2
     left_out = f"run 'adaptive empty' ({recorder.run_id}) has no recorded answers"
-    assert told.err == f"{report.NAME}: left out: {left_out}\n"
+    assert output.err == f"{report.NAME}: left out: {left_out}\n"
     assert run_command(report.NAME, report.main, [recorder.run_id, "-o", out]) == 2
     assert capsys.readouterr().err == f"{report.NAME}: {left_out}; nothing to report\n"
     with pytest.raises(UsageError, match="adaptive empty"):
@@ -69,9 +69,9 @@ def test_the_latest_run_is_the_latest_with_answers(
     with recorded("mipro failed", {}, tasks()) as recorder:
         recorder.run_finished(Experience(NAMES, stopped="failed", message="mipro failed"))
     assert run_command(report.NAME, report.main, ["-o", str(tmp_path / "out")]) == 0
-    told = capsys.readouterr()
-    assert told.out.endswith(": none a\n")
-    assert "left out: run 'mipro failed'" in told.err
+    output = capsys.readouterr()
+    assert output.out.endswith(": none a\n")
+    assert "left out: run 'mipro failed'" in output.err
 
 
 def test_bad_usage_is_reported_in_one_line(
@@ -79,9 +79,9 @@ def test_bad_usage_is_reported_in_one_line(
 ) -> None:
     """Exit code 2: no folder named, nothing recorded, a run that recorded nothing, a folder that is a file."""
     cases: list[tuple[list[str], str]] = [([], "-o"), (["-o", str(tmp_path / "out")], "no run is recorded yet")]
-    for argv, told in cases:
+    for argv, reported in cases:
         assert run_command(report.NAME, report.main, argv) == 2
-        assert told in capsys.readouterr().err
+        assert reported in capsys.readouterr().err
     with recorded("empty", {}, tasks()):
         pass
     assert run_command(report.NAME, report.main, ["empty", "-o", str(tmp_path / "out")]) == 2

@@ -2,7 +2,7 @@
 
 - the server that it starts shows the project's own store, whatever the environment says to `mlflow ui`;
 - it prints the address once the address answers, and leaves no process behind when it is interrupted;
-- a port in use is told in one line.
+- a port in use is reported in one line.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def test_another_host_may_be_asked_under_any_name() -> None:
     assert command[-2:] == ["--allowed-hosts", "*"]
 
 
-def test_a_port_in_use_is_told_in_a_line() -> None:
+def test_a_port_in_use_is_reported_in_a_line() -> None:
     """The message names the address and how to choose another one."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -57,7 +57,7 @@ def test_a_port_in_use_is_told_in_a_line() -> None:
             ui.main(["--port", str(port)])
 
 
-def test_no_such_port_is_told_in_a_line() -> None:
+def test_no_such_port_is_reported_in_a_line() -> None:
     """Ports end at 65535."""
     with pytest.raises(UsageError, match="no such port"):
         ui.main(["--port", "70000"])

@@ -2,7 +2,7 @@
 
 - Exit code 0 for a program that passes, 1 for one that does not, 2 for a file that can't be used.
 - Diagnostics go to stdout in the one error style, or as one JSON object and nothing else.
-- A bad task file is told in one message with file, line, place and what was expected, without a traceback.
+- A bad task file is reported in one message with file, line, place and what was expected, without a traceback.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_a_right_program_passes(task_file: str, tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr() == (f"{program}: passed\n", "")
 
 
-def test_a_wrong_program_is_told_where_and_why(
+def test_a_wrong_program_is_reported_where_and_why(
     task_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """From stdin; file:line:column, the line with carets, a hint."""
@@ -91,7 +91,7 @@ def test_a_benchmark_task_goes_by_its_name(monkeypatch: pytest.MonkeyPatch, caps
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (("dtype: fp32", "dtype: fp31"), ["double.yaml:2", "inputs[0].dtype", "fp31"]),
         (("dims: [M]", "dims: [Q]"), ["double.yaml:2", "inputs[0].dims[0]", "Q"]),
@@ -99,8 +99,8 @@ def test_a_benchmark_task_goes_by_its_name(monkeypatch: pytest.MonkeyPatch, caps
         (("fp32", "[fp32"), ["double.yaml", "expected YAML"]),
     ],
 )
-def test_a_bad_task_file_is_told_in_one_message(
-    change: tuple[str, str], told: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_bad_task_file_is_reported_in_one_message(
+    change: tuple[str, str], reported: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """File, line, place in the file and what was expected; exit code 2, no traceback."""
     path = tmp_path / "double.yaml"
@@ -110,7 +110,7 @@ def test_a_bad_task_file_is_told_in_one_message(
     assert out == ""
     assert err.startswith("pipeline.verify: ")
     assert "Traceback" not in err
-    assert all(part in err for part in told), err
+    assert all(part in err for part in reported), err
 
 
 def test_files_that_are_not_there_or_not_text(
@@ -119,7 +119,7 @@ def test_files_that_are_not_there_or_not_text(
     """One line each."""
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00")
-    for argv, told in [
+    for argv, reported in [
         ((task_file, str(tmp_path / "none")), "none: cannot read the program: No such file or directory"),
         ((task_file, str(binary)), "binary: cannot read the program: it is not UTF-8 text"),
         (("nowhere/7", "-"), "nowhere/7: no such task"),
@@ -132,5 +132,5 @@ def test_files_that_are_not_there_or_not_text(
             (tmp_path / "other.yaml").write_text(TASK)
         assert run(*argv) == 2
         err = capsys.readouterr().err
-        assert told in err
+        assert reported in err
         assert err.count("\n") == 1

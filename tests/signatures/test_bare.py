@@ -56,7 +56,7 @@ def test_a_script_is_what_the_code_generator_writes(path: Path) -> None:
     ast.parse(script)
 
 
-def test_a_script_tells_no_solution_and_no_name() -> None:
+def test_a_script_contains_no_solution_and_no_name() -> None:
     """Neither may help."""
     script = render_script(task("secret/7", impl="return E0  # the oracle's"))
     assert "oracle" not in script

@@ -110,7 +110,7 @@ def test_a_proposer_s_example_without_a_program_is_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe\x00", b"- a list"])
-def test_a_file_that_is_no_prompt_is_refused(tmp_path: Path, content: bytes | None) -> None:
+def test_a_file_that_is_not_a_prompt_is_refused(tmp_path: Path, content: bytes | None) -> None:
     """A file that is not there, that is no text, that is no mapping."""
     path = tmp_path / "prompt.yaml"
     if content is not None:

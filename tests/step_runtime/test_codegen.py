@@ -1,6 +1,6 @@
 """Generated pytest scripts: they pass and fail as the verifier does, and for the reason that it gives.
 
-Most scripts are run in this process, test by test, as starting pytest anew for each would take minutes.
+Most scripts are run in this process, test by test, as starting pytest again for each would take minutes.
 """
 
 from __future__ import annotations

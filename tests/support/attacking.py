@@ -47,10 +47,12 @@ def open_files(name: str, content: str) -> list[str]:
 
 def environment() -> str:
     """The environment of this process and of its warden, as Python and the system know it, and their arguments."""
-    told = [repr(dict(os.environ)), repr(sys.argv)]
+    reported = [repr(dict(os.environ)), repr(sys.argv)]
     for pid in (os.getpid(), os.getppid()):
-        told += [Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="replace") for name in ("environ", "cmdline")]
-    return "\n".join(told)
+        reported += [
+            Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="replace") for name in ("environ", "cmdline")
+        ]
+    return "\n".join(reported)
 
 
 def in_a_new_process(folder: Path, variables: dict[str, str]) -> str:

@@ -85,7 +85,7 @@ def note_after(seconds: float, text: str) -> NoReturn:
     raise AssertionError
 
 
-def told() -> dict[str, str]:
+def noted() -> dict[str, str]:
     """What the worker knows of losses."""
     return dict(notes.lost_at())
 

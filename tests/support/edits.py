@@ -15,7 +15,7 @@ from step_runtime.program.printer import print_program
 from step_runtime.tasks.scope import Scope
 
 FRESH = 1_000_000
-"""Where the numbers of inserted streams start; printing numbers all streams anew."""
+"""Where the numbers of inserted streams start; printing numbers all streams again."""
 
 
 @dataclass(frozen=True)

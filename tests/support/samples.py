@@ -326,15 +326,15 @@ class Mistake:
         return self.name
 
 
-def assert_told(mistake: Mistake) -> None:
-    """One finding, at its place, with its code, text, source line, carets and a hint that mends it."""
+def assert_reported(mistake: Mistake) -> None:
+    """One finding, at its place, with its code, text, source line, carets and a hint that repairs it."""
     _, found = check(mistake.program, outputs=True)
-    told = [diagnostic.render(mistake.program, "p") for diagnostic in found]
-    assert len(found) == 1, "\n".join(told)
-    first, source, carets, *_ = told[0].split("\n")
+    reported = [diagnostic.render(mistake.program, "p") for diagnostic in found]
+    assert len(found) == 1, "\n".join(reported)
+    first, source, carets, *_ = reported[0].split("\n")
     line, column = map(int, mistake.where.split(":"))
     text = mistake.program.split("\n")[line - 1]
-    assert first.startswith(f"p:{mistake.where}: {mistake.code}: ") and mistake.text in first, told[0]
+    assert first.startswith(f"p:{mistake.where}: {mistake.code}: ") and mistake.text in first, reported[0]
     assert source == f"  {text.strip()}"
     assert carets.index("^") - 2 == column - 1 - (len(text) - len(text.lstrip()))
-    assert found[0].hint and mistake.hint in found[0].hint, told[0]
+    assert found[0].hint and mistake.hint in found[0].hint, reported[0]

@@ -60,9 +60,9 @@ class Job:
 
     def _run(self, argv: list[str]) -> int:
         code = run_command(command.NAME, command.main, [*argv, "-o", self.output, "--json"])
-        told = self.capsys.readouterr()
-        self.told = told.err
-        self.result: dict[str, Any] = json.loads(told.out) if told.out else {}
+        output = self.capsys.readouterr()
+        self.messages = output.err
+        self.result: dict[str, Any] = json.loads(output.out) if output.out else {}
         return code
 
     @property

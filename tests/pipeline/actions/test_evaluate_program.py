@@ -55,7 +55,7 @@ def test_the_same_seed_gives_the_same_figures_whatever_the_threads(
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("option", "reported"),
     [
         (["--refine", "2"], "--refine: this program was compiled with 0; omit the option"),
         (["--proposer", "cot"], "--proposer: this program was compiled with predict"),
@@ -63,11 +63,11 @@ def test_the_same_seed_gives_the_same_figures_whatever_the_threads(
     ],
 )
 def test_a_compiled_program_is_asked_as_it_is(
-    engine: Engine, compiled: Path, option: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    engine: Engine, compiled: Path, option: list[str], reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What it says of itself can't be changed; saying the same is no contradiction."""
     assert run("--program", str(compiled), *option) == 2
-    assert told in capsys.readouterr().err
+    assert reported in capsys.readouterr().err
     assert engine.calls == 0
 
 

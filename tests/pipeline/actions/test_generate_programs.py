@@ -74,10 +74,10 @@ def test_an_interrupt_keeps_what_was_verified(
     engine: Engine, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 130, when Ctrl-C comes as the first task is reported to be solved."""
-    told: list[str] = []
+    reported: list[str] = []
 
     def interrupt(name: str, message: str) -> None:
-        told.append(message)
+        reported.append(message)
         if message.endswith(": verified"):
             raise KeyboardInterrupt
 
@@ -85,4 +85,4 @@ def test_an_interrupt_keeps_what_was_verified(
         monkeypatch.setattr(module, "print_message", interrupt)
     assert run(str(folder / "double.yaml"), str(folder / "halve.yaml"), "-o", str(tmp_path / "out")) == 130
     assert load_task(tmp_path / "out" / "double.yaml").impl == RIGHT
-    assert "what was verified is kept" in told[-1]
+    assert "what was verified is kept" in reported[-1]

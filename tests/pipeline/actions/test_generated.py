@@ -21,7 +21,7 @@ def test_the_comments_of_the_task_file_are_kept(tmp_path: Path) -> None:
     assert solved.without_impl() == task
 
 
-def test_a_text_that_has_a_program_or_is_another_task_is_written_anew() -> None:
+def test_a_text_that_has_a_program_or_is_another_task_is_written_again() -> None:
     task = loads_task(TEXT, "horner")
     for text in (None, f"{TEXT}\nimpl: |\n  return x\n", TEXT.replace("[3, 2]", "[4, 2]", 1)):
         solved = loads_task(solved_text(task, IMPL, text), "horner")

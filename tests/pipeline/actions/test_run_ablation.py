@@ -19,8 +19,8 @@ def test_an_interrupted_ablation_is_resumed(
     page = tmp_path / "page"
     engine.fail_from = 12 + 7
     assert run(*options(folder, page)) == Exit.LM
-    told = capsys.readouterr().err
-    ablation = told.rpartition("--resume ")[2].split()[0]
+    reported = capsys.readouterr().err
+    ablation = reported.rpartition("--resume ")[2].split()[0]
     first = recorded()
     assert [r.info.status for r in first] == ["FINISHED", "FAILED"]
     engine.fail_from, engine.calls = 1_000_000, 0

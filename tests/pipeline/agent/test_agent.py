@@ -28,7 +28,7 @@ def ask(proposal: str, mode: GuardianMode, guardian: str = RIGHT) -> tuple[dspy.
 
 
 @pytest.mark.parametrize("answer", ["", "I can't do that."])
-def test_an_answer_that_is_no_program_is_handed_on(answer: str) -> None:
+def test_an_answer_that_is_not_a_program_is_handed_on(answer: str) -> None:
     """It fails at the stage `parse`, with its text kept."""
     prediction, engine = ask(answer, "gated")
     assert prediction.impl == answer
@@ -91,7 +91,7 @@ def test_an_lm_that_fails_is_an_exception() -> None:
         Agent("none")(task=task())
 
 
-def test_what_is_no_task_is_refused() -> None:
+def test_what_is_not_a_task_is_refused() -> None:
     """A path is the likely mistake."""
     with pytest.raises(TypeError, match=r"expected a Task, such as step_runtime.load_task gives, found 'task.yaml'"):
         Agent("none")(task="task.yaml")

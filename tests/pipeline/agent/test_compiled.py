@@ -123,7 +123,7 @@ def test_a_demonstration_kept_as_json_is_saved_as_a_task(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (lambda c: c.update(format="dspy"), 'expected a compiled program, with "format": "adaptive-step"'),
         (lambda c: c.update(version=2), "the file is of version 2; this code reads version 1"),
@@ -139,16 +139,16 @@ def test_a_demonstration_kept_as_json_is_saved_as_a_task(tmp_path: Path) -> None
         (lambda c: demonstration(c)["fields"].update(impl=["__import__('os')"]), "demonstrations[0].fields.impl:1:"),
     ],
 )
-def test_what_is_wrong_is_refused_with_its_place(path: Path, change: Change, told: str) -> None:
+def test_what_is_wrong_is_refused_with_its_place(path: Path, change: Change, reported: str) -> None:
     """A file of another kind or version, a missing part, a demonstration that can teach nothing good."""
     with pytest.raises(UsageError) as caught:
         load_program(changed(path, change))
     assert str(caught.value).startswith(f"{path}: ")
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 @pytest.mark.parametrize("content", [None, b"\x80\x04]", b"[" * 100_000, b"[]", b"{"])
-def test_a_file_that_is_no_program_is_refused(tmp_path: Path, content: bytes | None) -> None:
+def test_a_file_that_is_not_a_program_is_refused(tmp_path: Path, content: bytes | None) -> None:
     """A file that is not there, a pickle, JSON of something else or cut off."""
     path = tmp_path / "p.json"
     if content is not None:

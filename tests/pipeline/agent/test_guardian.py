@@ -56,7 +56,7 @@ def test_the_compiler_inserts_what_is_missing() -> None:
 
 
 def test_a_clean_proposal_stays_as_it_is_written() -> None:
-    """Comments and layout are kept where nothing is to be mended."""
+    """Comments and layout are kept where nothing is to be fixed."""
     commented = RIGHT.replace("\n", "  # a comment\n\n", 1)
     assert ask(commented, "gated")[0].impl == commented
     assert ask(commented, "compiler")[0].impl == commented

@@ -87,7 +87,7 @@ def test_the_lm_reads_task_program_and_diagnostics() -> None:
     assert "E1 = step.Map(fn=fn_mul).apply(E0)\n  " in repair["feedback"]
 
 
-def test_no_number_of_the_reference_is_told() -> None:
+def test_no_number_of_the_reference_is_reported() -> None:
     """Which output, where, and in how many places, is."""
     verdict = verify(task(), WRONG)
     whole = verdict.render(WRONG, "square/0")
@@ -108,7 +108,7 @@ def test_only_values_are_left_out() -> None:
 
 
 def test_a_repair_passes_the_guardian() -> None:
-    """What reuses a stream is mended there, as any proposal."""
+    """What reuses a stream is fixed there, as any proposal."""
     prediction, _ = ask(1, ILL_TYPED, REUSING, guardian="compiler")
     assert verify(task(), prediction.impl).passed
 
@@ -184,9 +184,9 @@ def test_the_embedded_lm_answers_the_refiner(size: str, refused: str) -> None:
         failure = agent.refiner.failure(task(), refused)
         assert failure is not None
         with dspy.context(adapter=YAMLAdapter()):
-            mended = agent.refiner(task=task(), impl=refused, feedback=failure["feedback"]).impl
-    assert mended != refused
-    assert verify(task(), mended).stage in (None, "value")
+            fixed = agent.refiner(task=task(), impl=refused, feedback=failure["feedback"]).impl
+    assert fixed != refused
+    assert verify(task(), fixed).stage in (None, "value")
 
 
 def test_the_small_embedded_lm_solves_more_by_repairs() -> None:

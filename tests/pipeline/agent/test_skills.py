@@ -27,7 +27,7 @@ def test_the_order_of_programs_does_not_matter() -> None:
     assert mine([LONGER, PLAIN], 3) == mine([PLAIN, LONGER], 3)
 
 
-def test_what_one_program_alone_has_is_no_skill() -> None:
+def test_what_one_program_alone_has_is_not_a_skill() -> None:
     """Even if it is large; and a program that cannot be read is left out."""
     broken = SolvedTask(PLAIN.task, "S0 = step.Nothing()\n")
     assert mine([PLAIN], 3) == [] == mine([PLAIN, broken], 3)

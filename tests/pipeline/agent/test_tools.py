@@ -25,7 +25,7 @@ class Refusing:
 
 
 def test_the_tools_tell_types_and_run_examples_alone() -> None:
-    """What a program computes is told for examples; for the task only what its text shows."""
+    """What a program computes is reported for examples; for the task only what its text shows."""
     metric = Refusing(task())
     example = task("other/0").model_copy(update={"sizes": {"M": [3, 4]}})
     solved = SolvedTask(example, RIGHT)

@@ -13,7 +13,7 @@ from tests.support.paths import PROJECT
 ORACLE = str(PROJECT / "data/oracles/attn/2.step")
 
 
-def test_explain_tells_every_stream_and_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_shows_every_stream_and_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     """Name, type, primitive, what it consumes and where it stands."""
     assert main(["attn/2", ORACLE, "--explain"]) == 0
     out = capsys.readouterr().out

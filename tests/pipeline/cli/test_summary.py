@@ -26,12 +26,12 @@ def result(experience: Experience) -> JobResult:
 
 def test_the_object_has_the_figures_of_the_run(experience: Experience) -> None:
     """It is JSON as it stands."""
-    told = json.loads(json.dumps(as_json(result(experience))))
+    reported = json.loads(json.dumps(as_json(result(experience))))
     tokens = TokenCount.sum(experience.tokens.values())
-    assert (told["run_id"], told["program"], told["stopped"]) == ("r1", "/programs/p.json", "exhausted")
-    assert (told["solved"], told["unsolved"], told["iterations"]) == (["easy/0", "hard/0"], ["no/0"], 4)
-    assert told["tokens"] == {"prompt": tokens.prompt, "completion": tokens.completion, "cached": 0}
-    assert told["pass_at_n"] == pytest.approx(2 / 3)
+    assert (reported["run_id"], reported["program"], reported["stopped"]) == ("r1", "/programs/p.json", "exhausted")
+    assert (reported["solved"], reported["unsolved"], reported["iterations"]) == (["easy/0", "hard/0"], ["no/0"], 4)
+    assert reported["tokens"] == {"prompt": tokens.prompt, "completion": tokens.completion, "cached": 0}
+    assert reported["pass_at_n"] == pytest.approx(2 / 3)
 
 
 def test_the_summary_has_a_row_for_each_task_and_says_where_all_is(

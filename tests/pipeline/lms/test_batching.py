@@ -37,7 +37,7 @@ def drawn(job: Job) -> list[tuple[str, int, str]]:
 
 def test_a_prompt_is_paid_once_for_all_its_answers(job: Job) -> None:
     """Eight samples of a task in two requests; tokens on record are the server's."""
-    assert job.run("--batch-n", "4") == 0, job.told
+    assert job.run("--batch-n", "4") == 0, job.messages
     assert sizes(job.server) == {4: TASKS * SAMPLES // 4}
     probe, first = (request["body"]["messages"] for request in job.server.requests()[:2])
     counted, tokens = job.server.stats(), job.result["tokens"]
@@ -86,8 +86,8 @@ def test_a_refusal_ends_batching_with_one_line(job: Job, caplog: pytest.LogCaptu
     """No sample is lost, and later ones don't try."""
     job.server.set(n="refused")
     assert job.run("--batch-n", "2", "--threads", "1") == 0
-    told = [record.getMessage() for record in caplog.records if "does not accept n=2" in record.getMessage()]
-    assert len(told) == 1 and "only 1 is allowed" in told[0]
+    reported = [record.getMessage() for record in caplog.records if "does not accept n=2" in record.getMessage()]
+    assert len(reported) == 1 and "only 1 is allowed" in reported[0]
     assert sizes(job.server) == {2: 1, 1: TASKS * SAMPLES}
     assert all(attempt.scored for attempt in job.attempts)
 

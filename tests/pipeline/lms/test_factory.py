@@ -52,19 +52,19 @@ def test_a_server_that_asks_for_no_key_still_needs_one_set() -> None:
     assert refusal("openai/tiny", "http://127.0.0.1:9/v1").endswith("(any value, if the server asks for none)")
 
 
-def test_an_unknown_provider_is_told() -> None:
+def test_an_unknown_provider_is_reported() -> None:
     """With what was expected."""
     assert "expected PROVIDER/MODEL, such as openai/gpt-4o, or embedded" in refusal("nobody/knows")
 
 
 @pytest.mark.parametrize("model", ["openai/", ""])
-def test_a_model_string_cut_short_is_told(model: str) -> None:
+def test_a_model_string_cut_short_is_reported(model: str) -> None:
     """DSPy's own refusal of it is passed on."""
     assert refusal(model).startswith(f"{model}: model ")
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "code", "told"),
+    ("status", "message", "code", "reported"),
     [
         (401, "Incorrect API key provided", "invalid_api_key", "rejects the key: Incorrect API key provided"),
         (403, "This key may not use tiny", None, "rejects the key: This key may not use tiny"),
@@ -75,22 +75,22 @@ def test_a_model_string_cut_short_is_told(model: str) -> None:
         (500, "on fire", None, "it can't be used: on fire"),
     ],
 )
-def test_a_refusal_is_told_in_the_server_s_words(
-    server: Server, monkeypatch: pytest.MonkeyPatch, status: int, message: str, code: str | None, told: str
+def test_a_refusal_is_reported_in_the_server_s_words(
+    server: Server, monkeypatch: pytest.MonkeyPatch, status: int, message: str, code: str | None, reported: str
 ) -> None:
     """A refused key, an unknown model, a parameter that is not taken, a broken server."""
     monkeypatch.setenv("OPENAI_API_KEY", "wrong")
     server.set(faults=[fault("status", status, message=message, code=code)])
-    assert told in refusal("openai/tiny", server.address)
+    assert reported in refusal("openai/tiny", server.address)
 
 
-def test_an_unreachable_server_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_server_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """With its address."""
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     assert "no answer from http://127.0.0.1:9/v1: " in refusal("openai/tiny", "http://127.0.0.1:9/v1")
 
 
-def test_a_name_that_is_no_machine_s_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_is_not_a_machine_s_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the address, and what the resolver says, which is not to ask a network."""
 
     def resolve(*_: object, **__: object) -> None:
@@ -98,20 +98,22 @@ def test_a_name_that_is_no_machine_s_is_told(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("socket.getaddrinfo", resolve)
     monkeypatch.setenv("OPENAI_API_KEY", "any")
-    told = refusal("openai/tiny", "http://nowhere.invalid/v1")
-    assert "no answer from http://nowhere.invalid/v1: failed to connect to nowhere.invalid:80" in told
+    reported = refusal("openai/tiny", "http://nowhere.invalid/v1")
+    assert "no answer from http://nowhere.invalid/v1: failed to connect to nowhere.invalid:80" in reported
 
 
 @pytest.mark.parametrize("path", ["", "/v2"])
-def test_a_path_where_no_lm_is_is_told(server: Server, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+def test_a_path_where_no_lm_is_is_reported(server: Server, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     """With how such an address usually ends."""
     monkeypatch.setenv("OPENAI_API_KEY", "any")
-    told = refusal("openai/tiny", server.origin + path)
-    assert f"no OpenAI-compatible server at {server.origin}{path}; such an address usually ends in /v1" in told
+    reported = refusal("openai/tiny", server.origin + path)
+    assert f"no OpenAI-compatible server at {server.origin}{path}; such an address usually ends in /v1" in reported
 
 
 @pytest.mark.parametrize("kind", ["html", "truncated"])
-def test_an_answer_that_is_no_completion_is_told(server: Server, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_an_answer_that_is_not_a_completion_is_reported(
+    server: Server, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     """A web server says 200 to anything."""
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     server.set(faults=[fault(kind)])
@@ -127,7 +129,7 @@ def test_a_hiccup_is_no_reason_to_refuse(server: Server, monkeypatch: pytest.Mon
     assert len(server.requests()) == 2
 
 
-def test_a_server_that_does_not_answer_is_told(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_answer_is_reported(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the timeout, twice."""
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     server.set(latency=3.0)

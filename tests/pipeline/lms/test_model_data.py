@@ -52,7 +52,7 @@ def test_a_server_s_own_word_comes_first(server: Server, reply: Any, context: in
     assert known_context("hosted_vllm/some", server.address) == context
 
 
-def test_a_server_without_a_list_or_none_at_all_is_no_error(server: Server) -> None:
+def test_a_server_without_a_list_or_none_at_all_is_not_an_error(server: Server) -> None:
     server.set(models_reply=None)
     assert known_context("openai/gpt-4o", server.address) == 128_000
     assert known_context("hosted_vllm/some", "http://127.0.0.1:9/v1") is None

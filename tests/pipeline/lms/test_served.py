@@ -80,8 +80,8 @@ def test_an_answer_counts_whatever_its_usage_says(server: Server, usage: Any, pr
 def test_a_reply_that_is_right_is_left_as_it_is() -> None:
     right = json.dumps({"usage": {"prompt_tokens": 4, "details": None}, "choices": []}).encode()
     assert repaired(right) is right and repaired(b"<html>") == b"<html>" and repaired(b"[1]") == b"[1]"
-    mended = json.loads(repaired(b'{"usageMetadata": {"promptTokenCount": "4", "x_tokens_details": {"a_tokens": -1}}}'))
-    assert mended == {"usageMetadata": {"promptTokenCount": 4, "x_tokens_details": {}}}
+    fixed = json.loads(repaired(b'{"usageMetadata": {"promptTokenCount": "4", "x_tokens_details": {"a_tokens": -1}}}'))
+    assert fixed == {"usageMetadata": {"promptTokenCount": 4, "x_tokens_details": {}}}
 
 
 def test_a_copy_through_pickle_connects_alike(server: Server) -> None:

@@ -230,10 +230,10 @@ def test_what_contradicts_the_run_is_refused_in_one_line(
         (("--resume", "adaptive"), "'adaptive' matches 2 runs; give the id of one: "),
         ((), "--optimizer: name an optimizer, or a run to resume with --resume"),
     ]
-    for argv, told in cases:
+    for argv, reported in cases:
         code, _, err = run(capsys, *argv)
         assert (code, err.count("\n")) == (2, 1), err
-        assert told in err
+        assert reported in err
     with store.locked_run_folder(ids[0]):
         assert "is still running" in run(capsys, "--resume", ids[0])[2]
     assert run(capsys, "--resume", ids[0], "--seed", "5")[0] == 0
@@ -277,10 +277,10 @@ def test_an_experience_that_cannot_be_used_is_reported_in_one_line(
         (("--experience", none["run_id"]), "solved no task, so there is nothing to learn from"),
         (("--experience", first["run_id"], "--optimizer", "none"), "`none` does not learn from it"),
     ]
-    for argv, told in cases:
+    for argv, reported in cases:
         code, _, err = run(capsys, *OPTIONS, "--tasks", str(double), *argv)
         assert (code, err.count("\n")) == (2, 1), err
-        assert told in err
+        assert reported in err
 
 
 def test_a_request_keeps_every_task_of_the_benchmark_whole() -> None:

@@ -37,10 +37,10 @@ def test_runs_with_other_tasks_or_samples_are_compared_with_a_remark(run_read: R
     few = replace(run_read, label="few", tasks={"easy/0": run_read.tasks["easy/0"]})
     many = replace(run_read, label="many", samples=8)
     assert page.remarks([many, replace(many, label="again")]) == []
-    tasks_told, samples_told, few_told = page.remarks([few, replace(run_read, label="all"), many])
-    assert tasks_told == "The runs have different tasks: 1 in few; 3 in all and many. Tasks in all of these runs: 1."
-    assert samples_told.endswith("which is the n of pass@n: 2 in few and all; 8 in many.")
-    assert few_told == "Runs with fewer than 8 samples, whose pass@8 is over all samples: few and all."
+    tasks_remark, samples_remark, few_remark = page.remarks([few, replace(run_read, label="all"), many])
+    assert tasks_remark == "The runs have different tasks: 1 in few; 3 in all and many. Tasks in all of these runs: 1."
+    assert samples_remark.endswith("which is the n of pass@n: 2 in few and all; 8 in many.")
+    assert few_remark == "Runs with fewer than 8 samples, whose pass@8 is over all samples: few and all."
     other = replace(run_read, label="other", params={"task_set_digest": "of the same names"})
     assert "3 in other" in page.remarks([run_read, other])[0]
     page.write([few, many], tmp_path)

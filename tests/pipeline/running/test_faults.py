@@ -49,7 +49,7 @@ def test_what_passes_is_asked_for_again_and_costs_no_sample(job: Job, waits: lis
     assert failed == 3
 
 
-def test_a_content_type_that_is_wrong_is_no_fault(job: Job) -> None:
+def test_a_content_type_that_is_wrong_is_not_a_fault(job: Job) -> None:
     """The JSON is right, whatever it is called."""
     job.server.set(faults=[fault("plain")])
     assert job.run() == 0
@@ -86,10 +86,10 @@ def test_a_wait_too_long_is_not_waited_for(job: Job, waits: list[float]) -> None
     job.server.set(faults=[fault("status", 429, start=14, retry_after="3600", message="quota of the day")])
     assert job.run() == 3
     assert not waits
-    assert "quota of the day" in job.told and f"--resume {job.result['run_id'][:8]}" in job.told
+    assert "quota of the day" in job.messages and f"--resume {job.result['run_id'][:8]}" in job.messages
 
 
-def test_what_does_not_pass_is_no_wrong_answer_and_the_run_goes_on(job: Job, waits: list[float]) -> None:
+def test_what_does_not_pass_is_not_a_wrong_answer_and_the_run_continues(job: Job, waits: list[float]) -> None:
     """Three requests of 24 are refused for good: as many attempts without a score, and none else."""
     job.server.set(faults=[fault("status", 400, at=[5, 6, 7], message="a word that is not allowed")])
     assert job.run() == 0
@@ -103,8 +103,8 @@ def test_more_than_a_quarter_of_them_end_the_run_and_say_why(job: Job, waits: li
     """What was answered until then is kept."""
     job.server.set(faults=[fault("status", 400, start=16, message="a word that is not allowed")])
     assert job.run("--threads", "1") == 3
-    assert "samples got no answer, the last: LMInvalidRequestError" in job.told
-    assert "a word that is not allowed" in job.told
+    assert "samples got no answer, the last: LMInvalidRequestError" in job.messages
+    assert "a word that is not allowed" in job.messages
     assert sum(attempt.scored for attempt in job.attempts) == 14
 
 
@@ -113,9 +113,9 @@ def test_a_key_refused_in_mid_run_ends_it_and_resumed_nothing_is_asked_twice(job
     """After the probe and twelve answers; with a good key the other half is asked for, and no more."""
     job.server.set(faults=[fault("status", status, start=14, message="the key was revoked")])
     assert job.run("--threads", "2") == 3
-    last = job.told.splitlines()[-1]
+    last = job.messages.splitlines()[-1]
     assert "the LM cannot be used: LMAuthError:" in last and "the key was revoked; the results so far are kept" in last
-    assert f"--resume {job.result['run_id'][:8]}" in job.told
+    assert f"--resume {job.result['run_id'][:8]}" in job.messages
     job.server.set(faults=[])
     assert job.resume() == 0
     assert all(attempt.scored for attempt in job.attempts)
@@ -140,7 +140,7 @@ def test_an_answer_that_was_cut_off_is_a_wrong_one_and_counted(job: Job) -> None
     cut = [each for each in job.attempts if any(count.truncated for count in each.tokens.values())]
     assert [(attempt.score, attempt.feedback["stage"]) for attempt in cut] == [(0.0, "parse")] * 2
     assert all(str(attempt.outputs["impl"]) for attempt in cut)
-    assert f"2 of {TASKS * SAMPLES} answers were truncated" in job.told and "--max-tokens" in job.told
+    assert f"2 of {TASKS * SAMPLES} answers were truncated" in job.messages and "--max-tokens" in job.messages
 
 
 def test_without_usage_tokens_are_estimated_and_labelled_and_their_budget_holds(job: Job) -> None:
@@ -166,7 +166,7 @@ def test_a_budget_of_minutes_holds_within_a_request(job: Job) -> None:
 def test_dollars_are_limited_only_where_they_are_known(job: Job) -> None:
     """Nothing is asked of a model without a price; with one it counts, and the run ends by it."""
     assert job.run("--max-usd", "5") == 2
-    assert "the price of openai/" in job.told and "--price IN,OUT" in job.told
+    assert "the price of openai/" in job.messages and "--price IN,OUT" in job.messages
     assert not job.server.requests()
     job.run("--max-usd", "0.5", "--price", "10,100", "--threads", "1")
     tokens = job.result["tokens"]

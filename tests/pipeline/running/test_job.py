@@ -2,7 +2,7 @@
 
 - Same student, metric, tasks and record as `adaptive`: a parent run, a pass of samples, a program that loads and works.
 - Tokens are those that the LM gave out, what the optimizer itself asked included, in the report as in the record.
-- What an optimizer needs, or has no use for, is told in one line before anything is asked.
+- What an optimizer needs, or has no use for, is reported in one line before anything is asked.
 - `bootstrap` and `random-search` run on the embedded LM; the others need one that writes instructions.
 """
 
@@ -109,10 +109,10 @@ def test_an_optimizer_has_the_record_that_every_other_has(
     task = load_tasks([str(tasks / "double.yaml")])[0]
     assert verify(task, program(task=task).impl).passed
     assert program.proposer.predict.demos or name != "bootstrap"
-    _, again, told = run(capsys, "--resume", result["run_id"], "-o", str(tmp_path / "again.json"))
+    _, again, reported = run(capsys, "--resume", result["run_id"], "-o", str(tmp_path / "again.json"))
     assert again == {**result, "program": str(tmp_path / "again.json")}
     assert (tmp_path / "again.json").read_text() == Path(result["program"]).read_text()
-    assert told.startswith(f"{command.NAME}: run {result['run_id']} is already complete; no requests made")
+    assert reported.startswith(f"{command.NAME}: run {result['run_id']} is already complete; no requests made")
     assert engine.calls == before + 1, "neither the optimizer nor the pass asks again; one call was the program's"
     assert client.get_run(result["run_id"]).info.end_time == parent.info.end_time
 
@@ -136,19 +136,19 @@ def test_the_demonstrations_of_the_program_are_on_record(
     assert [row[3] for row in learning([reported]).rows] == ["1: bootstrap"]
 
 
-def test_an_optimizer_that_breaks_off_leaves_a_run_that_can_be_gone_on_with(
+def test_an_optimizer_that_is_interrupted_leaves_a_run_that_can_be_resumed(
     engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 3 and one line; what it took is on record, each time anew; gone on with, it asks anew, and is done."""
+    """Exit code 3 and one line; what each attempt cost is on record; a resumed run makes its requests again and ends."""
     pytest.importorskip("optuna")
     engine.garbled = 6
     tasks = write_tasks(tmp_path / "mine")
     argv = ["--optimizer", "mipro", "--lm", "scripted/1", "--tasks", str(tasks)]
     client, _ = store.open_store()
     for left in (3, 0):
-        code, result, told = run(capsys, *argv)
+        code, result, reported = run(capsys, *argv)
         assert (code, engine.garbled, result["stopped"], result["iterations"]) == (3, left, "failed", 0)
-        last = told.splitlines()[-1]
+        last = reported.splitlines()[-1]
         assert last.startswith(f"{command.NAME}: mipro failed: the LM's answers lack proposed_instruction")
         assert last.endswith(f"To resume: python -m pipeline.compile --resume {result['run_id'][:8]}")
         marked = client.get_run(result["run_id"])
@@ -173,7 +173,7 @@ def test_an_optimizer_runs_on_the_embedded_lm(
     assert all(verify(load_tasks(["gemm/1"])[0], "\n".join(demo["fields"]["impl"])).passed for demo in demos)
 
 
-def test_what_an_optimizer_needs_or_has_no_use_for_is_told_in_one_line(
+def test_what_an_optimizer_needs_or_has_no_use_for_is_reported_in_one_line(
     engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before anything is asked or recorded."""
@@ -185,10 +185,10 @@ def test_what_an_optimizer_needs_or_has_no_use_for_is_told_in_one_line(
         (("bootstrap", "--validation", tasks), "--validation: `bootstrap` does not use validation tasks"),
         (("gepa", "--lm", "scripted/1", "--experience", "x"), "--experience: `gepa` does not learn from it"),
     ]
-    for argv, told in cases:
+    for argv, reported in cases:
         code, _, err = run(capsys, "--tasks", tasks, "--optimizer", *argv)
         assert (code, err.count("\n")) == (2, 0), err
-        assert told in err
+        assert reported in err
     assert engine.calls == 0
 
 

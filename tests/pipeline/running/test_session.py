@@ -96,7 +96,7 @@ def test_a_verification_that_fails_ends_the_run_at_once() -> None:
     assert trusted(lambda *_: Reward(score=1.0))(None, None).score == 1.0
 
 
-def test_a_lost_cluster_ends_the_run_and_is_no_failure_of_the_metric() -> None:
+def test_a_lost_cluster_ends_the_run_and_is_not_a_failure_of_the_metric() -> None:
     """Attempts so far count; the reason is the cluster's own."""
 
     def verify(*_: object) -> Reward:

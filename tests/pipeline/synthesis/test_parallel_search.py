@@ -54,7 +54,7 @@ def test_an_error_of_a_search_is_in_its_outcome(
     assert found.impl is not None
 
 
-def test_a_search_that_crashed_tells_how_long_it_took() -> None:
+def test_a_search_that_crashed_reports_how_long_it_took() -> None:
     """Not the limit that it never came to."""
     crashing = of_scalars({"leave": ('__import__("os")._exit(7)', 1)}, "input_data['E0'] * 2").named("crashing")
     ((_, outcome),) = parallel_search.search_all([crashing], SearchBudget(seconds=600), LocalWorkers(1))

@@ -57,7 +57,7 @@ def test_operands_that_do_not_fit_are_a_rule_error() -> None:
         PlanLowering(scope).program(broken)
 
 
-def test_a_branch_of_two_functions_is_no_plan() -> None:
+def test_a_branch_of_two_functions_is_not_a_plan() -> None:
     scope = static_scope(read("etoe/1"))
     fn = next(iter(scope.fns))
     text = (

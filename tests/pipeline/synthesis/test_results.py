@@ -14,13 +14,13 @@ from tests.support.scripted_runs import tasks
 FOUND = SearchOutcome("E1 = f\nreturn E1\n", None, 1.25, candidates=1234, length=1)
 
 
-def test_the_object_tells_solved_unsolved_and_not_reached_tasks() -> None:
+def test_the_object_lists_solved_unsolved_and_not_reached_tasks() -> None:
     """It is JSON as it stands; a task that was not reached is null."""
     outcomes = {"easy/0": FOUND, "hard/0": SearchOutcome(None, "time", 60.0)}
-    told = json.loads(json.dumps(as_json(tasks(), outcomes)))
-    assert (told["solved"], told["unsolved"]) == (["easy/0"], ["hard/0", "no/0"])
-    assert told["tasks"]["easy/0"]["passed"]
-    assert (told["tasks"]["hard/0"]["reason"], told["tasks"]["no/0"]) == ("time", None)
+    reported = json.loads(json.dumps(as_json(tasks(), outcomes)))
+    assert (reported["solved"], reported["unsolved"]) == (["easy/0"], ["hard/0", "no/0"])
+    assert reported["tasks"]["easy/0"]["passed"]
+    assert (reported["tasks"]["hard/0"]["reason"], reported["tasks"]["no/0"]) == ("time", None)
 
 
 def test_what_a_search_found_is_offered_once() -> None:

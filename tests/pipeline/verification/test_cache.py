@@ -1,7 +1,7 @@
 """Kept verdicts hold these:
 
 - a second run of any command verifies nothing that the first one did, and says the same;
-- a folder that can't be used is told before the LM is asked, and is left as it is;
+- a folder that can't be used is reported before the LM is asked, and is left as it is;
 - one that fails later costs a warning, and no verdict.
 """
 
@@ -87,14 +87,14 @@ def test_the_folder_is_shared_by_commands(
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "reported"),
     [
         ("a file in its place", r"--verdict-cache: \S+/kept is not a folder"),
         ("no database", r"verdicts can't be kept in \S+/kept.*name another folder"),
     ],
 )
-def test_a_folder_that_can_not_be_used_is_told(
-    damage: str, told: str, engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_folder_that_can_not_be_used_is_reported(
+    damage: str, reported: str, engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 2, one message, nothing asked, nothing lost."""
     kept = tmp_path / "kept"
@@ -106,7 +106,7 @@ def test_a_folder_that_can_not_be_used_is_told(
     damaged.write_bytes(b"not a database " * 1000)
     command, argv = commands(folder, tmp_path)["evaluate"]
     assert run_command(command.NAME, command.main, [*argv, *SAMPLING, "--verdict-cache", str(kept)]) == 2
-    assert re.search(told, capsys.readouterr().err)
+    assert re.search(reported, capsys.readouterr().err)
     assert engine.calls == 0
     assert damaged.read_bytes() == b"not a database " * 1000
 

@@ -56,7 +56,7 @@ def test_an_impl_is_reported_at_the_files_own_line(impl: str, line: int, column:
     assert (column == 1) == any("of `impl`" in detail for detail in finding.details)
 
 
-def test_a_file_that_can_not_be_used_is_no_verdict(tmp_path: Path) -> None:
+def test_a_file_that_can_not_be_used_is_not_a_verdict(tmp_path: Path) -> None:
     """A wrong task, code that fails, and a task without a program."""
     for text, message in [
         (TASK.replace("fp32", "fp31", 1), "double.yaml:2: inputs[0].dtype: unknown dtype"),
@@ -107,7 +107,7 @@ def test_a_lost_worker_is_the_tasks_fault_or_a_verdict(tmp_path: Path) -> None:
     assert running.text.startswith("p.step: time-limit: verification took too long\n  it had come to")
 
 
-def test_a_worker_that_something_else_kills_twice_is_no_verdict() -> None:
+def test_a_worker_that_something_else_kills_twice_is_not_a_verdict() -> None:
     """Nothing is known of the program; the control, a crash, is a verdict."""
     verdicts = []
     for code in ("killed", "crashed"):

@@ -73,7 +73,7 @@ def test_a_program_is_right_or_wrong(metric: Metric, impl: str, stage: str | Non
     assert reward.seconds > 0
 
 
-def test_the_reason_is_told_in_the_one_error_style(metric: Metric) -> None:
+def test_the_reason_is_reported_in_the_one_error_style(metric: Metric) -> None:
     """Task, line, column, code, the source line with carets, a hint."""
     feedback = judge(metric, REUSING).feedback
     assert feedback.startswith("square/0:1:")
@@ -121,7 +121,7 @@ def test_comments_make_no_other_program_whatever_is_wrong(impl: str, metric: Met
 
 
 @pytest.mark.parametrize("form", ["'#'\n{}", "# a\r{}", "\n\n{}", "# a\n  # b\n{}", "```\n{}\n```"])
-def test_what_moves_a_program_is_no_comment(form: str, metric: Metric) -> None:
+def test_what_moves_a_program_is_not_a_comment(form: str, metric: Metric) -> None:
     """Strings that look like one, lines that end in another way, blank lines, fences."""
     for impl in (ILL_TYPED, REUSING):
         judge(metric, f"# a\n{impl}")
@@ -129,7 +129,7 @@ def test_what_moves_a_program_is_no_comment(form: str, metric: Metric) -> None:
         assert judge(metric, text).feedback == verify(task(), text).render(text, "square/0")
 
 
-def test_what_does_not_parse_is_told_of_itself(metric: Metric) -> None:
+def test_what_does_not_parse_is_reported_of_itself(metric: Metric) -> None:
     """Blanks that count, and the length of a comment, are no matter of layout there."""
     open_, long = "x = (", "x = E0\nreturn nope"
     for text in (f"{open_}{' ' * 30_000}", open_, f"{long}  # {'c' * 30_000}", long, f"{long} # c"):
@@ -137,7 +137,7 @@ def test_what_does_not_parse_is_told_of_itself(metric: Metric) -> None:
 
 
 def test_the_same_program_is_another_for_another_task(metric: Metric, executor: Counting) -> None:
-    """Verdicts are kept by the task's content, and told under its name."""
+    """Verdicts are kept by the task's content, and reported under its name."""
     other = task("square/1").model_copy(update={"sizes": {"M": [3, 4]}}).named("square/1")
     assert judge(metric, WRONG).feedback.startswith("square/0:")
     assert judge(metric, WRONG, dspy.Example(task=other)).feedback.startswith("square/1:")
@@ -162,7 +162,7 @@ def test_one_program_from_many_threads_is_verified_once(metric: Metric, executor
     assert sum(reward.seconds > 0 for reward in rewards) == 1
 
 
-def test_a_broken_task_is_no_wrong_answer(metric: Metric) -> None:
+def test_a_broken_task_is_not_a_wrong_answer(metric: Metric) -> None:
     """Its author hears of it."""
     fails = task().model_copy(update={"global_": "raise ValueError('on purpose')"})
     for _ in range(2):
@@ -233,7 +233,7 @@ def test_a_reference_that_hangs_costs_a_verdict_too(pool: WorkerPool) -> None:
 
 
 def test_verdicts_are_found_again_in_another_run(tmp_path: Path) -> None:
-    """Nothing is verified twice, and all is told as before; isomorphic programs included."""
+    """Nothing is verified twice, and all is reported as before; isomorphic programs included."""
     store = VerdictStore(tmp_path)
     first = [judge(Metric(None, store), impl) for impl in (RIGHT, WRONG, REUSING, BROKEN)]
     store.close()
@@ -250,7 +250,7 @@ def test_verdicts_are_found_again_in_another_run(tmp_path: Path) -> None:
 
 
 def test_verdicts_of_other_code_are_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A changed verifier starts anew."""
+    """A changed verifier starts again."""
     store = VerdictStore(tmp_path)
     judge(Metric(None, store), RIGHT)
     store.close()

@@ -30,7 +30,7 @@ def test_a_note_is_read_with_its_times(monkeypatch: pytest.MonkeyPatch) -> None:
     assert notes.read(written[2]) == ("", 0.0, 0.0)
 
 
-def test_what_a_call_wrote_over_its_note_is_no_note() -> None:
+def test_what_a_call_wrote_over_its_note_is_not_a_note() -> None:
     """The memory is the call's own."""
     assert notes.read(b"\xff" * notes.NOTE_BYTES) == ("", 0.0, 0.0)
 

@@ -67,7 +67,7 @@ def test_it_calls_functions_in_other_processes(pool: WorkerPool) -> None:
 
 
 def test_what_a_function_raises_is_raised(pool: WorkerPool) -> None:
-    """As it is, or told in words where it can't be pickled."""
+    """As it is, or reported in words where it can't be pickled."""
     with pytest.raises(ValueError, match="on purpose"):
         pool.submit(crashing.fail, "on purpose").result()
     with pytest.raises(RuntimeError, match="PickyError: one two"):
@@ -127,7 +127,7 @@ def test_later_calls_know_what_a_call_was_lost_at(function: Callable[..., Any], 
         error = error_of(pool.submit(crashing.note_and, "the end", function, *args))
         assert isinstance(error, WorkerLost)
         assert (error.code, error.at) == (code, "the end")
-        assert pool.submit(crashing.told).result(PATIENCE) == {"the end": str(error)}
+        assert pool.submit(crashing.noted).result(PATIENCE) == {"the end": str(error)}
         unsaid = error_of(pool.submit(function, *args))
         assert isinstance(unsaid, WorkerLost)
         assert unsaid.at == ""
@@ -139,7 +139,7 @@ def test_what_took_little_of_the_time_is_not_blamed() -> None:
         error = error_of(pool.submit(crashing.note_after, 1.5, "the last bit"))
         assert isinstance(error, WorkerLost)
         assert error.at == "the last bit"
-        assert pool.submit(crashing.told).result(PATIENCE) == {}
+        assert pool.submit(crashing.noted).result(PATIENCE) == {}
 
 
 def test_a_call_that_waits_ends_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ def test_a_crash_that_does_not_come_again_is_not_blamed(pool: WorkerPool, tmp_pa
     """The second worker did what the first one was lost at."""
     marker = str(tmp_path / "marker")
     assert pool.submit(crashing.note_and, "a crash", crashing.crash_once, marker).result(PATIENCE) == "survived"
-    assert "a crash" not in pool.submit(crashing.told).result(PATIENCE)
+    assert "a crash" not in pool.submit(crashing.noted).result(PATIENCE)
 
 
 def test_time_is_counted_from_a_call_s_own_start() -> None:
@@ -230,7 +230,7 @@ def test_a_script_that_its_own_workers_run_again_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [EOFError("unexpected EOF"), BlockingIOError("no more processes")])
-def test_a_process_that_is_refused_is_told(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_refused_is_reported(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the system, or as the server that makes them is gone, such as after Ctrl-C: no thread dies of it."""
     with make_pool() as pool:
 

@@ -46,7 +46,7 @@ def written(tmp_path: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("code", BAD)
-def test_a_global_that_can_not_be_run_is_told(
+def test_a_global_that_can_not_be_run_is_reported(
     code: str, limit: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 2, one line."""
@@ -58,7 +58,7 @@ def test_a_global_that_can_not_be_run_is_told(
     assert err.count("\n") == 1
 
 
-def test_a_reference_that_hangs_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_reference_that_hangs_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """By its line, its place in the file, and the sizes: another one may do."""
     path = written(tmp_path, TASK.replace("""["input_data""", """["while True: pass\\ninput_data"""))
     assert run_command(codegen.NAME, codegen.main, [path, "-"]) == 2

@@ -36,13 +36,13 @@ def test_equal_expressions_are_equal_dims(one: Any, other: Any) -> None:
     assert format_dim(as_dim(one)) == format_dim(as_dim(other))
 
 
-def test_a_symbol_is_no_int() -> None:
+def test_a_symbol_is_not_an_int() -> None:
     """Not even its own size."""
     assert as_dim(M) != as_dim(5) and as_dim(M) != as_dim(N) and as_dim(2 * M) != as_dim(10)
 
 
 @pytest.mark.parametrize("value", [None, "M", 1.5, True, [M], sympy, 2**80, 10**30 * M, (M + N) ** 90, M**1000])
-def test_what_is_no_dim_or_too_large_is_refused(value: Any) -> None:
+def test_what_is_not_a_dim_or_too_large_is_refused(value: Any) -> None:
     """Only ints and expressions of a size that is quick to compute with are dims."""
     with pytest.raises(RuleError):
         as_dim(value)

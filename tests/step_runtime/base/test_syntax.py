@@ -48,7 +48,7 @@ def test_odd_strings_warn_nobody() -> None:
 
 
 @pytest.mark.parametrize("text", ["x = (", "\0", "(" * 5000, "\ud800"])
-def test_what_is_no_python_is_refused(text: str) -> None:
+def test_what_is_not_python_is_refused(text: str) -> None:
     """Text outside of the grammar raises one of the documented errors."""
     for read in (parse_python, parse_expression):
         with pytest.raises((SyntaxError, ValueError, MemoryError, RecursionError)):

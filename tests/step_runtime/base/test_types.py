@@ -87,7 +87,7 @@ def test_other_spellings_are_the_same_type(written: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_is_no_type_is_refused(text: str) -> None:
+def test_what_is_not_a_type_is_refused(text: str) -> None:
     """Anything else is an error that says what a type looks like; nothing is executed."""
     with pytest.raises((ValueError, RuleError)):
         parse_dtype(text, SYMBOLS)

@@ -37,7 +37,7 @@ def test_a_polynomial_is_found_through_its_values(formula: sympy.Expr) -> None:
         lambda sizes: sizes["D"] if sizes["D"] % 16 == 0 else 0,
     ],
 )
-def test_what_is_no_polynomial_is_not_given_as_one(value: object) -> None:
+def test_what_is_not_a_polynomial_is_not_given_as_one(value: object) -> None:
     """Rounding, a maximum, a degree beyond 2, or values that hold at multiples of one size alone."""
     assert fitted(lambda sizes: {"time": value(sizes)}, BASE, ["D", "M"], [CHECK]) == {"time": None}  # type: ignore[operator]
 

@@ -41,7 +41,7 @@ VMAPPED: dict[str, Callable[..., Sequence[Any]]] = {
 
 @pytest.mark.parametrize("name", VMAPPED)
 def test_what_a_trace_does_not_see_is_run_at_every_batch(name: str) -> None:
-    """What Python reads of a weight is read anew."""
+    """What Python reads of a weight is read again."""
     fn, applier = Given(VMAPPED[name], F, F), Applier(torch.float64)
     data = drawn(F, (6,))
     for sign in (1, -1):

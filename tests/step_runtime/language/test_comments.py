@@ -32,7 +32,7 @@ def test_only_a_steering_comment_is_replaced_and_lines_keep_their_numbers() -> N
     assert printable(text) == f"{REMOVED}\na = E0  # an alias\nreturn a  {REMOVED}"
 
 
-def test_text_that_is_no_program_keeps_its_words_without_markers() -> None:
+def test_text_that_is_not_a_program_keeps_its_words_without_markers() -> None:
     """Nothing in it divides a request or an answer."""
     assert printable("I think [[ ## impl ## ]] <|end|>") == "I think [ [ ## impl ## ] ] < |end|>"
 

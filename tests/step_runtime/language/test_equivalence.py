@@ -56,7 +56,7 @@ def test_whatever_could_matter_counts(name: str) -> None:
 
 
 def test_renaming_follows_bindings_not_spellings() -> None:
-    """A name bound anew is another variable; a comprehension's names end with it."""
+    """A name bound again is another variable; a comprehension's names end with it."""
     assert canonical_key("x = E0\nx = x\nreturn x") == canonical_key("a = E0\nb = a\nreturn b")
     assert canonical_key("x = E0\ny = E1\nreturn x") != canonical_key("x = E0\nx = E1\nreturn x")
     shadowed = canonical_key("x = E0\ny = [x for x in [E1]]\nreturn x, y")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.samples import Mistake, assert_told, check
+from tests.support.samples import Mistake, assert_reported, check
 
 SQUARE = "E4 = step.Map(fn=fn_square).apply(E0)\nreturn E4"
 EXPERTS = """a, b, c = step.Partition(N=3).apply((E3, E2))
@@ -20,7 +20,7 @@ REPEAT = "return step.Repeat(n=N).apply(E0)"
 
 SAME = {
     "an alias": ("a = E0\nb = a\nreturn step.Map(fn=fn_square).apply(b)", SQUARE),
-    "a name bound anew": ("E0 = step.Map(fn=fn_square).apply(E0)\nreturn E0", SQUARE),
+    "a name bound again": ("E0 = step.Map(fn=fn_square).apply(E0)\nreturn E0", SQUARE),
     "a chain of targets": ("a = b = step.Map(fn=fn_square).apply(E0)\nreturn b", SQUARE),
     "a function under another name": ("f = fn_square\nreturn step.Map(fn=f).apply(E0)", SQUARE),
     "a positional configuration": ("return step.Map(fn_square).apply(E0)", SQUARE),
@@ -330,6 +330,6 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=str)
-def test_a_mistake_is_told_with_place_text_and_hint(mistake: Mistake) -> None:
+def test_a_mistake_is_reported_with_place_text_and_hint(mistake: Mistake) -> None:
     """Every statement that the language lacks is reported once, where it stands, with a hint."""
-    assert_told(mistake)
+    assert_reported(mistake)

@@ -9,7 +9,7 @@ from tests.support import samples
 from tests.support.samples import general_scope
 
 
-def test_every_bound_of_the_walk_is_told_with_figure_and_limit() -> None:
+def test_every_bound_of_the_walk_is_reported_with_figure_and_limit() -> None:
     """Source length, nesting, steps and primitives are refused with what was found and what may be."""
     limits = Limits(characters=500, depth=12, steps=200, primitives=20)
     texts = {

@@ -10,7 +10,7 @@ import pytest
 
 from step_runtime.language.hints import unknown_name, usage
 from step_runtime.primitives import PRIMITIVES
-from tests.support.samples import Mistake, assert_told, check, general_scope
+from tests.support.samples import Mistake, assert_reported, check, general_scope
 
 MISTAKES = [
     Mistake(
@@ -329,9 +329,9 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=str)
-def test_a_mistake_is_told_with_place_text_and_hint(mistake: Mistake) -> None:
+def test_a_mistake_is_reported_with_place_text_and_hint(mistake: Mistake) -> None:
     """Every expression that the language lacks is reported once, where it stands, with a hint."""
-    assert_told(mistake)
+    assert_reported(mistake)
 
 
 def test_lists_left_half_built_by_a_mistake_are_unknown() -> None:
@@ -360,7 +360,7 @@ def test_names_close_to_a_known_one_are_suggested() -> None:
     assert "did you mean" not in str(unknown_name("E5", known)[1])
 
 
-def test_what_stands_around_body_is_told() -> None:
+def test_what_stands_around_body_is_reported() -> None:
     """Imports before `def body` and calls after it are to be left out."""
     body = "def body(E0, E1, E2, E3):\n    return E0"
     for program, line in ((f"import step\n{body}", 2), (f"{body}\nbody(E0, E1, E2, E3)", 1)):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from step_runtime import Verifier, loads_task, verify
 from step_runtime.language.parser import parse
 from tests.support import samples
-from tests.support.samples import Mistake, assert_told, check, general_scope, general_verifier
+from tests.support.samples import Mistake, assert_reported, check, general_scope, general_verifier
 
 PROGRAM = "E4 = step.Map(fn=fn_square).apply(E0)\nreturn E4\n"
 BROKEN = "E4 = step.Map(fn=fn_sqare).apply(E0)\nreturn E4\n"
@@ -57,13 +57,13 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=str)
-def test_text_that_is_no_syntax_is_told_with_place_and_hint(mistake: Mistake) -> None:
+def test_text_that_is_not_syntax_is_reported_with_place_and_hint(mistake: Mistake) -> None:
     """What Python's grammar refuses is one finding at its place."""
-    assert_told(mistake)
+    assert_reported(mistake)
 
 
 @pytest.mark.parametrize("digits", ["9" * 5000, "1_2345" * 1000])
-def test_an_int_of_thousands_of_digits_is_told_at_its_place(digits: str) -> None:
+def test_an_int_of_thousands_of_digits_is_reported_at_its_place(digits: str) -> None:
     """Python reads no such int, tells the line alone, and advises on its own settings."""
     text = f"E4 = E0\n  # {'9' * 50}\nE5 = step.Repeat(n={digits}).apply(E0)\nreturn E4"
     first, *_, hint = general_verifier().verify(text).render(text, "p").split("\n")
@@ -201,11 +201,11 @@ HOSTILE = {
     "dunder names": "return E0.__class__.__mro__[1].__subclasses__()",
     "an import": "__import__('os').system('touch /tmp/never')",
     "a builtin": "exec('1')\neval('1')\nopen('/tmp/never', 'w')\ngetattr(step, 'Map')",
-    "step bound anew": "step = E0\nreturn step.Map(fn=fn_square).apply(E0)",
+    "step bound again": "step = E0\nreturn step.Map(fn=fn_square).apply(E0)",
     "step as a value": "x = step\nreturn x.Map(fn=fn_square).apply(E0)",
     "names of step": "return step.__dict__, step.primitives, step.load_task('x')",
     "a class of the runtime": "return step.Stream('x', step.Scalar('float'), 0, [1])",
-    "builtins bound anew": "list = [E0]\nzip = list\nreturn list(zip)",
+    "builtins bound again": "list = [E0]\nzip = list\nreturn list(zip)",
     "keywords": "None = 1\nTrue = 2\nreturn False",
     "stars everywhere": "return step.Zip(*[], **{}).apply(*[E0], **E1)",
     "every statement": "global x\nnonlocal y\nassert E0\nraise E0\ndel E0\nasync def f(): await E0\nreturn E0",

@@ -55,7 +55,7 @@ def test_accum_folds_inner_dims_in_stream_order() -> None:
 
 
 def test_scan_emits_every_state() -> None:
-    """Scan keeps the shape and starts anew from the initial state in every outer element."""
+    """Scan keeps the shape and starts again from the initial state in every outer element."""
     scanned = step.Scan(fn=fn_last, b=1).apply(counted(M, N))
     assert values(scanned) == [[2, 5], [4, 11], [6, 17]] and scanned.shape == [M, N]
     assert values(step.Scan(fn=fn_sum, b=2).apply(counted(M, N, 1))) == [[[0, 1], [3, 6], [10, 15]]]

@@ -23,8 +23,8 @@ from tests.support.samples import check, general, general_scope
 
 USES = {
     "an alias": ("a = E0\nb = E0\nreturn step.Map(fn=fn_mul).apply((a, b))", ["E0"]),
-    "a name bound anew": ("E0 = step.Map(fn=fn_square).apply(E0)\nreturn step.Map(fn=fn_square).apply(E0)", []),
-    "a name bound anew to another": ("a = E0\nE0 = E3\nb = step.Copy().apply(a)\nreturn step.Copy().apply(E0)", []),
+    "a name bound again": ("E0 = step.Map(fn=fn_square).apply(E0)\nreturn step.Map(fn=fn_square).apply(E0)", []),
+    "a name bound again to another": ("a = E0\nE0 = E3\nb = step.Copy().apply(a)\nreturn step.Copy().apply(E0)", []),
     "zip of one list with itself": (
         "a = step.Copy().apply(E0)\nreturn [step.Zip().apply(p) for p in zip(a, a)]",
         ["a[0]", "a[1]"],
@@ -109,16 +109,16 @@ def test_the_affine_rule_sees_through_every_alias(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", USES)
-def test_inserted_copies_mend_every_reuse(name: str) -> None:
+def test_inserted_copies_repair_every_reuse(name: str) -> None:
     """With Copies inserted no stream is used twice; `k` uses cost `k - 1` Copies, and none are wasted."""
     graph, _ = parse(USES[name][0], general_scope())
-    mended = insert_copies(graph)
-    assert not check_affine(mended)
+    fixed = insert_copies(graph)
+    assert not check_affine(fixed)
     added = sum(len(nodes) - 1 for nodes in graph.consumers().values())
-    assert len(mended.nodes) == len(graph.nodes) + added
-    assert insert_copies(mended) == mended
+    assert len(fixed.nodes) == len(graph.nodes) + added
+    assert insert_copies(fixed) == fixed
     if not added:
-        assert mended == graph
+        assert fixed == graph
 
 
 def test_the_second_use_is_where_the_rule_breaks() -> None:
@@ -157,12 +157,12 @@ def reusing_programs(draw: st.DrawFn) -> str:
 def test_inserted_copies_change_no_result(text: str) -> None:
     """Random programs with reuse compute the same with Copies inserted, which print, parse and keep the rule."""
     program, _ = parse(text, _INSTANCE.scope)
-    mended = insert_copies(program)
-    assert not check_affine(mended)
-    assert parse(print_program(mended), _INSTANCE.scope) == (mended, [])
-    kept, before = ([node.op for node in p.nodes if not isinstance(node.op, Copy)] for p in (mended, program))
+    fixed = insert_copies(program)
+    assert not check_affine(fixed)
+    assert parse(print_program(fixed), _INSTANCE.scope) == (fixed, [])
+    kept, before = ([node.op for node in p.nodes if not isinstance(node.op, Copy)] for p in (fixed, program))
     assert kept == before
-    for one, other in zip(_run(program), _run(mended), strict=True):
+    for one, other in zip(_run(program), _run(fixed), strict=True):
         assert torch.equal(one, other)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from step_runtime import verify
-from tests.support.samples import GENERAL_SOLUTION, Mistake, assert_told, check, general
+from tests.support.samples import GENERAL_SOLUTION, Mistake, assert_reported, check, general
 
 MISTAKES = [
     Mistake(
@@ -229,7 +229,7 @@ MISTAKES = [
 @pytest.mark.parametrize("mistake", MISTAKES, ids=str)
 def test_a_broken_rule_is_reported_with_place_both_sides_and_hint(mistake: Mistake) -> None:
     """Every rule on types, shapes, uses and outputs is reported once, where it breaks, with a hint."""
-    assert_told(mistake)
+    assert_reported(mistake)
 
 
 def test_types_are_reported_in_stream_order_with_both_sides() -> None:

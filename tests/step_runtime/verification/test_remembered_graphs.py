@@ -61,7 +61,7 @@ def test_what_no_result_depends_on_counts_too() -> None:
     assert verifier.runs == 2
 
 
-def test_a_failure_while_running_is_found_anew() -> None:
+def test_a_failure_while_running_is_found_again() -> None:
     """As it tells a place in the text."""
     verifier = Counting(with_function("raise ValueError('on purpose')"))
     for text in (RIGHT, f"# text\n{RIGHT}"):

@@ -102,7 +102,7 @@ def test_inputs_stay_within_their_format() -> None:
         assert "overflow" not in str(codes(task, MAPPED))
 
 
-def test_a_rounding_is_no_finding_and_an_overflow_is() -> None:
+def test_a_rounding_is_not_a_finding_and_an_overflow_is() -> None:
     """A sum in fp16 is as exact as its format; squares in fp16 overflow where the reference's, in fp32, do not."""
     fields = ("fp16", "torch.rand", "{}", "fp16", "fp16", "fp16", "{}")
     text = FORMATS % fields

@@ -190,7 +190,7 @@ def test_functions_may_be_any_python(body: str, reference: str) -> None:
 
 
 def test_a_stateful_function_that_writes_into_its_state_spoils_nothing() -> None:
-    """State written in place is the fold's own: each fold starts anew from the initial state."""
+    """State written in place is the fold's own: each fold starts again from the initial state."""
     task = task_of("torch.cumsum(input_data['E0'], -1)", "state[0].add_(input[0])\nreturn [state[0]]")
     verdict = verify(task, "return step.Scan(fn=fn_0, b=1).apply(E0)")
     assert verdict.passed, verdict.render("")

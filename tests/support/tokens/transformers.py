@@ -66,7 +66,7 @@ def accum(fn: Fn, b: int, stream: Iterable[Token]) -> Iterator[Token]:
 
 
 def scan(fn: Fn, b: int, stream: Iterable[Token]) -> Iterator[Token]:
-    """The state after every value; `Sb` begins anew, and all stops pass."""
+    """The state after every value; `Sb` begins again, and all stops pass."""
     state = initial(fn)
     for token in stream:
         if not isinstance(token, Stop):

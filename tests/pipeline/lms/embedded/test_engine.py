@@ -206,7 +206,7 @@ def test_a_proposer_that_fails_costs_its_sample_alone() -> None:
             assert "step.Accum" in answer(engine.complete(asked))
 
 
-def test_a_lost_cluster_is_no_failure_of_a_sample() -> None:
+def test_a_lost_cluster_is_not_a_failure_of_a_sample() -> None:
     """No other request would be answered."""
 
     class Lost(Executor):

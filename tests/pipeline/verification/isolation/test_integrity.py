@@ -80,7 +80,7 @@ def test_builtins_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     assert holds()
 
 
-def test_what_python_and_torch_add_themselves_is_no_change(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_python_and_torch_add_themselves_is_not_a_change(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The registry of a module's warnings, and modules that torch imports late."""
     import torch
 
@@ -91,7 +91,7 @@ def test_what_python_and_torch_add_themselves_is_no_change(module: Any, monkeypa
     assert holds()
 
 
-def test_a_name_of_a_task_s_own_is_no_change() -> None:
+def test_a_name_of_a_task_s_own_is_not_a_change() -> None:
     """Its modules are its own."""
     holds = integrity.unchanged()
     sys.modules["a_task_s_own"] = ModuleType("a_task_s_own")

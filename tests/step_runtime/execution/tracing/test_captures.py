@@ -9,7 +9,7 @@ from tests.support.element_functions import SETTINGS, SIZES, TRACED, WEIGHTS, D,
 
 
 def test_weights_are_looked_up_at_every_replay() -> None:
-    """A weight drawn anew, or changed in place, is seen; one of another shape starts a new trial."""
+    """A weight drawn again, or changed in place, is seen; one of another shape starts a new trial."""
     fn, applier = TRACED["weights"], Applier(torch.float64)
     data = drawn(fn.input, (6,))
     for change in (

@@ -47,7 +47,7 @@ def facts(task: Task) -> str:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_a_script_tells_what_the_yaml_tells(path: Path) -> None:
+def test_a_script_says_what_the_yaml_says(path: Path) -> None:
     """To the letter, code and comments included; and the sizes are the same at every set."""
     task = read(path)
     found = find_task(f"Here it is:\n\n{render_script(task)}\n\nNow write.")
@@ -83,14 +83,14 @@ def test_the_examples_of_the_prompts_are_the_same() -> None:
     assert len(bare) > 15
 
 
-def test_an_open_body_is_no_solution() -> None:
+def test_an_open_body_is_not_a_solution() -> None:
     """A closed one is."""
     task = read(PATHS[0])
     assert "impl" not in scripts(generate_prompt(task))[0]
     assert scripts(generate_prompt(task, "E2 = E0\nreturn E2"))[0]["impl"] == "E2 = E0\nreturn E2\n"
 
 
-def test_a_script_that_was_changed_is_no_task() -> None:
+def test_a_script_that_was_changed_is_not_a_task() -> None:
     """Where a part is missing nothing is guessed."""
     script = render_script(read(PATHS[0]))
     assert scripts(script.replace("input_data = {", "data = {")) == []

@@ -69,6 +69,6 @@ def test_with_a_state_and_without_one_nothing_is_alike() -> None:
     assert similarity(fingerprint("norm/1", "fn_add"), fingerprint("norm/1", "fn_addeps")) == 0.0
 
 
-def test_what_is_no_python_is_like_itself_only() -> None:
+def test_what_is_not_python_is_like_itself_only() -> None:
     """Code that cannot be parsed is compared as text."""
     assert features_of("return [") == {"return ["}

@@ -84,7 +84,7 @@ def test_what_ends_a_like_program_is_an_output() -> None:
     assert known.ending(made) > known.ending(vectors)
 
 
-def test_a_solution_that_is_not_well_typed_is_no_precedent() -> None:
+def test_a_solution_that_is_not_well_typed_is_not_a_precedent() -> None:
     """What does not check teaches nothing."""
     task = task_named("rope/0")
     known = Precedents(task, static_scope(task), [SolvedExample(task_named("rope/1"), "return E0")])
