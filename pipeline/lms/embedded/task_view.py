@@ -102,7 +102,8 @@ class TaskView:
     def rounds(self) -> tuple[int, ...]:
         """How often the loops of the reference run, where that is a constant."""
         codes = [code for spec in self.task.outputs for code in spec.data_transform]
-        return tuple(sorted({count for code in codes for count in loop_counts(code)}))
+        weights = {spec.name for spec in self.task.parameters}
+        return tuple(sorted({count for code in codes for count in loop_counts(code, weights)}))
 
     @cached_property
     def crosses(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
 from pipeline.lms.embedded.dependence.paths import Flow, replaced, union
@@ -56,19 +56,27 @@ def base_of(node: ast.expr) -> str:
 _MOST_ROUNDS = 12
 
 
-def loop_counts(code: str) -> set[int]:
-    """How often the loops of a piece of code run, where it says so itself: over a few values, or up to a number."""
+def loop_counts(code: str, weights: Collection[str] = ()) -> set[int]:
+    """How often the loops of a piece of code run, where it says so itself: over a few values, or up to a number.
+
+    A loop over the names of `weights` is left out: each function has its own weights, so none is repeated.
+    """
     counts = set()
     for node in (node for statement in statements_of(code) for node in ast.walk(statement)):
         match node:
             case (
                 ast.For(iter=ast.Tuple(elts=values) | ast.List(elts=values))
                 | ast.comprehension(iter=ast.Tuple(elts=values) | ast.List(elts=values))
-            ):
+            ) if not any(_mentions(value, weights) for value in values):
                 counts.add(len(values))
             case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))])):
                 counts.add(count)
     return {count for count in counts if 1 < count <= _MOST_ROUNDS}
+
+
+def _mentions(node: ast.expr, names: Collection[str]) -> bool:
+    """Whether a piece of code mentions one of these names as a string."""
+    return any(isinstance(part, ast.Constant) and part.value in names for part in ast.walk(node))
 
 
 @lru_cache(maxsize=1024)

@@ -16,7 +16,7 @@ _FITS = 0.5
 """From this fit on, a stream may be an operand,"""
 _LIKE_OUTPUT = 0.5
 """and from this similarity on, an output."""
-_COMPOSED = 500
+_COMPOSED = 100
 """Steps that finding the dependences of an application counts for."""
 
 

@@ -96,7 +96,11 @@ def _supported(hint: Hint, recommender: Recommender) -> float:
 
 
 class DraftSearch:
-    """The drafts of one sample; with an `interpretation`, they follow it where they can."""
+    """The drafts of one sample; with an `interpretation`, they follow it where they can.
+
+    Attributes:
+        best: The most similar finished state of the latest draft, also where its steps were exhausted.
+    """
 
     def __init__(
         self,
@@ -115,6 +119,7 @@ class DraftSearch:
         self._interpretation = interpretation
         self._precedents = learned.precedents
         self._rounds = 1
+        self.best: Draft | None = None
         self._operands = MoveBuilder(view, learned.edge_model, choice, steps, read=interpretation is not None)
 
     def sample(self) -> Draft | None:
@@ -123,6 +128,7 @@ class DraftSearch:
         Raises:
             StepsExhausted: The sample has used all its steps.
         """
+        self.best = None
         draft = Draft.start(self._table.inputs)
         routings = self._choose_routings()
         callees_given = self._view.callees_given(routings)
@@ -134,7 +140,6 @@ class DraftSearch:
         self._rounds = self._choice.any_of((1, *(count * times for count in self._view.rounds for times in (1, 2))))
         left = (1.0 + self._rounds) * len(self._view.callees) + 3 + (self._rounds == 1) * len(self._view.callees)
         components = sum(len(callee.need) for callee in callees)
-        best: Draft | None = None
         while left > 0:
             self._steps.spend(1 + len(draft.streams) * components // _SCANNED)
             hints = () if guide is None else guide.hints()
@@ -144,22 +149,25 @@ class DraftSearch:
                     return replace(lean, similarity=1.0)
                 end = self._bound(draft, guide, depends)
                 ended = end is not None
-                best = max((one for one in (best, end) if one), key=_resemblance, default=None)
+                self._keep(end)
                 if self._stops(end or draft, depends, ended=ended, open_steps=bool(hints)):
-                    return best
+                    return self.best
             move = self._hinted(draft, guide, depends, recommender)
             left -= _ALONG if move else 1
             move = move or self._recommended(draft, recommender)
             move = move or self._next(draft, ranking, depends, callees, routings)
             if move is None:
-                return best
+                return self.best
             draft.add(move)
             draft.support.append(recommender.applied(move.maker, self._how(move), move.sources, len(draft.streams) - 1))
             for follower in (guide, depends):
                 if follower is not None:
                     follower.advance()
-        end = self._bound(draft, guide, depends) if self._all_applied(draft) else None
-        return max((one for one in (best, end) if one), key=_resemblance, default=None)
+        self._keep(self._bound(draft, guide, depends) if self._all_applied(draft) else None)
+        return self.best
+
+    def _keep(self, end: Draft | None) -> None:
+        self.best = max((one for one in (self.best, end) if one), key=_resemblance, default=None)
 
     def _bound(self, draft: Draft, guide: ReferenceGuide | None, depends: DependenceGuide | None) -> Draft | None:
         """The draft with its outputs, without what they do not need, compared by what they depend on; None if open."""

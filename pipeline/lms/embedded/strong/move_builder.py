@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import sympy
+
 from pipeline.lms.embedded.draft import Draft, Move, Routing
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.randomness import SeededChoice
@@ -48,7 +50,7 @@ _EMITTED = -4.0
 """and for reducing with it."""
 _HABIT = 0.7
 _JOINED = 400
-"""Steps that bringing a stream to a shape counts for."""
+"""Steps that bringing a stream to a shape counts for, and again for each of its dims that can be split."""
 
 
 class MoveBuilder:
@@ -169,7 +171,8 @@ class MoveBuilder:
     def _joins(
         self, types: Sequence[TypeId], operand_types: Sequence[DType], number: int, towards: tuple[Dim, ...] = ()
     ) -> tuple[Join, ...]:
-        self._steps.spend_once((*types, number, len(operand_types), towards), _JOINED * len(types))
+        splits = sum(isinstance(dim, sympy.Mul) for type_ in types for dim in self._view.plain_shape(type_))
+        self._steps.spend_once((*types, number, len(operand_types), towards), _JOINED * (len(types) + splits))
         return self._table.joins(types, operand_types, number, towards)
 
     def _index_joins(self, callee: Callee, operands: Operands, types: Sequence[TypeId]) -> Iterator[Join]:

@@ -43,8 +43,9 @@ class OutputBinder:
     def bind(self, *, leaving: bool = False) -> bool:
         """Writes results and coercions into the draft; False if an output stays open, or a stream is left over.
 
-        With `leaving`, streams may be left over.
+        With `leaving`, streams may be left over, but none is repeated.
         """
+        self._bound.clear()
         outputs = range(len(self._table.outputs))
         strays = [stream for stream, used in enumerate(self._draft.uses) if not used and not leaving]
         if len(strays) > len(outputs):
@@ -58,7 +59,7 @@ class OutputBinder:
                 return False
         output_coercions = tuple(self._coercions(self._bound[output], output)[0] for output in outputs)
         broadcast = any(isinstance(op, Repeat) for ending in output_coercions for op in ending.ops)
-        if broadcast and not self._choice.happens(_BROADCAST):
+        if broadcast and (leaving or not self._choice.happens(_BROADCAST)):
             return False
         self._draft.results = tuple(self._bound[output] for output in outputs)
         self._draft.output_coercions = output_coercions

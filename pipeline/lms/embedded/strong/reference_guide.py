@@ -14,8 +14,8 @@ from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import DType
 
-_INTERPRETED = 400
-"""Steps that interpreting the application of a function counts for."""
+_INTERPRETED = 125
+"""Steps that interpreting the application of a function counts for, and again for each of its arguments."""
 
 
 class Hint(NamedTuple):
@@ -126,7 +126,7 @@ class ReferenceGuide:
         arguments = self._held(operands)
         for scan in (False, True) if callee.fn.stateful else (None,):
             how = "Map" if scan is None else "Scan" if scan else "Accum"
-            self._steps_left.spend_once((callee.fn.label, how, *arguments), _INTERPRETED)
+            self._steps_left.spend_once((callee.fn.label, how, *arguments), _INTERPRETED * (1 + len(arguments)))
             terms = self._interpretation.value(callee.fn, arguments, how)
             only_picked = len(arguments) > 1 and all(term in arguments for term in terms)
             if only_picked:
@@ -138,7 +138,7 @@ class ReferenceGuide:
     def _routes(self, callee: Callee, routing: Routing, operands: Operands) -> Iterator[Hint]:
         *data, index = self._held(operands)
         for order in routing.orders():
-            self._steps_left.spend_once((id(routing), order, *data, index), _INTERPRETED * routing.bits)
+            self._steps_left.spend_once((id(routing), order, *data, index), 4 * _INTERPRETED * routing.bits)
             terms = self._interpretation.routed(routing, order, tuple(data), index)
             if self._interpretation.wanted(terms):
                 yield Hint(callee, operands, None, routing, order, terms, self._distance(callee, operands))

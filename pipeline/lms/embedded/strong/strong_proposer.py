@@ -26,6 +26,8 @@ _READ = 12.0
 """For a draft that computes the interpreted reference; otherwise a longer program is less likely."""
 _SIMILAR = 60.0
 """For a draft whose results depend on the inputs exactly as the outputs do."""
+_ALIKE = 0.95
+"""The similarity from which results depend on the inputs much as the outputs do."""
 _ALONE = 0.7
 """How often a draft then follows only one of interpretation and dependences, mostly the dependences."""
 _SUPPORTED = 8.0
@@ -36,12 +38,14 @@ _SUPPORTED = 8.0
 class Effort:
     """The effort of one sample; limits are counts, not seconds, so that the seed decides everything.
 
-    A sample chooses from `drafts` finished drafts, or `enough` that compute the reference, out of at most `tries`;
+    A sample chooses from `drafts` finished drafts, or `enough` that compute the reference, out of at most `tries`, and
+    from up to `unlike` as long as none computes the reference or depends on the inputs as it does;
     `following` is the share of samples that follow the interpretation of the reference, which may be wrong; after
     `trusted` drafts that do not compute the reference, a sample doubts it.
     """
 
     drafts: int = 8
+    unlike: int = 20
     enough: int = 3
     tries: int = 40
     following: float = 0.9
@@ -105,13 +109,16 @@ def propose(view: TaskView, learned: LearnedEdges, seed: int, temperature: float
     others = [DraftSearch(view, learned, choice, steps, one, None) for one in interpretations]
     others += [DraftSearch(view, learned, choice, steps, None, dependences)] * 2 * len(interpretations)
     found: list[tuple[float, Program]] = []
+    alike = False
     for turn in range(effort.tries):
         # Where interpretation and dependences together have led nowhere yet, either alone may.
         alone = dependences is not None and turn >= effort.trusted and not sure and choice.happens(_ALONE)
+        search = choice.any_of(others if alone else searches)
         try:
-            draft = choice.any_of(others if alone else searches).sample()
+            draft = search.sample()
         except StepsExhausted:
-            break
+            if (draft := search.best) is None:
+                break
         if draft is None:
             continue
         try:
@@ -126,7 +133,8 @@ def propose(view: TaskView, learned: LearnedEdges, seed: int, temperature: float
         )
         found.append((score, program))
         sure += draft.read
-        if len(found) == effort.drafts or sure == effort.enough:
+        alike = alike or draft.read or draft.similarity > _ALIKE
+        if len(found) >= (effort.drafts if alike else effort.unlike) or sure == effort.enough:
             break
     if not found:
         return None

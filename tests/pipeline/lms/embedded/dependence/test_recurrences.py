@@ -39,3 +39,6 @@ def test_a_loop_over_constants_says_how_often_it_runs() -> None:
     """A loop up to a size does not."""
     assert loop_counts("for _ in range(3):\n    x = x + 1\nfor s in (a, b):\n    x = x + s") == {2, 3}
     assert loop_counts("for t in range(T_value):\n    x = x + 1") == set()
+    code = "q, k = (x @ input_data[name] for name in ('Wq', 'Wk'))"
+    assert loop_counts(code) == {2}
+    assert loop_counts(code, {"Wq", "Wk"}) == set()

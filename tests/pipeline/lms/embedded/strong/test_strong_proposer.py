@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from pipeline.lms.embedded.draft import Draft
 from pipeline.lms.embedded.prompt.parsing import solved_examples
+from pipeline.lms.embedded.step_limit import StepsExhausted
+from pipeline.lms.embedded.strong.draft_search import DraftSearch
+from pipeline.lms.embedded.strong.strong_proposer import Effort, propose
 from tests.support.benchmark_tasks import ROOT
 from tests.support.renamed_tasks import SCANNED, demo, drafts, names, taught
 
@@ -33,3 +39,19 @@ def test_the_instructions_examples_are_learnt_from() -> None:
     assert shown.edge_model.score(program, types, view.context) != untaught.edge_model.score(
         program, types, view.context
     )
+
+
+def test_a_draft_that_exhausts_the_steps_is_answered_as_far_as_it_was_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample whose steps end within a draft answers with the best finished state of it."""
+    *_, view = drafts(taught((), ()))[0]
+    sample = DraftSearch.sample
+
+    def exhausted(search: DraftSearch) -> Draft | None:
+        sample(search)
+        raise StepsExhausted
+
+    answered = propose(view, taught((), ()), 0, 0.7, Effort())
+    monkeypatch.setattr(DraftSearch, "sample", exhausted)
+    found = [propose(view, taught((), ()), seed, 0.7, Effort(tries=3)) for seed in range(4)]
+    assert answered is not None
+    assert any(found)
