@@ -139,7 +139,7 @@ def test_the_demonstrations_of_the_program_are_on_record(
 def test_an_optimizer_that_is_interrupted_leaves_a_run_that_can_be_resumed(
     engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 3 and one line; what each attempt cost is on record; a resumed run makes its requests again and ends."""
+    """Exit code 3 and one line; what each attempt cost is recorded; a resumed run makes its requests again and ends."""
     pytest.importorskip("optuna")
     engine.garbled = 6
     tasks = write_tasks(tmp_path / "mine")
