@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from step_runtime.base.errors import shortened
-
 LOCAL = "local:"
 NO_CLUSTER = "none"
 """What a resumed run is given that is to leave its cluster."""
@@ -27,7 +25,7 @@ def cluster_address(text: str) -> str:
     if text == NO_CLUSTER or 0 < local_nodes(text) <= _MOST_NODES or (remote and 0 < int(remote.group(3)) < 2**16):
         return text
     nodes = f"local:N with N from 1 to {_MOST_NODES:,}"
-    raise ValueError(f"expected tcp://HOST:PORT, tls://HOST:PORT or {nodes}, got {shortened(repr(text))}")
+    raise ValueError(f"expected tcp://HOST:PORT, tls://HOST:PORT or {nodes}, got {text!r:.80}")
 
 
 def local_nodes(address: str) -> int:
