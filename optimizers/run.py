@@ -362,7 +362,7 @@ class Run:
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Adds tokens to tasks and extends D by sigma; returns the keys of the tasks solved, and of those improved.
 
-        `window` is the context window as it was known before, and None if the iteration was cut short.
+        `window` is the context window known before the iteration, or None if the iteration was cut short.
         """
         for task in tasks:
             self.solutions.spend(task, counts.spent(task.index))

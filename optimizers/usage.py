@@ -176,7 +176,7 @@ def _output_text(entry: Mapping[str, Any]) -> str:
 
 
 def no_answer(response: Any) -> str | None:
-    """Why a response is no answer to judge, or None: it has no choice, or the provider's filter withheld all."""
+    """Why a response cannot be judged, or None: it has no choice, or the provider's filter withheld all."""
     reasons = []
     for each in responses(response):
         data = _part(each, "provider_data")

@@ -1,9 +1,8 @@
 """Task and program to a self-contained pytest script (paper, Section 4.2 and Figure 19).
 
-The script needs only this package: it runs the program eagerly, as plain Python, at every set of sizes and seed, and
-passes or fails as the verifier does. Nothing of the program's text becomes code: `body` is printed from the program's
-graph, one primitive a line. A program without a graph, or beyond the limits, is quoted as a string, with the
-verifier's diagnostics as the reason of the failure. The code of the task's author is copied unchanged.
+The script needs only this package: it runs the program eagerly at every set of sizes and seed, and passes or fails as
+the verifier does. Nothing of the program's text becomes code: `body` is printed from its graph, one primitive a line.
+What has no graph is quoted as a string, with the verifier's diagnostics. The author's code is copied unchanged.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Solution:
 
     Attributes:
         impl: The program, simplified.
-        draft: The program as it was found.
+        draft: The program before it was simplified.
         by: What found it: `embedded` or another LM, `repair`, `search`.
         detail: How, in words.
         rewrites: The rewrites that made it of what was found, in order.

@@ -23,7 +23,7 @@ class Optimized(NamedTuple):
     """What came of a program.
 
     Attributes:
-        given: The program as it was, without needless Copies.
+        given: The given program, without needless Copies.
         best: The cheapest verified program.
         programs: The number of programs that were priced.
         refused: Cheaper programs that verification did not accept.

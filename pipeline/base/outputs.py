@@ -202,7 +202,7 @@ class GeneratedTask(_Part):
     model_config = ConfigDict(extra="allow")
     passed: bool
     impl: str | None = Field(description="The program that is offered, simplified.")
-    draft: str | None = Field(description="The program as it was found.")
+    draft: str | None = Field(description="The program before it was simplified.")
     found_by: str | None
     detail: str | None
     files: tuple[str, ...]

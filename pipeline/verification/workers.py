@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -41,12 +42,12 @@ class PoolSettings:
         )
 
 
-class KillableExecutor(Executor):
+class KillableExecutor(Executor, ABC):
     """An executor whose running calls can be ended; a call that costs its worker raises `WorkerLost`."""
 
+    @abstractmethod
     def kill_workers(self) -> None:
         """Takes no more calls, cancels those that wait, and ends those that run."""
-        raise NotImplementedError
 
 
 class Workers(Protocol):

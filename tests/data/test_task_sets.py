@@ -1,0 +1,48 @@
+"""Sets of tasks beside the benchmark: each task with an oracle that passes and a near miss that fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from step_runtime import Verifier, dump_task, load_task, loads_task
+from tests.support.paths import PROJECT
+
+# Three references of the modern tasks guard with a clamp against numbers that their inputs never have.
+pytestmark = pytest.mark.filterwarnings("ignore:.*the reference is the same without its clamp")
+
+DATA = PROJECT / "data"
+FAILING = {"modern": ("shape", "run", "value"), "formats": ("value",)}
+"""The stages at which a near miss may fail, by set."""
+
+TASKS = [(kind, path.stem) for kind in FAILING for path in sorted((DATA / f"tasks-{kind}").glob("*"))]
+
+
+@pytest.mark.parametrize(("kind", "least"), [("modern", 20), ("formats", 9)])
+def test_every_task_has_an_oracle_and_a_near_miss(kind: str, least: int) -> None:
+    """A task is data/tasks-SET/NAME.yaml; its programs are NAME.step in the folders beside it."""
+    names = [name for own, name in TASKS if own == kind]
+    assert len(names) >= least
+    assert sorted(path.name for path in (DATA / f"tasks-{kind}").iterdir()) == [f"{name}.yaml" for name in names]
+    for folder in (f"oracles-{kind}", f"near-misses-{kind}"):
+        assert sorted(path.name for path in (DATA / folder).iterdir()) == [f"{name}.step" for name in names]
+
+
+@pytest.mark.parametrize(("kind", "name"), TASKS)
+def test_the_oracle_passes_and_the_near_miss_fails(kind: str, name: str) -> None:
+    """The near miss is well-typed and affine: only its numbers, or its outputs, are wrong."""
+    task = load_task(DATA / f"tasks-{kind}/{name}.yaml")
+    verifier = Verifier(task)
+    right = (DATA / f"oracles-{kind}/{name}.step").read_text()
+    wrong = (DATA / f"near-misses-{kind}/{name}.step").read_text()
+    verdict = verifier.verify(right)
+    assert verdict.passed, verdict.render(right, name)
+    assert verifier.verify(wrong).stage in FAILING[kind]
+    assert task.impl is None and task.names_formats == (kind == "formats")
+    assert loads_task(dump_task(task)) == task
+
+
+@pytest.mark.parametrize("name", [name for kind, name in TASKS if kind == "formats"])
+def test_an_oracle_in_its_formats_holds_on_stress_inputs(name: str) -> None:
+    """Rounding that the task's least precise format explains does not count."""
+    verifier = Verifier(load_task(DATA / f"tasks-formats/{name}.yaml"))
+    assert verifier.stress((DATA / f"oracles-formats/{name}.step").read_text()) == []
