@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import dspy
 
@@ -25,9 +25,11 @@ from step_runtime.tasks.task import Task
 from step_runtime.verification.verify import Verdict
 
 _LOG = logging.getLogger(__name__)
-MAX_MOVED = 10_000
-"""Texts whose verdict, reached for another text, is remembered."""
+MAX_VERDICTS = 10_000
+"""Verdicts that are remembered, the latest ones; an earlier program is verified again."""
+_Key = tuple[str, str]
 _Judged = tuple[str, Future[Verdict]]
+_V = TypeVar("_V")
 
 
 class Reward(dspy.Prediction):
@@ -53,9 +55,9 @@ class Metric:
         self._executor = executor or ThreadPoolExecutor(1, thread_name_prefix="verify")
         self._store = store
         self._lock = threading.Lock()
-        self._known: dict[tuple[str, str], _Judged] = {}
+        self._known: dict[_Key, _Judged] = {}
         self._scopes: dict[str, KnownScopes | None] = {}
-        self._moved: dict[tuple[str, str], Verdict] = {}
+        self._moved: dict[_Key, Verdict] = {}
 
     @property
     def executor(self) -> Executor:
@@ -119,9 +121,8 @@ class Metric:
             _LOG.exception("two programs could not be compared")
             return None
         if own is not None:
-            if len(self._moved) > MAX_MOVED:
-                self._moved.clear()
-            self._moved[content, text] = own
+            with self._lock:
+                _remember(self._moved, (content, text), own)
         return own
 
     def _scopes_of(self, task: Task, content: str) -> KnownScopes | None:
@@ -135,7 +136,7 @@ class Metric:
             known = self._known.get((content, key)) or self._stored(content, key)
             if known is None:
                 future = self._executor.submit(judge, task.name, content, text)
-                self._known[content, key] = text, future
+                _remember(self._known, (content, key), (text, future))
         judged, future = known or (text, future)
         try:
             verdict = verdict_of(future)
@@ -156,8 +157,14 @@ class Metric:
         judged, verdict = stored
         future: Future[Verdict] = Future()
         future.set_result(verdict)
-        self._known[content, key] = judged, future
+        _remember(self._known, (content, key), (judged, future))
         return judged, future
+
+
+def _remember(verdicts: dict[_Key, _V], key: _Key, verdict: _V) -> None:
+    verdicts[key] = verdict
+    if len(verdicts) > MAX_VERDICTS:
+        del verdicts[next(iter(verdicts))]
 
 
 def _reward(task: Task, text: str, verdict: Verdict, seconds: float) -> Reward:

@@ -45,6 +45,8 @@ _START = 60.0
 
 _GRACE = 30.0
 """Seconds beyond a call's limit after which its worker itself is killed."""
+MAX_LOST = 1000
+"""What calls were lost at is remembered for so many of them, the latest ones."""
 
 _FAREWELL = 10.0
 """Seconds that a worker has to end what it has running, and itself."""
@@ -218,7 +220,10 @@ class WorkerPool(Executor):
         """Keeps what a call was lost at, where that alone is the reason: half the time went there, or two workers."""
         alone = error.seconds >= self._seconds / 2 if error.code == "time-limit" else job.at == error.at
         if error.at and alone and error.code != "killed":
-            self._lost_at[error.at] = str(error)
+            with self._lock:
+                self._lost_at[error.at] = str(error)
+                if len(self._lost_at) > MAX_LOST:
+                    del self._lost_at[next(iter(self._lost_at))]
 
     def _take(self, jobs: deque[_Job]) -> bool:
         """Waits for a call, and takes this worker's share of those that wait too; False when there will be none."""

@@ -15,22 +15,28 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from pipeline import compile as compile_
+from pipeline import load_program, report, ui
 from pipeline.base import redaction
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import LMUnavailable, UsageError, print_message, run_command, safe_output
 from pipeline.base.files import write_text
 from pipeline.base.redaction import MASK, redacted, redacted_value
 from pipeline.lms.factory import make_lm
+from pipeline.record import store
 from pipeline.record.recorder import recorded
 from pipeline.record.request import Request
 from tests.pipeline.conftest import empty_store, store_folder, unrendered
+from tests.support import answering_lm
 from tests.support.lm_server import fault
 from tests.support.paths import PROJECT
 from tests.support.scripted_runs import tasks
 from tests.support.server_compile import Job, job, server, waits
+from tests.support.tracking_server import tracking_server
 
 __all__ = ["empty_store", "job", "server", "store_folder", "unrendered", "waits"]
 
@@ -87,6 +93,38 @@ def test_user_and_password_of_an_address_are_found_nowhere(
     assert run_command("x", main) == 3
     out, err = capsys.readouterr()
     found_nowhere(everything(tmp_path) | {"stderr": err.encode(), "stdout": out.encode()})
+
+
+def test_user_and_password_of_a_tracking_server_are_found_nowhere(
+    empty_store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    unrendered: None,
+) -> None:
+    """On the server, in local files and in messages: a run, its report, the UI's address, a server that is gone."""
+    folders = {name: tmp_path / name for name in ("server", "tasks", "runs")}
+    folders["server"].mkdir()
+    monkeypatch.setattr(store, "MLRUNS", folders["runs"])
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "restored by the end of the test")
+    monkeypatch.setattr(store, "time", SimpleNamespace(sleep=lambda seconds: None))
+    answering_lm.use(answering_lm.Engine(), monkeypatch)
+    options = ["--tasks", str(answering_lm.write_tasks(folders["tasks"])), "--optimizer", "none", "--samples", "2"]
+    with tracking_server(folders["server"], empty_store) as port:
+        uri = f"http://{USER}:{PASSWORD}@127.0.0.1:{port}"
+        output = ["-o", str(tmp_path / "program.json"), "--json"]
+        assert run_command("compile", compile_.main, [*options, *output, "--tracking-uri", uri]) == 0
+        out, err = capsys.readouterr()
+        run_id = json.loads(out)["run_id"]
+        assert run_command("report", report.main, [run_id, "-o", str(tmp_path / "report"), "--tracking-uri", uri]) == 0
+        assert run_command("ui", ui.main, ["--tracking-uri", uri]) == 0
+        program = load_program(f"runs:/{run_id}/program")
+        program.save(tmp_path / "loaded.json")
+    assert run_command("compile", compile_.main, [*options, "--tracking-uri", uri]) == 2
+    shown = out, err, *capsys.readouterr()
+    assert "127.0.0.1" in shown[-1]
+    found_nowhere(everything(tmp_path) | {f"shown {number}": text.encode() for number, text in enumerate(shown)})
 
 
 def found_nowhere(written: dict[str, bytes]) -> None:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 import socket
 import socketserver
 import sqlite3
-import textwrap
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -32,23 +30,13 @@ from pipeline.record import store
 from pipeline.record.attempts import read_attempts
 from tests.support import answering_lm as answering
 from tests.support.answering_lm import write_tasks
-from tests.support.forked import Forked
+from tests.support.tracking_server import tracking_server
 
 pytestmark = pytest.mark.usefixtures("unrendered")
 
 OPTIONS = ("--optimizer", "adaptive", "--samples", "6", "--temperatures", "1.0,0.4", "--threads", "3", "--json")
 ONE_ITERATION = 3 * 6 * 2
 """Answers to three tasks at two temperatures."""
-
-SERVER = """
-    from wsgiref.simple_server import make_server
-    import sys
-    from mlflow.server import app
-    sys.stderr = open("/dev/null", "w")
-    server = make_server("127.0.0.1", 0, app)
-    print(server.server_port, flush=True)
-    server.serve_forever()
-"""
 
 
 class Outage(Protocol):
@@ -153,20 +141,8 @@ def locked_file(path: Path) -> Iterator[tuple[str, Outage]]:
 @pytest.fixture(scope="module")
 def server(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of MLflow's tracking server, the artifacts in its care, in a process of its own."""
-    folder = tmp_path_factory.mktemp("server")
-    shutil.copy(empty_store, folder)
-    settings = {
-        "_MLFLOW_SERVER_FILE_STORE": f"sqlite:///{folder}/mlflow.db",
-        "_MLFLOW_SERVER_ARTIFACT_ROOT": "mlflow-artifacts:/",
-        "_MLFLOW_SERVER_ARTIFACT_DESTINATION": str(folder / "artifacts"),
-        "_MLFLOW_SERVER_SERVE_ARTIFACTS": "true",
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in settings.items():
-            patch.setenv(name, value)
-        process = Forked("-c", textwrap.dedent(SERVER))
-    with process:
-        yield int(process.stdout.readline())
+    with tracking_server(tmp_path_factory.mktemp("server"), empty_store) as port:
+        yield port
 
 
 @contextmanager

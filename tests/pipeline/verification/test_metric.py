@@ -290,3 +290,15 @@ def test_a_pass_is_confirmed_by_the_text_itself(executor: Counting, monkeypatch:
     assert metric.confirmed(EXAMPLE, dspy.Prediction(impl=RIGHT))
     kept = metric.confirmed(EXAMPLE, dspy.Prediction(impl=WRONG))
     assert (kept.score, kept.stage) == (0.0, "value")
+
+
+def test_only_the_latest_verdicts_are_kept(metric: Metric, executor: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many programs a run samples, its memory is bounded; one that was forgotten gets its verdict again."""
+    monkeypatch.setattr("pipeline.verification.metric.MAX_VERDICTS", 2)
+    renamed = RIGHT.replace("squares", "other")
+    first = [judge(metric, text).stage for text in (RIGHT, renamed, WRONG, REUSING)]
+    assert executor.count == 3
+    assert [judge(metric, text).stage for text in (REUSING, WRONG)] == first[:1:-1]
+    assert executor.count == 3
+    assert [judge(metric, text).stage for text in (RIGHT, renamed)] == first[:2]
+    assert executor.count == 4
