@@ -45,7 +45,7 @@ class Connection:
         address: As `--cluster` accepts it.
 
     Raises:
-        UsageError: Dask is not installed.
+        UsageError: Dask is not installed, or lacks the certificates for a `tls://` address.
         ClusterUnavailable: The scheduler can't be reached.
     """
 
@@ -55,6 +55,8 @@ class Connection:
             import distributed
         except ModuleNotFoundError as error:
             raise UsageError(f"--cluster: {error.name} is missing; pip install 'adaptive-step[cluster]'") from None
+        if address.startswith("tls:"):
+            _check_certificates(address)
         _silence_dask()
         self._stack = contextlib.ExitStack()
         try:
@@ -134,6 +136,25 @@ class Connection:
             failed: Future[Any] = Future()
             failed.set_exception(OSError(str(error)))
             return failed
+
+
+def _check_certificates(address: str) -> None:
+    """Dask's own client ends with a traceback, after a minute.
+
+    Raises:
+        UsageError: Dask's configuration names no certificates, or some that cannot be read.
+    """
+    from distributed.security import Security
+
+    security: Any = Security
+    try:
+        context = security().get_connection_args("client")["ssl_context"]
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--cluster {address}: cannot read the TLS certificates: {error}") from None
+    if context is None:
+        names = ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY")
+        expected = ", ".join(f"DASK_DISTRIBUTED__COMM__TLS__{name}" for name in names)
+        raise UsageError(f"--cluster {address}: TLS needs the certificates that {expected} name")
 
 
 def _silence_dask() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from tests.support.paths import PROJECT
 
@@ -70,15 +70,20 @@ class DaskProcesses:
             )
 
 
-def one_process_cluster(workers: int) -> Any:
-    """A scheduler on the loopback interface and a node, both in this process; a context manager."""
+def one_process_cluster(workers: int, protocol: Literal["tcp", "tls"] = "tcp") -> Any:
+    """A scheduler on the loopback interface and a node, both in this process; a context manager.
+
+    The certificates of TLS are those that Dask's configuration names.
+    """
     from distributed import LocalCluster
+    from distributed.security import Security
 
     return LocalCluster(
         n_workers=1,
         threads_per_worker=workers,
         processes=False,
-        protocol="tcp",
+        protocol=protocol,
+        security=Security() if protocol == "tls" else None,
         host="127.0.0.1",
         scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
     )

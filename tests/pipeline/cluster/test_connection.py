@@ -6,8 +6,16 @@ import asyncio
 import socket
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 
+import dask
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from pipeline.base.errors import ClusterUnavailable, UsageError
 from pipeline.cluster import connection as module
@@ -47,6 +55,54 @@ def test_an_address_without_a_scheduler_is_an_error(monkeypatch: pytest.MonkeyPa
         address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
     with pytest.raises(ClusterUnavailable, match=f"no Dask scheduler answers at {address}"):
         Connection(address)
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Dask's configuration of TLS, for all roles, with a certificate that signs itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem, private = tmp_path / "node.pem", tmp_path / "node.key"
+    pem.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    private.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, plain)
+    )
+    settings = {"distributed.comm.require-encryption": True, "distributed.comm.tls.ca-file": str(pem)}
+    for role in ("client", "scheduler", "worker"):
+        settings |= {f"distributed.comm.tls.{role}.cert": str(pem), f"distributed.comm.tls.{role}.key": str(private)}
+    with dask.config.set(settings):
+        yield settings
+
+
+def test_tls_takes_the_certificates_of_dasks_configuration(certificates: dict[str, str], tmp_path: Path) -> None:
+    """A client without one, with a damaged one, and one that does not encrypt are refused at once, in one line."""
+    with one_process_cluster(1, "tls") as local:
+        address = local.scheduler_address
+        assert address.startswith("tls://")
+        opened = Connection(address)
+        assert [*opened.heard(PATIENCE)] == [*local.scheduler.workers]
+        opened.close()
+        with pytest.raises(ClusterUnavailable, match="no Dask scheduler answers at tcp://"):
+            Connection(address.replace("tls:", "tcp:"))
+        client = "distributed.comm.tls.client"
+        with dask.config.set({f"{client}.cert": None}), pytest.raises(UsageError, match=r"TLS__CLIENT__CERT.* name"):
+            Connection(address)
+        (tmp_path / "damaged").write_text("x")
+        for path in (tmp_path / "missing", tmp_path / "damaged"):
+            with (
+                dask.config.set({f"{client}.cert": str(path)}),
+                pytest.raises(UsageError, match="cannot read the TLS certificates"),
+            ):
+                Connection(address)
 
 
 def test_without_dask_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
