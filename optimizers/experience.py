@@ -227,8 +227,7 @@ class Experience:
     def costs(self) -> dict[str, float]:
         """What the answers to this run's tasks cost, where they have a cost."""
         own = set(self.tasks)
-        found = {entry.task_key: entry.cost for entry in self.entries if entry.task_key in own}
-        return {key: cost for key, cost in found.items() if cost is not None}
+        return {e.task_key: e.cost for e in self.entries if e.task_key in own and e.cost is not None}
 
     def pass_at(self, k: int | None = None) -> float:
         """pass@k over this run's tasks (paper, Equation 1), unsolved ones counting 0; pass@n without `k`."""

@@ -7,39 +7,29 @@ is solved is counted in the iteration that solved it first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from optimizers.domain import Domain, Outputs
+from optimizers.domain import Domain
 from optimizers.experience import Entry
 from optimizers.representative import rank
 from optimizers.sampling import TaskExample
 
 
-@dataclass(frozen=True)
-class Preference:
-    """Compares answers as a domain prefers them."""
-
-    domain: Domain
-
-    def cost(self, task: TaskExample, outputs: Outputs) -> float | None:
-        """What an answer costs; None if it has no cost, or the domain none."""
-        return None if self.domain.cost is None else self.domain.cost(task.example, outputs)
-
-    def better(self, task: TaskExample, new: Entry, old: Entry | None) -> Entry:
-        """The entry to keep: the old one, the new one, or the old one with the new one's cheaper answer."""
-        if old is None:
-            return new
-        if rank(self.domain, task, new.outputs) >= rank(self.domain, task, old.outputs):
-            return old
-        return replace(
-            old,
-            outputs=new.outputs,
-            calls=new.calls,
-            cost=new.cost,
-            answer_temperature=new.answer_temperature,
-            answer_sample=new.answer_sample,
-            answer_iteration=new.iteration,
-        )
+def better(domain: Domain, task: TaskExample, new: Entry, old: Entry | None) -> Entry:
+    """The entry to keep: the old one, the new one, or the old one with the new one's cheaper answer."""
+    if old is None:
+        return new
+    if rank(domain, task, new.outputs) >= rank(domain, task, old.outputs):
+        return old
+    return replace(
+        old,
+        outputs=new.outputs,
+        calls=new.calls,
+        cost=new.cost,
+        answer_temperature=new.answer_temperature,
+        answer_sample=new.answer_sample,
+        answer_iteration=new.iteration,
+    )
 
 
 def known_costs(entries: Mapping[str, Entry], tasks: Iterable[str]) -> dict[str, float]:

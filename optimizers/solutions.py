@@ -11,7 +11,7 @@ from optimizers.attempt import Attempt
 from optimizers.domain import Domain
 from optimizers.experience import Entry, TaskCount, in_task_order, mean_pass_at
 from optimizers.ledger import TokenCount
-from optimizers.preference import Preference, known_costs
+from optimizers.preference import better, known_costs
 from optimizers.representative import representative
 from optimizers.sampling import TaskExample
 
@@ -34,7 +34,6 @@ class Solutions:
     ) -> None:
         self.entries = dict(entries)
         self._domain, self._seed, self._tasks = domain, seed, tasks
-        self._preference = Preference(domain)
         self._spent: dict[str, TokenCount] = {}
 
     @property
@@ -87,9 +86,9 @@ class Solutions:
             answer_sample=answer.sample,
             tokens=self._spent[task.key],
             calls=answer.calls,
-            cost=self._preference.cost(task, answer.outputs),
+            cost=None if self._domain.cost is None else self._domain.cost(task.example, answer.outputs),
         )
-        return self._preference.better(task, entry, self.entries.get(task.key))
+        return better(self._domain, task, entry, self.entries.get(task.key))
 
     def extend(self, chosen: Mapping[str, Entry]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Adds an iteration's entries; returns the keys of the tasks solved, and of those improved."""

@@ -88,12 +88,12 @@ def _all_checked(subjects: "Sequence[Subject]") -> bool:
 
 
 def _show(subjects: "Sequence[Subject]", chip: str, options: CostOptions) -> None:
-    from pipeline.actions.price_program import write_picture
+    from pipeline.charts.dataflow import draw_cost
     from pipeline.cli.cost_tables import comparison_table, cost_json, cost_table
 
     priced = [(subject.name, subject.priced) for subject in subjects if not isinstance(subject.priced, tuple)]
     if options.svg:
-        write_picture(priced[0][1], Path(options.svg))
+        draw_cost(priced[0][1], Path(options.svg))
     if options.as_json:
         found = [cost_json(each, name, chip) for name, each in priced]
         print(json_text(NAME, {"programs": found} if options.compare else found[0]))

@@ -16,6 +16,7 @@ from pipeline.base.choices import EMBEDDED, REFLECTING, SELECTIONS, VALIDATING
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.files import write_text
+from pipeline.base.text import counted
 from pipeline.cli import summary
 from pipeline.cli.console import print_lines, stdout_console
 from pipeline.cli.progress import progress_display
@@ -23,7 +24,6 @@ from pipeline.lms import factory
 from pipeline.record import resume as earlier_runs
 from pipeline.record import store
 from pipeline.record.attempts import read_attempts
-from pipeline.record.metrics import counted
 from pipeline.record.request import Request
 from pipeline.record.resume import Finished, Resumed
 from pipeline.reporting.advice import Advice, advise

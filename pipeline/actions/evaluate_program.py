@@ -14,9 +14,9 @@ from rich.table import Table
 from optimizers import Experience, Observer, SinglePass, TaskCount, TokenCount
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import Exit, print_message
+from pipeline.base.text import counted
 from pipeline.cli.console import print_lines, stdout_console
 from pipeline.cli.progress import progress_display
-from pipeline.record.metrics import counted
 from pipeline.record.recorder import recorded
 from pipeline.reporting import measures
 from pipeline.running.job import run_params

@@ -19,8 +19,8 @@ from pipeline.actions.offers import NO_OFFER, Offer, Offering, Solution, Written
 from pipeline.base.choices import Objective
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_message
+from pipeline.base.text import counted
 from pipeline.cli.progress import sampling_lines
-from pipeline.record.metrics import counted
 from pipeline.reporting.advice import Advice, advise
 from pipeline.reporting.failures import nearest_failures, summarize
 from pipeline.running.session import ProgramSession, budget, lm_session, open_program

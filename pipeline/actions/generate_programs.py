@@ -17,7 +17,7 @@ from pipeline.actions.offers import NO_OFFER, Offer, Offering, Solution, Written
 from pipeline.base.choices import SEARCH, Objective
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_message
-from pipeline.record.metrics import counted
+from pipeline.base.text import counted
 from pipeline.reporting.failures import summarize
 from pipeline.running.session import RERUN, ProgramSession, budget, fitted, lm_session, open_program, trusted
 from pipeline.running.workers import open_workers

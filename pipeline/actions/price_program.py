@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.base.errors import UsageError
-from pipeline.charts.cost_picture import draw_cost
 from pipeline.verification.costs import pricing
 from step_runtime.base.errors import ChipError
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip, load_chip
@@ -49,15 +48,3 @@ def price_programs(
     """
     with pricing(task, chip) as workers:
         return [Subject(name, text, workers.price(text, changes)) for name, text in programs]
-
-
-def write_picture(priced: Priced, path: Path) -> None:
-    """Draws a program's cost as an SVG file.
-
-    Raises:
-        UsageError: The file can't be written.
-    """
-    try:
-        path.write_text(draw_cost(priced), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot write the picture: {error.strerror or error}") from None

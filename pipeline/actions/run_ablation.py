@@ -15,10 +15,10 @@ from optimizers import Experience
 from pipeline.base.config import AblationConfig, RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.paths import shown
+from pipeline.base.text import counted
 from pipeline.cli.console import print_lines, stdout_console
 from pipeline.cli.progress import progress_display
 from pipeline.record import store
-from pipeline.record.metrics import counted
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed, open_run
 from pipeline.reporting import ablation

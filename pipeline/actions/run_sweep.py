@@ -19,9 +19,9 @@ from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, RunLive, UsageError, print_message
 from pipeline.base.redaction import without_secrets
 from pipeline.base.settings import Option
+from pipeline.base.text import counted
 from pipeline.cli.console import print_lines, stdout_console
 from pipeline.record import experiment_view, store
-from pipeline.record.metrics import counted
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed, open_run
 

@@ -31,6 +31,11 @@ def cell(text: str) -> str:
     return "".join(f"\\{char}" if char in "\\`*_{}[]()#+!|~<>" else char for char in shown).replace("<", "&lt;")
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 task`, `26 tasks`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def _unsafe(char: str) -> bool:
     return unicodedata.category(char) in _UNSAFE
 

@@ -1,4 +1,4 @@
-"""A picture of a program's dataflow, drawn by Graphviz."""
+"""Pictures of a program's dataflow, drawn by Graphviz: primitives as boxes, streams as edges, and what they cost."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.base.errors import UsageError
+from pipeline.base.text import exact_number
 
 if TYPE_CHECKING:
+    from step_runtime.cost.model import Cost
+    from step_runtime.verification.costing import Priced
     from step_runtime.verification.explain import Explained
 
-# Tints of Okabe and Ito's palette, on which black text is readable.
+# Tints of Okabe and Ito's palette, on which black text is readable, and a colour for what stands out.
 _FILL = {"compute": "#cfe6f5", "route": "#fde3b8", "copy": "#e8e8e8", "shape": "#d3efe4"}
+_STANDS_OUT = "#D55E00"
 _FONT = "DejaVu Sans, Helvetica, Arial, sans-serif"
 
 
 def draw(explained: Explained, path: Path) -> None:
-    """Draws the dataflow graph: primitives as boxes, streams as edges with element type and dims.
+    """Draws the dataflow graph; edges have element type and dims.
 
     Args:
         explained: The program and the types of its streams.
@@ -27,33 +31,66 @@ def draw(explained: Explained, path: Path) -> None:
     """
     if path.suffix not in (".svg", ".png", ".pdf"):
         raise UsageError(f"{path}: expected a file name that ends in .svg, .png or .pdf")
+    _draw(explained, None, path, "--graph")
+
+
+def draw_cost(priced: Priced, path: Path) -> None:
+    """Draws the dataflow graph as SVG, with memory and time at each primitive, and queues at the edges.
+
+    Raises:
+        UsageError: Graphviz is not installed, or the file cannot be written.
+    """
+    from step_runtime.verification.explain import Explained
+
+    _draw(Explained(priced.program, [*priced.types]), priced.cost, path, "--svg")
+
+
+def _draw(explained: Explained, cost: Cost | None, path: Path, option: str) -> None:
     try:
         import pygraphviz
     except ImportError:
-        raise UsageError("--graph needs Graphviz: pip install 'adaptive-step[graph]'") from None
+        raise UsageError(f"{option} needs Graphviz: pip install 'adaptive-step[graph]'") from None
     graph = pygraphviz.AGraph(directed=True, rankdir="TB", fontname=_FONT, nodesep="0.4", ranksep="0.5")
     graph.node_attr.update(fontname=_FONT, fontsize="12", shape="box", style="filled,rounded", color="#555555")
     graph.edge_attr.update(fontname=_FONT, fontsize="10", color="#555555", fontcolor="#333333")
-    _fill(graph, explained)
+    _fill(graph, explained, cost)
     try:
-        graph.draw(str(path), prog="dot")
+        graph.draw(str(path), format="svg" if cost else path.suffix.removeprefix("."), prog="dot")
     except OSError as error:
         raise UsageError(f"{path}: cannot write the picture: {error.strerror or error}") from None
 
 
-def _fill(graph: Any, explained: Explained) -> None:
+def _fill(graph: Any, explained: Explained, cost: Cost | None) -> None:
     program, types = explained
     source: dict[int, str] = {}
+    queues = {(queue.node, queue.operand): queue for queue in cost.queues} if cost else {}
     for stream, name in enumerate(program.inputs):
         source[stream] = f"input {name}"
         graph.add_node(source[stream], label=name, shape="ellipse", fillcolor="#ffffff")
     for index, node in enumerate(program.nodes):
-        key = f"node {index}"
-        graph.add_node(key, label=explained.label(node), fillcolor=_FILL[node.op.kind])
+        key, label = f"node {index}", explained.label(node)
+        stands_out = {"color": _STANDS_OUT, "penwidth": "2"} if cost and index in cost.path else {}
+        if cost:
+            label = "\n".join([label, *_node_cost(cost, index)])
+        graph.add_node(key, label=label, fillcolor=_FILL[node.op.kind], **stands_out)
         source |= dict.fromkeys(node.outputs, key)
-        for stream in node.inputs:
-            graph.add_edge(source[stream], key, label=f" {program.name(stream)}: {types[stream] or 'unknown'} ")
+        for operand, stream in enumerate(node.inputs):
+            label, stands_out = f" {program.name(stream)}: {types[stream] or 'unknown'} ", {}
+            if queue := queues.get((index, operand)):
+                label += f"\nqueue of {queue.length:,}, {exact_number(queue.bits / 8)} bytes"
+                stands_out = {"color": _STANDS_OUT, "fontcolor": _STANDS_OUT, "penwidth": "2.5"}
+            graph.add_edge(source[stream], key, label=label, **stands_out)
     for number, stream in enumerate(program.results):
         key = f"output {number}"
-        graph.add_node(key, label=f"output {number}", shape="ellipse", fillcolor="#ffffff")
+        graph.add_node(key, label=key, shape="ellipse", fillcolor="#ffffff")
         graph.add_edge(source[stream], key, label=f" {program.name(stream)}: {types[stream] or 'unknown'} ")
+
+
+def _node_cost(cost: Cost, index: int) -> list[str]:
+    """What one primitive holds, and what its function takes."""
+    spent, lines = cost.nodes[index], []
+    if spent.memory:
+        lines.append(f"{exact_number(spent.memory / 8)} bytes")
+    if spent.operations:
+        lines.append(f"{exact_number(spent.operations)} operations, {spent.busy / cost.time:.0%} busy")
+    return lines

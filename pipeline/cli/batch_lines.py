@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.base.outputs import BatchSummary, Finding, ProgramVerdict
+from pipeline.base.text import counted
 from pipeline.verification.checking import Checked
 
 
@@ -24,7 +25,7 @@ def line(label: str, verdict: ProgramVerdict) -> str:
     """A program's line: its verdict, its name, and what failed first."""
     if verdict.error is not None:
         return f"unusable  {label}"
-    warned = f"  ({_counted(len(verdict.warnings), 'warning')})" if verdict.warnings else ""
+    warned = f"  ({counted(len(verdict.warnings), 'warning')})" if verdict.warnings else ""
     if verdict.passed:
         return f"passed    {label}{warned}"
     codes = ", ".join(dict.fromkeys(finding.code for finding in verdict.diagnostics)) or "warnings"
@@ -49,9 +50,5 @@ def summary_line(summary: BatchSummary) -> str:
     """The counts, as the last line."""
     counts = [f"{summary.passed} passed", f"{summary.failed} failed"]
     counts += [f"{summary.unusable} unusable"] if summary.unusable else []
-    counts += [_counted(summary.warnings, "warning")] if summary.warnings else []
-    return f"{_counted(summary.programs, 'program')}: {', '.join(counts)} in {summary.seconds:.1f} s"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    counts += [counted(summary.warnings, "warning")] if summary.warnings else []
+    return f"{counted(summary.programs, 'program')}: {', '.join(counts)} in {summary.seconds:.1f} s"

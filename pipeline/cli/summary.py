@@ -8,8 +8,8 @@ from rich.table import Table
 
 from optimizers import Entry, TokenCount
 from pipeline.base.paths import shown
+from pipeline.base.text import counted
 from pipeline.cli.console import print_lines, stdout_console
-from pipeline.record.metrics import counted
 from pipeline.running.job import JobResult
 
 

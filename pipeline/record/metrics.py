@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from optimizers import Experience, IterationResult, TokenCount
-from pipeline.base.text import cell
+from pipeline.base.text import cell, counted
 
 WITHIN = (1.0, 1.1, 1.5, 2.0, 5.0)
 """The multiples of the bound of which the record says how many tasks are within, like KernelBench's fast_p."""
@@ -111,8 +111,3 @@ def describe(experience: Experience) -> str:
         unsolved = ", ".join(map(cell, experience.unsolved))
         lines += [*[""][: len(experience.entries)], f"Unsolved: {unsolved}."]
     return "\n".join(lines)
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 task`, `26 tasks`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from optimizers import Attempt
-from pipeline.record.metrics import counted
+from pipeline.base.text import counted
 from step_runtime.base.errors import STAGES, Stage
 from step_runtime.language.equivalence import canonical_key
 

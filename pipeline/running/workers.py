@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from pipeline.base.addresses import NO_CLUSTER
 from pipeline.base.errors import print_message
+from pipeline.base.text import counted
 from pipeline.cluster.cluster import open_cluster
-from pipeline.record.metrics import counted
 from pipeline.verification.workers import LocalWorkers, Workers
 
 

@@ -32,14 +32,7 @@ class PoolSettings:
 
     def start(self, workers: int) -> WorkerPool:
         """A pool of this machine's processes."""
-        return WorkerPool(
-            workers,
-            seconds=self.seconds,
-            memory=self.memory,
-            initializer=self.initializer,
-            preload=self.preload,
-            group=self.group,
-        )
+        return WorkerPool(workers, **vars(self))
 
 
 class KillableExecutor(Executor, ABC):

@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from step_runtime.base.errors import TaskCodeError
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Sizes
 from step_runtime.base.types import DType, Element, Multihot, components_of
@@ -168,18 +167,3 @@ def _settled(dtype: torch.dtype) -> Iterator[None]:
     with default_dtype(dtype), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         yield
-
-
-def known_operations(counts: Mapping[str, int]) -> Callable[[Fn], int]:
-    """A counter for functions without code, whose counts are known by label.
-
-    Raises:
-        TaskCodeError: From a call, for a function without a count.
-    """
-
-    def count(fn: Fn) -> int:
-        if fn.label not in counts:
-            raise TaskCodeError(f"the operations of function {fn.label} are unknown")
-        return counts[fn.label]
-
-    return count

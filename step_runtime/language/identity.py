@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from step_runtime.base.syntax import parse_python
 from step_runtime.language.parser import LINE_END, evaluate, read
 from step_runtime.program.graph import Program
-from step_runtime.program.printer import print_primitive
 from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task
 
@@ -94,20 +93,6 @@ def graphs(text: str, known: KnownScopes) -> tuple[Program, ...] | None:
             return None
         programs.append(program)
     return tuple(programs)
-
-
-def verdict_key(text: str, task: Task) -> str:
-    """A key that two texts share only if they have the same verdict on the task, except for places."""
-    known = known_scopes(task)
-    programs = graphs(text, known) if known else None
-    if programs is None:
-        return "text:" + _digest(text)
-    return "graph:" + _digest("\n\n".join(map(_written, programs)))
-
-
-def _written(program: Program) -> str:
-    nodes = (f"{print_primitive(node.op)} {node.inputs} {node.outputs}" for node in program.nodes)
-    return "\n".join([*nodes, str(program.results)])
 
 
 def _digest(text: str) -> str:

@@ -88,8 +88,3 @@ def _steps(program: Shared) -> Iterator[tuple[str, Shared]]:
                 after = program.with_program(other)
                 if after is not None and [after.types[stream] for stream in after.program.results] == results:
                     yield name, after
-
-
-def best(found: list[Variant], objective: Figure) -> Variant:
-    """The cheapest of some programs; of equals the shortest, and then the first."""
-    return min(found, key=lambda variant: (*figures_key(variant.cost.figures(), objective), len(variant.text)))

@@ -20,9 +20,9 @@ from signatures.propose import Propose
 from step_runtime import Verifier
 from step_runtime.base.errors import STAGES
 from step_runtime.language.comments import REMOVED, printable
-from step_runtime.language.identity import verdict_key
 from step_runtime.verification import verify as verify_module
 from tests.attacks.test_verdicts import PLAIN, TASK
+from tests.support.identity_pairs import verdict_key
 
 HUGE = "0x" + "f" * 4000
 TEXTS = {

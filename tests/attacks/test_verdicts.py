@@ -14,9 +14,9 @@ from pipeline.verification.metric import Metric
 from step_runtime import Verifier, loads_task
 from step_runtime.base.errors import Diagnostic
 from step_runtime.language.equivalence import canonical_key
-from step_runtime.language.identity import code_of, known_scopes, skeleton, verdict_key
+from step_runtime.language.identity import code_of, known_scopes, skeleton
 from step_runtime.verification.verify import Verdict
-from tests.support.identity_pairs import compare, pairs
+from tests.support.identity_pairs import compare, pairs, verdict_key
 
 TASK = loads_task(
     """

@@ -31,12 +31,12 @@ from pipeline.base.errors import UsageError
 from pipeline.record.request import parse_experience
 from signatures.extract import extract_program, holds_program, sections
 from step_runtime.base.errors import TaskError
-from step_runtime.language.identity import skeleton, verdict_key
+from step_runtime.language.identity import skeleton
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import SolvedTask, dump_task
 from step_runtime.verification.verify import Verifier
 from tests.support.completions import BODY, DRAFT, ECHO, PROGRAM, WRAPPED
-from tests.support.identity_pairs import EDITS, TASK, program
+from tests.support.identity_pairs import EDITS, TASK, program, verdict_key
 from tests.support.oracles import solved
 from tests.support.samples import GENERAL_SOLUTION, general
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions.price_program import chip_of, price_programs, write_picture
+from pipeline.actions.price_program import chip_of, price_programs
 from pipeline.base.errors import UsageError
 from step_runtime.cost.chip import DEFAULT_CHIP
 from tests.support.scripted_runs import RIGHT, tasks
@@ -33,12 +33,3 @@ def test_the_chip_is_the_default_one_a_file_or_one_with_other_memory(tmp_path: P
     path.write_text("rate: x")
     with pytest.raises(UsageError, match="rate"):
         chip_of(str(path), None)
-
-
-def test_a_picture_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    [subject] = price_programs(TASK, [("right", RIGHT)], DEFAULT_CHIP, {})
-    assert not isinstance(subject.priced, tuple)
-    write_picture(subject.priced, tmp_path / "cost.svg")
-    assert (tmp_path / "cost.svg").read_text().startswith("<svg")
-    with pytest.raises(UsageError, match="cannot write the picture"):
-        write_picture(subject.priced, tmp_path)

@@ -1,16 +1,21 @@
-"""`pipeline.verify --explain` and `--graph`: every stream with its type, as text and as a picture."""
+"""Every stream with its type, as text and as a picture; pictures of costs show memory, time and queues, too."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from pipeline.base.errors import UsageError
+from pipeline.charts.dataflow import draw_cost
 from pipeline.verify import main
+from step_runtime.verification.costing import TaskCosts
+from tests.support.oracles import oracle, task
 from tests.support.paths import PROJECT
 
 ORACLE = str(PROJECT / "data/oracles/attn/2.step")
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_explain_shows_every_stream_and_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,3 +53,23 @@ def test_a_picture_of_another_kind_is_refused(tmp_path: Path) -> None:
     """The message names the endings that work."""
     with pytest.raises(UsageError, match=r"ends in \.svg, \.png or \.pdf"):
         main(["attn/2", ORACLE, "--graph", str(tmp_path / "g.txt")])
+
+
+def test_a_program_is_drawn_with_its_cost(tmp_path: Path) -> None:
+    """Memory and time at the primitives, queues at the edges, and the critical path in another colour."""
+    priced = TaskCosts(task("norm/2")).price(oracle("norm/2"), formulas=False)
+    draw_cost(priced, tmp_path / "cost")
+    root = ElementTree.parse(tmp_path / "cost").getroot()
+    texts = [str(element.text).strip() for element in root.iter(f"{SVG}text")]
+    assert "Accum(fn=fn_add, b=1)" in texts and "4 bytes" in texts and "112 operations, 84% busy" in texts
+    assert "E2: fp32 [D, N]" in texts and "queue of 15, 60 bytes" in texts
+    groups = {kind: [g for g in root.iter(f"{SVG}g") if g.get("class") == kind] for kind in ("node", "edge")}
+    critical = [g for g in groups["node"] for box in g.iter(f"{SVG}path") if box.get("stroke") == "#d55e00"]
+    assert len(critical) == len(priced.cost.path)
+    assert len(groups["edge"]) == sum(len(node.inputs) for node in priced.program.nodes) + 1
+
+
+def test_a_picture_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    priced = TaskCosts(task("norm/2")).price(oracle("norm/2"), formulas=False)
+    with pytest.raises(UsageError, match="cannot write the picture"):
+        draw_cost(priced, tmp_path)

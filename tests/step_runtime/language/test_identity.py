@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from step_runtime import loads_task
-from step_runtime.language.identity import code_of, graphs, known_scopes, skeleton, verdict_key
+from step_runtime.language.identity import code_of, graphs, known_scopes, skeleton
+from tests.support.identity_pairs import verdict_key
 from tests.support.samples import GENERAL, GENERAL_SOLUTION, general
 
 RENAMED = GENERAL_SOLUTION.replace("E6", "total").replace("E7", "squares")

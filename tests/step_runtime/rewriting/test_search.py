@@ -7,9 +7,10 @@ import pytest
 from step_runtime.base.functions import Fn
 from step_runtime.base.measures import Figure
 from step_runtime.cost.chip import Chip
+from step_runtime.cost.front import figures_key
 from step_runtime.cost.model import Cost, estimate
 from step_runtime.program.graph import Program
-from step_runtime.rewriting.search import Variant, best, variants
+from step_runtime.rewriting.search import Variant, variants
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
 from step_runtime.verification.check import infer_types
@@ -24,6 +25,10 @@ def price(program: Program) -> Cost:
     types, _ = infer_types(program, SCOPE)
     known = [kind for kind in types if kind is not None]
     return estimate(program, known, SCOPE.sizes, lambda fn: 1, Chip())
+
+
+def best(found: list[Variant], objective: Figure) -> Variant:
+    return min(found, key=lambda variant: (*figures_key(variant.cost.figures(), objective), len(variant.text)))
 
 
 def found(text: str, objective: Figure = "memory", limit: int = 100, merges: bool = False) -> list[Variant]:
