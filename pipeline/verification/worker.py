@@ -90,17 +90,19 @@ def verdict_of(future: Future[Verdict]) -> Verdict:
     from step_runtime.base.errors import Diagnostic
     from step_runtime.verification.verify import Verdict
 
-    try:
+    error = future.exception()  # never raised here: each time, it would keep the frames that it passed
+    if error is None:
         found = future.result()
         if isinstance(found, Verdict) and found.passed == (found.stage is None):
             return found
-        raise WorkerLost("crashed", "answered with something else than a verdict")
-    except WorkerLost as error:
-        if error.code == "killed":
-            raise WorkerKilled(f"verification {error}, twice: nothing is known of the program") from None
-        where = (f"it had come to {_what(error.at)}",) if error.at else ()
-        hint = "a function of the task may be at fault, and not the program"
-        return Verdict(False, "run", (Diagnostic("run", error.code, f"verification {error}", None, where, hint),))
+        error = WorkerLost("crashed", "answered with something else than a verdict")
+    if not isinstance(error, WorkerLost):
+        raise error.with_traceback(None)
+    if error.code == "killed":
+        raise WorkerKilled(f"verification {error}, twice: nothing is known of the program")
+    where = (f"it had come to {_what(error.at)}",) if error.at else ()
+    hint = "a function of the task may be at fault, and not the program"
+    return Verdict(False, "run", (Diagnostic("run", error.code, f"verification {error}", None, where, hint),))
 
 
 def lost_snippet(error: WorkerLost) -> str:

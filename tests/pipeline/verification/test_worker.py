@@ -7,15 +7,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+import traceback
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from pipeline.verification.cache import VerdictStore
-from pipeline.verification.pool import WorkerPool
-from pipeline.verification.worker import LOST_BEFORE, judge, scopes, verdict_of, verification_pool
+from pipeline.verification.pool import WorkerLost, WorkerPool
+from pipeline.verification.worker import LOST_BEFORE, WorkerKilled, judge, scopes, verdict_of, verification_pool
+from step_runtime.base.errors import TaskError
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
 from step_runtime.verification.verify import Verdict, verify
@@ -118,3 +122,15 @@ def test_scopes_come_without_the_author_s_code(pool: WorkerPool) -> None:
     assert found[0].inputs == static_scope(task).inputs
     assert repr(found[0].fns) == repr(static_scope(task).fns)
     assert verify(task, ON_OTHERS).passed
+
+
+@pytest.mark.parametrize("error", [WorkerLost("crashed", "ended"), WorkerLost("killed", "ended"), TaskError("bad")])
+def test_a_verdict_that_is_asked_for_often_keeps_no_frames(error: Exception) -> None:
+    """Else all that thousands of samples of one program had in their hands would stay in memory."""
+    future: Future[Verdict] = Future()
+    future.set_exception(error)
+    for _ in range(3):
+        with contextlib.suppress(WorkerKilled, TaskError):
+            assert verdict_of(future).diagnostics[0].code == "crashed"
+    frames = [*traceback.walk_tb(error.__traceback__)]
+    assert len(frames) == (2 if isinstance(error, TaskError) else 0)
