@@ -250,11 +250,7 @@ def held_lms(program: dspy.Module) -> list[Any]:
 
 
 def metered_adapter(meter: Callable[[Any], Any]) -> Any:
-    """The adapter in use, or a copy whose own LMs are metered, such as the extraction model of `TwoStepAdapter`.
-
-    Args:
-        meter: Makes the metered LM.
-    """
+    """The adapter in use, or a copy whose own LMs are metered, such as the extraction model of `TwoStepAdapter`."""
     adapter = dspy.settings.adapter
     own = {name: lm for name, lm in vars(adapter).items() if isinstance(lm, dspy.BaseLM)} if adapter else {}
     if not own:

@@ -124,11 +124,7 @@ def _docstring(title: str) -> str:
 def generate_prompt(task: Task, program: str | None = None) -> str:
     """The script up to its tests, as shown to an LM without the structural IR; see `prompt_tests`.
 
-    The task's code is copied unchanged, and none of it is run.
-
-    Args:
-        task: The task; its name is not shown.
-        program: Statements; None to leave `body` open.
+    The task's code is copied unchanged, and none of it is run. Without a program `body` is left open.
     """
     sizes = [static_scope(task, index).sizes for index in range(len(task.size_sets()))]
     statements = [OPEN_BODY] if program is None else program.strip("\n").split("\n")

@@ -82,12 +82,8 @@ def compile_agent(
 ) -> JobResult:
     """Runs the optimizer, or returns the recorded result of a run that has finished.
 
-    Args:
-        name: The command's, for messages.
-        plan: A new run, or one to resume.
-        output: The file for the compiled program; None for a file next to the store.
-        command: The command line, which is recorded.
-        params: MLflow params of a new run in addition to its settings.
+    `command` is recorded, as are the `params` of a new run, beside its settings. The program goes to the file `output`;
+    None: to a file next to the store.
 
     Raises:
         LMUnavailable: The LM can't be used.

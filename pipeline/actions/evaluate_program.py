@@ -50,13 +50,9 @@ class Evaluation:
 def evaluate_program(
     name: str, config: ProgramConfig, patterns: Sequence[str] | None, command: str | None
 ) -> Evaluation:
-    """Samples the program on the tasks.
+    """Samples the program on the tasks; None: on the benchmark.
 
-    Args:
-        name: The command's, for messages.
-        config: The program and the settings.
-        patterns: Which tasks; None for the benchmark.
-        command: The command line of a run to record; None to record none.
+    The run is recorded with its `command`; None: it is not recorded.
 
     Raises:
         UsageError: The program or a task can't be used.

@@ -74,11 +74,6 @@ def run(name: str, sweep: Sweep, command: str) -> Exit:
 
     A run that is being made elsewhere is left alone.
 
-    Args:
-        name: The command's, for messages.
-        sweep: The sweep.
-        command: The command line, which is recorded.
-
     Returns:
         `Exit.OK` if all runs have finished, `Exit.NO` if some are being made elsewhere, otherwise why the sweep ended.
 
@@ -155,8 +150,7 @@ def figures(sweep: Sweep) -> dict[str, Any]:
 def interval(values: Sequence[float]) -> dict[str, float | None]:
     """The mean of a figure, and the 95 % confidence interval of that mean by Student's t distribution.
 
-    Args:
-        values: A value a run; the interval needs two at least.
+    The interval needs two values at least, one a run.
     """
     if not values:
         return {"mean": None, "low": None, "high": None}

@@ -17,11 +17,7 @@ WIDTH = 120
 
 
 class SafeStream:
-    """A text stream to which nothing is written that a terminal would act on, nor any secret.
-
-    Attributes:
-        raw: The stream below.
-    """
+    """A text stream over a `raw` one, to which nothing goes that a terminal would act on, nor any secret."""
 
     def __init__(self, raw: IO[str]) -> None:
         self.raw = raw
@@ -48,9 +44,7 @@ class SafeStream:
 def console(*, stderr: bool = False, width: int | None = None) -> Console:
     """A Rich console whose own colours and cursor moves pass, and no others.
 
-    Args:
-        stderr: Whether it prints on stderr.
-        width: In characters; None for the terminal's, or `WIDTH` where there is none.
+    Its width is the terminal's, or `WIDTH` characters where there is none.
     """
     from rich.console import Console
     from rich.segment import Segment

@@ -20,11 +20,7 @@ _FONT = "DejaVu Sans, Helvetica, Arial, sans-serif"
 
 
 def draw(explained: Explained, path: Path) -> None:
-    """Draws the dataflow graph; edges have element type and dims.
-
-    Args:
-        explained: The program and the types of its streams.
-        path: Path of the picture, which ends in `.svg`, `.png` or `.pdf`.
+    """Draws the dataflow graph to a file that ends in `.svg`, `.png` or `.pdf`; edges have element type and dims.
 
     Raises:
         UsageError: Graphviz is not installed, `path` ends otherwise, or the file cannot be written.

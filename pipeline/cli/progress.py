@@ -29,12 +29,7 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class ProgressDisplay(BaseObserver):
-    """Shows a run's progress. A context manager, which restores the terminal on exit.
-
-    Args:
-        console: Where to print; only a terminal gets bars.
-        samples: n of pass@n, for the table's header.
-    """
+    """Shows a run's progress, as bars on a terminal; a context manager, which restores the terminal on exit."""
 
     def __init__(self, console: Console, samples: int) -> None:
         self._console = console
@@ -131,12 +126,7 @@ def progress_display(samples: int) -> ProgressDisplay:
 
 
 class TaskProgress:
-    """How many tasks have been sampled, are being sampled and are waiting, and the one with the slowest sample.
-
-    Args:
-        tasks: The number of tasks.
-        samples: The number of samples of a task.
-    """
+    """How many tasks have been sampled, are being sampled and are waiting, and which has the slowest sample."""
 
     def __init__(self, tasks: int, samples: int) -> None:
         self._tasks, self._samples = tasks, samples

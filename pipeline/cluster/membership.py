@@ -49,7 +49,6 @@ class Membership:
     """Looks at the scheduler from a thread of its own.
 
     Args:
-        scheduler: The connection.
         present: Called with the workers of each usable node after every look.
         failed: Called once, when the cluster can't be used any more.
         warn: Called with a line about a node that joins later and can't be used.

@@ -69,10 +69,7 @@ def matches(text: str, run: Run) -> bool:
 
 
 def open_run(text: str) -> Resumed:
-    """Finds the run to resume.
-
-    Args:
-        text: Its id, or the beginning of its id or of its name.
+    """Finds the run to resume, by its id, or the beginning of its id or of its name.
 
     Raises:
         UsageError: No run or several runs match, or the run lacks a valid `request.json`.
@@ -112,11 +109,7 @@ def tuned(client: MlflowClient, run_id: str) -> Agent | None:
 
 
 def load_experience(text: str, tasks: Sequence[Task]) -> Experience:
-    """Loads what an earlier run learned.
-
-    Args:
-        text: The path of its `experience.json`, or a text that `open_run` accepts.
-        tasks: The tasks to solve now.
+    """Loads what an earlier run learned, from its `experience.json` or by a text that `open_run` accepts.
 
     Raises:
         UsageError: No such run or file exists, it learned nothing or has not finished, or a task has changed since.

@@ -24,11 +24,8 @@ _SATURATED = 0.1
 class Advice:
     """Why a task is unsolved, as far as its drafts show, and what to change.
 
-    Attributes:
-        unused_functions: The functions that no draft uses.
-        unreached_outputs: The outputs that no draft returns with their declared type.
-        nearest: The draft that got furthest.
-        hints: What would help, in sentences.
+    Functions that no draft uses, outputs that no draft returns with their declared type, the draft that got furthest,
+    and what would help, in sentences.
     """
 
     unused_functions: tuple[str, ...]
@@ -54,13 +51,7 @@ class Advice:
 
 
 def advise(task: Task, attempts: Iterable[Attempt], drafts: Sequence[str] = ()) -> Advice:
-    """Advice on an unsolved task.
-
-    Args:
-        task: The task.
-        attempts: The attempts at it, in the order of sampling.
-        drafts: Further programs that were tried.
-    """
+    """Advice on an unsolved task, from the attempts at it in the order of sampling, and further programs tried."""
     wrong = [attempt for attempt in attempts if attempt.scored]
     texts = [str(attempt.outputs.get("impl", attempt.text)) for attempt in wrong]
     scope = static_scope(task)

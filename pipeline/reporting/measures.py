@@ -56,10 +56,9 @@ class Diversity:
 
 
 def best_counts(attempts: Iterable[Attempt]) -> dict[str, TaskCount]:
-    """Each task's count at its best temperature, the first of equals; tasks without a scored attempt are omitted.
+    """Each task's count at its best temperature, the first of equals, in an iteration's attempts.
 
-    Args:
-        attempts: The attempts of one iteration, in the algorithm's order.
+    Attempts are in the algorithm's order; tasks without a scored one are omitted.
     """
     results: dict[tuple[str, float], list[bool]] = {}
     for attempt in attempts:
@@ -128,11 +127,9 @@ def class_of(name: str) -> str | None:
 
 
 def diversity(attempts: Iterable[Attempt], inputs: Mapping[str, Sequence[str]]) -> Diversity:
-    """The number of distinct syntax trees among the correct, the wrong and all answers, each divided by their number.
+    """Distinct syntax trees among the correct, the wrong and all answers, each divided by their number.
 
-    Args:
-        attempts: The attempts at any number of tasks.
-        inputs: The names of each task's inputs, by the task's name.
+    `inputs` are the names of each task's inputs, by the task's name.
     """
     trees: dict[str, list[tuple[bool, str]]] = {}
     for attempt in attempts:

@@ -19,11 +19,7 @@ MOST_TRIES = 150
 def simplified(task: Task, text: str, passes: Callable[[str], bool], tries: int = MOST_TRIES) -> str:
     """A simpler and more readable text of a program that passes, or the text itself.
 
-    Args:
-        task: The task that it solves.
-        text: The program.
-        passes: Whether a program passes verification.
-        tries: Rewrites to verify, at most.
+    It passes, and has no more lines of code than the text. At most `tries` rewrites are verified.
 
     The result passes, and has no more lines of code than the text.
     """

@@ -236,11 +236,7 @@ def lm_session(lm: dspy.LM, verdict_cache: str | None = None, workers: Workers |
     """The metric that judges answers; within the context requests go to `lm`.
 
     Answers are verified by workers, which end with the context; the embedded LM answers in as many others.
-
-    Args:
-        lm: The LM to ask.
-        verdict_cache: A folder that keeps verdicts between runs.
-        workers: Where; None for this machine's cores.
+    `verdict_cache` is a folder that keeps verdicts between runs.
 
     Raises:
         LMUnavailable: The LM can't be used.

@@ -62,7 +62,6 @@ class WorkerLost(Exception):
         code: How: `killed` by something else, or `tampered` with what judges programs; the others say it.
         at: What the call said last that it was at.
         seconds: How much of its limit was left then.
-        waited: Whether its limit was the clock's.
     """
 
     def __init__(

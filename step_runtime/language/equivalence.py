@@ -31,9 +31,7 @@ from step_runtime.program.printer import print_primitive
 def canonical_key(text: str, inputs: Sequence[str] = ()) -> str:
     """A digest of the text's syntax tree up to renaming; of the text itself if it cannot be parsed.
 
-    Args:
-        text: The program.
-        inputs: The task's input names, which a `def body` may rename.
+    `inputs` are the task's input names, which a `def body` may rename.
     """
     return _tree_key(text, tuple(inputs))
 
@@ -342,8 +340,6 @@ class Description:
     description says what a program computes, not whether it is valid.
 
     Attributes:
-        program: The program.
-        streams: A description of each stream.
         nodes: For each primitive a digest of what it computes, including everything that leads to it, so that nodes
             with one digest compute the same; empty for transparent ones.
     """

@@ -21,9 +21,6 @@ class Shared:
     """A program without Copies.
 
     Attributes:
-        program: The program; its nodes are those that its results depend on.
-        types: The type of every stream.
-        scope: The names that it may use.
         merges: Whether folding by a function may be split: folding the folds of parts gives the fold of the whole.
     """
 

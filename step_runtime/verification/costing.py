@@ -55,9 +55,6 @@ class Priced:
     """A program with its cost.
 
     Attributes:
-        program: The checked program.
-        types: The type of each stream.
-        cost: What it costs at the sizes asked for.
         bound: What any program of the task costs there.
         formulas: The figures as polynomials in the dims; None for one that is none.
         by_type: The polynomials that follow from the types.
@@ -73,11 +70,6 @@ class Priced:
 
 class TaskCosts:
     """Costs of programs of one task on one chip; the task's code is compiled once for each set of sizes.
-
-    Args:
-        task: The task.
-        chip: The chip.
-        before_run: Called before each piece of the author's code runs.
 
     Raises:
         TaskError: The task cannot be used; from the methods, too.

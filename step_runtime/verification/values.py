@@ -61,12 +61,7 @@ class _Recorder(TorchDispatchMode):
 def explain_values(program: Program, types: Types, instance: TaskInstance, seed: int, where: str) -> str:
     """A line for each stream up to the first that the reference has nothing like, and that stream's values.
 
-    Args:
-        program: A program that runs to its end.
-        types: The types of its streams.
-        instance: The task at the sizes to run at.
-        seed: Of the inputs.
-        where: The sizes in words.
+    The program runs to its end on the inputs of a seed; `where` gives the sizes in words.
     """
     inputs = instance.sample_inputs(seed)
     known = [_Known(f"input {name}", _distinct(part)) for name, data in inputs.items() for part in data]

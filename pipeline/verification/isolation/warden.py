@@ -73,8 +73,6 @@ class _Cell:
     """A process of one group's calls.
 
     Attributes:
-        pid: The process.
-        sock: The connection to it.
         note: Memory shared with it, for its notes.
         base: Bytes that it had in memory in the beginning.
         held: Bytes that it has held more than that since its last call.
@@ -119,10 +117,7 @@ class _Cell:
 def run(connection: Connection, initializer: Callable[[], cell.Check | None] | None, limits: Limits) -> NoReturn:
     """A worker's life: batches of calls come in, an answer a call goes out.
 
-    Args:
-        connection: The one to the parent.
-        initializer: Called first; what it returns says whether what judges programs is what it was.
-        limits: What a call may use.
+    What the initializer returns says whether what judges programs is what it was.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.forget_secrets()

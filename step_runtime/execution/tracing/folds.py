@@ -52,12 +52,7 @@ class _Loop(NamedTuple):
 
 
 class Fold:
-    """How to run the folds of one step function.
-
-    Args:
-        tape: Of the step, over one batch dim; its inputs are the state's components, then the element's.
-        components: Of the state.
-    """
+    """How to run the folds of a step from its tape over one batch dim, which begins with the state's inputs."""
 
     def __init__(self, tape: Tape, components: int) -> None:
         self._tape = tape
@@ -86,12 +81,8 @@ class Fold:
     ) -> list[Tensor]:
         """The last state, `(folds, *layout)` per component; for a scan every state, `(folds, steps, *layout)`.
 
-        Args:
-            state: The first one, `(folds, *layout)` per component.
-            data: `(folds, steps, *layout)` per component, with at least one fold and one step.
-            weights: What the tape captured.
-            scan: Whether every state is wanted.
-            tick: Called between steps.
+        `state` is the first one, `(folds, *layout)` per component; `data` is `(folds, steps, *layout)` per component,
+        with at least one fold and one step. `tick` is called between steps.
         """
         if self._stages is not None and data[0].shape[1] >= self._least and not _rounds(state):
             try:
