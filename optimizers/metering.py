@@ -144,11 +144,7 @@ class _Metered:
 
 
 def _accepted(answer: Any, meter: RequestMeter) -> Any:
-    """The answer.
-
-    Raises:
-        NoAnswerError: It is paid for, and none.
-    """
+    """The answer; raises `NoAnswerError` if it is paid for, and none."""
     if meter.entry is not None and (reason := no_answer(meter.entry["response"])):
         meter.rejected = True
         raise NoAnswerError(f"no answer: {reason}")

@@ -193,11 +193,7 @@ def _key(key: object) -> str:
 
 
 def _no_number(word: str) -> NoReturn:
-    """Refuses `NaN` and the like.
-
-    Raises:
-        ValueError: Always.
-    """
+    """Refuses `NaN` and the like."""
     raise ValueError(f"{word} is not a number in JSON")
 
 
@@ -220,11 +216,7 @@ def _saved_demonstration(demo: Mapping[str, Any], names: list[str]) -> SavedDemo
 
 
 def _guarded(saved: SavedDemonstration, where: str, signature: type[dspy.Signature]) -> dspy.Example:
-    """Like `_loaded`; any invalid content gives one clear message.
-
-    Raises:
-        UsageError: As `_loaded`.
-    """
+    """Like `_loaded`; any invalid content gives one clear `UsageError`."""
     try:
         return _loaded(saved, where, signature)
     except UsageError:
@@ -234,11 +226,7 @@ def _guarded(saved: SavedDemonstration, where: str, signature: type[dspy.Signatu
 
 
 def _loaded(saved: SavedDemonstration, where: str, signature: type[dspy.Signature]) -> dspy.Example:
-    """A saved demonstration as an example.
-
-    Raises:
-        UsageError: The task is invalid, or the answer is not a program that parses and is well-typed.
-    """
+    """A saved demonstration as an example; raises `UsageError` unless its answer parses and is well-typed."""
     wanted = [name for name in signature.fields if name != "task"]
     if not set(wanted) - OPTIONAL <= saved.fields.keys() <= set(wanted):
         raise UsageError(f"{where}: fields: expected {', '.join(wanted)}, found {', '.join(saved.fields) or 'none'}")

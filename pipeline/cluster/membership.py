@@ -127,12 +127,7 @@ class Membership:
         return bool(self._empty) and now - self._empty > EMPTY_SECONDS
 
     def _look(self, *, refuse: bool) -> dict[str, int]:
-        """The workers of each usable node.
-
-        Raises:
-            UsageError: A node can't be used, if such are to be refused.
-            ClusterUnavailable: There is no scheduler.
-        """
+        """The workers of each usable node; raises for one that is to be refused, or if the scheduler is gone."""
         try:
             heard = self._scheduler.heard(SCHEDULER_SECONDS)
         except Exception as error:

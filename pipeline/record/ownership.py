@@ -265,11 +265,7 @@ def claim(client: Any, run_id: str, owner: Owner, term: int) -> Claim:
 def _require_dead(
     client: Any, run_id: str, found: Ownership, clock: Callable[[], float], sleep: Callable[[float], None]
 ) -> None:
-    """Returns when the owner of a run is dead, or releases it.
-
-    Raises:
-        RunLive: It is alive.
-    """
+    """Returns when the owner of a run is dead, or releases it; raises `RunLive` if it is alive."""
     owner = found.owner
     refusal = RunLive(f"run {run_id[:8]} is still running: {owner}; wait for it to finish or stop it")
     if owner is not None and owner.is_here:

@@ -118,11 +118,7 @@ def recorded(
 
 @contextmanager
 def _closed(recorder: Recorder, folder: Path, request: Request | None) -> Iterator[None]:
-    """Ends the run, as failed or killed where the context raises.
-
-    Raises:
-        RecordError: The record could not be written; the message says where the answers are.
-    """
+    """Ends the run, as failed or killed where the context raises; a `RecordError` says where the answers are."""
     try:
         yield
         recorder.close()

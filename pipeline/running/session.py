@@ -137,11 +137,7 @@ def open_lm(config: LMConfig, model: str) -> dspy.LM:
 
 
 def _as_compiled(config: ProgramConfig, compiled: SavedProgram) -> ProgramConfig:
-    """The settings with the compiled program's own.
-
-    Raises:
-        UsageError: A setting that was given contradicts the program.
-    """
+    """The settings with the compiled program's own; raises `UsageError` if one that was given contradicts it."""
     own: dict[str, Any] = {
         "guardian": compiled.guardian, "proposer": compiled.proposer, "refine": compiled.refine,
         "no_ir": not compiled.ir, "prompt": compiled.prompt,

@@ -195,11 +195,7 @@ class WorkerPool(Executor):
             job.future.set_exception(RuntimeError("the pool was shut down"))
 
     def _batch(self, worker: _Worker, jobs: deque[_Job]) -> None:
-        """Has calls answered; those whose process was lost, and that are to be tried again, stay in `jobs`.
-
-        Raises:
-            WorkerLost: The worker itself is gone.
-        """
+        """Has calls answered; those whose process was lost, and that are to be tried again, stay in `jobs`."""
         worker.send((dict(self._lost_at), [(job.group, job.module, job.call) for job in jobs]))
         again = []
         try:

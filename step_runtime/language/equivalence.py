@@ -142,11 +142,7 @@ def _of_line(line: str) -> tuple[_Piece, ...] | None:
 
 
 def _pieces(statements: Sequence[ast.stmt]) -> Iterator[_Piece]:
-    """The pieces of statements in the order of evaluation; adjacent texts are one piece.
-
-    Raises:
-        _ForeignNode: A node is not part of the language.
-    """
+    """The pieces of statements in the order of evaluation; adjacent texts are one piece."""
     words: list[str] = []
     for piece in _block(statements):
         if isinstance(piece, str):

@@ -130,11 +130,7 @@ class TaskInstance:
 
     @contextmanager
     def _author_code(self, who: str, location: Location) -> Iterator[None]:
-        """Runs an author's code with the instance's floating type as torch's default; names the snippet if it fails.
-
-        Raises:
-            TaskCodeError: The code raises.
-        """
+        """Runs an author's code with the instance's floating type as torch's default; names the snippet if it fails."""
         if self._before_run is not None:
             self._before_run(f"{format_location(location)} at {self.place}", "")
         try:
@@ -297,11 +293,7 @@ class TaskInstance:
     def _generated(
         self, shape: tuple[int, ...], spec: TensorSpec, element: Element, generator: torch.Generator
     ) -> Tensor:
-        """What a task's own generator gives.
-
-        Raises:
-            TaskCodeError: It fails, gives another shape, or gives what the element's format does not hold.
-        """
+        """What a task's own generator gives; raises `TaskCodeError` if the element's type does not hold it."""
         kind = spec.data_gen or ""
         key = "inputs" if spec in self.task.inputs else "parameters"
         location = (key, getattr(self.task, key).index(spec), "data_gen")
