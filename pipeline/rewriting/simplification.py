@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pipeline.rewriting.readable_text import readable_text
-from pipeline.rewriting.rewrites import bare, finished, rewrites
+from pipeline.rewriting.rewrites import bare, rewrites
 from step_runtime.language.parser import parse
 from step_runtime.program.graph import Program
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task
+from step_runtime.verification.check import insert_copies
 
 MOST_TRIES = 150
 """Rewrites verified for one program, at most."""
@@ -27,7 +28,7 @@ def simplified(task: Task, text: str, passes: Callable[[str], bool], tries: int 
     program, wrong = parse(text, scope)
     if wrong:
         return text
-    reduced = finished(_reduced(bare(program), scope, passes, tries))
+    reduced = insert_copies(_reduced(bare(program), scope, passes, tries))
     # The last is for a text that only repeats a computation, which `bare` shares, to pass.
     candidates = (readable_text(reduced, scope), print_program(reduced), readable_text(program, scope))
     for candidate in dict.fromkeys(candidates):
@@ -56,7 +57,7 @@ def _reduced(program: Program, scope: Scope, passes: Callable[[str], bool], trie
                 candidate = bare(rewritten)
             except KeyError:
                 continue  # it left out what something else needs
-            text = print_program(finished(candidate))
+            text = print_program(insert_copies(candidate))
             if text in tried:
                 continue
             if len(tried) == tries:
