@@ -231,14 +231,12 @@ class _Writer:
     def case(self, symbols: Sequence[str], body: Sequence[str], dtype: str) -> list[str]:
         """`make_case`: everything that depends on the sizes."""
         task = self._task
-        types = (*task.input_types, *task.parameter_types)
-        tensors = zip((*task.inputs, *task.parameters), types, strict=True)
         inner = [
             f"ctx = {{{', '.join(f'{name}: {name}_value' for name in symbols)}}}",
             *(["", *self._code(task.global_)] if task.global_ else []),
             "",
             "input_data = {",
-            *(f"{_INDENT}{spec.name!r}: {self._tensor(spec, type_)}," for spec, type_ in tensors),
+            *(f"{_INDENT}{spec.name!r}: {self._tensor(spec, type_)}," for _, spec, type_ in task.tensors()),
             "}",
             *(line for typed in zip(task.fns, task.fn_types, strict=True) for line in ["", *self._function(*typed)]),
             "",

@@ -16,9 +16,9 @@ from pipeline.base.choices import EMBEDDED, REFLECTING, SELECTIONS, VALIDATING
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.files import write_text
+from pipeline.base.terminal import console, print_lines
 from pipeline.base.text import counted
 from pipeline.cli import summary
-from pipeline.cli.console import print_lines, stdout_console
 from pipeline.cli.progress import progress_display
 from pipeline.lms import factory
 from pipeline.record import resume as earlier_runs
@@ -170,11 +170,11 @@ def as_json(result: JobResult) -> dict[str, Any]:
 def print_summary(result: JobResult) -> None:
     """Prints the result, and what the authors of unsolved tasks can do."""
     summary.print_summary(result)
-    advice, console = _advice(result), stdout_console()
+    advice, stdout = _advice(result), console()
     for name, each in list(advice.items())[:MOST_ADVISED]:
-        print_lines(console, "", f"{name}: unsolved", *each.render().splitlines())
+        print_lines(stdout, "", f"{name}: unsolved", *each.render().splitlines())
     if len(advice) > MOST_ADVISED:
-        print_lines(console, "", f"… and {counted(len(advice) - MOST_ADVISED, 'more unsolved task')}, see --json")
+        print_lines(stdout, "", f"… and {counted(len(advice) - MOST_ADVISED, 'more unsolved task')}, see --json")
 
 
 def _advice(result: JobResult) -> dict[str, Advice]:

@@ -15,8 +15,8 @@ from optimizers import Experience
 from pipeline.base.config import AblationConfig, RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.paths import shown
+from pipeline.base.terminal import console, print_lines
 from pipeline.base.text import counted
-from pipeline.cli.console import print_lines, stdout_console
 from pipeline.cli.progress import progress_display
 from pipeline.record import store
 from pipeline.record.request import Request
@@ -209,10 +209,10 @@ def _resume_command(plan: AblationPlan) -> str:
 
 def print_figures(page: Mapping[str, Any]) -> None:
     """Prints a table for each LM, and the page's path."""
-    console = stdout_console()
+    stdout = console()
     for model, methods in page["lms"].items():
-        console.print("", _table(model, methods), sep="\n")
-    print_lines(console, "", shown(Path(page["page"]).absolute()))
+        stdout.print("", _table(model, methods), sep="\n")
+    print_lines(stdout, "", shown(Path(page["page"]).absolute()))
 
 
 def _table(model: str, methods: Mapping[str, Mapping[str, Any]]) -> Table:

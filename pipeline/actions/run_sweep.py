@@ -19,8 +19,8 @@ from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, RunLive, UsageError, print_message
 from pipeline.base.redaction import without_secrets
 from pipeline.base.settings import Option
+from pipeline.base.terminal import console, print_lines
 from pipeline.base.text import counted
-from pipeline.cli.console import print_lines, stdout_console
 from pipeline.record import experiment_view, store
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed, open_run
@@ -164,7 +164,7 @@ def interval(values: Sequence[float]) -> dict[str, float | None]:
 
 def print_figures(result: Mapping[str, Any]) -> None:
     """Prints the table of the configurations, and where the runs are in the UI."""
-    console = stdout_console()
+    stdout = console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("configuration")
     for name in ("runs", *FIGURES):
@@ -172,11 +172,11 @@ def print_figures(result: Mapping[str, Any]) -> None:
     for row in result["configurations"]:
         cells = [_cell(row["figures"][name]) for name in FIGURES]
         table.add_row(row["configuration"], str(row["runs"]), *cells)
-    console.print(table)
+    stdout.print(table)
     lines = ["", "± is half of the 95 % confidence interval of the mean", f"the runs: {result['address']}"]
     if result["address"].startswith(LOCAL_SERVER):
         lines.append("served by: python -m pipeline.ui")
-    print_lines(console, *lines)
+    print_lines(stdout, *lines)
 
 
 def _cell(figure: Mapping[str, float | None]) -> str:

@@ -41,6 +41,12 @@ class SafeStream:
         return getattr(self.raw, name)
 
 
+def print_lines(console: Console, *lines: str) -> None:
+    """Prints lines unchanged: without markup, highlighting or wrapping."""
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
 def console(*, stderr: bool = False, width: int | None = None) -> Console:
     """A Rich console whose own colours and cursor moves pass, and no others.
 

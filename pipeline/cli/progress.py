@@ -22,8 +22,8 @@ from optimizers import (
     RunStarted,
     TokenCount,
 )
+from pipeline.base.terminal import console, print_lines
 from pipeline.charts.curves import title
-from pipeline.cli.console import print_lines, stderr_console
 
 SECONDS_BETWEEN_LINES = 10.0
 
@@ -122,7 +122,7 @@ def _dollars(usd: float) -> str:
 
 def progress_display(samples: int) -> ProgressDisplay:
     """A display on stderr."""
-    return ProgressDisplay(stderr_console(), samples)
+    return ProgressDisplay(console(stderr=True), samples)
 
 
 class TaskProgress:
@@ -184,7 +184,7 @@ class _SamplingLines(BaseObserver):
 
 def sampling_lines(tasks: int, samples: int) -> BaseObserver:
     """A display on stderr of sampling until tasks are solved, or have so many samples."""
-    return _SamplingLines(stderr_console(), TaskProgress(tasks, samples))
+    return _SamplingLines(console(stderr=True), TaskProgress(tasks, samples))
 
 
 class _IterationDisplay(ABC):
