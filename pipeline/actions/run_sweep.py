@@ -23,7 +23,7 @@ from pipeline.base.terminal import console, print_lines
 from pipeline.base.text import counted
 from pipeline.record import experiment_view, store
 from pipeline.record.request import Request
-from pipeline.record.resume import Resumed, open_run
+from pipeline.record.resume import Resumed, all_runs, open_run
 
 FIGURES = {
     "solved": "total_solved", "pass_at_1": "total_pass_at_1", "pass_at_n": "total_pass_at_n",
@@ -108,18 +108,11 @@ def recorded(sweep: Sweep) -> dict[str, Any]:
     """The runs of a sweep that are on record, by key: of several with one key a finished one, otherwise the latest."""
     client, experiment = store.open_store()
     found: dict[str, Any] = {}
-    token = None
-    while True:
-        page = client.search_runs(
-            [experiment], f"params.sweep = '{sweep.name}'", order_by=["attributes.start_time ASC"], page_token=token
-        )
-        for run in page:
-            key = run.data.params.get("sweep_key", "")
-            if key not in found or found[key].info.status != "FINISHED":
-                found[key] = run
-        token = page.token
-        if not token:
-            return found
+    for run in reversed(all_runs(client, experiment, f"params.sweep = '{sweep.name}'")):
+        key = run.data.params.get("sweep_key", "")
+        if key not in found or found[key].info.status != "FINISHED":
+            found[key] = run
+    return found
 
 
 def figures(sweep: Sweep) -> dict[str, Any]:

@@ -51,11 +51,11 @@ class Finished:
     probe: TokenCount
 
 
-def all_runs(client: MlflowClient, experiment: str) -> list[Run]:
-    """The runs that are not nested in another one, the latest first."""
+def all_runs(client: MlflowClient, experiment: str, found_by: str = "") -> list[Run]:
+    """The runs that are not nested in another one and that a search finds, the latest first."""
     runs, token = [], None
     while True:
-        page = client.search_runs([experiment], order_by=["attributes.start_time DESC"], page_token=token)
+        page = client.search_runs([experiment], found_by, order_by=["attributes.start_time DESC"], page_token=token)
         runs += [run for run in page if "mlflow.parentRunId" not in run.data.tags]
         token = page.token
         if not token:

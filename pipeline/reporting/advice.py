@@ -8,6 +8,7 @@ from typing import Any
 
 from optimizers import Attempt
 from pipeline.reporting.failures import Failure, nearest_failures
+from pipeline.reporting.measures import answer_text
 from step_runtime.base.errors import STAGES
 from step_runtime.base.types import Buffer, DType, STuple, components_of
 from step_runtime.language.equivalence import canonical_key
@@ -53,7 +54,7 @@ class Advice:
 def advise(task: Task, attempts: Iterable[Attempt], drafts: Sequence[str] = ()) -> Advice:
     """Advice on an unsolved task, from the attempts at it in the order of sampling, and further programs tried."""
     wrong = [attempt for attempt in attempts if attempt.scored]
-    texts = [str(attempt.outputs.get("impl", attempt.text)) for attempt in wrong]
+    texts = [answer_text(attempt) for attempt in wrong]
     scope = static_scope(task)
     distinct = dict.fromkeys([*texts, *drafts])
     used, reached = set[str](), set[int]()
@@ -132,13 +133,9 @@ def _by_stage(nearest: Failure | None, unused: Sequence[str]) -> Iterator[str]:
             f"write the reference as calls that {names} can be recognized in, or split the function into helpers that"
             " each do one step of it; leave out functions that the operator does not need"
         )
-    elif STAGES.index("run") <= STAGES.index(_stage(nearest)):
+    elif STAGES.index("run") <= STAGES.index(nearest.stage):
         yield (
             "every function is used, but in another way than the reference means: an explicit example, a solved"
             " similar task in the compiled program's task set, shows the order; so does a helper function that joins"
             " two steps"
         )
-
-
-def _stage(failure: Failure) -> Any:
-    return failure.stage

@@ -18,12 +18,12 @@ from step_runtime.cost.formulas import TypeFormulas, Values, fitted, type_formul
 from step_runtime.cost.model import Cost, estimate, in_bytes
 from step_runtime.cost.operations import OperationCounter, operations_of
 from step_runtime.execution.invocation import BeforeRun
-from step_runtime.language.parser import evaluate, read
+from step_runtime.language.parser import read
 from step_runtime.program.graph import Program
-from step_runtime.program.limits import Limits, check_size
+from step_runtime.program.limits import Limits
 from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.task import Task, declared_shapes
-from step_runtime.verification.check import check_affine, check_outputs, infer_types
+from step_runtime.verification.check import check_program
 from step_runtime.verification.instance import TaskInstance
 
 
@@ -106,11 +106,7 @@ class TaskCosts:
         """
         scope = self._at(sizes)[0].scope.without_code()
         limits = Limits()
-        program, found = evaluate(read(text, limits), scope, limits)
-        types, typed = infer_types(program, scope)
-        found = [*found, *typed, *check_affine(program)]
-        found = found or check_size(program, types, scope.sizes, limits, torch.float64.itemsize)
-        found = found or check_outputs(program, types, scope)
+        program, types, found = check_program(read(text, limits), scope, limits, torch.float64.itemsize)
         if found:
             raise Rejected(found)
         return program, tuple(kind for kind in types if kind is not None), scope
