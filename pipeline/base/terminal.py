@@ -47,7 +47,7 @@ def print_lines(console: Console, *lines: str) -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def console(*, stderr: bool = False, width: int | None = None) -> Console:
+def console(*, stderr: bool = False) -> Console:
     """A Rich console whose own colours and cursor moves pass, and no others.
 
     Its width is the terminal's, or `WIDTH` characters where there is none.
@@ -63,4 +63,4 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     raw = stream.raw if isinstance(stream, SafeStream) else stream
-    return SafeConsole(file=raw, width=width or (None if stream.isatty() else WIDTH), markup=False, emoji=False)
+    return SafeConsole(file=raw, width=None if stream.isatty() else WIDTH, markup=False, emoji=False)

@@ -51,15 +51,14 @@ class Advice:
         return "\n".join([*lines, *(f"  to do: {hint}" for hint in self.hints)])
 
 
-def advise(task: Task, attempts: Iterable[Attempt], drafts: Sequence[str] = ()) -> Advice:
-    """Advice on an unsolved task, from the attempts at it in the order of sampling, and further programs tried."""
+def advise(task: Task, attempts: Iterable[Attempt]) -> Advice:
+    """Advice on an unsolved task, from the attempts at it in the order of sampling."""
     wrong = [attempt for attempt in attempts if attempt.scored]
     texts = [answer_text(attempt) for attempt in wrong]
     scope = static_scope(task)
-    distinct = dict.fromkeys([*texts, *drafts])
     used, reached = set[str](), set[int]()
     parsed = 0
-    for text in distinct:
+    for text in dict.fromkeys(texts):
         functions, outputs, is_program = _seen(text, scope)
         parsed += is_program
         used |= functions

@@ -17,10 +17,10 @@ MOST_TRIES = 150
 """Rewrites verified for one program, at most."""
 
 
-def simplified(task: Task, text: str, passes: Callable[[str], bool], tries: int = MOST_TRIES) -> str:
+def simplified(task: Task, text: str, passes: Callable[[str], bool]) -> str:
     """A simpler and more readable text of a program that passes, or the text itself.
 
-    It passes, and has no more lines of code than the text. At most `tries` rewrites are verified.
+    It passes, and has no more lines of code than the text.
 
     The result passes, and has no more lines of code than the text.
     """
@@ -28,7 +28,7 @@ def simplified(task: Task, text: str, passes: Callable[[str], bool], tries: int 
     program, wrong = parse(text, scope)
     if wrong:
         return text
-    reduced = insert_copies(_reduced(bare(program), scope, passes, tries))
+    reduced = insert_copies(_reduced(bare(program), scope, passes))
     # The last is for a text that only repeats a computation, which `bare` shares, to pass.
     candidates = (readable_text(reduced, scope), print_program(reduced), readable_text(program, scope))
     for candidate in dict.fromkeys(candidates):
@@ -48,7 +48,7 @@ def annotated(task: Task, text: str) -> str:
     return candidate if code_lines(candidate) <= code_lines(text) else text
 
 
-def _reduced(program: Program, scope: Scope, passes: Callable[[str], bool], tries: int) -> Program:
+def _reduced(program: Program, scope: Scope, passes: Callable[[str], bool]) -> Program:
     """The program after rewrites that pass, one after the other."""
     tried: set[str] = set()
     while True:
@@ -60,7 +60,7 @@ def _reduced(program: Program, scope: Scope, passes: Callable[[str], bool], trie
             text = print_program(insert_copies(candidate))
             if text in tried:
                 continue
-            if len(tried) == tries:
+            if len(tried) == MOST_TRIES:
                 return program
             tried.add(text)
             if len(candidate.nodes) < len(program.nodes) and passes(text):

@@ -17,7 +17,6 @@ from step_runtime.cost.chip import DEFAULT_CHIP, Chip
 from step_runtime.cost.formulas import TypeFormulas, Values, fitted, type_formulas
 from step_runtime.cost.model import Cost, estimate, in_bytes
 from step_runtime.cost.operations import OperationCounter, operations_of
-from step_runtime.execution.invocation import BeforeRun
 from step_runtime.language.parser import read
 from step_runtime.program.graph import Program
 from step_runtime.program.limits import Limits
@@ -75,10 +74,9 @@ class TaskCosts:
         TaskError: The task cannot be used; from the methods, too.
     """
 
-    def __init__(self, task: Task, chip: Chip = DEFAULT_CHIP, *, before_run: BeforeRun | None = None) -> None:
+    def __init__(self, task: Task, chip: Chip = DEFAULT_CHIP) -> None:
         self.task = task
         self.chip = chip
-        self._before_run = before_run
         self._known: dict[tuple[tuple[str, int], ...], tuple[TaskInstance, OperationCounter]] = {}
         self._sets = [self._at(sizes)[0].sizes for sizes in task.size_sets()]
 
@@ -166,7 +164,7 @@ class TaskCosts:
     def _at(self, sizes: Sizes) -> tuple[TaskInstance, OperationCounter]:
         key = tuple(sizes.items())
         if key not in self._known:
-            instance = TaskInstance(self.task, sizes, before_run=self._before_run)
+            instance = TaskInstance(self.task, sizes)
             instance.sample_inputs(0)
             self._known[key] = instance, OperationCounter(instance.sizes, self.chip.weights)
         return self._known[key]
