@@ -112,12 +112,9 @@ def checked_lms(student: dspy.Module) -> None:
 def named_examples(
     examples: Sequence[dspy.Example], name: str, task_key: Callable[[dspy.Example], Any]
 ) -> dict[str, dspy.Example]:
-    """The examples of a set by their names, in order; repeated ones are numbered, as in `NAME#2`.
+    """The examples of a set by their names (`Domain.task_key`); repeated ones are numbered, as in `NAME#2`.
 
-    Args:
-        examples: The set.
-        name: What messages call it.
-        task_key: `Domain.task_key`.
+    Messages call the set `name`.
 
     Raises:
         TypeError: An element is not an example, or its name is neither a text nor a whole number.

@@ -20,11 +20,7 @@ from optimizers.attempt import Attempt
 
 
 class AttemptLog(Sequence[Attempt]):
-    """A growing sequence of attempts; a slice of it is a tuple.
-
-    Args:
-        attempts: The first ones.
-    """
+    """A growing sequence of attempts, from its first ones; a slice of it is a tuple."""
 
     def __init__(self, attempts: Iterable[Attempt] = ()) -> None:
         # The file is closed with the log, as long as an experience holds it.

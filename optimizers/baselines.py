@@ -44,13 +44,10 @@ class Baseline(DrivenOptimizer):
     """One of DSPy's optimizers, then a single pass with the program that it made.
 
     Args:
-        metric: As for `AdaptiveFewShot`.
-        num_samples: Samples per task and temperature.
         granularity: For the record only.
         reflection_lm: Writes instructions and reflects on failures, if the optimizer does so; None: the LM in use.
         tuned: What the optimizer made of the student in a run that was interrupted later; it is not run again.
         overhead: The ledger of its requests; includes what an interrupted run spent on them.
-        **options: As for `AdaptiveFewShot`.
     """
 
     name: str

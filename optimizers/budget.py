@@ -68,10 +68,7 @@ class Budget:
     def reached(self, spent: TokenCount, seconds: float, judging: TokenCount = NOTHING) -> str | None:
         """The limit that has been reached, in words, or None.
 
-        Args:
-            spent: By program and metric.
-            seconds: Wall time.
-            judging: The metric's part of `spent`.
+        Of what program and metric have spent, `judging` is the metric's part; `seconds` is wall time.
         """
         own = spent.total - judging.total
         if self.tokens is not None and own >= self.tokens:

@@ -21,11 +21,7 @@ def derive_seed(*parts: Any) -> int:
 
 
 class CallSeeds:
-    """The seeds of one sample's calls; made in the thread that runs the sample.
-
-    Args:
-        seed: The sample's.
-    """
+    """The seeds of the calls of one sample, from its own; made in the thread that runs the sample."""
 
     def __init__(self, seed: int) -> None:
         self._seed, self._thread, self._lock = seed, threading.get_ident(), threading.Lock()
@@ -39,11 +35,7 @@ class CallSeeds:
         self._calls, self._elsewhere = 0, Counter[str]()
 
     def next(self, request: Any) -> int:
-        """The seed of the next call.
-
-        Args:
-            request: Its positional and keyword arguments.
-        """
+        """The seed of the next call; `request` is its positional and keyword arguments."""
         if threading.get_ident() == self._thread:
             number, self._calls = self._calls, self._calls + 1
             return derive_seed("call", self._seed, number) if number else self._seed

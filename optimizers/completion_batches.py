@@ -23,11 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class CompletionBatches:
-    """The batches of an iteration.
-
-    Args:
-        size: The most samples in a batch.
-    """
+    """The batches of an iteration, each of at most `size` samples."""
 
     def __init__(self, size: int) -> None:
         self.size = size

@@ -51,22 +51,12 @@ class ContextFit:
     too_long: set[str] = field(default_factory=set)
 
     def window(self, counts: Mapping[str, TokenCount]) -> Window:
-        """The window as far as it is known.
-
-        Args:
-            counts: Tokens of the run so far, per predictor.
-        """
+        """The window as far as it is known, from the run's tokens so far, per predictor."""
         own = [count for count in counts.values() if count.measured_chars]
         return Window.of(dspy.settings.lm, self.tokens, *(own or self.prior.values()), refused=self.refused)
 
     def learn(self, task: TaskExample, attempts: Sequence[Refusal], window: Window) -> None:
-        """Learns from all attempts at a task in an iteration.
-
-        Args:
-            task: The task.
-            attempts: What the LM refused of each attempt.
-            window: What was known of the window when the attempts were made.
-        """
+        """Learns from all attempts at a task in an iteration, before which so much was known of the window."""
         if attempts and all(attempt.too_long for attempt in attempts):
             self.too_long.add(task.key)
             return  # this is about the task; demonstrations were none
@@ -93,12 +83,7 @@ class ContextFit:
         longest one is made alone, before all others. So the LM refuses one request instead of every one, and all tasks
         are shown the same.
 
-        Args:
-            program: The program.
-            tasks: The tasks.
-            sampler: Keeps the sample.
-            iteration: Whose sample it is.
-            work: Makes a sample.
+        `work` makes that sample, which `sampler` keeps.
         """
         lm: Any = dspy.settings.lm
         lead = tasks[longest_task(program, [task.example for task in tasks])]

@@ -60,13 +60,9 @@ class Window:
 
     @classmethod
     def of(cls, lm: Any, tokens: int | None, *counts: TokenCount, refused: int = 0) -> Window:
-        """The window of an LM, whose settings say how long an answer may get.
+        """The window of an LM of this size, whose settings say how long an answer may get.
 
-        Args:
-            lm: The LM.
-            tokens: Its size.
-            counts: What has been measured with it.
-            refused: Characters of a prompt that it found too long.
+        `counts` is what has been measured with it, `refused` the characters of a prompt that it found too long.
         """
         settings = getattr(lm, "kwargs", {})
         reserve = settings.get("max_tokens") or settings.get("max_completion_tokens") or 0

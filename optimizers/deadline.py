@@ -27,11 +27,7 @@ class DeadlineReached(LMError):
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A point in time.
-
-    Attributes:
-        at: In the seconds of `time.monotonic`.
-    """
+    """A point in time, in the seconds of `time.monotonic`."""
 
     at: float
 

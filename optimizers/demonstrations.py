@@ -37,13 +37,9 @@ def copy_program(student: dspy.Module) -> dspy.Module:
 def taught_predictors(
     program: dspy.Module, inputs: Sequence[str], names: Sequence[str] | None, traced: bool = True
 ) -> list[str]:
-    """The names of the predictors that get the demonstrations.
+    """The names of the predictors that get the demonstrations: those chosen, or all.
 
-    Args:
-        program: The program.
-        inputs: Names of the examples' input fields.
-        names: The chosen predictors, or None for all.
-        traced: Whether the predictors are shown their own calls.
+    `inputs` are the names of the examples' input fields; `traced` says whether predictors are shown their own calls.
 
     Raises:
         ValueError: The program has no such predictor, or none at all, or takes other inputs; or a predictor takes other

@@ -27,11 +27,6 @@ class EvaluateEvents(BaseObserver):
     """Calls `on_evaluate_start` and `on_evaluate_end` around every iteration, but not around a validation.
 
     The score is the percentage of the run's tasks solved so far; the results are each sampled task's best attempt.
-
-    Args:
-        metric: The metric.
-        examples: All tasks, by key.
-        callbacks: DSPy's callbacks.
     """
 
     def __init__(self, metric: Metric, examples: Mapping[str, dspy.Example], callbacks: list[Any]) -> None:

@@ -15,9 +15,6 @@ from optimizers.sampling import Sampling, TaskExample
 class IterationCounts:
     """Counts of samples, independent of the order in which they finish.
 
-    Args:
-        sampling: How many samples at which temperatures.
-
     Attributes:
         places: The place of each sample in the order of the algorithm: by task, temperature, sample.
         failures: Number of samples at which the program or the metric failed.

@@ -144,11 +144,7 @@ class _Metered:
 
 
 def _accepted(answer: Any, meter: RequestMeter) -> Any:
-    """The answer.
-
-    Raises:
-        NoAnswerError: It is paid for, and none.
-    """
+    """The answer; raises `NoAnswerError` if it is paid for, and none."""
     if meter.entry is not None and (reason := no_answer(meter.entry["response"])):
         meter.rejected = True
         raise NoAnswerError(f"no answer: {reason}")
@@ -250,11 +246,7 @@ def held_lms(program: dspy.Module) -> list[Any]:
 
 
 def metered_adapter(meter: Callable[[Any], Any]) -> Any:
-    """The adapter in use, or a copy whose own LMs are metered, such as the extraction model of `TwoStepAdapter`.
-
-    Args:
-        meter: Makes the metered LM.
-    """
+    """The adapter in use, or a copy whose own LMs are metered, such as the extraction model of `TwoStepAdapter`."""
     adapter = dspy.settings.adapter
     own = {name: lm for name, lm in vars(adapter).items() if isinstance(lm, dspy.BaseLM)} if adapter else {}
     if not own:

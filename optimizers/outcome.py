@@ -29,9 +29,7 @@ def program_with(run: Run, demos: Sequence[Entry]) -> dspy.Module:
 def candidate_programs(run: Run, chosen: dspy.Module) -> list[dict[str, Any]]:
     """The programs that could have been the result, best first; those that were not measured come last, in order.
 
-    Args:
-        run: The run.
-        chosen: The result; for strategies without candidates it is the only one, and its score is pass@1.
+    A strategy without candidates has only the program `chosen`, whose score is pass@1.
     """
     candidates = run.selection.candidates(run)
     if not candidates:

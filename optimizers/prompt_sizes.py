@@ -46,10 +46,7 @@ def prompt_size(
 def longest_prompt(program: dspy.Module, examples: Sequence[dspy.Example], count: int | None = None) -> int:
     """Characters of the longest request that shows demonstrations, or of the longest if none does.
 
-    Args:
-        program: The program.
-        examples: The tasks.
-        count: The number of demonstrations to show, the first ones; None: all.
+    `count` limits the demonstrations shown to the first ones; None: all.
     """
     predictors = program.predictors()
     shown = [predictor for predictor in predictors if predictor.demos] or predictors
@@ -67,11 +64,7 @@ def trimmed(
 ) -> dspy.Module:
     """A program with as many of its demonstrations, from the first, as fit with every example; itself if all do.
 
-    Args:
-        program: The program.
-        examples: The tasks.
-        window: The LM's context window.
-        most: The most demonstrations to keep; None: any number.
+    At most `most` are kept; None: any number.
     """
     count = known = demo_count(program)
     count = count if most is None else min(count, most)

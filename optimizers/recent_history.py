@@ -24,11 +24,7 @@ _of_lms: WeakKeyDictionary[Any, deque[Any]] = WeakKeyDictionary()
 
 
 class RecentHistory:
-    """What keeps the last requests of copies of an LM in its history, and in DSPy's global one.
-
-    Args:
-        lm: The LM that is copied.
-    """
+    """Keeps the last requests of copies of an LM in its history, and in DSPy's global one."""
 
     def __init__(self, lm: dspy.BaseLM) -> None:
         self._lm = lm

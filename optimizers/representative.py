@@ -22,11 +22,7 @@ def representative(
 ) -> Attempt | None:
     """The right answer that sigma chooses, of those that the domain confirms.
 
-    Args:
-        domain: What makes answers equal, which is shorter, and what confirms one.
-        place: The run's seed, and the iteration.
-        task: The task.
-        correct: Its answers that passed.
+    `place` is the run's seed and the iteration.
     """
 
     def key(attempt: Attempt) -> Hashable | None:

@@ -46,15 +46,8 @@ class Run:
 
     Attributes:
         program: The working copy; its demonstrations are those of the current iteration.
-        fitter: Sets demonstrations in it, within the limits.
-        sampler: Makes and scores samples.
-        selection: Decides what to show.
-        domain: What the domain defines.
-        spending: What it has spent, and its limits.
         granularity: m, for the record.
-        observers: Listeners.
         tasks: All tasks, by key, in the order of the training set.
-        solutions: D, and what the tasks have cost.
         max_errors: Failures that end the run, as for `optimizers.driver.Driver`.
         stop_at_score: Percentage of solved tasks that ends it.
         context: What is known of the LM's context window.

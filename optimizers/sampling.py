@@ -146,9 +146,6 @@ class Sampler:
     """Makes samples of programs and scores them.
 
     Args:
-        metric: As for `optimizers.driver.Driver`.
-        sampling: How many samples, at which temperatures.
-        threshold: The lowest score of a right answer.
         journal: Attempts of an interrupted run. Those with an answer replace the samples of the same seed, iteration,
             task, temperature and index. So do those without one if a later iteration was built on them; in the
             interrupted iteration they are sampled again, and their tokens count.

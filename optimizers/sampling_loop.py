@@ -68,12 +68,10 @@ class SamplingLoop:
     """Samples a program.
 
     Attributes:
-        sampler: Makes and scores one sample.
         spending: What is spent, and its limits, which are checked after every sample, and every second.
         take: Called with every attempt; an exception from it ends the loop.
         unanswered: Keys of the tasks without an answer in an earlier iteration, whose failures do not count.
         max_errors: The number of failures that ends the loop, in place of the budget's share; None: the share does.
-        window: What is known of the LM's context window.
         in_flight: Called with the samples in flight after every sample, and every second.
     """
 
@@ -96,13 +94,8 @@ class SamplingLoop:
     ) -> RunStopped | None:
         """Samples; returns why it ended early, or None.
 
-        Args:
-            program: The program.
-            specs: The samples to make; an iterator may omit those that are no longer needed.
-            counts: Counts of the samples so far, which `take` keeps.
-            total: The number of samples, at most.
-            taught: As for `Sampler.worker`.
-            own_programs: As for `Sampler.worker`.
+        `specs` may omit samples that are no longer needed, of `total` at most; `take` keeps their `counts`. `taught`
+        and `own_programs` are as for `Sampler.worker`.
         """
         worker = self.sampler.worker(program, taught, own_programs, self.spending.deadline, self.window)
         started = _Started()

@@ -46,7 +46,6 @@ class DemoFitter:
 
     Attributes:
         names: Names of the predictors that get them; a warning names, once, each that gets none.
-        budget: Limits.
         max_demos: Demonstrations of a predictor, at most.
     """
 
@@ -90,12 +89,7 @@ class DemoFitter:
     ) -> ShownDemos:
         """Sets what fits; demonstrations chosen per task are set in copies of the program, and their union in it.
 
-        Args:
-            program: What gets them.
-            demo_set: What the strategy shows.
-            tasks: The tasks of the iteration.
-            known: The entries that a choice per task is made from.
-            window: The LM's context window.
+        A choice per task is made from the entries `known`.
         """
         if demo_set.select is None:
             shown = self.fit(program, demo_set.demos, tasks, window)

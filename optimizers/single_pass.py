@@ -11,11 +11,7 @@ from optimizers.driver import DrivenOptimizer, Driver, Options
 class SinglePass(DrivenOptimizer):
     """Samples every task once, with the same loop and record as `AdaptiveFewShot`, and learns nothing from it.
 
-    Args:
-        metric: As for `AdaptiveFewShot`.
-        num_samples: Samples per task and temperature.
-        granularity: For the record only.
-        **options: As for `AdaptiveFewShot`.
+    Arguments are those of `AdaptiveFewShot`; `granularity` is for the record only.
     """
 
     def __init__(

@@ -17,17 +17,7 @@ from optimizers.sampling import TaskExample
 
 
 class Solutions:
-    """The entries of a run's tasks.
-
-    Args:
-        domain: What the domain defines.
-        seed: The run's seed.
-        tasks: All tasks, by key, in the order of the training set.
-        entries: What an earlier run learned, by key.
-
-    Attributes:
-        entries: D, by key.
-    """
+    """The entries of a run's tasks, D, by key; at first what an earlier run learned."""
 
     def __init__(
         self, domain: Domain, seed: int, tasks: Mapping[str, TaskExample], entries: Mapping[str, Entry]
@@ -62,11 +52,7 @@ class Solutions:
     def choose(self, index: int, task: TaskExample, correct: Sequence[Attempt], best: TaskCount) -> Entry | None:
         """The task's entry after an iteration: sigma of its correct attempts, or the one that it has if it is better.
 
-        Args:
-            index: The iteration's.
-            task: The task.
-            correct: Its correct attempts in the iteration.
-            best: Its count at the temperature where most attempts were correct.
+        `best` is the task's count at the temperature where most attempts were correct.
 
         Returns:
             None if no attempt is correct.

@@ -17,9 +17,6 @@ from optimizers.strategies.base import Trial
 class Trials:
     """The trials of the finished iterations, and every task's nearest miss.
 
-    Args:
-        closeness: How close an attempt came to being right; see `Domain.closeness`.
-
     Attributes:
         finished: One per task and finished iteration, in order.
         nearest_misses: By task, the fields of its closest wrong answer; of equals that of the latest iteration, and

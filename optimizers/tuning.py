@@ -47,11 +47,7 @@ class OptimizerAborted(BaseException):
 
 
 class Tuning:
-    """The LM, the adapter and the metric for an optimizer within a run.
-
-    Args:
-        run: The run; every request is recorded in its overhead.
-    """
+    """The LM, the adapter and the metric for an optimizer within a run, which records all its requests as overhead."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

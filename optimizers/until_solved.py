@@ -51,13 +51,8 @@ def sample_until_solved(
 ) -> UntilSolved:
     """Samples until every task has a right answer or all its samples.
 
-    Args:
-        program: The program.
-        examples: The tasks, by name, `with_inputs` set.
-        sampler: Makes and scores the samples; its `num_samples` per temperature is a task's maximum.
-        on_solved: Called with the name of each task when its first right answer arrives.
-        budget: Limits; answers in flight when one is reached are still awaited, see `Budget`.
-        watch: Hears of samples in flight and samples done.
+    `examples` are the tasks by name; `on_solved` is called with a task's name when its first right answer arrives.
+    Answers in flight when a limit of the budget is reached are still awaited.
 
     Raises:
         MetricError: The metric cannot be used, or fails before it gives any verdict.

@@ -51,7 +51,6 @@ class RequestMeter:
     usage is from the response cache.
 
     Attributes:
-        lm: The LM that is asked.
         outer: The usage tracker that this one replaces.
         rejected: Whether the answer, although paid for, counts as none.
     """
@@ -117,9 +116,7 @@ def whole(value: Any) -> int | None:
 def stored(entry: Mapping[str, Any], count: Callable[[str], int] = estimate_tokens) -> TokenCount:
     """Tokens of an answer from the response cache, as its usage has them, else estimated by `count`.
 
-    Args:
-        entry: The answer's entry in DSPy's history.
-        count: The tokens of a text.
+    `entry` is the answer's in DSPy's history.
     """
     prompt, output = prompt_text(entry), _output_text(entry)
     usages = (_part(response, "usage") or {} for response in responses(entry["response"]))

@@ -128,11 +128,9 @@ def _sections(text: str) -> list[tuple[str, str]]:
 
 
 def _best(candidates: Iterable[str], otherwise: str) -> str:
-    """The last candidate that contains a complete program, else the last with a part of one.
+    """The last candidate that contains a complete program, else the last with a part of one, else `otherwise`.
 
-    Args:
-        candidates: The candidates, the last one first.
-        otherwise: The result if no candidate contains any.
+    The last candidate comes first.
     """
     part = None
     for candidate in candidates:

@@ -41,7 +41,6 @@ def generate_test(
     task: Task,
     program: str,
     *,
-    seeds: Sequence[int] = SEEDS,
     dtype: str = "float64",
     scopes: Sequence[Scope] | None = None,
 ) -> str:
@@ -50,7 +49,6 @@ def generate_test(
     Args:
         task: The task.
         program: The program's text.
-        seeds: One random input each, at every set of sizes.
         dtype: Torch's name of the floating type to compute in; the author's snippets are widened for float64.
         scopes: Those of `Verifier(task)`; None to run the task's `global` here.
 
@@ -70,7 +68,7 @@ def generate_test(
     body = _bodies([spec.name for spec in task.inputs], sizes, bodies)
     title = f"Unit test of {task.name}: a program in STeP against its PyTorch reference."
     tests = _format_tests(task, dtype) if task.names_formats else _TESTS
-    lines = [_docstring(title), "", *_head(sizes, seeds), *_case(task, sizes, body, dtype), *tests]
+    lines = [_docstring(title), "", *_head(sizes), *_case(task, sizes, body, dtype), *tests]
     return "\n".join([*lines, *_cost_test(task, bodies)]) + "\n"
 
 
@@ -124,16 +122,12 @@ def _docstring(title: str) -> str:
 def generate_prompt(task: Task, program: str | None = None) -> str:
     """The script up to its tests, as shown to an LM without the structural IR; see `prompt_tests`.
 
-    The task's code is copied unchanged, and none of it is run.
-
-    Args:
-        task: The task; its name is not shown.
-        program: Statements; None to leave `body` open.
+    The task's code is copied unchanged, and none of it is run. Without a program `body` is left open.
     """
     sizes = [static_scope(task, index).sizes for index in range(len(task.size_sets()))]
     statements = [OPEN_BODY] if program is None else program.strip("\n").split("\n")
     body = [f"def body({', '.join(spec.name for spec in task.inputs)}):", *_indented(statements)]
-    return "\n".join([*_head(sizes, SEEDS), *_case(task, sizes, body, "float32")]).rstrip()
+    return "\n".join([*_head(sizes), *_case(task, sizes, body, "float32")]).rstrip()
 
 
 def prompt_tests() -> str:
@@ -141,7 +135,7 @@ def prompt_tests() -> str:
     return "\n".join(_TESTS)
 
 
-def _head(sizes: Sequence[Mapping[str, int]], seeds: Sequence[int]) -> list[str]:
+def _head(sizes: Sequence[Mapping[str, int]]) -> list[str]:
     return [
         "import pytest",
         "import torch",
@@ -153,7 +147,7 @@ def _head(sizes: Sequence[Mapping[str, int]], seeds: Sequence[int]) -> list[str]
         "SIZES = [",
         *(f"{_INDENT}{_dict({f'{name}_value': size for name, size in one.items()})}," for one in sizes),
         "]",
-        f"SEEDS = {list(seeds)}",
+        f"SEEDS = {list(SEEDS)}",
         "",
         "",
     ]
@@ -235,14 +229,12 @@ class _Writer:
     def case(self, symbols: Sequence[str], body: Sequence[str], dtype: str) -> list[str]:
         """`make_case`: everything that depends on the sizes."""
         task = self._task
-        types = (*task.input_types, *task.parameter_types)
-        tensors = zip((*task.inputs, *task.parameters), types, strict=True)
         inner = [
             f"ctx = {{{', '.join(f'{name}: {name}_value' for name in symbols)}}}",
             *(["", *self._code(task.global_)] if task.global_ else []),
             "",
             "input_data = {",
-            *(f"{_INDENT}{spec.name!r}: {self._tensor(spec, type_)}," for spec, type_ in tensors),
+            *(f"{_INDENT}{spec.name!r}: {self._tensor(spec, type_)}," for _, spec, type_ in task.tensors()),
             "}",
             *(line for typed in zip(task.fns, task.fn_types, strict=True) for line in ["", *self._function(*typed)]),
             "",

@@ -13,11 +13,7 @@ from optimizers.strategies.levels import T, cumulative, stratify
 
 @dataclass(frozen=True)
 class Adaptive(Cycles):
-    """The hardest level of D, then the hardest two, and so on up to D.
-
-    Attributes:
-        granularity: The number of levels m.
-    """
+    """The hardest of m levels of D, then the hardest two, and so on up to D."""
 
     granularity: int = 3
     name: ClassVar[str] = "adaptive"

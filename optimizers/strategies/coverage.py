@@ -35,12 +35,7 @@ def cover(
 ) -> list[Pick]:
     """Covers the structures of `query` greedily; the first of equals, and all over again while tokens are left.
 
-    Args:
-        query: What is to be covered.
-        pool: What may be shown.
-        weights: Weights of structures.
-        tokens: Tokens that all together may have; None for no limit.
-        factor: Multiplies the gain of a candidate; positive.
+    `factor`, which is positive, multiplies the gain of a candidate.
     """
     picks: list[Pick] = []
     missing, left = query, list(pool)

@@ -24,12 +24,7 @@ class Cycles(ABC):
 
     @abstractmethod
     def order(self, entries: Sequence[T], rng: random.Random) -> list[list[T]]:
-        """The sets to try, in order.
-
-        Args:
-            entries: D, in task order; not empty.
-            rng: The source of randomness.
-        """
+        """The sets of D, which is in task order and not empty, in the order to try them."""
 
     @abstractmethod
     def level_label(self, level: int) -> str:

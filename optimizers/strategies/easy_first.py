@@ -13,11 +13,7 @@ from optimizers.strategies.levels import T, cumulative, stratify
 
 @dataclass(frozen=True)
 class EasyFirst(Cycles):
-    """The easiest level of D, then the easiest two, and so on up to D.
-
-    Attributes:
-        granularity: The number of levels m.
-    """
+    """The easiest level of D, then the easiest two, and so on up to D."""
 
     granularity: int = 3
     name: ClassVar[str] = "easy-first"

@@ -16,11 +16,7 @@ from optimizers.strategies.structure import Candidate, Pick, Structures, Weights
 
 @dataclass(frozen=True)
 class Hybrid(PerTask):
-    """Pools d_0, d_1, … of `adaptive`; from each, marginal coverage times (1 + learned utility) per token.
-
-    Attributes:
-        granularity: The number of levels m.
-    """
+    """Pools d_0, d_1, … of `adaptive`; from each, marginal coverage times (1 + learned utility) per token."""
 
     granularity: int = 3
     name: ClassVar[str] = "hybrid"

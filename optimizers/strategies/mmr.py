@@ -15,7 +15,6 @@ class MaximalMarginalRelevance(PerTask):
     """Greedily the solved task of the largest λ · similarity to the task - (1 - λ) · similarity to what is shown.
 
     Attributes:
-        most: Number of demonstrations where no number of tokens limits them.
         relevance: λ, in [0, 1]; at 1 this is `similar`.
     """
 

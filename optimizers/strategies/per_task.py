@@ -89,12 +89,9 @@ class _Chooser:
 
 
 def fill(ranked: Sequence[tuple[Candidate, str]], tokens: int | None, most: int) -> list[Pick]:
-    """The first of a ranking that fit: what is too large is passed over.
+    """The first of a ranking, best first, that fit into `tokens`, or the first `most` where there is no limit.
 
-    Args:
-        ranked: Candidates with the reasons to show them, best first.
-        tokens: Tokens that all together may have; None: `most` limits them.
-        most: Number of demonstrations where there is no limit of tokens.
+    What is too large is passed over.
     """
     picks: list[Pick] = []
     left = tokens

@@ -13,11 +13,7 @@ from optimizers.strategies.levels import T, cumulative, stratify
 
 @dataclass(frozen=True)
 class RandomChoice(Cycles):
-    """Random sets, sampled without replacement, of the same sizes as those of `adaptive`: the control for difficulty.
-
-    Attributes:
-        granularity: The number of levels m.
-    """
+    """Random sets without replacement, of the sizes of those of `adaptive`: the control for difficulty."""
 
     granularity: int = 3
     name: ClassVar[str] = "random"

@@ -12,11 +12,7 @@ from optimizers.strategies.structure import Candidate, Pick, Structures, Weights
 
 @dataclass(frozen=True)
 class Similar(PerTask):
-    """Solved tasks by their similarity to the task, the most similar first.
-
-    Attributes:
-        most: Number of demonstrations where no number of tokens limits them.
-    """
+    """Solved tasks by their similarity to the task, the most similar first."""
 
     most: int = MOST
     name: ClassVar[str] = "similar"

@@ -80,13 +80,9 @@ def candidates_of(progress: Progress, entries: Sequence[Entry]) -> list[Candidat
 def utilities(trials: Sequence[Trial], rate: float = 0.3) -> Mapping[str, float]:
     """The learned utility of each demonstration that was ever shown, by task key, from 0.
 
-    Each time a demonstration is shown, its value moves by rate · ((r - mean) - value). r is the reward of the task
-    that it was shown to; mean is the mean reward of that task's earlier trials, 0 for the first (after MemRL,
-    arXiv 2601.03192).
-
-    Args:
-        trials: In the order of the run.
-        rate: The learning rate alpha, in (0, 1].
+    Each time a demonstration is shown, its value moves by rate · ((r - mean) - value), for a rate in (0, 1]. r is the
+    reward of the task that it was shown to; mean is the mean reward of that task's earlier trials, 0 for the first
+    (after MemRL, arXiv 2601.03192).
     """
     values: dict[str, float] = defaultdict(float)
     earlier: dict[str, list[float]] = defaultdict(list)

@@ -15,7 +15,6 @@ class Utility(PerTask):
     """The nearest solved tasks, ranked again by similarity + learned utility (see `structure.utilities`).
 
     Attributes:
-        most: Number of demonstrations where no number of tokens limits them.
         nearest: Number k of the nearest that are ranked again.
     """
 

@@ -28,12 +28,9 @@ def load(arguments: ProgramArguments) -> tuple[Task, str]:
 
 
 def draw_program(name: str, text: str | None, path: str) -> None:
-    """Writes a picture of a program's dataflow, as far as the program can be read; errors are the verdict's.
+    """Writes a picture of a program's dataflow, as far as it can be read; errors are the verdict's.
 
-    Args:
-        name: The task's file.
-        text: The program; None for the task's own `impl`.
-        path: Where the picture goes.
+    Without a text, the program is the task's own `impl`.
 
     Raises:
         UsageError: The task can't be read, or the graph can't be drawn.

@@ -16,9 +16,9 @@ from pipeline.base.choices import EMBEDDED, REFLECTING, SELECTIONS, VALIDATING
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.files import write_text
+from pipeline.base.terminal import console, print_lines
 from pipeline.base.text import counted
 from pipeline.cli import summary
-from pipeline.cli.console import print_lines, stdout_console
 from pipeline.cli.progress import progress_display
 from pipeline.lms import factory
 from pipeline.record import resume as earlier_runs
@@ -82,12 +82,8 @@ def compile_agent(
 ) -> JobResult:
     """Runs the optimizer, or returns the recorded result of a run that has finished.
 
-    Args:
-        name: The command's, for messages.
-        plan: A new run, or one to resume.
-        output: The file for the compiled program; None for a file next to the store.
-        command: The command line, which is recorded.
-        params: MLflow params of a new run in addition to its settings.
+    `command` is recorded, as are the `params` of a new run, beside its settings. The program goes to the file `output`;
+    None: to a file next to the store.
 
     Raises:
         LMUnavailable: The LM can't be used.
@@ -174,11 +170,11 @@ def as_json(result: JobResult) -> dict[str, Any]:
 def print_summary(result: JobResult) -> None:
     """Prints the result, and what the authors of unsolved tasks can do."""
     summary.print_summary(result)
-    advice, console = _advice(result), stdout_console()
+    advice, stdout = _advice(result), console()
     for name, each in list(advice.items())[:MOST_ADVISED]:
-        print_lines(console, "", f"{name}: unsolved", *each.render().splitlines())
+        print_lines(stdout, "", f"{name}: unsolved", *each.render().splitlines())
     if len(advice) > MOST_ADVISED:
-        print_lines(console, "", f"… and {counted(len(advice) - MOST_ADVISED, 'more unsolved task')}, see --json")
+        print_lines(stdout, "", f"… and {counted(len(advice) - MOST_ADVISED, 'more unsolved task')}, see --json")
 
 
 def _advice(result: JobResult) -> dict[str, Advice]:

@@ -14,8 +14,8 @@ from rich.table import Table
 from optimizers import Experience, Observer, SinglePass, TaskCount, TokenCount
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import Exit, print_message
+from pipeline.base.terminal import console, print_lines
 from pipeline.base.text import counted
-from pipeline.cli.console import print_lines, stdout_console
 from pipeline.cli.progress import progress_display
 from pipeline.record.recorder import recorded
 from pipeline.reporting import measures
@@ -50,13 +50,9 @@ class Evaluation:
 def evaluate_program(
     name: str, config: ProgramConfig, patterns: Sequence[str] | None, command: str | None
 ) -> Evaluation:
-    """Samples the program on the tasks.
+    """Samples the program on the tasks; None: on the benchmark.
 
-    Args:
-        name: The command's, for messages.
-        config: The program and the settings.
-        patterns: Which tasks; None for the benchmark.
-        command: The command line of a run to record; None to record none.
+    The run is recorded with its `command`; None: it is not recorded.
 
     Raises:
         UsageError: The program or a task can't be used.
@@ -162,7 +158,7 @@ def _task(name: str, counts: Mapping[str, TaskCount]) -> dict[str, Any]:
 
 def print_figures(result: dict[str, Any]) -> None:
     """Prints them as tables: in total, by group and by class, then task by task."""
-    n, console = result["samples"], stdout_console()
+    n, stdout = result["samples"], console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     ks = ("1", "8", "n") if n > 8 else ("1", "n")
@@ -174,12 +170,12 @@ def print_figures(result: dict[str, Any]) -> None:
         table.add_section()
     total = {"tasks": len(result["by_task"]), "solved": len(result["solved"])}
     table.add_row("all", *_cells(result | total, ks), style="bold")
-    console.print(table, "", _tasks_table(result["by_task"], n), "", sep="\n")
+    stdout.print(table, "", _tasks_table(result["by_task"], n), "", sep="\n")
     diversity = ", ".join(f"{key} {'none' if v is None else f'{v:.3f}'}" for key, v in result["diversity"].items())
     cost = "" if result["cost_usd"] is None else f", {result['cost_usd']:.2f} USD"
     tokens = result["tokens"]
     print_lines(
-        console,
+        stdout,
         f"diversity  {diversity}   (distinct syntax trees per answer)",
         f"tokens     {tokens['prompt']:,} in, {tokens['completion']:,} out, {tokens['cached']:,} cached{cost}",
     )

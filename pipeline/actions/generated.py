@@ -28,11 +28,7 @@ class Generated:
 def write_solution(task: Task, impl: str, files: Sequence[Path], text: str | None = None) -> list[Path]:
     """Writes a task's program, alone or with its task by the file's suffix, and returns the files written.
 
-    Args:
-        task: The task.
-        impl: The program.
-        files: The files to write.
-        text: The task file's text, whose comments and layout are kept.
+    Comments and layout of the task file's `text` are kept.
 
     Raises:
         UsageError: A file can't be written.

@@ -76,12 +76,7 @@ class Offer:
 
 
 class Offering:
-    """Makes offers of verified programs.
-
-    Args:
-        objective: What is preferred: with `correctness` the program that was found first, else the cheapest.
-        metric: Verifies programs, and runs in the processes in which they are priced.
-    """
+    """Makes offers of verified programs: with `correctness` the one that was found first, else the cheapest."""
 
     def __init__(self, objective: Objective, metric: Metric) -> None:
         self._objective = objective
@@ -153,13 +148,7 @@ def alternatives_folder(file: Path) -> Path:
 
 @dataclass(frozen=True)
 class WrittenOffer:
-    """An offer, and the files that it was written to.
-
-    Attributes:
-        offer: The offer.
-        files: Those of the program that is offered; none if it goes to no file.
-        alternatives: One for each other program; none likewise.
-    """
+    """An offer, the files of its first program, and one for each other program; none if it goes to no file."""
 
     offer: Offer
     files: tuple[Path, ...]
@@ -208,13 +197,8 @@ class WrittenOffer:
 def write_offer(task: Task, offer: Offer, files: Sequence[Path], text: str | None = None) -> WrittenOffer:
     """Writes the program that is offered to its files, and the others to a folder beside them, numbered from 2.
 
-    Alternatives of an earlier call are removed.
-
-    Args:
-        task: The task.
-        offer: The offer.
-        files: The files of the first program; none if nothing is to be written.
-        text: The task file's text, whose comments and layout are kept.
+    Alternatives of an earlier call are removed; comments and layout of the task file's `text` are kept. Without files
+    nothing is written.
 
     Raises:
         UsageError: A file can't be written.

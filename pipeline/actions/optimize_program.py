@@ -25,7 +25,6 @@ class Optimized(NamedTuple):
     Attributes:
         given: The given program, without needless Copies.
         best: The cheapest verified program.
-        programs: The number of programs that were priced.
         refused: Cheaper programs that verification did not accept.
     """
 

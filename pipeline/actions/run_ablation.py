@@ -15,8 +15,8 @@ from optimizers import Experience
 from pipeline.base.config import AblationConfig, RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.paths import shown
+from pipeline.base.terminal import console, print_lines
 from pipeline.base.text import counted
-from pipeline.cli.console import print_lines, stdout_console
 from pipeline.cli.progress import progress_display
 from pipeline.record import store
 from pipeline.record.request import Request
@@ -47,8 +47,6 @@ class AblationPlan:
         id: Of eight characters.
         lms: The LMs as named by the user.
         temperature: Of the methods that don't learn.
-        shared: Settings of all runs.
-        tasks: The tasks of all runs.
     """
 
     id: str
@@ -103,12 +101,9 @@ def new_plan(
 
 
 def resume(text: str, given: Mapping[str, Any], options: type[AblationConfig]) -> tuple[AblationPlan, Earlier]:
-    """A recorded ablation and its runs.
+    """A recorded ablation and its runs, by the beginning of its id.
 
-    Args:
-        text: The beginning of its id.
-        given: The options on the command line.
-        options: The config of all options of an ablation, with `lm` and `temperature`.
+    `options` is the config of all options of an ablation, with `lm` and `temperature`.
 
     Raises:
         UsageError: No such ablation exists, or an option contradicts it.
@@ -143,12 +138,6 @@ def _runs(text: str) -> list[Any]:
 
 def run(name: str, plan: AblationPlan, earlier: Earlier, command: str) -> Exit | None:
     """Makes the unfinished runs; returns the exit code if the ablation can't continue.
-
-    Args:
-        name: The command's, for messages.
-        plan: The ablation.
-        earlier: Its runs so far.
-        command: The command line, which is recorded.
 
     Raises:
         LMUnavailable: An LM can't be used.
@@ -220,10 +209,10 @@ def _resume_command(plan: AblationPlan) -> str:
 
 def print_figures(page: Mapping[str, Any]) -> None:
     """Prints a table for each LM, and the page's path."""
-    console = stdout_console()
+    stdout = console()
     for model, methods in page["lms"].items():
-        console.print("", _table(model, methods), sep="\n")
-    print_lines(console, "", shown(Path(page["page"]).absolute()))
+        stdout.print("", _table(model, methods), sep="\n")
+    print_lines(stdout, "", shown(Path(page["page"]).absolute()))
 
 
 def _table(model: str, methods: Mapping[str, Mapping[str, Any]]) -> Table:

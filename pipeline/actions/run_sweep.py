@@ -19,11 +19,11 @@ from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, RunLive, UsageError, print_message
 from pipeline.base.redaction import without_secrets
 from pipeline.base.settings import Option
+from pipeline.base.terminal import console, print_lines
 from pipeline.base.text import counted
-from pipeline.cli.console import print_lines, stdout_console
 from pipeline.record import experiment_view, store
 from pipeline.record.request import Request
-from pipeline.record.resume import Resumed, open_run
+from pipeline.record.resume import Resumed, all_runs, open_run
 
 FIGURES = {
     "solved": "total_solved", "pass_at_1": "total_pass_at_1", "pass_at_n": "total_pass_at_n",
@@ -74,11 +74,6 @@ def run(name: str, sweep: Sweep, command: str) -> Exit:
 
     A run that is being made elsewhere is left alone.
 
-    Args:
-        name: The command's, for messages.
-        sweep: The sweep.
-        command: The command line, which is recorded.
-
     Returns:
         `Exit.OK` if all runs have finished, `Exit.NO` if some are being made elsewhere, otherwise why the sweep ended.
 
@@ -113,18 +108,11 @@ def recorded(sweep: Sweep) -> dict[str, Any]:
     """The runs of a sweep that are on record, by key: of several with one key a finished one, otherwise the latest."""
     client, experiment = store.open_store()
     found: dict[str, Any] = {}
-    token = None
-    while True:
-        page = client.search_runs(
-            [experiment], f"params.sweep = '{sweep.name}'", order_by=["attributes.start_time ASC"], page_token=token
-        )
-        for run in page:
-            key = run.data.params.get("sweep_key", "")
-            if key not in found or found[key].info.status != "FINISHED":
-                found[key] = run
-        token = page.token
-        if not token:
-            return found
+    for run in reversed(all_runs(client, experiment, f"params.sweep = '{sweep.name}'")):
+        key = run.data.params.get("sweep_key", "")
+        if key not in found or found[key].info.status != "FINISHED":
+            found[key] = run
+    return found
 
 
 def figures(sweep: Sweep) -> dict[str, Any]:
@@ -155,8 +143,7 @@ def figures(sweep: Sweep) -> dict[str, Any]:
 def interval(values: Sequence[float]) -> dict[str, float | None]:
     """The mean of a figure, and the 95 % confidence interval of that mean by Student's t distribution.
 
-    Args:
-        values: A value a run; the interval needs two at least.
+    The interval needs two values at least, one a run.
     """
     if not values:
         return {"mean": None, "low": None, "high": None}
@@ -170,7 +157,7 @@ def interval(values: Sequence[float]) -> dict[str, float | None]:
 
 def print_figures(result: Mapping[str, Any]) -> None:
     """Prints the table of the configurations, and where the runs are in the UI."""
-    console = stdout_console()
+    stdout = console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("configuration")
     for name in ("runs", *FIGURES):
@@ -178,11 +165,11 @@ def print_figures(result: Mapping[str, Any]) -> None:
     for row in result["configurations"]:
         cells = [_cell(row["figures"][name]) for name in FIGURES]
         table.add_row(row["configuration"], str(row["runs"]), *cells)
-    console.print(table)
+    stdout.print(table)
     lines = ["", "± is half of the 95 % confidence interval of the mean", f"the runs: {result['address']}"]
     if result["address"].startswith(LOCAL_SERVER):
         lines.append("served by: python -m pipeline.ui")
-    print_lines(console, *lines)
+    print_lines(stdout, *lines)
 
 
 def _cell(figure: Mapping[str, float | None]) -> str:

@@ -37,12 +37,7 @@ MOST = 10_000
 
 @dataclass(frozen=True)
 class Combination:
-    """One run of a sweep.
-
-    Attributes:
-        values: The values of the fields that the sweep varies.
-        config: All settings.
-    """
+    """One run of a sweep: the values of the fields that the sweep varies, and all settings."""
 
     values: Mapping[str, Any]
     config: RunConfig

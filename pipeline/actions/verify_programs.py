@@ -43,14 +43,10 @@ class Batch:
     """How programs are checked and reported.
 
     Attributes:
-        dtype: The floating type to compute in.
-        limits: Of every program.
         explain: Whether to describe every stream.
         stress: Whether programs that pass are run on stress inputs too.
         values: Whether to say where wrong values part from the reference's.
         strict: Whether warnings fail a program.
-        junit: The file for JUnit XML.
-        sarif: The file for SARIF.
     """
 
     dtype: str
@@ -188,11 +184,7 @@ def exit_code(results: Sequence[Checked]) -> Exit:
 def run_batch(settings: Batch, items: Sequence[Item], say: Callable[[str], None], *, as_json: bool) -> Exit:
     """Checks many programs once, and reports them; returns the exit code.
 
-    Args:
-        settings: How.
-        items: The tasks and their programs.
-        say: Takes each line or paragraph of the report.
-        as_json: Whether the report is one JSON object.
+    `say` takes each line or paragraph of the report, or the one JSON object.
 
     Raises:
         UsageError: A file can't be written.
@@ -204,11 +196,7 @@ def run_batch(settings: Batch, items: Sequence[Item], say: Callable[[str], None]
 def watch(settings: Batch, names: Sequence[str], folder: str | None, say: Callable[[str], None]) -> None:
     """Checks the programs, and again those whose files change, until it is interrupted.
 
-    Args:
-        settings: How.
-        names: The names of tasks and programs; folders and patterns are looked at again each time.
-        folder: Where programs are looked for; see `resolve`.
-        say: Takes each line or paragraph of the report.
+    Folders and patterns among the names are resolved each time.
 
     Raises:
         KeyboardInterrupt: The user ends it.

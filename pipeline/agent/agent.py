@@ -51,10 +51,12 @@ class Agent(dspy.Module):
         refine: How often an answer that fails verification may be repaired, see `Refiner`.
         ir: Whether prompts use the structural IR; False for plain Python (paper, Section 6.2, "-WS").
         prompt: Which base prompts: `full`, or `short` for LMs with a small context window.
-        verifier: What verifies for the refiner and the tools; None for verification in this process.
         proposer_prompt: The proposer's instructions; None for those in `data/prompts/`.
         guardian_prompt: The guardian's instructions, likewise.
         refiner_prompt: The refiner's instructions, likewise; they begin with the proposer's.
+
+    Attributes:
+        verifier: What verifies for the refiner and the tools: at first, this process.
 
     Raises:
         UsageError: A base prompt's file can't be used.
@@ -69,7 +71,6 @@ class Agent(dspy.Module):
         refine: int = 0,
         ir: bool = True,
         prompt: PromptKind = "full",
-        verifier: ProgramVerifier | None = None,
         proposer_prompt: str | None = None,
         guardian_prompt: str | None = None,
         refiner_prompt: str | None = None,
@@ -80,7 +81,7 @@ class Agent(dspy.Module):
         self.ir = ir
         self.refine = refine
         self.prompt = prompt
-        self.verifier = verifier or ProgramVerifier()
+        self.verifier = ProgramVerifier()
         if proposer_prompt is None:
             proposer_prompt = proposer_instructions(ir, prompt)
         if guardian_prompt is None:

@@ -98,13 +98,9 @@ def save_program(
     metadata: Mapping[str, Any] | None = None,
     needs: SavedNeeds | None = None,
 ) -> None:
-    """Writes a program to a file, atomically.
+    """Writes a program to a file, atomically; an existing file is replaced.
 
-    Args:
-        program: The agent to save.
-        path: Path of the JSON file; an existing file is replaced.
-        metadata: JSON data on how the program was made.
-        needs: What its longest request takes, if that is known.
+    `metadata` is JSON data on how the program was made.
 
     Raises:
         UsageError: The file cannot be written.
@@ -125,11 +121,7 @@ def save_program(
 
 
 def read_program(path: str | Path, source: str | None = None) -> SavedProgram:
-    """The content of a program's file; `make_agent` validates its demonstrations.
-
-    Args:
-        path: Path of the JSON file.
-        source: What error messages call the file; None for its path.
+    """The content of a program's file, called `source` in messages; `make_agent` validates its demonstrations.
 
     Raises:
         UsageError: The file cannot be read or is not a compiled program.
@@ -143,10 +135,6 @@ def read_program(path: str | Path, source: str | None = None) -> SavedProgram:
 
 def parse_program(text: str | bytes, source: str) -> SavedProgram:
     """The content of a program's file from its text; `make_agent` validates its demonstrations.
-
-    Args:
-        text: JSON, as UTF-8 if bytes.
-        source: What error messages call it.
 
     Raises:
         UsageError: It is not a compiled program.
@@ -170,10 +158,6 @@ def parse_program(text: str | bytes, source: str) -> SavedProgram:
 
 def make_agent(saved: SavedProgram, source: str) -> Agent:
     """The agent that a file describes, without an LM.
-
-    Args:
-        saved: The content of the file.
-        source: What error messages call the file.
 
     Raises:
         UsageError: The predictors differ from the agent's, or a demonstration is invalid.
@@ -209,11 +193,7 @@ def _key(key: object) -> str:
 
 
 def _no_number(word: str) -> NoReturn:
-    """Refuses `NaN` and the like.
-
-    Raises:
-        ValueError: Always.
-    """
+    """Refuses `NaN` and the like."""
     raise ValueError(f"{word} is not a number in JSON")
 
 
@@ -236,11 +216,7 @@ def _saved_demonstration(demo: Mapping[str, Any], names: list[str]) -> SavedDemo
 
 
 def _guarded(saved: SavedDemonstration, where: str, signature: type[dspy.Signature]) -> dspy.Example:
-    """Like `_loaded`; any invalid content gives one clear message.
-
-    Raises:
-        UsageError: As `_loaded`.
-    """
+    """Like `_loaded`; any invalid content gives one clear `UsageError`."""
     try:
         return _loaded(saved, where, signature)
     except UsageError:
@@ -250,11 +226,7 @@ def _guarded(saved: SavedDemonstration, where: str, signature: type[dspy.Signatu
 
 
 def _loaded(saved: SavedDemonstration, where: str, signature: type[dspy.Signature]) -> dspy.Example:
-    """A saved demonstration as an example.
-
-    Raises:
-        UsageError: The task is invalid, or the answer is not a program that parses and is well-typed.
-    """
+    """A saved demonstration as an example; raises `UsageError` unless its answer parses and is well-typed."""
     wanted = [name for name in signature.fields if name != "task"]
     if not set(wanted) - OPTIONAL <= saved.fields.keys() <= set(wanted):
         raise UsageError(f"{where}: fields: expected {', '.join(wanted)}, found {', '.join(saved.fields) or 'none'}")

@@ -16,8 +16,7 @@ def step_domain(confirm: Callable[[Any, str], bool] | None = None) -> Domain:
     Demonstrations are tasks with their programs, for any number of turns that the agent took to write them. Tasks are
     compared by their types, functions and references, programs by the primitives along their edges.
 
-    Args:
-        confirm: Verifies a task's program by its own text, such as `Metric.confirms`; None to trust shared verdicts.
+    `confirm` verifies a task's program by its own text, such as `Metric.confirm`; None: shared verdicts are trusted.
     """
     return Domain(
         confirm=None if confirm is None else lambda example, outputs: confirm(example.task, outputs["impl"]),

@@ -25,8 +25,6 @@ class Guardian(dspy.Module):
         mode: `paper`, an LM sees every program; `gated`, only one in which the exact check finds a violation;
             `compiler`, such a program is repaired by the pass that inserts Copy, without an LM; `none`, no program is
             changed.
-        instructions: The base prompt, composed.
-        ir: Whether the task is shown in the structural IR.
 
     Raises:
         ValueError: The mode is unknown.

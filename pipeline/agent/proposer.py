@@ -27,10 +27,7 @@ class Proposer(dspy.Module):
     """Writes a candidate program for a task.
 
     Args:
-        instructions: The base prompt, composed.
         kind: `predict`, directly; `cot`, with reasoning first; `react`, in turns with tools (`pipeline.agent.tools`).
-        verifier: What verifies for the tools.
-        ir: Whether the task is shown in the structural IR.
 
     Raises:
         ValueError: The kind is unknown.

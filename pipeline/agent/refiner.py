@@ -19,13 +19,7 @@ _VALUES = re.compile(r"(; first at \[[^\]]*\]): .*")
 
 
 class Refiner(dspy.Module):
-    """Repairs a program that fails verification.
-
-    Args:
-        instructions: The base prompt, composed.
-        verifier: Finds what is wrong.
-        ir: Whether the task is shown in the structural IR.
-    """
+    """Repairs a program that fails verification."""
 
     def __init__(self, instructions: str, verifier: ProgramVerifier, *, ir: bool = True) -> None:
         super().__init__()

@@ -28,9 +28,7 @@ class ToolContext:
     """The data that the tools use.
 
     Attributes:
-        task: The current task.
         examples: Solved examples by name, which are shown.
-        verifier: Verifies programs on examples.
         runnable: Names of the examples whose code may run: those that come with this package, and the user's own
             tasks. A program from elsewhere contributes text only.
     """

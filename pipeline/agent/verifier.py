@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Protocol
 
 import dspy
@@ -26,9 +25,9 @@ class ProgramVerifier:
         tasks: The tasks that the user named: of the tasks in a prompt, only their code may run.
     """
 
-    def __init__(self, metric: MetricFn | None = None, tasks: Iterable[Task] = ()) -> None:
+    def __init__(self, metric: MetricFn | None = None) -> None:
         self.metric = metric
-        self.tasks = list(tasks)
+        self.tasks: list[Task] = []
 
     def __call__(self, task: Task, impl: str) -> Reward:
         """The verdict on a program.

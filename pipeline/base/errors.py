@@ -87,10 +87,7 @@ def run_command(name: str, main: Callable[[Sequence[str] | None], int], argv: Se
 
     What it prints goes through `safe_output`.
 
-    Args:
-        name: The prefix of the message, e.g. `pipeline.compile`.
-        main: Takes the arguments (None for the process's own) and returns the exit code.
-        argv: The arguments, without the program's name.
+    Messages begin with the command's name, such as `pipeline.compile`.
     """
     with safe_output():
         return _run(name, main, argv)

@@ -71,11 +71,7 @@ def open_new(path: Path) -> IO[bytes]:
 
 
 def _target(path: Path) -> Path:
-    """Where a file is written that may be a link.
-
-    Raises:
-        OSError: It is a link of somebody else's, or to what is not a regular file of this user's.
-    """
+    """Where a file is written; `OSError` for a link of somebody else's, or to no regular file of this user's."""
     if not path.is_symlink():
         return path
     target = path.resolve(strict=False)

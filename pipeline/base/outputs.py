@@ -303,12 +303,7 @@ OUTPUTS: Mapping[str, type[BaseModel]] = {
 
 
 def versioned(command: str, result: Mapping[str, Any]) -> dict[str, Any]:
-    """A command's result, with the schema version and the command in front.
-
-    Args:
-        command: The command's name, such as `pipeline.compile`.
-        result: The other fields of the command's `Output`.
-    """
+    """A command's result, with the schema version and the command, without its package, in front."""
     return {"schema": SCHEMA, "command": command.removeprefix("pipeline."), **result}
 
 

@@ -17,15 +17,10 @@ class Option:
     """What a field's type and default don't say about its option on the command line.
 
     Attributes:
-        help: The help text; the default is appended to it.
-        group: Title of the group in `--help`.
-        metavar: The placeholder of the value in `--help`.
         resume: Whether the option of a resumed run is `fixed`, so that only the same value may be given, may be
             `changed`, or names an `input` that `request.json` holds a copy of, and can't be given again.
         flags: The option's names; empty for `--` and the field's name.
         nargs: As in argparse, where an option takes several values.
-        positional: Whether it is an argument without a flag.
-        required: Whether it has to be given.
         check: Checks, and may convert, the text on the command line only.
     """
 
@@ -120,10 +115,9 @@ class Config(BaseModel):
         return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items() if v is not None}
 
     def resumed(self, given: Mapping[str, Any]) -> Self:
-        """These settings, recorded earlier, with the changes that a resumed run may make.
+        """These settings, recorded earlier, with the changes that the options on the command line make.
 
-        Args:
-            given: The options on the command line, by name; those of other models are ignored.
+        Options of other models are ignored.
 
         Raises:
             UsageError: An option contradicts the recorded settings.

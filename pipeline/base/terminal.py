@@ -17,11 +17,7 @@ WIDTH = 120
 
 
 class SafeStream:
-    """A text stream to which nothing is written that a terminal would act on, nor any secret.
-
-    Attributes:
-        raw: The stream below.
-    """
+    """A text stream over a `raw` one, to which nothing goes that a terminal would act on, nor any secret."""
 
     def __init__(self, raw: IO[str]) -> None:
         self.raw = raw
@@ -45,12 +41,16 @@ class SafeStream:
         return getattr(self.raw, name)
 
 
-def console(*, stderr: bool = False, width: int | None = None) -> Console:
+def print_lines(console: Console, *lines: str) -> None:
+    """Prints lines unchanged: without markup, highlighting or wrapping."""
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def console(*, stderr: bool = False) -> Console:
     """A Rich console whose own colours and cursor moves pass, and no others.
 
-    Args:
-        stderr: Whether it prints on stderr.
-        width: In characters; None for the terminal's, or `WIDTH` where there is none.
+    Its width is the terminal's, or `WIDTH` characters where there is none.
     """
     from rich.console import Console
     from rich.segment import Segment
@@ -63,4 +63,4 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     raw = stream.raw if isinstance(stream, SafeStream) else stream
-    return SafeConsole(file=raw, width=width or (None if stream.isatty() else WIDTH), markup=False, emoji=False)
+    return SafeConsole(file=raw, width=None if stream.isatty() else WIDTH, markup=False, emoji=False)

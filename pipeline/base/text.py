@@ -15,9 +15,7 @@ direction of text or are invisible, lone surrogates, private characters, and lin
 def visible(text: str, *, line: bool = False) -> str:
     r"""The text with everything that a terminal would act on written out, as `\x1b` or `\u202e`.
 
-    Args:
-        text: The text.
-        line: Whether line ends and tabs are written out, too.
+    Line ends and tabs are written out only if it is to be one line.
     """
     if text.isascii() and text.isprintable():
         return text

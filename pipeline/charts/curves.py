@@ -31,12 +31,9 @@ def final_counts(iterations: Iterable[IterationResult]) -> list[TaskCount]:
 
 
 def pass_at_k_curve(counts: Sequence[TaskCount], tasks: int, samples: int) -> list[float]:
-    """pass@1 to pass@`samples`, from 0 to 1.
+    """pass@1 to pass@`samples`, from 0 to 1, averaged over all tasks.
 
-    Args:
-        counts: The counts of the solved tasks; one with fewer scored samples than k counts with all of them.
-        tasks: The number of all tasks, over which the values are averaged.
-        samples: The largest k.
+    A solved task with fewer scored samples than k counts with all of them.
     """
     return [
         sum(pass_at_k(count.samples, count.successes, min(k, count.samples)) for count in counts) / tasks

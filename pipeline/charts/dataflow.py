@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.base.errors import UsageError
 from pipeline.base.text import exact_number
+from step_runtime.program.printer import label
 
 if TYPE_CHECKING:
     from step_runtime.cost.model import Cost
@@ -20,11 +21,7 @@ _FONT = "DejaVu Sans, Helvetica, Arial, sans-serif"
 
 
 def draw(explained: Explained, path: Path) -> None:
-    """Draws the dataflow graph; edges have element type and dims.
-
-    Args:
-        explained: The program and the types of its streams.
-        path: Path of the picture, which ends in `.svg`, `.png` or `.pdf`.
+    """Draws the dataflow graph to a file that ends in `.svg`, `.png` or `.pdf`; edges have element type and dims.
 
     Raises:
         UsageError: Graphviz is not installed, `path` ends otherwise, or the file cannot be written.
@@ -68,18 +65,18 @@ def _fill(graph: Any, explained: Explained, cost: Cost | None) -> None:
         source[stream] = f"input {name}"
         graph.add_node(source[stream], label=name, shape="ellipse", fillcolor="#ffffff")
     for index, node in enumerate(program.nodes):
-        key, label = f"node {index}", explained.label(node)
+        key, text = f"node {index}", label(node.op)
         stands_out = {"color": _STANDS_OUT, "penwidth": "2"} if cost and index in cost.path else {}
         if cost:
-            label = "\n".join([label, *_node_cost(cost, index)])
-        graph.add_node(key, label=label, fillcolor=_FILL[node.op.kind], **stands_out)
+            text = "\n".join([text, *_node_cost(cost, index)])
+        graph.add_node(key, label=text, fillcolor=_FILL[node.op.kind], **stands_out)
         source |= dict.fromkeys(node.outputs, key)
         for operand, stream in enumerate(node.inputs):
-            label, stands_out = f" {program.name(stream)}: {types[stream] or 'unknown'} ", {}
+            text, stands_out = f" {program.name(stream)}: {types[stream] or 'unknown'} ", {}
             if queue := queues.get((index, operand)):
-                label += f"\nqueue of {queue.length:,}, {exact_number(queue.bits / 8)} bytes"
+                text += f"\nqueue of {queue.length:,}, {exact_number(queue.bits / 8)} bytes"
                 stands_out = {"color": _STANDS_OUT, "fontcolor": _STANDS_OUT, "penwidth": "2.5"}
-            graph.add_edge(source[stream], key, label=label, **stands_out)
+            graph.add_edge(source[stream], key, label=text, **stands_out)
     for number, stream in enumerate(program.results):
         key = f"output {number}"
         graph.add_node(key, label=key, shape="ellipse", fillcolor="#ffffff")

@@ -54,13 +54,7 @@ class CurvePoint:
 
 
 def learning_curve(points: Sequence[CurvePoint], samples: int, path: Path) -> None:
-    """Draws pass@n over prompt tokens per task, each point with its label.
-
-    Args:
-        points: In the order of the iterations.
-        samples: The n of pass@n.
-        path: Path of the picture, as `save` takes it.
-    """
+    """Draws pass@n over prompt tokens per task, each point with its label, in the order of the iterations."""
     figure = new_figure()
     axes = figure.add_subplot()
     tokens, shares = [point.tokens for point in points], [100 * point.pass_at_n for point in points]
@@ -75,12 +69,7 @@ def learning_curve(points: Sequence[CurvePoint], samples: int, path: Path) -> No
 
 
 def pass_at_k(curves: Mapping[str, Sequence[float]], path: Path) -> None:
-    """Draws pass@k over k.
-
-    Args:
-        curves: By name, pass@1, pass@2, …, from 0 to 1.
-        path: Path of the picture, as `save` takes it.
-    """
+    """Draws pass@k over k: by name, pass@1, pass@2, …, from 0 to 1."""
     figure = new_figure()
     axes = figure.add_subplot()
     for index, (name, values) in enumerate(curves.items()):

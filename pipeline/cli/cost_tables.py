@@ -10,7 +10,7 @@ import sympy
 from pipeline.base.text import exact_number
 from step_runtime.base.measures import FIGURES, UNITS
 from step_runtime.base.shapes import format_dim, format_sizes
-from step_runtime.program.printer import print_primitive
+from step_runtime.program.printer import label
 
 if TYPE_CHECKING:
     from step_runtime.cost.model import Spill
@@ -61,7 +61,7 @@ def formula_text(priced: Priced, figure: str) -> str:
 
 def node_label(priced: Priced, number: int) -> str:
     """A primitive with its configuration, such as `Accum(fn=fn_sum, b=1)`."""
-    return print_primitive(priced.program.nodes[number].op).removeprefix("step.").removesuffix("()")
+    return label(priced.program.nodes[number].op)
 
 
 def cost_json(priced: Priced, name: str, chip: str) -> dict[str, Any]:
@@ -171,10 +171,10 @@ def _spill_line(priced: Priced, spill: Spill) -> str:
 
 
 def _held(priced: Priced, spill: Spill) -> str:
-    label = node_label(priced, spill.node)
+    holder = node_label(priced, spill.node)
     if spill.operand is None:
-        return f"what {label} holds"
-    return f"the queue of {priced.program.name(priced.program.nodes[spill.node].inputs[spill.operand])} before {label}"
+        return f"what {holder} holds"
+    return f"the queue of {priced.program.name(priced.program.nodes[spill.node].inputs[spill.operand])} before {holder}"
 
 
 def _formula(formula: sympy.Expr) -> str:

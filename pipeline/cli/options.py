@@ -39,9 +39,6 @@ class Parser(argparse.ArgumentParser):
     """A parser of the fields of some configs; its errors are `UsageError`s of one line.
 
     Args:
-        prog: The command's module.
-        description: What the command does, for `--help`.
-        epilog: Examples and exit codes, for `--help`.
         models: The configs, in the order of `--help`; options that are not in a group precede all groups. Of fields
             with one name, the first counts.
 

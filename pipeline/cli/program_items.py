@@ -45,11 +45,9 @@ class Item:
 
 
 def resolve(names: Sequence[str], folder: str | None = None) -> list[Item]:
-    """The tasks and programs that the names stand for, in their order.
+    """The tasks and programs that the names on a command line stand for, in their order; the first is a task.
 
-    Args:
-        names: As on the command line; the first is a task.
-        folder: Where to look for the programs of tasks that have none behind them.
+    The programs of tasks that have none behind them are looked for in `folder`.
 
     Raises:
         UsageError: A name stands for nothing, or a program for no task or for several.

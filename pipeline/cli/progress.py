@@ -6,11 +6,10 @@ Where stderr is not a terminal, plain lines replace the bars, one every few seco
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections import Counter
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from optimizers import (
     Attempt,
@@ -22,19 +21,14 @@ from optimizers import (
     RunStarted,
     TokenCount,
 )
+from pipeline.base.terminal import console, print_lines
 from pipeline.charts.curves import title
-from pipeline.cli.console import print_lines, stderr_console
 
 SECONDS_BETWEEN_LINES = 10.0
 
 
 class ProgressDisplay(BaseObserver):
-    """Shows a run's progress. A context manager, which restores the terminal on exit.
-
-    Args:
-        console: Where to print; only a terminal gets bars.
-        samples: n of pass@n, for the table's header.
-    """
+    """Shows a run's progress, as bars on a terminal; a context manager, which restores the terminal on exit."""
 
     def __init__(self, console: Console, samples: int) -> None:
         self._console = console
@@ -63,8 +57,7 @@ class ProgressDisplay(BaseObserver):
         self._end_iteration()
         if event.left_out:
             self._print(f"omitted, as the context window is full: {', '.join(event.left_out)}")
-        display = _Bars if self._console.is_terminal else _Lines
-        self._iteration = display(self._console, event)
+        self._iteration = _IterationDisplay(self._console, event)
         self._overhead = TokenCount.sum(event.overhead.values()).usd
 
     def sample_done(self, attempt: Attempt) -> None:
@@ -127,16 +120,11 @@ def _dollars(usd: float) -> str:
 
 def progress_display(samples: int) -> ProgressDisplay:
     """A display on stderr."""
-    return ProgressDisplay(stderr_console(), samples)
+    return ProgressDisplay(console(stderr=True), samples)
 
 
 class TaskProgress:
-    """How many tasks have been sampled, are being sampled and are waiting, and the one with the slowest sample.
-
-    Args:
-        tasks: The number of tasks.
-        samples: The number of samples of a task.
-    """
+    """How many tasks have been sampled, are being sampled and are waiting, and which has the slowest sample."""
 
     def __init__(self, tasks: int, samples: int) -> None:
         self._tasks, self._samples = tasks, samples
@@ -194,75 +182,50 @@ class _SamplingLines(BaseObserver):
 
 def sampling_lines(tasks: int, samples: int) -> BaseObserver:
     """A display on stderr of sampling until tasks are solved, or have so many samples."""
-    return _SamplingLines(stderr_console(), TaskProgress(tasks, samples))
+    return _SamplingLines(console(stderr=True), TaskProgress(tasks, samples))
 
 
-class _IterationDisplay(ABC):
-    """The progress of one iteration: samples so far, and tasks that have a right answer."""
+class _IterationDisplay:
+    """The progress of one iteration: bars on a terminal, elsewhere a line every few seconds."""
 
     def __init__(self, console: Console, event: IterationStarted) -> None:
-        self.console = console
-        self.event = event
-        self.done, self.usd = 0, 0.0
-        self.right: set[str] = set()
-        self.tasks = TaskProgress(len(event.tasks), event.total_samples // max(len(event.tasks), 1))
+        self._console, self._event = console, event
+        self._done, self._usd, self._right = 0, 0.0, set[str]()
+        self._tasks = TaskProgress(len(event.tasks), event.total_samples // max(len(event.tasks), 1))
+        self._printed = time.monotonic()
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._bars = Progress(*columns, console=console, transient=True) if console.is_terminal else None
+        self._name = title(event.index, event.label)
+        if self._bars:
+            self._samples_bar = self._bars.add_task(f"{self._name}  samples", total=event.total_samples)
+            self._right_bar = self._bars.add_task(f"{self._name}  tasks with a right answer", total=len(event.tasks))
+            self._state_bar = self._bars.add_task("", total=event.total_samples)
+            self._bars.start()
 
     def advance(self, attempt: Attempt, usd: float) -> None:
-        self.done, self.usd = self.done + 1, usd
-        self.tasks.advance(attempt.task_key, attempt.seconds)
+        self._done, self._usd = self._done + 1, usd
+        self._tasks.advance(attempt.task_key, attempt.seconds)
         if attempt.passed:
-            self.right.add(attempt.task_key)
-        self.show()
+            self._right.add(attempt.task_key)
+        self._show()
 
     def watch(self, samples: tuple[InFlight, ...]) -> None:
-        self.tasks.watch(samples)
-        self.show()
+        self._tasks.watch(samples)
+        self._show()
 
-    @abstractmethod
-    def show(self) -> None:
-        """Shows the state, if it is due."""
-
-    @abstractmethod
     def close(self) -> None:
         """Restores the terminal."""
+        if self._bars:
+            self._bars.stop()
 
-
-class _Bars(_IterationDisplay):
-    def __init__(self, console: Console, event: IterationStarted) -> None:
-        super().__init__(console, event)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._progress = Progress(*columns, console=console, transient=True)
-        name = title(event.index, event.label)
-        self._samples: TaskID = self._progress.add_task(f"{name}  samples", total=event.total_samples)
-        self._right: TaskID = self._progress.add_task(f"{name}  tasks with a right answer", total=len(event.tasks))
-        self._state: TaskID = self._progress.add_task("", total=event.total_samples)
-        self._progress.start()
-
-    def show(self) -> None:
-        name = f"{title(self.event.index, self.event.label)}  samples{_dollars(self.usd)}"
-        self._progress.update(self._samples, completed=self.done, description=name)
-        self._progress.update(self._right, completed=len(self.right))
-        self._progress.update(self._state, completed=self.done, description=f"  {self.tasks}")
-
-    def close(self) -> None:
-        self._progress.stop()
-
-
-class _Lines(_IterationDisplay):
-    def __init__(self, console: Console, event: IterationStarted) -> None:
-        super().__init__(console, event)
-        self._printed = time.monotonic()
-
-    def show(self) -> None:
-        if time.monotonic() - self._printed < SECONDS_BETWEEN_LINES:
-            return
-        self._printed = time.monotonic()
-        event = self.event
-        print_lines(
-            self.console,
-            f"  {title(event.index, event.label)}: {self.done:,} of {event.total_samples:,} samples,"
-            f" {len(self.right)} of {len(event.tasks)} tasks have a right answer{_dollars(self.usd)}; {self.tasks}",
-        )
-
-    def close(self) -> None:
-        pass
+    def _show(self) -> None:
+        if self._bars:
+            name = f"{self._name}  samples{_dollars(self._usd)}"
+            self._bars.update(self._samples_bar, completed=self._done, description=name)
+            self._bars.update(self._right_bar, completed=len(self._right))
+            self._bars.update(self._state_bar, completed=self._done, description=f"  {self._tasks}")
+        elif time.monotonic() - self._printed >= SECONDS_BETWEEN_LINES:
+            self._printed = time.monotonic()
+            right = f"{len(self._right)} of {len(self._event.tasks)} tasks have a right answer{_dollars(self._usd)}"
+            samples = f"{self._done:,} of {self._event.total_samples:,} samples"
+            print_lines(self._console, f"  {self._name}: {samples}, {right}; {self._tasks}")

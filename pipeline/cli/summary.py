@@ -8,8 +8,8 @@ from rich.table import Table
 
 from optimizers import Entry, TokenCount
 from pipeline.base.paths import shown
+from pipeline.base.terminal import console, print_lines
 from pipeline.base.text import counted
-from pipeline.cli.console import print_lines, stdout_console
 from pipeline.running.job import JobResult
 
 
@@ -46,7 +46,7 @@ def counts_as_text(tokens: TokenCount) -> str:
 
 def print_summary(result: JobResult) -> None:
     """Prints which tasks are solved and how often, where the program is, and how to view the record."""
-    experience, console = result.experience, stdout_console()
+    experience, stdout = result.experience, console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("task")
     for heading in ("right answers", "temperature", "solved in iteration"):
@@ -54,12 +54,12 @@ def print_summary(result: JobResult) -> None:
     entries = {entry.task_key: entry for entry in experience.entries}
     for key in experience.tasks:
         table.add_row(key, *_cells(entries.get(key), key in experience.solved_earlier))
-    console.print()
-    console.print(table)
+    stdout.print()
+    stdout.print(table)
     solved, total = len(experience.solved), len(experience.tasks)
     tokens = TokenCount.sum(experience.tokens.values())
     print_lines(
-        console,
+        stdout,
         "",
         f"solved {solved} of {counted(total, 'task')} in {_duration(experience.seconds)}: {experience.message}",
         f"tokens   {counts_as_text(tokens)}",

@@ -20,10 +20,6 @@ class ClusterPool(KillableExecutor):
     """Calls with common limits, on the nodes of a cluster.
 
     Leaving it as a context manager waits for all calls; where an exception is the reason, it ends them.
-
-    Args:
-        dispatcher: What runs them.
-        settings: Their limits.
     """
 
     def __init__(self, dispatcher: Dispatcher, settings: PoolSettings) -> None:
@@ -77,7 +73,6 @@ class Cluster(Workers):
     """The nodes of a cluster.
 
     Args:
-        connection: To its scheduler.
         warn: Called with a line about a node that is lost, or that joins later and can't be used.
         silence: Seconds without a heartbeat after which a node is lost.
 
@@ -131,10 +126,7 @@ class Cluster(Workers):
 def open_cluster(address: str, name: str = "", silence: float = SILENCE) -> Iterator[Cluster]:
     """A cluster, for as long as the context lasts.
 
-    Args:
-        address: As `--cluster` accepts it.
-        name: The command's, for messages.
-        silence: Seconds without a heartbeat after which a node is lost.
+    `silence` is the seconds without a heartbeat after which a node is lost.
 
     Raises:
         UsageError: Dask is not installed, or a node has other versions.

@@ -41,9 +41,6 @@ R = TypeVar("R")
 class Connection:
     """A connection to a scheduler, which for `local:N` is one of this process, with N nodes on the loopback interface.
 
-    Args:
-        address: As `--cluster` accepts it.
-
     Raises:
         UsageError: Dask is not installed, or lacks the certificates for a `tls://` address.
         ClusterUnavailable: The scheduler can't be reached.

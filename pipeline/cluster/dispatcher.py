@@ -58,7 +58,6 @@ class Dispatcher:
     """Runs calls on nodes, from a thread of its own; its methods may be called from any thread.
 
     Args:
-        transport: What carries calls to nodes.
         suspect: Called when a node gives no answer, for `present` to be called soon.
         warn: Called with a line about a node that is lost.
     """

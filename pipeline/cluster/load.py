@@ -58,7 +58,6 @@ class NodeLoad:
     """A node, and what it has to do.
 
     Attributes:
-        address: Dask's.
         workers: Processes in each of its pools.
         calls: Those without an answer, by number.
         messages: Exchanges under way, by pool.

@@ -49,7 +49,6 @@ class Membership:
     """Looks at the scheduler from a thread of its own.
 
     Args:
-        scheduler: The connection.
         present: Called with the workers of each usable node after every look.
         failed: Called once, when the cluster can't be used any more.
         warn: Called with a line about a node that joins later and can't be used.
@@ -128,12 +127,7 @@ class Membership:
         return bool(self._empty) and now - self._empty > EMPTY_SECONDS
 
     def _look(self, *, refuse: bool) -> dict[str, int]:
-        """The workers of each usable node.
-
-        Raises:
-            UsageError: A node can't be used, if such are to be refused.
-            ClusterUnavailable: There is no scheduler.
-        """
+        """The workers of each usable node; raises for one that is to be refused, or if the scheduler is gone."""
         try:
             heard = self._scheduler.heard(SCHEDULER_SECONDS)
         except Exception as error:

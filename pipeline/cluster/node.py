@@ -43,10 +43,8 @@ class NodeFacts:
     """What a node says of itself.
 
     Attributes:
-        software: Its versions.
         workers: Processes in each of its pools.
         daemonic: Whether its process may have no children, so that it can't be used.
-        pid: The id of its process.
     """
 
     software: Software
@@ -60,7 +58,6 @@ class Answer:
     """What became of a call.
 
     Attributes:
-        number: The call's.
         seconds: How long it ran, by the clock.
         result: What it returned or raised, as `isolation.answers` writes it; None if it cost its worker.
         lost: The code and the text of a `WorkerLost`, and its attributes.
@@ -90,12 +87,7 @@ class Answer:
 
 
 class Mailbox:
-    """A pool of workers, and the results that wait for the client; for use in one event loop.
-
-    Args:
-        settings: Of the pool.
-        workers: Processes in the pool.
-    """
+    """A pool of so many workers, and the results that wait for the client; for use in one event loop."""
 
     def __init__(self, settings: PoolSettings, workers: int) -> None:
         self._pool, self._workers = replace(settings, group=group_of).start(workers), workers
@@ -182,14 +174,10 @@ def facts(dask_worker: Any) -> NodeFacts:
 async def exchange(
     place: tuple[str, str], settings: bytes, workers: int, calls: Sequence[Numbered], wait: float
 ) -> bytes:
-    """Starts calls, and gives the results of these and of earlier ones.
+    """Starts calls, and gives the results of these and of earlier ones, as a pickled list of `Answer`s.
 
-    Args:
-        place: The client's session and the pool's name.
-        settings: The pickled `PoolSettings`, for the first exchange.
-        workers: Processes in the pool, likewise.
-        calls: Calls to start.
-        wait: Seconds to wait for a result.
+    `place` is the client's session and the pool's name; the first exchange brings the pickled `PoolSettings` and the
+    number of the pool's processes. `wait` is the seconds to wait for a result.
 
     Returns:
         The pickled list of `Answer`s.

@@ -14,14 +14,7 @@ PACKAGES = ("optimizers", "pipeline", "signatures", "step_runtime")
 
 @dataclass(frozen=True)
 class Software:
-    """The versions of one process.
-
-    Attributes:
-        code: A digest of the sources of `PACKAGES`.
-        python: Python's version.
-        torch: PyTorch's version.
-        numpy: NumPy's version.
-    """
+    """The versions of one process; `code` is a digest of the sources of `PACKAGES`."""
 
     code: str
     python: str

@@ -51,9 +51,7 @@ def _rate(value: Any) -> float | None:
 def known_context(model: str, api_base: str | None) -> int | None:
     """The tokens that a model reads and writes in one request; None if that is not known.
 
-    Args:
-        model: The model string.
-        api_base: The address of an OpenAI-compatible server, whose word precedes the data.
+    The word of an OpenAI-compatible server at `api_base` precedes the data.
     """
     if api_base and (found := _served_context(model, api_base)):
         return found

@@ -54,11 +54,7 @@ class _Engines(dict[Any, Any]):
 
 
 class Transport:
-    """A transport of DSPy's client that follows redirects and repairs token counts.
-
-    Args:
-        inner: The transport that makes the requests.
-    """
+    """A transport of DSPy's client, around another, that follows redirects and repairs token counts."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner

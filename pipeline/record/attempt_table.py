@@ -28,11 +28,7 @@ COLUMNS = (
 
 
 def write_table(attempts: Path, table: Path) -> Counter[str]:
-    """Writes a table of attempts, one row each, in the order of their file.
-
-    Args:
-        attempts: Path of a compressed file of attempts, `attempts.jsonl.gz`.
-        table: Path of the table, a JSON file.
+    """Writes a table of attempts, a JSON file, from a compressed file of them, in its order, one row each.
 
     Returns:
         The number of wrong answers at each stage.
@@ -66,11 +62,7 @@ def stage_metrics(stages: Mapping[str, int]) -> dict[str, float]:
 
 
 def tag_value(tables: Iterable[str]) -> str:
-    """The value of the tag that makes the UI show artifacts as tables.
-
-    Args:
-        tables: Paths of the tables among the run's artifacts, the latest last.
-    """
+    """The value of the tag that makes the UI show artifacts, the latest of these paths, as tables."""
     return json.dumps([{"path": path, "type": "table"} for path in list(tables)[-MAX_TABLES:]])
 
 

@@ -42,7 +42,6 @@ class AttemptWriter:
     """The growing file of an iteration's attempts.
 
     Args:
-        folder: The iteration's folder, which must not exist yet.
         recorded: Attempts of this iteration that are already recorded; the new file replaces theirs.
 
     Raises:
@@ -77,12 +76,10 @@ class AttemptWriter:
 
     @contextmanager
     def part(self, name: str) -> Iterator[Path | None]:
-        """A compressed file of the attempts since the last part, to be uploaded within the context; None without any.
+        """A compressed file of the attempts since the last part, to be uploaded in the context; None without any.
 
-        If the context raises, the next part has them, too. A thread other than the writer's may call it.
-
-        Args:
-            name: What distinguishes the part from others.
+        Its name distinguishes it from other parts. If the context raises, the next part has its attempts, too. A thread
+        other than the writer's may call it.
         """
         with self._path.open("rb") as lines:
             lines.seek(self._sent)
@@ -109,13 +106,10 @@ class AttemptWriter:
 
 
 def compress(path: Path, key: Callable[[Mapping[str, Any]], Any] | None = None) -> Path:
-    """Replaces a file of attempts by a compressed one, `NAME.gz`, and deletes the parts beside it.
+    """Replaces a file of attempts by a compressed one, `NAME.gz`, and deletes the parts beside it; returns its path.
 
-    A line that a killed process left half-written is dropped; of two attempts at one sample the later one stays.
-
-    Args:
-        path: Path of the file.
-        key: Sort key of the attempts; None keeps their order.
+    A line that a killed process left half-written is dropped; of two attempts at one sample the later one stays. `key`
+    sorts the attempts; None keeps their order.
 
     Returns:
         The path of the compressed file.
@@ -190,10 +184,6 @@ def _packed(path: Path, starts: Iterable[int]) -> Path:
 
 def read_folder(folder: Path, kinds: Iterable[str] = FOLDERS) -> Iterator[tuple[str, Attempt]]:
     """The attempts in a run's downloaded artifacts, each with the name of its subfolder, such as `03_HM`.
-
-    Args:
-        folder: The folder of the artifacts.
-        kinds: Which of `FOLDERS` to read.
 
     Raises:
         UsageError: A file of attempts is damaged.

@@ -28,10 +28,5 @@ VIEW = json.dumps({
 
 
 def address(server: str, experiment: str) -> str:
-    """The address of the experiment's runs in this view.
-
-    Args:
-        server: The server's address, such as `http://127.0.0.1:5000`.
-        experiment: The experiment's id.
-    """
+    """The address of the runs of an experiment, given by its id, in this view on a server."""
     return f"{server}/#/experiments/{experiment}/runs?viewStateShareKey={KEY}"

@@ -35,19 +35,9 @@ LOOK_SECONDS = 1.0
 
 
 class Heartbeat:
-    """The thread, as a context manager.
+    """The thread, as a context manager; its client does not retry.
 
     A store that is away is tried again later: the run's own thread reports it when it needs the store.
-
-    Args:
-        client: A client that does not retry.
-        claim: The ownership of the run.
-        folder: The run's folder, which has the files that are not uploaded yet.
-        clock: Seconds of a clock of this machine.
-
-    Attributes:
-        run_id: The run's id.
-        folder: As given.
     """
 
     def __init__(

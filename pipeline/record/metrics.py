@@ -46,10 +46,7 @@ def cost_metrics(result: IterationResult) -> dict[str, float]:
 def within_bounds(costs: Mapping[str, float], bounds: Mapping[str, float], tasks: int) -> dict[str, float]:
     """The shares of tasks whose best answer costs at most p times what any program does, for some p.
 
-    Args:
-        costs: What the best answers cost, by task.
-        bounds: What any program costs at least, by task; tasks without a bound are never within one.
-        tasks: The number of all tasks, over which the shares are taken.
+    Tasks without a bound are never within one; the shares are taken over all `tasks`.
     """
     ratios = [cost / bounds[task] for task, cost in costs.items() if bounds.get(task)]
     return {f"within_{p:g}": sum(ratio <= p for ratio in ratios) / tasks for p in WITHIN} if bounds else {}

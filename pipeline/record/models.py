@@ -82,15 +82,9 @@ def fetch_program(path_or_address: str | Path) -> SavedProgram:
 
 
 def log_model(client: Any, experiment: str, run_id: str, program: Path) -> str | None:
-    """Logs the program in a file as the model `program` of a run.
+    """Logs the program in a file as the model `program` of a run; returns its id, None if the run has it already.
 
     These are the steps of `mlflow.dspy.log_model`, which needs global state and logs a run's metrics again.
-
-    Args:
-        client: A client of the store.
-        experiment: The id of the run's experiment.
-        run_id: The id of the run.
-        program: Path of the program's file.
 
     Returns:
         The id of the model; None if the run has a model of this program already.

@@ -39,7 +39,6 @@ class MLflowObserver(BaseObserver):
     As a context manager it marks a run that an exception ends as failed.
 
     Args:
-        experiment: The experiment's name; it is created if there is none.
         run_name: The name of the runs; None for one that MLflow makes.
         client: The client; None for one of MLflow's current settings.
 

@@ -65,7 +65,6 @@ class Owner:
     """A process that writes a run.
 
     Attributes:
-        id: Random, of this ownership alone.
         host: The machine's name, for people.
         process: The process's id.
         since: When it became the owner, by its own clock; for people.
@@ -158,14 +157,7 @@ class Ownership:
 
 
 class Claim:
-    """This process's ownership of a run.
-
-    Args:
-        client: A client of the store.
-        run_id: The run's id.
-        owner: This process.
-        term: Its term.
-    """
+    """This process's ownership of a run, in a term."""
 
     def __init__(self, client: Any, run_id: str, owner: Owner, term: int = 1) -> None:
         self._client, self.run_id, self.owner, self.term = client, run_id, owner, term
@@ -177,10 +169,7 @@ class Claim:
         return f"{self.term:04d}-{number:05d}-{self.owner.id[:8]}"
 
     def check(self, client: Any = None) -> None:
-        """Makes sure that nobody else has taken over the run.
-
-        Args:
-            client: The client to use; None for the claim's own.
+        """Makes sure, with the client given or the claim's own, that nobody else has taken over the run.
 
         Raises:
             RunLost: Somebody has.
@@ -246,13 +235,6 @@ def take_over(
     It returns at once where the owner was a process of this machine; the heartbeat of one elsewhere is watched for
     `STALE_SECONDS`.
 
-    Args:
-        client: A client of the store.
-        run_id: The run's id.
-        owner: This process.
-        clock: Seconds of a clock of this machine.
-        sleep: Waits for so many seconds.
-
     Raises:
         RunLive: The owner is alive, or somebody else takes over at the same time.
     """
@@ -283,11 +265,7 @@ def claim(client: Any, run_id: str, owner: Owner, term: int) -> Claim:
 def _require_dead(
     client: Any, run_id: str, found: Ownership, clock: Callable[[], float], sleep: Callable[[float], None]
 ) -> None:
-    """Returns when the owner of a run is dead, or releases it.
-
-    Raises:
-        RunLive: It is alive.
-    """
+    """Returns when the owner of a run is dead, or releases it; raises `RunLive` if it is alive."""
     owner = found.owner
     refusal = RunLive(f"run {run_id[:8]} is still running: {owner}; wait for it to finish or stop it")
     if owner is not None and owner.is_here:

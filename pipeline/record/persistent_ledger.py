@@ -15,9 +15,7 @@ from optimizers.ledger import Ledger
 class PersistentLedger(Ledger):
     """A ledger that writes its counts, per predictor, to a JSON file after every entry.
 
-    Args:
-        path: Path of the file, created with the first entry.
-        counts: The counts of earlier processes.
+    It starts from the counts of earlier processes.
     """
 
     def __init__(self, path: Path, counts: Mapping[str, TokenCount]) -> None:

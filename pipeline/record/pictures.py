@@ -11,13 +11,9 @@ from pipeline.charts.curves import final_counts, learning_points, pass_at_k_curv
 
 
 def draw(iterations: Sequence[IterationResult], tasks: int, samples: int, folder: Path) -> None:
-    """Draws `learning_curve.png` and `pass_at_k.png`.
+    """Draws `learning_curve.png` and `pass_at_k.png` of at least one iteration into a folder.
 
-    Args:
-        iterations: At least one.
-        tasks: The number of the run's tasks.
-        samples: Answers per task and temperature.
-        folder: Where the files go.
+    `samples` are those per task and temperature.
     """
     curves = {title(it.index, it.label): final_counts([it]) for it in iterations[:1]}
     if len(iterations) > 1:

@@ -89,12 +89,8 @@ def recorded(
 ) -> Iterator[Recorder]:
     """A run in the store, and its recorder; how the context exits decides the run's status.
 
-    Args:
-        name: The run's name for people.
-        params: Everything needed to run it again.
-        tasks: The run's tasks.
-        request: The run's request; None if it cannot be resumed.
-        resumed: The id of the run to resume; None for a new run.
+    `params` are everything needed to run it again. Without a `request` it cannot be resumed; `resumed` is the id of a
+    run to resume.
 
     Raises:
         UsageError: The store cannot be opened.
@@ -122,11 +118,7 @@ def recorded(
 
 @contextmanager
 def _closed(recorder: Recorder, folder: Path, request: Request | None) -> Iterator[None]:
-    """Ends the run, as failed or killed where the context raises.
-
-    Raises:
-        RecordError: The record could not be written; the message says where the answers are.
-    """
+    """Ends the run, as failed or killed where the context raises; a `RecordError` says where the answers are."""
     try:
         yield
         recorder.close()
@@ -158,16 +150,12 @@ class Recorder(BaseObserver):
     """Observes one run and records it; use `recorded`.
 
     Args:
-        client: A `store.RetryingClient`.
-        experiment: The id of the run's experiment.
         heartbeat: The thread that keeps the ownership of the run, in whose folder are the files that are not uploaded
             yet; the folder outlives a killed process.
-        tasks: The run's tasks.
         journal: The recorded attempts of an interrupted run.
         carried: What an earlier run solved.
 
     Attributes:
-        run_id: The id of the parent run.
         journal: The recorded attempts of an interrupted run.
         answers: How many of the journal's attempts have an answer.
         overhead: Tokens spent by one of DSPy's optimizers, in all processes of the run.
@@ -282,11 +270,7 @@ class Recorder(BaseObserver):
         self._status = STATUS.get(experience.stopped, "FINISHED")
 
     def log_solutions(self, programs: Mapping[str, str]) -> None:
-        """Records programs as the solutions of the run's tasks, in place of those recorded before.
-
-        Args:
-            programs: By the task's name; tasks that are not the run's are left out.
-        """
+        """Records programs by task as the run's solutions in place of earlier ones, without those of other tasks."""
         self._heartbeat.check()
         for name, program in programs.items():
             if name in self._tasks:
@@ -296,10 +280,7 @@ class Recorder(BaseObserver):
     def log_costs(self, objective: str, experience: Experience, bounds: Mapping[str, float]) -> None:
         """Records what the best answers cost, and how many tasks are within some multiples of the bound.
 
-        Args:
-            objective: The figure of the cost.
-            experience: The run's.
-            bounds: What any program of each task costs at least; empty for a figure without a bound.
+        `bounds` has what any program of each task costs at least; it is empty for a figure without a bound.
         """
         costs = experience.costs
         within = within_bounds(costs, bounds, len(experience.tasks))
@@ -318,11 +299,7 @@ class Recorder(BaseObserver):
             logger.warning("the program is not logged as a model: %s", error)
 
     def close(self, status: str | None = None) -> None:
-        """Ends the run.
-
-        Args:
-            status: MLflow's status of the run; None for the one that follows from what stopped it.
-        """
+        """Ends the run, with a status of MLflow's; None: the one that follows from what stopped it."""
         status = status or self._status
         self._end_attempts()
         self._heartbeat.check()

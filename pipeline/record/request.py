@@ -29,9 +29,7 @@ class Request:
     """Everything that a run's answers depend on.
 
     Attributes:
-        config: The settings.
         lm: The LM's name, including its version.
-        tasks: The training set.
         validation: The tasks on which programs are chosen; empty for the optimizer's default.
         experience: What an earlier run learned, if this one starts from it.
         ablation: The ablation that the run belongs to, as JSON.
@@ -96,10 +94,6 @@ def read_experience(content: Mapping[str, Any]) -> Experience:
 
 def parse_experience(text: str | bytes, source: str) -> Experience:
     """An experience from elsewhere: each entry has a program that parses and is well-typed, and possible counts.
-
-    Args:
-        text: JSON, as UTF-8 if bytes.
-        source: What error messages call it.
 
     Raises:
         UsageError: It is not an experience; the message names the place.

@@ -51,11 +51,11 @@ class Finished:
     probe: TokenCount
 
 
-def all_runs(client: MlflowClient, experiment: str) -> list[Run]:
-    """The runs that are not nested in another one, the latest first."""
+def all_runs(client: MlflowClient, experiment: str, found_by: str = "") -> list[Run]:
+    """The runs that are not nested in another one and that a search finds, the latest first."""
     runs, token = [], None
     while True:
-        page = client.search_runs([experiment], order_by=["attributes.start_time DESC"], page_token=token)
+        page = client.search_runs([experiment], found_by, order_by=["attributes.start_time DESC"], page_token=token)
         runs += [run for run in page if "mlflow.parentRunId" not in run.data.tags]
         token = page.token
         if not token:
@@ -69,10 +69,7 @@ def matches(text: str, run: Run) -> bool:
 
 
 def open_run(text: str) -> Resumed:
-    """Finds the run to resume.
-
-    Args:
-        text: Its id, or the beginning of its id or of its name.
+    """Finds the run to resume, by its id, or the beginning of its id or of its name.
 
     Raises:
         UsageError: No run or several runs match, or the run lacks a valid `request.json`.
@@ -112,11 +109,7 @@ def tuned(client: MlflowClient, run_id: str) -> Agent | None:
 
 
 def load_experience(text: str, tasks: Sequence[Task]) -> Experience:
-    """Loads what an earlier run learned.
-
-    Args:
-        text: The path of its `experience.json`, or a text that `open_run` accepts.
-        tasks: The tasks to solve now.
+    """Loads what an earlier run learned, from its `experience.json` or by a text that `open_run` accepts.
 
     Raises:
         UsageError: No such run or file exists, it learned nothing or has not finished, or a task has changed since.

@@ -24,14 +24,7 @@ TAGS = ("command",)
 
 
 def create_parent(client: Any, experiment: str, name: str, params: Mapping[str, object], owner: ownership.Owner) -> str:
-    """Creates a run.
-
-    Args:
-        client: A `store.RetryingClient`.
-        experiment: The id of the run's experiment.
-        name: The run's name.
-        params: Its params.
-        owner: The process that writes it.
+    """Creates a run that a process owns; returns its id.
 
     Returns:
         The run's id.
@@ -48,13 +41,7 @@ def create_parent(client: Any, experiment: str, name: str, params: Mapping[str, 
 
 
 class NestedRuns:
-    """The nested runs of a run, by name; those of the process that was interrupted are used again.
-
-    Args:
-        client: A `store.RetryingClient`.
-        experiment: The id of the runs' experiment.
-        parent: The id of the run.
-    """
+    """The nested runs of a run, by name; those of the process that was interrupted are used again."""
 
     def __init__(self, client: Any, experiment: str, parent: str) -> None:
         self._client, self._experiment, self._parent = client, experiment, parent

@@ -159,9 +159,6 @@ class RetryingClient:
 
     After such a failure every further call is tried only once, so that an unreachable store causes no further delays.
 
-    Args:
-        client: The client that makes the calls.
-
     Raises:
         RecordError: By any method, if all retries of the call fail.
     """
@@ -207,9 +204,6 @@ def locked_run_folder(run_id: str) -> Iterator[Path]:
 
     After a `RecordError` it stays, so that `open_store` uploads its files. If the run is lost to another process, the
     files are moved aside: what they have besides the parts in the store is not part of the run.
-
-    Args:
-        run_id: The id of the MLflow run.
 
     Raises:
         RunLive: The run is running already.

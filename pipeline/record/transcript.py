@@ -14,10 +14,7 @@ from step_runtime.tasks import yaml_format
 def demonstrations(program: Any, keys: Sequence[str], counts: Mapping[str, TaskCount]) -> dict[str, Any]:
     """The demonstrations of a program's predictors, and the success rates of their tasks.
 
-    Args:
-        program: A `dspy.Module`.
-        keys: The tasks that serve as demonstrations, in their order.
-        counts: The counts of the tasks that this run or an earlier one solved.
+    `keys` are these tasks in their order, `counts` those of the tasks that this run or an earlier one solved.
     """
     known = [(key, counts[key]) for key in keys if key in counts]
     return {

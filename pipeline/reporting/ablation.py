@@ -65,11 +65,9 @@ class Section:
 
 
 def write(models: Sequence[ModelRuns], folder: Path) -> list[str]:
-    """Writes the page and all its files.
+    """Writes the page and all its files to an existing folder; returns the names of the files, the page's first.
 
-    Args:
-        models: The runs of at least one LM, each LM once.
-        folder: An existing folder; files of an earlier page in it are replaced.
+    Each of at least one LM has its runs once; files of an earlier page in the folder are replaced.
 
     Returns:
         The names of the files, the page's first.

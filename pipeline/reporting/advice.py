@@ -8,6 +8,7 @@ from typing import Any
 
 from optimizers import Attempt
 from pipeline.reporting.failures import Failure, nearest_failures
+from pipeline.reporting.measures import answer_text
 from step_runtime.base.errors import STAGES
 from step_runtime.base.types import Buffer, DType, STuple, components_of
 from step_runtime.language.equivalence import canonical_key
@@ -24,11 +25,8 @@ _SATURATED = 0.1
 class Advice:
     """Why a task is unsolved, as far as its drafts show, and what to change.
 
-    Attributes:
-        unused_functions: The functions that no draft uses.
-        unreached_outputs: The outputs that no draft returns with their declared type.
-        nearest: The draft that got furthest.
-        hints: What would help, in sentences.
+    Functions that no draft uses, outputs that no draft returns with their declared type, the draft that got furthest,
+    and what would help, in sentences.
     """
 
     unused_functions: tuple[str, ...]
@@ -53,21 +51,14 @@ class Advice:
         return "\n".join([*lines, *(f"  to do: {hint}" for hint in self.hints)])
 
 
-def advise(task: Task, attempts: Iterable[Attempt], drafts: Sequence[str] = ()) -> Advice:
-    """Advice on an unsolved task.
-
-    Args:
-        task: The task.
-        attempts: The attempts at it, in the order of sampling.
-        drafts: Further programs that were tried.
-    """
+def advise(task: Task, attempts: Iterable[Attempt]) -> Advice:
+    """Advice on an unsolved task, from the attempts at it in the order of sampling."""
     wrong = [attempt for attempt in attempts if attempt.scored]
-    texts = [str(attempt.outputs.get("impl", attempt.text)) for attempt in wrong]
+    texts = [answer_text(attempt) for attempt in wrong]
     scope = static_scope(task)
-    distinct = dict.fromkeys([*texts, *drafts])
     used, reached = set[str](), set[int]()
     parsed = 0
-    for text in distinct:
+    for text in dict.fromkeys(texts):
         functions, outputs, is_program = _seen(text, scope)
         parsed += is_program
         used |= functions
@@ -141,13 +132,9 @@ def _by_stage(nearest: Failure | None, unused: Sequence[str]) -> Iterator[str]:
             f"write the reference as calls that {names} can be recognized in, or split the function into helpers that"
             " each do one step of it; leave out functions that the operator does not need"
         )
-    elif STAGES.index("run") <= STAGES.index(_stage(nearest)):
+    elif STAGES.index("run") <= STAGES.index(nearest.stage):
         yield (
             "every function is used, but in another way than the reference means: an explicit example, a solved"
             " similar task in the compiled program's task set, shows the order; so does a helper function that joins"
             " two steps"
         )
-
-
-def _stage(failure: Failure) -> Any:
-    return failure.stage

@@ -9,6 +9,7 @@ from typing import Any
 
 from optimizers import Attempt
 from pipeline.base.text import counted
+from pipeline.reporting.measures import answer_text, failed_at
 from step_runtime.base.errors import STAGES, Stage
 from step_runtime.language.equivalence import canonical_key
 
@@ -20,7 +21,7 @@ MAX_FAILURES = 3
 class Failure:
     """One wrong program, with the number of equivalent answers; `feedback` is its verdict, rendered."""
 
-    stage: str
+    stage: Stage
     codes: tuple[str, ...]
     count: int
     impl: str
@@ -77,7 +78,7 @@ def summarize(attempts: Sequence[Attempt]) -> Failures:
     """The wrong answers among the attempts at one task."""
     wrong = [attempt for attempt in attempts if attempt.scored and not attempt.passed]
     unanswered = [attempt for attempt in attempts if not attempt.scored]
-    stages = Counter(_stage(attempt) for attempt in wrong)
+    stages = Counter(failed_at(attempt) for attempt in wrong)
     codes = Counter(code for attempt in wrong for code in set(_codes(attempt)))
     return Failures(
         stages={stage: stages[stage] for stage in reversed(STAGES) if stages[stage]},
@@ -97,12 +98,12 @@ def _best(wrong: Sequence[Attempt]) -> tuple[Failure, ...]:
     """One failure per distinct program: the furthest stage first, then the most common diagnostics and programs."""
     groups: dict[str, list[Attempt]] = {}
     for attempt in wrong:
-        groups.setdefault(canonical_key(_text(attempt)), []).append(attempt)
-    found = Counter((_stage(attempt), _codes(attempt)) for attempt in wrong)
+        groups.setdefault(canonical_key(answer_text(attempt)), []).append(attempt)
+    found = Counter((failed_at(attempt), _codes(attempt)) for attempt in wrong)
 
     def rank(group: Sequence[Attempt]) -> tuple[int, int, int]:
         first = group[0]
-        return -STAGES.index(_stage(first)), -found[_stage(first), _codes(first)], -len(group)
+        return -STAGES.index(failed_at(first)), -found[failed_at(first), _codes(first)], -len(group)
 
     return tuple(_failure(group) for group in sorted(groups.values(), key=rank))
 
@@ -110,20 +111,11 @@ def _best(wrong: Sequence[Attempt]) -> tuple[Failure, ...]:
 def _failure(group: Sequence[Attempt]) -> Failure:
     first = group[0]
     feedback = str(first.feedback.get("feedback") or first.error or "")
-    return Failure(_stage(first), _codes(first), len(group), _text(first), feedback)
-
-
-def _stage(attempt: Attempt) -> Stage:
-    stage: Stage | None = attempt.feedback.get("stage")
-    return stage or STAGES[0]  # an answer that could not be parsed
+    return Failure(failed_at(first), _codes(first), len(group), answer_text(first), feedback)
 
 
 def _codes(attempt: Attempt) -> tuple[str, ...]:
     return tuple(dict.fromkeys(attempt.feedback.get("codes", ())))
-
-
-def _text(attempt: Attempt) -> str:
-    return str(attempt.outputs.get("impl", attempt.text))
 
 
 def _counts(counts: dict[str, int]) -> str:

@@ -15,7 +15,7 @@ from statistics import fmean
 
 from optimizers import Attempt, TaskCount, pass_at_k
 from pipeline.base.paths import TASKS
-from step_runtime.base.errors import STAGES
+from step_runtime.base.errors import STAGES, Stage
 from step_runtime.language.equivalence import canonical_key
 from step_runtime.language.parser import parse
 from step_runtime.program.classes import program_class
@@ -56,10 +56,9 @@ class Diversity:
 
 
 def best_counts(attempts: Iterable[Attempt]) -> dict[str, TaskCount]:
-    """Each task's count at its best temperature, the first of equals; tasks without a scored attempt are omitted.
+    """Each task's count at its best temperature, the first of equals, in an iteration's attempts.
 
-    Args:
-        attempts: The attempts of one iteration, in the algorithm's order.
+    Attempts are in the algorithm's order; tasks without a scored one are omitted.
     """
     results: dict[tuple[str, float], list[bool]] = {}
     for attempt in attempts:
@@ -74,12 +73,9 @@ def best_counts(attempts: Iterable[Attempt]) -> dict[str, TaskCount]:
 
 
 def outcomes(attempts: Iterable[Attempt]) -> dict[str, int]:
-    """The number of answers with each of `OUTCOMES`; attempts without an answer are omitted.
-
-    An attempt's `feedback` has its stage; an answer without one could not be parsed.
-    """
+    """The number of answers with each of `OUTCOMES`; attempts without an answer are omitted."""
     scored = (attempt for attempt in attempts if attempt.scored)
-    found = Counter(RIGHT if attempt.passed else attempt.feedback.get("stage") or STAGES[0] for attempt in scored)
+    found = Counter(RIGHT if attempt.passed else failed_at(attempt) for attempt in scored)
     return {outcome: found[outcome] for outcome in OUTCOMES}
 
 
@@ -128,11 +124,9 @@ def class_of(name: str) -> str | None:
 
 
 def diversity(attempts: Iterable[Attempt], inputs: Mapping[str, Sequence[str]]) -> Diversity:
-    """The number of distinct syntax trees among the correct, the wrong and all answers, each divided by their number.
+    """Distinct syntax trees among the correct, the wrong and all answers, each divided by their number.
 
-    Args:
-        attempts: The attempts at any number of tasks.
-        inputs: The names of each task's inputs, by the task's name.
+    `inputs` are the names of each task's inputs, by the task's name.
     """
     trees: dict[str, list[tuple[bool, str]]] = {}
     for attempt in attempts:
@@ -153,6 +147,17 @@ def answer(attempt: Attempt) -> str | None:
     """The program that an attempt proposed, or the text that could not be parsed as one; None without an answer."""
     impl = attempt.outputs.get("impl", attempt.text)
     return None if impl is None else str(impl)
+
+
+def answer_text(attempt: Attempt) -> str:
+    """The program, or the text, of an attempt with an answer."""
+    return str(answer(attempt))
+
+
+def failed_at(attempt: Attempt) -> Stage:
+    """The stage at which a wrong answer fails; one without a stage could not be parsed."""
+    stage: Stage | None = attempt.feedback.get("stage")
+    return stage or STAGES[0]
 
 
 @lru_cache(maxsize=1 << 17)

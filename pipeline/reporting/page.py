@@ -36,11 +36,8 @@ class Pictures:
     """The files of the pictures.
 
     Attributes:
-        curves: The learning curve of each run with several iterations, by the run's label.
         compared: The learning curves of all runs, unless a picture by granularity shows them all.
         granularity: The learning curves of runs that differ only in granularity.
-        by_iteration: pass@k after each iteration, of each run with several iterations, by the run's label.
-        outcomes: The answers of each run by outcome, by the run's label.
     """
 
     curves: dict[str, str]
@@ -91,11 +88,9 @@ class TaskEntry:
 
 
 def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
-    """Writes the page and all its files.
+    """Writes the page of at least one run and all its files to an existing folder; returns their names, the page first.
 
-    Args:
-        runs: At least one run.
-        folder: An existing folder; files of an earlier report in it are replaced.
+    Files of an earlier report in the folder are replaced.
 
     Returns:
         The names of the files, the page's first.
@@ -266,12 +261,7 @@ def _title(runs: Sequence[RecordedRun]) -> str:
 
 
 def page_table(table: tables.Table, texts: int) -> PageTable:
-    """A table for a page, without leading texts that only repeat the row above.
-
-    Args:
-        table: The table.
-        texts: The number of its columns, from the left, that are texts.
-    """
+    """A table for a page, without leading texts, in its first `texts` columns, that only repeat the row above."""
     rows: list[tables.Row] = []
     above: tables.Row = (None,) * len(table.head)
     for row in table.rows:

@@ -54,11 +54,7 @@ class Iteration:
     """One iteration, recomputed from its attempts.
 
     Attributes:
-        index: Counted from 0.
-        label: `None`, `H_1`, `HM_2`, …, or the name of one of DSPy's optimizers.
-        attempts: In the algorithm's order.
         solved: Names of the tasks solved here for the first time.
-        score: Over all tasks of the run, each with the counts of the iteration that solved it.
         demos: Names of the tasks that its prompt shows as demonstrations, in the order of the prompt.
         prompt_per_task: Input tokens since the start of the run, averaged over all its tasks (paper, Figure 7, x-axis),
             those of an optimizer before the first iteration included.
@@ -83,16 +79,9 @@ class RecordedRun:
     """A run, recomputed from its artifacts.
 
     Attributes:
-        run_id: The id of the MLflow run.
         name: Its name for people, which may not be unique.
         label: Distinguishes it from the other runs on the page.
-        status: MLflow's status, such as `FINISHED` or `RUNNING`.
-        started: Start time in UTC.
-        params: The options it was made with, as text.
-        tasks: By name, sorted by group.
-        iterations: In order, at least one.
         counts: Of each solved task, at the best temperature of the iteration that solved it.
-        programs: The program recorded for each solved task.
         samples: The n of pass@n: the largest number of scored samples of a task at one temperature of an iteration.
         overhead: Tokens outside the iterations: of an optimizer before the first, and of the validation after the last.
     """
@@ -144,10 +133,9 @@ class RecordedRun:
 def read_runs(wanted: Sequence[str], skip: Callable[[str], None] | None = None) -> list[RecordedRun]:
     """Reads runs, sorted by their options, then by time.
 
-    Args:
-        wanted: Ids, beginnings of ids (6 characters or more) or of names, each of which may match several runs; empty
-            for the latest run with answers.
-        skip: Called with a message for each run without answers where others have some; None makes this an error.
+    A run is named by its id, or by the beginning of its id (6 characters or more) or of its name, which may match
+    several; without names the latest run with answers is read. `skip` is called with a message for each run without
+    answers where others have some; None makes this an error.
 
     Raises:
         UsageError: A text matches no run, or there is nothing to report.
@@ -180,12 +168,8 @@ def replay(
 ) -> tuple[tuple[Iteration, ...], dict[str, TaskCount]]:
     """The iterations, and the counts of the tasks that are solved at the end.
 
-    Args:
-        attempts: The attempts of each iteration, by its index.
-        labels: The label of each iteration, by its index.
-        names: The names of the run's tasks.
-        inherited: The counts of the tasks that an earlier run had solved.
-        overhead: The tokens of an optimizer before the first iteration.
+    Attempts and labels are by the index of their iteration; `inherited` are the counts of the tasks that an earlier run
+    had solved, `overhead` the tokens of an optimizer before the first iteration.
     """
     counts, iterations = dict(inherited), []
     prompt = overhead.input

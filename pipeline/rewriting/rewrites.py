@@ -1,6 +1,6 @@
 """Rewrites of a program's graph that leave out structure; whether they keep its meaning is for the verifier to say.
 
-They work on programs without Copies, in which a stream may be used several times; `finished` inserts the Copies again.
+They work on programs without Copies, in which a stream may be used several times.
 """
 
 from __future__ import annotations
@@ -10,54 +10,23 @@ from dataclasses import replace
 
 from pipeline.lms.embedded.types.coercions import find_coercions
 from step_runtime.base.types import StreamType
-from step_runtime.primitives import Bufferize, Copy, Flatten, Identity, Primitive, Promote, Repeat, Reshape, Streamify
+from step_runtime.primitives import Bufferize, Flatten, Primitive, Promote, Repeat, Reshape, Streamify
 from step_runtime.program.graph import Node, Program, StreamId
+from step_runtime.rewriting.shared import computed_once, pruned, uncopied
 from step_runtime.tasks.scope import Scope
-from step_runtime.verification.check import infer_types, insert_copies
+from step_runtime.verification.check import infer_types
 
 STRUCTURAL = (Promote, Flatten, Reshape, Repeat, Bufferize, Streamify)
 """Primitives of one stream that move data without a function."""
 
 
 def bare(program: Program) -> Program:
-    """The program without Copies, Identities, dead nodes and repeated computations."""
-    alias: dict[StreamId, StreamId] = {}
-    known: dict[tuple[Primitive, tuple[StreamId, ...]], tuple[StreamId, ...]] = {}
-    nodes = []
-    for node in program.nodes:
-        inputs = tuple(alias.get(stream, stream) for stream in node.inputs)
-        if isinstance(node.op, Copy | Identity):
-            alias |= dict.fromkeys(node.outputs, inputs[0])
-        elif (node.op, inputs) in known:
-            alias |= dict(zip(node.outputs, known[node.op, inputs], strict=True))
-        else:
-            known[node.op, inputs] = node.outputs
-            nodes.append(replace(node, inputs=inputs))
-    results = tuple(alias.get(stream, stream) for stream in program.results)
-    return renumbered(replace(program, nodes=tuple(nodes), results=results))
-
-
-def renumbered(program: Program) -> Program:
-    """The program without dead nodes, its streams numbered in order.
+    """The program without Copies, Identities, dead nodes and repeated computations.
 
     Raises:
         KeyError: A stream is used that nothing makes before.
     """
-    live = set(map(id, program.live_nodes()))
-    number: dict[StreamId, StreamId] = {i: i for i in range(len(program.inputs))}
-    nodes = []
-    for node in program.nodes:
-        if id(node) not in live:
-            continue
-        inputs = tuple(number[stream] for stream in node.inputs)
-        number |= {old: len(number) + place for place, old in enumerate(node.outputs)}
-        nodes.append(Node(node.op, inputs, tuple(number[stream] for stream in node.outputs)))
-    return Program(program.inputs, tuple(nodes), tuple(number[stream] for stream in program.results))
-
-
-def finished(program: Program) -> Program:
-    """The program with the Copies that the affine rule requires."""
-    return insert_copies(program)
+    return computed_once(uncopied(pruned(program)))
 
 
 def rewrites(program: Program, scope: Scope) -> Iterator[Program]:

@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pipeline.rewriting.readable_text import readable_text
-from pipeline.rewriting.rewrites import bare, finished, rewrites
+from pipeline.rewriting.rewrites import bare, rewrites
 from step_runtime.language.parser import parse
 from step_runtime.program.graph import Program
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task
+from step_runtime.verification.check import insert_copies
 
 MOST_TRIES = 150
 """Rewrites verified for one program, at most."""
 
 
-def simplified(task: Task, text: str, passes: Callable[[str], bool], tries: int = MOST_TRIES) -> str:
+def simplified(task: Task, text: str, passes: Callable[[str], bool]) -> str:
     """A simpler and more readable text of a program that passes, or the text itself.
 
-    Args:
-        task: The task that it solves.
-        text: The program.
-        passes: Whether a program passes verification.
-        tries: Rewrites to verify, at most.
+    It passes, and has no more lines of code than the text.
 
     The result passes, and has no more lines of code than the text.
     """
@@ -31,7 +28,7 @@ def simplified(task: Task, text: str, passes: Callable[[str], bool], tries: int 
     program, wrong = parse(text, scope)
     if wrong:
         return text
-    reduced = finished(_reduced(bare(program), scope, passes, tries))
+    reduced = insert_copies(_reduced(bare(program), scope, passes))
     # The last is for a text that only repeats a computation, which `bare` shares, to pass.
     candidates = (readable_text(reduced, scope), print_program(reduced), readable_text(program, scope))
     for candidate in dict.fromkeys(candidates):
@@ -51,7 +48,7 @@ def annotated(task: Task, text: str) -> str:
     return candidate if code_lines(candidate) <= code_lines(text) else text
 
 
-def _reduced(program: Program, scope: Scope, passes: Callable[[str], bool], tries: int) -> Program:
+def _reduced(program: Program, scope: Scope, passes: Callable[[str], bool]) -> Program:
     """The program after rewrites that pass, one after the other."""
     tried: set[str] = set()
     while True:
@@ -60,10 +57,10 @@ def _reduced(program: Program, scope: Scope, passes: Callable[[str], bool], trie
                 candidate = bare(rewritten)
             except KeyError:
                 continue  # it left out what something else needs
-            text = print_program(finished(candidate))
+            text = print_program(insert_copies(candidate))
             if text in tried:
                 continue
-            if len(tried) == tries:
+            if len(tried) == MOST_TRIES:
                 return program
             tried.add(text)
             if len(candidate.nodes) < len(program.nodes) and passes(text):

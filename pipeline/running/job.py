@@ -47,11 +47,6 @@ class JobResult:
     """A job's result.
 
     Attributes:
-        experience: What the run learned.
-        run_id: MLflow's.
-        run_name: For people.
-        program: The file of the compiled program.
-        tasks: Those that it was compiled on.
         probe: Tokens of the requests by which the LM was found usable, which are not in the experience.
     """
 
@@ -72,15 +67,9 @@ def start_job(
     resumed: Resumed | None = None,
     workers: Workers | None = None,
 ) -> Iterator[CompileJob]:
-    """A run in the store, and the job that it records.
+    """A run in the store, new or resumed, and the job that it records.
 
-    Args:
-        request: What to run.
-        lms: The LMs to ask.
-        name: The run's name for people.
-        params: MLflow params in addition to the settings.
-        resumed: The run to resume; None for a new one.
-        workers: What runs the work; None for this machine's cores.
+    `params` are MLflow's in addition to the settings.
 
     Raises:
         UsageError: The store can't be opened, or the run to resume is still running.

@@ -26,13 +26,9 @@ def readable_solutions(
 ) -> dict[str, str]:
     """Simpler texts of solved tasks' programs, by task; a task is absent if its program stays as it was sampled.
 
-    The entries are not changed. Where a task's code or a worker fails, the program stays, with a warning.
-
-    Args:
-        entries: The solved tasks with their answers, each of which passes.
-        passes: Whether a program of a task passes verification.
-        cost: The cost of a right program, where a run has an objective: then no text costs more than the answer.
-        threads: Programs to simplify at a time; most of the time is spent waiting for verdicts.
+    Where a task's code or a worker fails, the program stays, with a warning. Where a run has an objective, `cost` is
+    that of a right program, and no text costs more than the answer. `threads` programs are simplified at a time; most
+    of the time is spent waiting for verdicts.
     """
     ended = threading.Event()
 

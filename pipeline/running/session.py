@@ -137,11 +137,7 @@ def open_lm(config: LMConfig, model: str) -> dspy.LM:
 
 
 def _as_compiled(config: ProgramConfig, compiled: SavedProgram) -> ProgramConfig:
-    """The settings with the compiled program's own.
-
-    Raises:
-        UsageError: A setting that was given contradicts the program.
-    """
+    """The settings with the compiled program's own; raises `UsageError` if one that was given contradicts it."""
     own: dict[str, Any] = {
         "guardian": compiled.guardian, "proposer": compiled.proposer, "refine": compiled.refine,
         "no_ir": not compiled.ir, "prompt": compiled.prompt,
@@ -236,11 +232,7 @@ def lm_session(lm: dspy.LM, verdict_cache: str | None = None, workers: Workers |
     """The metric that judges answers; within the context requests go to `lm`.
 
     Answers are verified by workers, which end with the context; the embedded LM answers in as many others.
-
-    Args:
-        lm: The LM to ask.
-        verdict_cache: A folder that keeps verdicts between runs.
-        workers: Where; None for this machine's cores.
+    `verdict_cache` is a folder that keeps verdicts between runs.
 
     Raises:
         LMUnavailable: The LM can't be used.

@@ -16,10 +16,6 @@ from pipeline.verification.workers import LocalWorkers, Workers
 def open_workers(address: str | None, name: str) -> Iterator[Workers]:
     """The nodes of a cluster or, without an address, this machine's cores.
 
-    Args:
-        address: As `--cluster` accepts it.
-        name: The command's, for messages.
-
     Raises:
         UsageError: Dask is not installed, or a node has other versions.
         ClusterUnavailable: The cluster can't be used.

@@ -182,11 +182,7 @@ def _loaded_text(path: str, text: str) -> tuple[Task, tuple[TaskWarning, ...]]:
 
 
 def _loaded(path: str) -> tuple[Task, tuple[TaskWarning, ...]]:
-    """The task in a file, and the warnings about it; a file that has not changed is read once.
-
-    Raises:
-        TaskError: The task can't be used.
-    """
+    """The task in a file, and the warnings about it; a file that has not changed is read once."""
     from step_runtime.tasks.reader import task_text
 
     return _loaded_text(path, task_text(Path(path)))

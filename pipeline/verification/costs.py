@@ -28,13 +28,7 @@ SECONDS = 60.0
 
 
 class Pricing:
-    """Prices programs in worker processes.
-
-    Args:
-        task: The task.
-        chip: The chip.
-        workers: Where the task's code runs.
-    """
+    """Prices a task's programs on a chip, in worker processes, where the task's code runs."""
 
     def __init__(self, task: Task, chip: Chip, workers: Executor) -> None:
         self._call = (task.name, task.statement, chip)
@@ -85,11 +79,7 @@ AnswerCost = Callable[[Any, Mapping[str, Any]], float | None]
 def answer_cost(executor: Executor, figure: Figure) -> AnswerCost:
     """What a right answer costs by one figure on the default chip; None if its cost can't be found.
 
-    Every program is priced once. Safe to call from any number of threads.
-
-    Args:
-        executor: Where the task's code runs.
-        figure: The figure.
+    Every program is priced once, by the executor. Safe to call from any number of threads.
     """
     known: dict[tuple[str, str], float | None] = {}
 

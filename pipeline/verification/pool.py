@@ -62,7 +62,6 @@ class WorkerLost(Exception):
         code: How: `killed` by something else, or `tampered` with what judges programs; the others say it.
         at: What the call said last that it was at.
         seconds: How much of its limit was left then.
-        waited: Whether its limit was the clock's.
     """
 
     def __init__(
@@ -196,11 +195,7 @@ class WorkerPool(Executor):
             job.future.set_exception(RuntimeError("the pool was shut down"))
 
     def _batch(self, worker: _Worker, jobs: deque[_Job]) -> None:
-        """Has calls answered; those whose process was lost, and that are to be tried again, stay in `jobs`.
-
-        Raises:
-            WorkerLost: The worker itself is gone.
-        """
+        """Has calls answered; those whose process was lost, and that are to be tried again, stay in `jobs`."""
         worker.send((dict(self._lost_at), [(job.group, job.module, job.call) for job in jobs]))
         again = []
         try:

@@ -23,11 +23,7 @@ _OF_THE_TEXT = frozenset({"syntax", "length"})
 def relocated(verdict: Verdict, judged: str, text: str, scopes: KnownScopes | None) -> Verdict | None:
     """The verdict on `judged` as the one on `text`; None where it may be another.
 
-    Args:
-        verdict: What was found.
-        judged: The text that it was found for.
-        text: The text in question.
-        scopes: The names in scope at each set of sizes; None where they are not known.
+    The names in scope at each set of sizes are None where they are not known.
     """
     if judged == text:
         return verdict

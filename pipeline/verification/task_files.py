@@ -68,11 +68,7 @@ def load_task_named(name: str) -> Task:
 
 
 def _load(paths: Sequence[Path]) -> list[Task]:
-    """Reads task files, and tries their code in worker processes, which start meanwhile.
-
-    Raises:
-        UsageError: one is no valid task, or its code costs a worker.
-    """
+    """Reads task files, and tries their code in worker processes, which start meanwhile."""
     from pipeline.verification.worker import try_task, verification_pool
 
     with verification_pool(min(len(paths), cores())) as workers:
@@ -90,11 +86,7 @@ def _load(paths: Sequence[Path]) -> list[Task]:
 
 
 def _survived(path: Path, tried: Future[list[str]]) -> list[str]:
-    """What came of a file's code.
-
-    Raises:
-        UsageError: it cost its worker.
-    """
+    """What came of a file's code; raises `UsageError` if it cost its worker."""
     from pipeline.verification.pool import WorkerLost
 
     try:

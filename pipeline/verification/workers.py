@@ -51,20 +51,11 @@ class Workers(Protocol):
         """How many calls can run at a time, now."""
 
     def pool(self, settings: PoolSettings, most: int | None = None) -> WorkerPool | KillableExecutor:
-        """An executor whose calls have these limits.
-
-        Args:
-            settings: The limits, and what workers start with.
-            most: The number of calls that it will get at most, if it is known: more workers are of no use.
-        """
+        """An executor whose calls have these limits, and which gets `most` calls, if that is known."""
 
 
 class LocalWorkers:
-    """Workers of this machine.
-
-    Args:
-        count: In each pool; None for one per core.
-    """
+    """Workers of this machine: in each pool so many, or one per core."""
 
     def __init__(self, count: int | None = None) -> None:
         self._count = count or cores()

@@ -210,9 +210,10 @@ def _one_line(text: Callable[[], str], otherwise: str) -> str:
     return line if len(line) <= _LONGEST_TEXT else f"{line[:_LONGEST_TEXT]}…"
 
 
-def shortened(text: str, most: int = _LONGEST_PART) -> str:
+def shortened(text: str) -> str:
     """The text, of a long one its beginning and its end."""
-    return text if len(text) <= most else f"{text[: most // 2]} … {text[-(most // 2) :]}"
+    half = _LONGEST_PART // 2
+    return text if len(text) <= _LONGEST_PART else f"{text[:half]} … {text[-half:]}"
 
 
 def quantity(number: int, noun: str) -> str:

@@ -27,12 +27,7 @@ Amount: TypeAlias = Any
 
 @dataclass(frozen=True)
 class Measure:
-    """Sizes of streams and elements.
-
-    Attributes:
-        dim: A dim's amount.
-        scalar_bits: Bits of one number, by the scalar's name.
-    """
+    """Sizes of streams and elements: the amount of a dim, and the bits of a number, by the scalar's name."""
 
     dim: Callable[[Dim], Amount]
     scalar_bits: Callable[[str], int]

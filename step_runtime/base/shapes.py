@@ -56,11 +56,7 @@ def as_dim(value: Any) -> Dim:
 
 
 def _extent(expression: Dim) -> tuple[int, int]:
-    """Bounds on the terms and the degree of the expanded expression.
-
-    Raises:
-        RuleError: The expression is larger than a program needs and than sympy computes quickly.
-    """
+    """Bounds on the terms and the degree of the expanded expression; raises `RuleError` beyond the limits."""
     terms, degree = 1, 0
     if isinstance(expression, sympy.Symbol):
         degree = 1

@@ -11,20 +11,3 @@
 
 The rules of each primitive are beside its type rule, in `step_runtime.primitives`.
 """
-
-from step_runtime.base.measures import FIGURES, UNITS, Figure
-from step_runtime.cost.chip import DEFAULT_CHIP, Chip, load_chip
-from step_runtime.cost.model import Cost, estimate
-from step_runtime.cost.operations import OperationCounter
-
-__all__ = [
-    "DEFAULT_CHIP",
-    "FIGURES",
-    "UNITS",
-    "Chip",
-    "Cost",
-    "Figure",
-    "OperationCounter",
-    "estimate",
-    "load_chip",
-]

@@ -34,10 +34,7 @@ MAX_DEGREE = 2
 class TypeFormulas:
     """What follows from a program's types, without spills.
 
-    Attributes:
-        elements: The elements of each stream.
-        traffic: Bytes between chip and memory.
-        memory: Bytes that each primitive holds on chip, queues aside.
+    The elements of each stream, the bytes between chip and memory, and those that each primitive holds, queues aside.
     """
 
     elements: tuple[Dim, ...]

@@ -29,11 +29,7 @@ def pareto_front(
 ) -> list[T]:
     """The programs that no other beats, the cheapest by the objective first; of equals the first.
 
-    Args:
-        programs: The programs.
-        figures: What each costs.
-        objective: The figure to sort by.
-        valid: Whether a program counts; asked only of those that nothing before has beaten.
+    `valid` is asked only of those that nothing before has beaten.
     """
     front: list[T] = []
     # A program that beats another comes before it in this order.

@@ -38,15 +38,7 @@ class NodeCost:
 
 @dataclass(frozen=True)
 class QueueCost:
-    """The queue before one operand of a join.
-
-    Attributes:
-        node: The join's number.
-        operand: The operand's place.
-        stream: The stream that waits.
-        length: Elements that wait at most.
-        bits: What they take.
-    """
+    """The queue before one operand of a join, given by its number and place: elements that wait at most, and bits."""
 
     node: int
     operand: int

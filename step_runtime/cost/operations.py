@@ -26,7 +26,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the operations of the operators that run within the context.
 
     Args:
-        weights: What each operator counts as.
         known: The tensors that count as given. Operators that read none that was computed from these are not counted:
             what does not depend on an element is computed once, before the program runs. None counts all operators.
     """
@@ -103,11 +102,6 @@ class OperationCounter:
 
     A function that branches on its element is counted on the branch that the sample takes: numbers between 0 and 1,
     integers 1, true, and Multihots whose first bit is set.
-
-    Args:
-        sizes: The value of every symbol.
-        weights: What each torch operator counts as.
-        dtype: The floating type to compute in.
     """
 
     def __init__(self, sizes: Sizes, weights: Mapping[str, Weight], dtype: torch.dtype = torch.float64) -> None:

@@ -85,15 +85,8 @@ def timeline(
 ) -> Timeline:
     """Runs the rules on time.
 
-    The elements of every input arrive through a port of its own, each after `⌈|T| / bandwidth⌉` cycles more.
-
-    Args:
-        program: A checked program.
-        types: The type of every stream.
-        sizes: The value of every symbol.
-        calls: The operations of one call of a node's function, by the node's number.
-        chip: The chip.
-        routing: What indexes choose, where that is known.
+    The elements of every input arrive through a port of its own, each after `⌈|T| / bandwidth⌉` cycles more. `calls`
+    gives the operations of one call of a node's function, by the node's number.
     """
     bounds = bounds_of(program, types, sizes, routing)
     streams = [_input(types[number], bounds, chip) for number in range(len(program.inputs))]

@@ -46,11 +46,7 @@ def element_layout(element: Element, sizes: Sizes) -> tuple[int, ...]:
 def apply(fn: Fn, element: Sequence[Sequence[Tensor]], sizes: Sizes, dtype: torch.dtype | None) -> Data:
     """The value of `fn` on one element (if stateful, on a state and an element), in the formats of its output.
 
-    Args:
-        fn: The function.
-        element: The tensors of the state, if there is one, and of the element.
-        sizes: The value of every symbol.
-        dtype: The type that holds fp32; None keeps what the function gives.
+    `dtype` is the type that holds fp32; None keeps what the function gives.
 
     Raises:
         TaskCodeError: The function fails, or returns something other than it declares.

@@ -20,12 +20,7 @@ class InvalidCode(Exception):
 
 
 class Places:
-    """The places of a tree's nodes in the source text.
-
-    Args:
-        lines: The source text, line by line.
-        indent: The columns that were removed from every line.
-    """
+    """The places of a tree's nodes in the source text, of whose lines so many columns were removed."""
 
     def __init__(self, lines: Sequence[str], indent: int) -> None:
         self._lines = lines

@@ -31,9 +31,7 @@ from step_runtime.program.printer import print_primitive
 def canonical_key(text: str, inputs: Sequence[str] = ()) -> str:
     """A digest of the text's syntax tree up to renaming; of the text itself if it cannot be parsed.
 
-    Args:
-        text: The program.
-        inputs: The task's input names, which a `def body` may rename.
+    `inputs` are the task's input names, which a `def body` may rename.
     """
     return _tree_key(text, tuple(inputs))
 
@@ -144,11 +142,7 @@ def _of_line(line: str) -> tuple[_Piece, ...] | None:
 
 
 def _pieces(statements: Sequence[ast.stmt]) -> Iterator[_Piece]:
-    """The pieces of statements in the order of evaluation; adjacent texts are one piece.
-
-    Raises:
-        _ForeignNode: A node is not part of the language.
-    """
+    """The pieces of statements in the order of evaluation; adjacent texts are one piece."""
     words: list[str] = []
     for piece in _block(statements):
         if isinstance(piece, str):
@@ -342,8 +336,6 @@ class Description:
     description says what a program computes, not whether it is valid.
 
     Attributes:
-        program: The program.
-        streams: A description of each stream.
         nodes: For each primitive a digest of what it computes, including everything that leads to it, so that nodes
             with one digest compute the same; empty for transparent ones.
     """

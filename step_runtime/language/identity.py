@@ -36,12 +36,7 @@ _HEADER = re.compile(r"[ \t]*def[ \t]+body[ \t]*\([^()\n]*\)[^\n]*:[ \t]*\n")
 
 @dataclass(frozen=True)
 class Code:
-    """A text without comments and empty lines.
-
-    Attributes:
-        text: The remaining text.
-        lines: The number of each of its lines in the whole text.
-    """
+    """A text without comments and empty lines, and the number of each of its lines in the whole text."""
 
     text: str
     lines: tuple[int, ...]

@@ -124,13 +124,7 @@ class Primitive(ABC):
         return None
 
     def dim_bounds(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], bounds: Sizes) -> Sizes:
-        """The upper bound of each dim that depends on this primitive's data, by name.
-
-        Args:
-            inputs: The types of its operands.
-            outputs: The types of its results, as `infer` gave them.
-            bounds: The upper bound of every other dim.
-        """
+        """The upper bound of each dim that depends on this primitive's data, by name, given those of the other dims."""
         return {}
 
     def functions(self) -> tuple[Fn, ...]:

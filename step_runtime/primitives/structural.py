@@ -188,13 +188,26 @@ class Reshape(Primitive):
         return (tuple(part.reshape(*shape, *part.shape[stream.rank + 1 :]) for part in data),)
 
 
+class _Repeating(Primitive):
+    """The base of Repeat and RepeatRef: each element is emitted several times."""
+
+    view: ClassVar[bool] = True
+    reshapes: ClassVar[bool] = True
+
+    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """The element that it repeats."""
+        return measure.bits(inputs[0].dtype)
+
+    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
+        """Each element is written once, and read as often as it is emitted."""
+        return (measure.elements(inputs[0]) + measure.elements(outputs[0])) * measure.bits(inputs[0].dtype)
+
+
 @dataclass(frozen=True)
-class Repeat(Primitive):
+class Repeat(_Repeating):
     """Emits each element `n` times: a new innermost dim. `RepeatLast` is another name for it."""
 
     n: Dim
-    view: ClassVar[bool] = True
-    reshapes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Checks that `n` is a dim."""
@@ -204,14 +217,6 @@ class Repeat(Primitive):
         """The same type, with `n` as the new innermost dim."""
         check_positive(self.n, rules.sizes, "Repeat: n")
         return (StreamType(inputs[0].dtype, (self.n, *inputs[0].shape)),)
-
-    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
-        """The element that it repeats."""
-        return measure.bits(inputs[0].dtype)
-
-    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
-        """Each element is written once, and read as often as it is emitted."""
-        return _repeated_bits(inputs[0], outputs[0], measure)
 
     def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
         """Each element `n` times, one value a cycle."""
@@ -228,18 +233,12 @@ def _repeated(operand: Operand, times: int) -> StreamData:
     return tuple(part.unsqueeze(axis).expand(*part.shape[:axis], times, *part.shape[axis:]) for part in operand.data)
 
 
-def _repeated_bits(data: StreamType, repeated: StreamType, measure: Measure) -> Amount:
-    return (measure.elements(data) + measure.elements(repeated)) * measure.bits(data.dtype)
-
-
 @dataclass(frozen=True)
-class RepeatRef(Primitive):
+class RepeatRef(_Repeating):
     """Emits each element of the first stream as often as the second's innermost dim says; consumes both."""
 
     arity: ClassVar[int] = 2
-    view: ClassVar[bool] = True
     argument: ClassVar[str] = "(E0, E1)"
-    reshapes: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """The data's type at the reference's shape."""
@@ -253,14 +252,6 @@ class RepeatRef(Primitive):
                 else "the order is (data, reference): the reference has one more inner dim than the data",
             )
         return (StreamType(data.dtype, reference.shape),)
-
-    def memory(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
-        """The element that it repeats."""
-        return measure.bits(inputs[0].dtype)
-
-    def moved(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], measure: Measure) -> Amount:
-        """Each element is written once, and read as often as it is emitted."""
-        return _repeated_bits(inputs[0], outputs[0], measure)
 
     def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
         """An element with each of the reference's, one value a cycle; it is taken at the first of them."""

@@ -21,11 +21,8 @@ def held_bytes(
 ) -> Iterator[tuple[int, Node | None]]:
     """The bytes held while each node runs; last, without a node, those of the results as they are compared.
 
-    Args:
-        program: The graph.
-        types: The type of every stream; of an unknown one nothing is counted.
-        bounds: The size, or the upper bound, of every symbol.
-        size: The bytes of every stream if it were stored whole.
+    `size` is the bytes of every stream if it were stored whole, `bounds` the size, or the upper bound, of every symbol.
+    Of a stream of unknown type nothing is counted.
     """
     deferred = pipelined(program)
     owners = _owners(program, types, deferred)

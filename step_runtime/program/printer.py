@@ -44,6 +44,11 @@ def print_primitive(op: Primitive) -> str:
     return f"step.{op.name}({config})"
 
 
+def label(op: Primitive) -> str:
+    """The primitive with its configuration, for people: `Accum(fn=fn_sum, b=1)`, `Copy`."""
+    return print_primitive(op).removeprefix("step.").removesuffix("()")
+
+
 def _value(value: Any) -> str:
     if isinstance(value, Fn):
         return value.label

@@ -24,13 +24,8 @@ _TRIALS = 4
 def rewritten(costs: TaskCosts, text: str, objective: Figure, limit: int = MAX_PROGRAMS) -> list[Variant]:
     """The programs that rewrites lead to, the cheapest first; the program itself is among them.
 
-    They are to be verified: whether a fold may be split is only tried on random elements.
-
-    Args:
-        costs: The costs of the task's programs.
-        text: A program of the task.
-        objective: The figure to make small.
-        limit: The number of programs that are priced at most.
+    They are to be verified: whether a fold may be split is only tried on random elements. `limit` programs are priced
+    at most.
 
     Raises:
         Rejected: The program fails a check.

@@ -23,13 +23,7 @@ MAX_PROGRAMS = 200
 
 @dataclass(frozen=True)
 class Variant:
-    """A program that rewrites lead to.
-
-    Attributes:
-        text: The program, which keeps the affine rule.
-        cost: What it costs.
-        rewrites: The names of the rules that lead to it, in order.
-    """
+    """A program that rewrites lead to, which keeps the affine rule; its cost, and the rules applied, in order."""
 
     text: str
     cost: Cost
@@ -46,13 +40,7 @@ def variants(
 ) -> list[Variant]:
     """The program without needless Copies, and all that it can be rewritten to, in the order in which they are found.
 
-    Args:
-        program: A program that passes the checks.
-        scope: The names that it may use.
-        price: The cost of a program that keeps the affine rule.
-        objective: The figure by which programs are expanded, the smallest first.
-        merges: Whether folding by a function may be split, see `Shared`.
-        limit: The number of programs after which the search ends.
+    Programs are expanded by the objective, the smallest first, until there are `limit`. `merges` is that of `Shared`.
 
     Raises:
         ValueError: The program is not well-typed.

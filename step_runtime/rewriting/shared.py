@@ -21,9 +21,6 @@ class Shared:
     """A program without Copies.
 
     Attributes:
-        program: The program; its nodes are those that its results depend on.
-        types: The type of every stream.
-        scope: The names that it may use.
         merges: Whether folding by a function may be split: folding the folds of parts gives the fold of the whole.
     """
 
@@ -72,7 +69,7 @@ new program of a stream of the old one."""
 
 def shared(program: Program, scope: Scope, merges: Callable[[Fn], bool]) -> Shared | None:
     """A program without its Copies, and without nodes that no result depends on; None if it is not well-typed."""
-    program = _pruned(_uncopied(program))
+    program = pruned(uncopied(program))
     types, found = infer_types(program, scope)
     known = tuple(kind for kind in types if kind is not None)
     return None if found or len(known) < len(types) else Shared(program, known, scope, merges)
@@ -83,7 +80,7 @@ def replaced(program: Program, number: int, build: Build) -> Program:
     return _rebuilt(program, program.nodes, lambda node: build if node is program.nodes[number] else None)
 
 
-def _uncopied(program: Program) -> Program:
+def uncopied(program: Program) -> Program:
     """Without primitives whose results equal their input."""
 
     def instead(node: Node) -> Build | None:
@@ -92,8 +89,28 @@ def _uncopied(program: Program) -> Program:
     return _rebuilt(program, program.nodes, instead)
 
 
-def _pruned(program: Program) -> Program:
-    """Without nodes that no result depends on."""
+def computed_once(program: Program) -> Program:
+    """With the results of the first of several nodes that have the same primitive on the same streams."""
+    known: dict[tuple[Primitive, tuple[StreamId, ...]], Sequence[StreamId]] = {}
+
+    def instead(node: Node) -> Build:
+        def build(new: Builder, now: Callable[[StreamId], StreamId]) -> Sequence[StreamId]:
+            inputs = tuple(map(now, node.inputs))
+            if (node.op, inputs) not in known:
+                known[node.op, inputs] = new.add(node.op, inputs, len(node.outputs))
+            return known[node.op, inputs]
+
+        return build
+
+    return _rebuilt(program, program.nodes, instead)
+
+
+def pruned(program: Program) -> Program:
+    """Without nodes that no result depends on; streams are numbered in order.
+
+    Raises:
+        KeyError: A stream is used that nothing makes before.
+    """
     return _rebuilt(program, list(program.live_nodes())[::-1], lambda node: None)
 
 

@@ -67,10 +67,6 @@ def is_sorted(text: str) -> bool:
 def expression(text: str, symbols: Collection[str]) -> str:
     """A generator as a Python expression of `shape`, in which the sizes of dims are `N_value` and the like.
 
-    Args:
-        text: The generator.
-        symbols: The names of the task's dims.
-
     Raises:
         ValueError: It is no Python expression, or has a wrong number of arguments.
     """

@@ -171,6 +171,15 @@ class Task(_Strict):
         """Element type and dims of each output."""
         return self._stream_types(self.outputs)
 
+    def tensors(self) -> Iterator[tuple[tuple[str, int], TensorSpec, StreamType]]:
+        """Inputs, then parameters: the place in the file, the declaration, and the type."""
+        for key, specs, types in (
+            ("inputs", self.inputs, self.input_types),
+            ("parameters", self.parameters, self.parameter_types),
+        ):
+            for index, (spec, stream) in enumerate(zip(specs, types, strict=True)):
+                yield (key, index), spec, stream
+
     @cached_property
     def fn_types(self) -> tuple[tuple[DType, DType], ...]:
         """Input and output type of each function."""

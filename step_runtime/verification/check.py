@@ -9,9 +9,11 @@ from dataclasses import replace
 from step_runtime.base.errors import Diagnostic, RuleError, Stage, quantity
 from step_runtime.base.shapes import INNERMOST_FIRST, format_shape, is_reversed
 from step_runtime.base.types import TOO_MANY_COMPONENTS, Buffer, StreamType
+from step_runtime.language.parser import Source, evaluate
 from step_runtime.primitives import Copy, Rules
 from step_runtime.primitives.primitive import format_hint
 from step_runtime.program.graph import Node, Program, StreamId
+from step_runtime.program.limits import Limits, check_size
 from step_runtime.tasks.scope import Scope
 
 Types = list[StreamType | None]
@@ -37,6 +39,17 @@ def infer_types(program: Program, scope: Scope) -> tuple[Types, list[Diagnostic]
                 found.append(Diagnostic.of(stage, error, node.span))
         types.extend(results)
     return types, found
+
+
+def check_program(
+    source: Source, scope: Scope, limits: Limits, itemsize: int
+) -> tuple[Program, Types, list[Diagnostic]]:
+    """The graph of a program that is read, its types, and what the checks find that need no run."""
+    program, found = evaluate(source, scope, limits)
+    types, typed = infer_types(program, scope)
+    found = [*found, *typed, *check_affine(program)]
+    found = found or check_size(program, types, scope.sizes, limits, itemsize)
+    return program, types, found or check_outputs(program, types, scope)
 
 
 def check_affine(program: Program) -> list[Diagnostic]:

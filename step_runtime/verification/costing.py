@@ -17,13 +17,12 @@ from step_runtime.cost.chip import DEFAULT_CHIP, Chip
 from step_runtime.cost.formulas import TypeFormulas, Values, fitted, type_formulas
 from step_runtime.cost.model import Cost, estimate, in_bytes
 from step_runtime.cost.operations import OperationCounter, operations_of
-from step_runtime.execution.invocation import BeforeRun
-from step_runtime.language.parser import evaluate, read
+from step_runtime.language.parser import read
 from step_runtime.program.graph import Program
-from step_runtime.program.limits import Limits, check_size
+from step_runtime.program.limits import Limits
 from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.task import Task, declared_shapes
-from step_runtime.verification.check import check_affine, check_outputs, infer_types
+from step_runtime.verification.check import check_program
 from step_runtime.verification.instance import TaskInstance
 
 
@@ -55,9 +54,6 @@ class Priced:
     """A program with its cost.
 
     Attributes:
-        program: The checked program.
-        types: The type of each stream.
-        cost: What it costs at the sizes asked for.
         bound: What any program of the task costs there.
         formulas: The figures as polynomials in the dims; None for one that is none.
         by_type: The polynomials that follow from the types.
@@ -74,19 +70,13 @@ class Priced:
 class TaskCosts:
     """Costs of programs of one task on one chip; the task's code is compiled once for each set of sizes.
 
-    Args:
-        task: The task.
-        chip: The chip.
-        before_run: Called before each piece of the author's code runs.
-
     Raises:
         TaskError: The task cannot be used; from the methods, too.
     """
 
-    def __init__(self, task: Task, chip: Chip = DEFAULT_CHIP, *, before_run: BeforeRun | None = None) -> None:
+    def __init__(self, task: Task, chip: Chip = DEFAULT_CHIP) -> None:
         self.task = task
         self.chip = chip
-        self._before_run = before_run
         self._known: dict[tuple[tuple[str, int], ...], tuple[TaskInstance, OperationCounter]] = {}
         self._sets = [self._at(sizes)[0].sizes for sizes in task.size_sets()]
 
@@ -114,11 +104,7 @@ class TaskCosts:
         """
         scope = self._at(sizes)[0].scope.without_code()
         limits = Limits()
-        program, found = evaluate(read(text, limits), scope, limits)
-        types, typed = infer_types(program, scope)
-        found = [*found, *typed, *check_affine(program)]
-        found = found or check_size(program, types, scope.sizes, limits, torch.float64.itemsize)
-        found = found or check_outputs(program, types, scope)
+        program, types, found = check_program(read(text, limits), scope, limits, torch.float64.itemsize)
         if found:
             raise Rejected(found)
         return program, tuple(kind for kind in types if kind is not None), scope
@@ -178,7 +164,7 @@ class TaskCosts:
     def _at(self, sizes: Sizes) -> tuple[TaskInstance, OperationCounter]:
         key = tuple(sizes.items())
         if key not in self._known:
-            instance = TaskInstance(self.task, sizes, before_run=self._before_run)
+            instance = TaskInstance(self.task, sizes)
             instance.sample_inputs(0)
             self._known[key] = instance, OperationCounter(instance.sizes, self.chip.weights)
         return self._known[key]

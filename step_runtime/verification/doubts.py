@@ -88,15 +88,11 @@ def unvaried_data(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskWar
     A program that takes one element for another, or a constant for the input, agrees with the reference on such data.
     A constant input that no reference reads is none of them: a program may count its elements.
     """
-    for key, specs, types in (
-        ("inputs", task.inputs, task.input_types),
-        ("parameters", task.parameters, task.parameter_types),
-    ):
-        for index, (spec, stream) in enumerate(zip(specs, types, strict=True)):
-            fault = _unvaried(spec, [str(dim) for dim in reversed(stream.shape)], tried)
-            if fault and any(_depends(instance, spec, len(stream.shape)) for instance in tried):
-                message = f"{key[:-1]} {spec.name} {fault}: a program that is wrong for other data may pass"
-                yield TaskWarning("constant-input", message, (key, index))
+    for place, spec, stream in task.tensors():
+        fault = _unvaried(spec, [str(dim) for dim in reversed(stream.shape)], tried)
+        if fault and any(_depends(instance, spec, len(stream.shape)) for instance in tried):
+            message = f"{place[0][:-1]} {spec.name} {fault}: a program that is wrong for other data may pass"
+            yield TaskWarning("constant-input", message, place)
 
 
 def _unvaried(spec: TensorSpec, dims: Sequence[str], tried: Sequence[TaskInstance]) -> str | None:
@@ -199,20 +195,15 @@ def _is_bool(value: ast.expr) -> bool:
 def assumptions(instance: TaskInstance) -> Iterator[TaskWarning]:
     """Inputs whose data is not what the task says that its reference assumes."""
     data = instance.sampled(0)
-    task = instance.task
-    for key, specs, types in (
-        ("inputs", task.inputs, task.input_types),
-        ("parameters", task.parameters, task.parameter_types),
-    ):
-        for index, spec in enumerate(specs):
-            slack = components_of(types[index].dtype)[0].format.rtol
-            for name in spec.assumes:
-                part = exact(data[spec.name][0])
-                holds = {
-                    "positive": bool((part > 0).all()),
-                    "nonnegative": bool((part >= 0).all()),
-                    "sums_to_1": torch.allclose(part.sum(-1), torch.ones((), dtype=part.dtype), rtol=max(slack, 1e-5)),
-                }
-                if not holds[name]:
-                    message = f"{key[:-1]} {spec.name} is assumed {name}, and its data_gen gives other numbers"
-                    yield TaskWarning("assumption", message, (key, index, "assumes"))
+    for place, spec, stream in instance.task.tensors():
+        slack = components_of(stream.dtype)[0].format.rtol
+        for name in spec.assumes:
+            part = exact(data[spec.name][0])
+            holds = {
+                "positive": bool((part > 0).all()),
+                "nonnegative": bool((part >= 0).all()),
+                "sums_to_1": torch.allclose(part.sum(-1), torch.ones((), dtype=part.dtype), rtol=max(slack, 1e-5)),
+            }
+            if not holds[name]:
+                message = f"{place[0][:-1]} {spec.name} is assumed {name}, and its data_gen gives other numbers"
+                yield TaskWarning("assumption", message, (*place, "assumes"))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from step_runtime.language.parser import parse
 from step_runtime.program.graph import Node, Program
-from step_runtime.program.printer import print_primitive
+from step_runtime.program.printer import label
 from step_runtime.tasks.scope import Scope
 from step_runtime.verification.check import Types, infer_types
 
@@ -28,18 +28,13 @@ class Explained(NamedTuple):
         return "\n".join([*lines, f"returns {results or 'nothing'}"])
 
     def _rows(self, node: Node) -> list[tuple[str, str, str]]:
-        made = f"{self.label(node)} of {', '.join(self.program.name(stream) for stream in node.inputs)}"
+        made = f"{label(node.op)} of {', '.join(self.program.name(stream) for stream in node.inputs)}"
         if node.span is not None:
             made += f" (line {node.span.line})"
         return [
             (self.program.name(stream), "unknown" if self.types[stream] is None else str(self.types[stream]), made)
             for stream in node.outputs
         ]
-
-    @staticmethod
-    def label(node: Node) -> str:
-        """The primitive and its configuration, such as `Accum(fn=fn_sum, b=1)`."""
-        return print_primitive(node.op).removeprefix("step.").removesuffix("()")
 
 
 def explain(text: str, scope: Scope) -> Explained:

@@ -101,12 +101,8 @@ class TaskInstance:
         self._run_global()
         self.sizes = self._settled_sizes(sizes)
         self._check_dims(sizes)
-        for key, specs, types in (
-            ("inputs", task.inputs, task.input_types),
-            ("parameters", task.parameters, task.parameter_types),
-        ):
-            for index, (tensor, stream) in enumerate(zip(specs, types, strict=True)):
-                self._check_ones(tensor, stream.dtype, (key, index))
+        for place, tensor, stream in task.tensors():
+            self._check_ones(tensor, stream.dtype, place)
 
     def _base_namespace(self, sizes: Mapping[str, int]) -> snippets.Namespace:
         symbols = self.task.symbols()
@@ -130,11 +126,7 @@ class TaskInstance:
 
     @contextmanager
     def _author_code(self, who: str, location: Location) -> Iterator[None]:
-        """Runs an author's code with the instance's floating type as torch's default; names the snippet if it fails.
-
-        Raises:
-            TaskCodeError: The code raises.
-        """
+        """Runs an author's code with the instance's floating type as torch's default; names the snippet if it fails."""
         if self._before_run is not None:
             self._before_run(f"{format_location(location)} at {self.place}", "")
         try:
@@ -229,10 +221,8 @@ class TaskInstance:
         """
         if seed not in self._sampled:
             generator = torch.Generator().manual_seed(seed)
-            specs = (*self.task.inputs, *self.task.parameters)
-            types = (*self.task.input_types, *self.task.parameter_types)
-            typed = zip(specs, types, strict=True)
-            self._sampled[seed] = {spec.name: self._tensors(spec, stream, generator) for spec, stream in typed}
+            tensors = self.task.tensors()
+            self._sampled[seed] = {spec.name: self._tensors(spec, stream, generator) for _, spec, stream in tensors}
         data = self._sampled[seed]
         seen: dict[str, Any] = self._namespace["input_data"]
         seen.clear()
@@ -297,14 +287,10 @@ class TaskInstance:
     def _generated(
         self, shape: tuple[int, ...], spec: TensorSpec, element: Element, generator: torch.Generator
     ) -> Tensor:
-        """What a task's own generator gives.
-
-        Raises:
-            TaskCodeError: It fails, gives another shape, or gives what the element's format does not hold.
-        """
+        """What a task's own generator gives; raises `TaskCodeError` if the element's type does not hold it."""
         kind = spec.data_gen or ""
-        key = "inputs" if spec in self.task.inputs else "parameters"
-        location = (key, getattr(self.task, key).index(spec), "data_gen")
+        place = next(place for place, tensor, _ in self.task.tensors() if tensor == spec)
+        location = (*place, "data_gen")
         who = f"{self.task.name}: data_gen of {spec.name}"
         source = expression(kind, self.task.symbols())
         code = snippets.compile_value(source, who, "_value", widen=self._widen)

@@ -56,11 +56,7 @@ def load_task(path: str | Path, name: str | None = None, *, before_run: BeforeRu
 
 
 def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]:
-    """Runs the task's code except its functions at each set of sizes; returns what makes its verdicts unreliable.
-
-    Raises:
-        TaskError: A dim has no size, or the code fails or gives another shape than declared.
-    """
+    """Runs the task's code except its functions at each set of sizes; returns what makes its verdicts unreliable."""
     tried, doubted = instances(task, before_run=before_run), False
     sets = [instance.sizes for instance in tried]
     yield from _equal_dims(task, sets)

@@ -66,12 +66,9 @@ class Case(NamedTuple):
 
 
 def stress(wide: Case, narrow: Case, limits: Limits) -> list[Diagnostic]:
-    """What goes wrong with a program on stress inputs, each kind of trouble with the first input that shows it.
+    """What goes wrong with a program that passes on stress inputs, each kind of trouble with the first that shows it.
 
-    Args:
-        wide: A program that passes, in float64.
-        narrow: The same in float32.
-        limits: Of each run.
+    The program is given in float64 and in float32.
     """
     found: dict[str, Diagnostic] = {}
     for name, (change, level) in VARIANTS.items():

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from step_runtime.execution.applier import Applier, Data
 from step_runtime.execution.invocation import default_dtype
 from step_runtime.program.graph import Program, StreamId
-from step_runtime.program.printer import print_primitive
+from step_runtime.program.printer import label
 from step_runtime.verification.check import Types
 from step_runtime.verification.instance import TaskInstance
 from step_runtime.verification.simulate import simulate
@@ -61,12 +61,7 @@ class _Recorder(TorchDispatchMode):
 def explain_values(program: Program, types: Types, instance: TaskInstance, seed: int, where: str) -> str:
     """A line for each stream up to the first that the reference has nothing like, and that stream's values.
 
-    Args:
-        program: A program that runs to its end.
-        types: The types of its streams.
-        instance: The task at the sizes to run at.
-        seed: Of the inputs.
-        where: The sizes in words.
+    The program runs to its end on the inputs of a seed; `where` gives the sizes in words.
     """
     inputs = instance.sample_inputs(seed)
     known = [_Known(f"input {name}", _distinct(part)) for name, data in inputs.items() for part in data]
@@ -104,13 +99,12 @@ def _rows(program: Program, types: Types, found: Sequence[str | None], last: Str
         for stream in node.outputs:
             if last is not None and stream > last:
                 return
-            made = print_primitive(node.op).removeprefix("step.").removesuffix("()")
             place = f" (line {node.span.line})" if node.span else ""
             name = found[stream]
             verdict = (
                 f"as {name}" if name else "not in the reference" + (", used for what is" if stream != last else "")
             )
-            yield f"  {program.name(stream)}: {types[stream]} = {made}{place}: {verdict}"
+            yield f"  {program.name(stream)}: {types[stream]} = {label(node.op)}{place}: {verdict}"
 
 
 def _names(data: Data, known: Sequence[_Known]) -> str | None:

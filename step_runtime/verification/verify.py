@@ -35,11 +35,11 @@ from step_runtime.execution.invocation import BeforeRun, default_dtype
 from step_runtime.language.equivalence import Description, describe
 from step_runtime.language.parser import Source, evaluate, read
 from step_runtime.program.graph import Program
-from step_runtime.program.limits import Limits, check_size
+from step_runtime.program.limits import Limits
 from step_runtime.program.printer import print_primitive
 from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.task import Task
-from step_runtime.verification.check import Types, check_affine, check_outputs, infer_types
+from step_runtime.verification.check import Types, check_program, infer_types
 from step_runtime.verification.compare import difference, tolerance
 from step_runtime.verification.cost_limits import over_limits
 from step_runtime.verification.instance import TaskInstance, instances
@@ -258,14 +258,7 @@ class Verifier:
 
     def _check(self, source: Source, instance: TaskInstance) -> _Checked | list[Diagnostic]:
         """The checks that need no run, at one set of sizes."""
-        scope = instance.scope
-        program, found = evaluate(source, scope, self.limits)
-        types, typed = infer_types(program, scope)
-        found = [*found, *typed, *check_affine(program)]
-        if not found:
-            itemsize = self._dtype.itemsize
-            found = check_size(program, types, scope.sizes, self.limits, itemsize)
-        found = found or check_outputs(program, types, scope)
+        program, types, found = check_program(source, instance.scope, self.limits, self._dtype.itemsize)
         return found or _Checked(program, types)
 
     def _run(self, index: int, instance: TaskInstance, checked: _Checked, seed: int) -> Diagnostic | None:

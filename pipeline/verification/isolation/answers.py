@@ -176,11 +176,7 @@ def _fields(kind: Any) -> tuple[str, ...] | None:
 
 @functools.cache
 def _named(name: str) -> Any:
-    """A class of ours.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """A class of ours; raises `ValueError` for any other."""
     module, _, own = name.partition(":")
     found = getattr(importlib.import_module(module), own, None) if module.startswith(_PACKAGES) else None
     if not isinstance(found, type) or _name(found) != name:

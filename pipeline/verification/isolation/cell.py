@@ -31,13 +31,9 @@ Check = Callable[[], bool]
 
 
 def serve(sock: socket.socket, note: mmap.mmap, memory: int, intact: Check) -> NoReturn:
-    """A cell's life.
+    """A cell's life, connected to its warden by a socket and by shared memory for notes.
 
-    Args:
-        sock: The connection to the warden.
-        note: Memory shared with the warden, for notes.
-        memory: Bytes that calls may hold.
-        intact: Whether what judges programs is what it was.
+    `memory` is the bytes that calls may hold; `intact` says whether what judges programs is what it was.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     processes.end_with_parent()

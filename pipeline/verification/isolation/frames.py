@@ -19,12 +19,7 @@ def send(sock: socket.socket, *messages: bytes) -> None:
 
 
 class Receiver:
-    """Reads messages from a socket, in pieces of any size.
-
-    Args:
-        sock: The socket.
-        most: The longest message to accept, in bytes; None for no limit.
-    """
+    """Reads messages from a socket, in pieces of any size, of `most` bytes at most; None for no limit."""
 
     def __init__(self, sock: socket.socket, most: int | None = None) -> None:
         self.sock = sock

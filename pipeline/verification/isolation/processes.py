@@ -65,12 +65,9 @@ def forget_secrets() -> None:
 
 
 def limit_this(memory: int) -> None:
-    """Limits this process: private memory beyond what it has now, files, and no core dumps.
+    """Limits this process: bytes of private memory beyond what it has now, files, and no core dumps.
 
     In want of memory, the system ends it before others of the user's.
-
-    Args:
-        memory: Bytes.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
@@ -127,11 +124,7 @@ def processor_time(pid: int) -> float:
 
 
 class Watched:
-    """A process that is looked at after each of its calls, which is to cost next to nothing.
-
-    Args:
-        pid: The process, which has one thread.
-    """
+    """A process of one thread that is looked at after each of its calls, which is to cost next to nothing."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

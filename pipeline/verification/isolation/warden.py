@@ -73,8 +73,6 @@ class _Cell:
     """A process of one group's calls.
 
     Attributes:
-        pid: The process.
-        sock: The connection to it.
         note: Memory shared with it, for its notes.
         base: Bytes that it had in memory in the beginning.
         held: Bytes that it has held more than that since its last call.
@@ -119,10 +117,7 @@ class _Cell:
 def run(connection: Connection, initializer: Callable[[], cell.Check | None] | None, limits: Limits) -> NoReturn:
     """A worker's life: batches of calls come in, an answer a call goes out.
 
-    Args:
-        connection: The one to the parent.
-        initializer: Called first; what it returns says whether what judges programs is what it was.
-        limits: What a call may use.
+    What the initializer returns says whether what judges programs is what it was.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.forget_secrets()
@@ -167,11 +162,7 @@ class _Warden:
                     self._connection.send_bytes(self._outcome(group, known, call))
 
     def _await_parent(self) -> None:
-        """Waits for a message of the parent's.
-
-        Raises:
-            EOFError: The parent is gone.
-        """
+        """Waits for a message of the parent's; raises `EOFError` if that is gone."""
         poll = select.poll()
         for end in self._parent_ends:
             poll.register(end, select.POLLIN)
@@ -196,11 +187,7 @@ class _Warden:
         return ANSWER + answer
 
     def _cell(self, group: str) -> _Cell:
-        """The process of a group; makes room for it.
-
-        Raises:
-            _Lost: The system refuses one.
-        """
+        """The process of a group; makes room for it."""
         found = self._cells.pop(group, None)
         if found is not None and found.status() is not None:
             found.kill()
@@ -213,11 +200,7 @@ class _Warden:
         return found
 
     def _fork(self) -> _Cell:
-        """A new cell.
-
-        Raises:
-            _Lost: The system refuses one.
-        """
+        """A new cell; raises `_Lost` if the system refuses one."""
         note = mmap.mmap(-1, notes.NOTE_BYTES)
         ours, theirs = socket.socketpair()
         base = processes.memory(os.getpid())
@@ -239,12 +222,7 @@ class _Warden:
         return made
 
     def _call(self, running: _Cell, lost_at: bytes, call: bytes) -> bytes:
-        """A cell's answer to a call.
-
-        Raises:
-            _Lost: There is none within its limits.
-            EOFError: The parent is gone.
-        """
+        """A cell's answer to a call; raises `_Lost` if there is none within its limits."""
         # What a call sent by itself has not the number of a later one.
         number = secrets.token_bytes(cell.NUMBER_BYTES)
         start, used = time.monotonic(), processes.processor_time(running.pid)
@@ -268,11 +246,7 @@ class _Warden:
         return answer[cell.NUMBER_BYTES :]
 
     def _happens(self, running: _Cell) -> bool:
-        """Waits until something happens to a cell, a tick at most; whether something did.
-
-        Raises:
-            EOFError: The parent is gone.
-        """
+        """Waits until something happens to a cell, a tick at most; whether something did."""
         if running.receiver.ended:
             with contextlib.suppress(KeyError):
                 running.poll.unregister(running.sock)
@@ -282,11 +256,7 @@ class _Warden:
         return bool(ready)
 
     def _check(self, running: _Cell, start: float, used: float) -> None:
-        """Holds a call that is running to its limits.
-
-        Raises:
-            _Lost: It exceeds one of them.
-        """
+        """Holds a call that is running to its limits; raises `_Lost` if it exceeds one of them."""
         limits = self._limits
         below = [pid for top in (running.pid, *self._strays()) for pid in (top, *processes.descendants(top))]
         if len(below) > MAX_PROCESSES:
@@ -333,11 +303,7 @@ def _import(module: str) -> None:
 
 
 def _arrived(running: _Cell) -> bytes | None:
-    """The next answer of a cell, if it is there.
-
-    Raises:
-        _Lost: It is too long.
-    """
+    """The next answer of a cell, if it is there; raises `_Lost` if it is too long."""
     try:
         while (answer := running.receiver.next()) is None and running.receiver.read():
             pass

@@ -51,13 +51,16 @@ class _Loop(NamedTuple):
     step: Replay
 
 
-class Fold:
-    """How to run the folds of one step function.
+class _Given(NamedTuple):
+    """What a fold runs on; see `Fold.run`."""
 
-    Args:
-        tape: Of the step, over one batch dim; its inputs are the state's components, then the element's.
-        components: Of the state.
-    """
+    state: Sequence[Tensor]
+    data: Sequence[Tensor]
+    weights: Sequence[Tensor]
+
+
+class Fold:
+    """How to run the folds of a step from its tape over one batch dim, which begins with the state's inputs."""
 
     def __init__(self, tape: Tape, components: int) -> None:
         self._tape = tape
@@ -86,28 +89,26 @@ class Fold:
     ) -> list[Tensor]:
         """The last state, `(folds, *layout)` per component; for a scan every state, `(folds, steps, *layout)`.
 
-        Args:
-            state: The first one, `(folds, *layout)` per component.
-            data: `(folds, steps, *layout)` per component, with at least one fold and one step.
-            weights: What the tape captured.
-            scan: Whether every state is wanted.
-            tick: Called between steps.
+        `state` is the first one, `(folds, *layout)` per component; `data` is `(folds, steps, *layout)` per component,
+        with at least one fold and one step. `tick` is called between steps.
         """
+        given = _Given(state, data, weights)
         if self._stages is not None and data[0].shape[1] >= self._least and not _rounds(state):
             try:
-                return self._at_once(self._stages, state, data, weights, scan)
+                return self._at_once(self._stages, given, scan)
             except Unstable:
                 pass
-        return self._step_by_step(state, data, weights, scan, tick)
+        return self._step_by_step(given, scan, tick)
 
     def check(self, state: Sequence[Tensor], data: Sequence[Tensor], weights: Sequence[Tensor]) -> None:
         """Compares all steps at once with step by step, on data as for `run`; keeps the former only if they agree."""
         if self._stages is None or _rounds(state):
             return
-        expected = self._step_by_step(state, data, weights, scan=True, tick=_nothing)
+        given = _Given(state, data, weights)
+        expected = self._step_by_step(given, scan=True, tick=_nothing)
         try:
-            every = self._at_once(self._stages, state, data, weights, scan=True)
-            last = self._at_once(self._stages, state, data, weights, scan=False)
+            every = self._at_once(self._stages, given, scan=True)
+            last = self._at_once(self._stages, given, scan=False)
         except Unstable:
             return
         expected += [part[:, -1] for part in expected]
@@ -170,14 +171,8 @@ class Fold:
             return None
         return Scaled(*(node.args if counts[0] == 1 else node.args[::-1]))
 
-    def _at_once(
-        self,
-        stages: list[_Stage],
-        state: Sequence[Tensor],
-        data: Sequence[Tensor],
-        weights: Sequence[Tensor],
-        scan: bool,
-    ) -> list[Tensor]:
+    def _at_once(self, stages: list[_Stage], given: _Given, scan: bool) -> list[Tensor]:
+        state, data, weights = given
         folds, steps = data[0].shape[:2]
         values = dict(zip(self._sources, [*(part.flatten(0, 1) for part in data), *weights], strict=True))
         results = list(state)
@@ -222,14 +217,8 @@ class Fold:
         before = tape.compiled(self._sources, shared) if splits else _same
         return _Loop(before, shared, tape.compiled([*self._states, *shared], tape.outputs))
 
-    def _step_by_step(
-        self,
-        state: Sequence[Tensor],
-        data: Sequence[Tensor],
-        weights: Sequence[Tensor],
-        scan: bool,
-        tick: Callable[[], None],
-    ) -> list[Tensor]:
+    def _step_by_step(self, given: _Given, scan: bool, tick: Callable[[], None]) -> list[Tensor]:
+        state, data, weights = given
         folds, steps = data[0].shape[:2]
         before, shared, step = self._loop
         found = before(folds * steps, *(part.flatten(0, 1) for part in data), *weights)

@@ -164,11 +164,7 @@ def _combined(links: Sequence[Link]) -> tuple[Value | None, Value | Scaled | Non
 
 
 def _factors(factor: Value, initial: Tensor, shape: Sequence[int]) -> Tensor:
-    """The factor of a linear recurrence at every step; its layout is the state's, or of ones.
-
-    Raises:
-        Unstable: It is beyond 1 somewhere.
-    """
+    """The factor of a linear recurrence at every step, its layout the state's or of ones; `Unstable` if beyond 1."""
     factors = torch.as_tensor(factor, dtype=initial.dtype)
     factors = factors.expand(*shape[:2], *(factors.shape[2:] or [1] * (len(shape) - 2)))
     if not bool((factors.abs() <= 1).all()):

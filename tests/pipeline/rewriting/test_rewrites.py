@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pipeline.rewriting.rewrites import bare, finished, rewrites
+from pipeline.rewriting.rewrites import bare, rewrites
 from step_runtime import verify
 from step_runtime.language.parser import parse
 from step_runtime.primitives import Copy
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
+from step_runtime.verification.check import insert_copies
 from tests.support.paths import PROJECT
 
 TASK = loads_task((PROJECT / "data/tasks/gemm/0.yaml").read_text(), "gemm/0")
@@ -26,7 +27,7 @@ def test_copies_dead_nodes_and_identities_go_and_the_meaning_stays() -> None:
     program = bare(parse(LONG, scope)[0])
     assert not any(isinstance(node.op, Copy) for node in program.nodes)
     assert len(program.nodes) == 7
-    assert verify(TASK, print_program(finished(program))).passed
+    assert verify(TASK, print_program(insert_copies(program))).passed
 
 
 def test_every_rewrite_has_fewer_nodes() -> None:

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from pipeline.cli.schemas import schema_texts
+from scripts.write_schemas import schema_texts
 from tests.support.paths import PROJECT
 
 FOLDER = PROJECT / "docs" / "schemas"
