@@ -41,9 +41,9 @@ The strong proposer interprets the reference and follows it:
                   left over), reference_guide (a draft's progress along the interpretation), dependence_guide (its
                   dependences, compared with the reference's), operand_ranking,
                   move_builder (a function and its operands → a move, with coercions and folds), routing_choice (which
-                  routings a draft has), output_binding (which streams are the outputs), repetition (functions that are applied again), slicing (drops moves that the
-                  outputs do not need), edge_model (n-grams over the edges of programs), strong_proposer (one sample:
-                  several drafts, one chosen by score)
+                  routings a draft has), output_binding (which streams are the outputs), repetition (functions that
+                  are applied again), slicing (drops moves that the outputs do not need), edge_model (n-grams over the
+                  edges of programs), strong_proposer (one sample: several drafts, one chosen by score)
 
 Most samples follow the interpretation of the reference; some ignore it, as it may be wrong. Temperature flattens or
 sharpens every choice. Budgets are counts of steps, so the same seed gives the same answer on any machine.
