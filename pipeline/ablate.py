@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from pipeline.base.choices import EMBEDDED
-from pipeline.base.config import LM, SAMPLING, AblationConfig, Tasks
+from pipeline.base.config import EARLIER_RUNS, LM, SAMPLING, AblationConfig, Tasks
 from pipeline.base.errors import Exit, UsageError, start
 from pipeline.base.files import writable_folder
 from pipeline.base.outputs import json_text
@@ -41,6 +41,15 @@ class PlanOptions(AblationConfig):
         Temperature,
         Option("of the methods that don't learn; --temperatures is for the one that does", SAMPLING, "T"),
     ] = 0.7
+    experience: Annotated[
+        str | None,
+        Option(
+            "the run whose programs --skills are mined from, without those of the tasks to be sampled; all four methods"
+            " are shown the same skills",
+            *(EARLIER_RUNS, "RUN|FILE"),
+            resume="input",
+        ),
+    ] = None
 
 
 class AblateOptions(Config):
@@ -74,7 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.resume:
         plan, earlier = action.resume(options.resume, given, PlanOptions)
     else:
-        plan, earlier = action.new_plan(plan_options, plan_options.lm, plan_options.temperature, plan_options.tasks), {}
+        inputs = (plan_options.lm, plan_options.temperature, plan_options.tasks, plan_options.experience)
+        plan, earlier = action.new_plan(plan_options, *inputs), {}
     command = f"python -m {NAME} {shlex.join(sys.argv[1:] if argv is None else argv)}"
     if code := action.run(NAME, plan, earlier, command):
         return code

@@ -45,7 +45,7 @@ def estimate(request: Request) -> tuple[Bounds, Bounds]:
     config = request.config
     require_price(config, config.max_usd, config.lm)
     price = Price(*config.price) if config.price else _own_price(config.lm)
-    agent = new_agent(config, mined_skills(config, request.experience))
+    agent = new_agent(config, mined_skills(config, request.skill_source))
     prompts = [_prompt_tokens(agent, task) for task in request.tasks]
     samples = config.samples * len(config.temperatures)
     paid = math.ceil(config.samples / config.batch_n) * len(config.temperatures)

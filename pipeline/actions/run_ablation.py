@@ -20,7 +20,7 @@ from pipeline.base.text import counted
 from pipeline.cli.progress import progress_display
 from pipeline.record import store
 from pipeline.record.request import Request
-from pipeline.record.resume import Resumed, open_run
+from pipeline.record.resume import Resumed, load_experience, open_run
 from pipeline.reporting import ablation
 from pipeline.reporting.ablation import ModelRuns, overview
 from pipeline.reporting.runs import read_runs
@@ -47,6 +47,7 @@ class AblationPlan:
         id: Of eight characters.
         lms: The LMs as named by the user.
         temperature: Of the methods that don't learn.
+        solved: What an earlier run solved, for skills.
     """
 
     id: str
@@ -54,6 +55,7 @@ class AblationPlan:
     temperature: float
     shared: AblationConfig
     tasks: Sequence[Task]
+    solved: Experience | None = None
 
     def config(self, lm: str, method: str) -> RunConfig:
         """The settings of one run."""
@@ -68,14 +70,14 @@ class AblationPlan:
             "id": self.id, "lms": self.lms, "temperature": self.temperature,
             "options": self.shared.model_dump(mode="json"),
         }  # fmt: skip
-        return Request(self.config(lm, method), model, self.tasks, ablation=plan)
+        return Request(self.config(lm, method), model, self.tasks, ablation=plan, skills_from=self.solved)
 
     @classmethod
     def of(cls, request: Request) -> AblationPlan:
         """The plan that a recorded run belongs to."""
         plan = request.ablation or {}
         shared = AblationConfig.of(plan["options"])
-        return cls(plan["id"], tuple(plan["lms"]), plan["temperature"], shared, request.tasks)
+        return cls(plan["id"], tuple(plan["lms"]), plan["temperature"], shared, request.tasks, request.skills_from)
 
     def runs(self) -> Iterator[tuple[str, str]]:
         """LM and method of each run, in order."""
@@ -89,15 +91,40 @@ Earlier = Mapping[tuple[str, str], Resumed | None]
 
 
 def new_plan(
-    config: AblationConfig, lms: Sequence[str], temperature: float, patterns: Sequence[str] | None
+    config: AblationConfig,
+    lms: Sequence[str],
+    temperature: float,
+    patterns: Sequence[str] | None,
+    earlier_run: str | None = None,
 ) -> AblationPlan:
     """A new ablation.
 
+    Args:
+        config: The settings of all runs.
+        lms: As named by the user.
+        temperature: Of the methods that don't learn.
+        patterns: Of the tasks.
+        earlier_run: The run from whose programs skills are mined, or the path of its `experience.json`.
+
     Raises:
-        UsageError: A task can't be used.
+        UsageError: A task or the earlier run can't be used.
     """
-    shared = AblationConfig.of(dict(config))
-    return AblationPlan(uuid.uuid4().hex[:8], tuple(lms), temperature, shared, load_tasks(patterns))
+    shared, tasks = AblationConfig.of(dict(config)), load_tasks(patterns)
+    if bool(shared.skills) != bool(earlier_run):
+        raise UsageError(
+            "--skills and --experience: expected both, since patterns are mined from the programs of an earlier run"
+        )
+    solved = _solved_elsewhere(earlier_run, tasks) if earlier_run else None
+    return AblationPlan(uuid.uuid4().hex[:8], tuple(lms), temperature, shared, tasks, solved)
+
+
+def _solved_elsewhere(earlier_run: str, tasks: Sequence[Task]) -> Experience:
+    """What an earlier run solved, without the tasks to be sampled: a skill's example is shown with its program."""
+    experience = load_experience(earlier_run, tasks)
+    entries = tuple(entry for entry in experience.entries if entry.inputs["task"] not in tasks)
+    if not entries:
+        raise UsageError(f"--experience: {earlier_run} solved none but the tasks of this ablation; give another run")
+    return replace(experience, entries=entries)
 
 
 def resume(text: str, given: Mapping[str, Any], options: type[AblationConfig]) -> tuple[AblationPlan, Earlier]:

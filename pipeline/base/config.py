@@ -4,7 +4,7 @@ The command line (`pipeline.cli.options`), the artifact `request.json`, MLflow's
 fields below.
 
     Config    (pipeline.base.settings)
-    ├── LMConfig, AgentConfig, SamplingConfig, BudgetConfig, LearningConfig    groups of settings
+    ├── LMConfig, AgentConfig, SamplingConfig, BudgetConfig, LearningConfig, SkillsConfig    groups of settings
     ├── RunConfig         all of them: what `pipeline.compile` runs
     ├── ProgramConfig     all but learning, for a fixed program: evaluate, generate
     └── AblationConfig    what the runs of an ablation share
@@ -231,7 +231,20 @@ Tasks = Annotated[
 ]
 
 
-class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetConfig):
+class SkillsConfig(Config):
+    """What the base prompt takes from earlier runs."""
+
+    skills: Annotated[
+        Natural,
+        Option(
+            "show the LM this many patterns that are mined from the programs of --experience: the sub-programs whose"
+            " abstraction shortens them most",
+            *(EARLIER_RUNS, "N"),
+        ),
+    ] = 0
+
+
+class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetConfig, SkillsConfig):
     """All settings of a run of `pipeline.compile`."""
 
     optimizer: Annotated[
@@ -270,15 +283,6 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
         ),
     ] = None
 
-    skills: Annotated[
-        Natural,
-        Option(
-            "show the LM this many patterns that are mined from the programs of --experience: the sub-programs whose"
-            " abstraction shortens them most",
-            *(EARLIER_RUNS, "N"),
-        ),
-    ] = 0
-
     def recorded(self) -> dict[str, Any]:
         """The settings in JSON's types, without the inputs, which a run records in full."""
         inputs = {name for name in type(self).model_fields if Option.of(type(self), name).resume == "input"}
@@ -304,5 +308,5 @@ class ProgramConfig(LMConfig, AgentConfig, SamplingConfig, BudgetConfig):
     ] = None
 
 
-class AblationConfig(LMConfig, SamplingConfig, LearningConfig, BudgetConfig):
+class AblationConfig(LMConfig, SamplingConfig, LearningConfig, BudgetConfig, SkillsConfig):
     """What all runs of an ablation share."""

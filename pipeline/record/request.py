@@ -32,6 +32,7 @@ class Request:
         lm: The LM's name, including its version.
         validation: The tasks on which programs are chosen; empty for the optimizer's default.
         experience: What an earlier run learned, if this one starts from it.
+        skills_from: What an earlier run solved, if only skills are mined from it.
         ablation: The ablation that the run belongs to, as JSON.
     """
 
@@ -41,6 +42,12 @@ class Request:
     validation: Sequence[Task] = ()
     experience: Experience | None = None
     ablation: Mapping[str, Any] | None = None
+    skills_from: Experience | None = None
+
+    @property
+    def skill_source(self) -> Experience | None:
+        """The experience from whose programs skills are mined."""
+        return self.skills_from or self.experience
 
     def to_json(self) -> str:
         """The content of `request.json`."""
@@ -52,6 +59,7 @@ class Request:
             "tasks": [[task.name, dump_task(task)] for task in self.tasks],
             "validation": [[task.name, dump_task(task)] for task in self.validation],
             "experience": self.experience and self.experience.to_dict(attempts=False),
+            "skills_from": self.skills_from and self.skills_from.to_dict(attempts=False),
         }
         return json.dumps(content, indent=1)
 
@@ -79,6 +87,7 @@ class Request:
             validation=[loads_task(text, name) for name, text in content["validation"]],
             experience=read_experience(content["experience"]) if content["experience"] else None,
             ablation=ablation,
+            skills_from=read_experience(content["skills_from"]) if content.get("skills_from") else None,
         )
 
 

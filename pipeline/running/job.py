@@ -150,7 +150,7 @@ class CompileJob:
         probe = getattr(self.lms.solving, "probe_tokens", None)  # an LM that is not from the factory has none
         if probe is not None and probe.calls:
             self.recorder.probe.add("probe", probe)
-        agent = new_agent(config, mined_skills(config, request.experience))
+        agent = new_agent(config, mined_skills(config, request.skill_source))
         with lm_session(self.lms.solving, config.verdict_cache, self.workers) as metric:
             agent.verifier.metric, agent.verifier.tasks = metric, [*request.tasks, *request.validation]
             cost = None if config.objective == "correctness" else answer_cost(metric.executor, config.objective)

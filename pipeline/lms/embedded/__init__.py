@@ -26,7 +26,8 @@ What both proposers share:
     randomness    a sample's seeded choices, and how sharply scores decide them
     retrieval/    fingerprints (what a function does, independent of names), applications (a solved example without
                   structural primitives), precedents (which of its applications resemble one that is possible now),
-                  recommender (what precedents suggest next, while a program grows)
+                  recommender (what precedents suggest next, while a program grows), habits (what solved tasks suggest
+                  about folds, joins and routings)
 
 The strong proposer interprets the reference and follows it:
 
@@ -39,10 +40,10 @@ The strong proposer interprets the reference and follows it:
     strong/       draft_search (samples drafts, function first, until all functions are used and only the outputs are
                   left over), reference_guide (a draft's progress along the interpretation), dependence_guide (its
                   dependences, compared with the reference's), operand_ranking,
-                  move_builder (a function and its operands → a move, with coercions and folds), output_binding (which
-                  streams are the outputs), repetition (functions that are applied again), slicing (drops moves that the
-                  outputs do not need), edge_model (n-grams over the edges of programs), strong_proposer (one sample:
-                  several drafts, one chosen by score)
+                  move_builder (a function and its operands → a move, with coercions and folds), routing_choice (which
+                  routings a draft has), output_binding (which streams are the outputs), repetition (functions that
+                  are applied again), slicing (drops moves that the outputs do not need), edge_model (n-grams over the
+                  edges of programs), strong_proposer (one sample: several drafts, one chosen by score)
 
 Most samples follow the interpretation of the reference; some ignore it, as it may be wrong. Temperature flattens or
 sharpens every choice. Budgets are counts of steps, so the same seed gives the same answer on any machine.

@@ -69,9 +69,11 @@ class TaskView:
         self._agreements: dict[tuple[int, int, int], bool] = {}
         self._plain: dict[TypeId, tuple[Dim, ...]] = {}
 
-    def callees_given(self, routings: Sequence[Routing]) -> list[tuple[Callee, Routing | None]]:
-        """What may be applied with these routings: the routings, and the functions that none of them uses."""
-        taken = {fn for routing in routings for fn in (*routing.branches, routing.merge)}
+    def callees_given(
+        self, routings: Sequence[Routing], *, also_alone: bool = False
+    ) -> list[tuple[Callee, Routing | None]]:
+        """What may be applied with these routings: the routings, and functions that none of them uses, or all."""
+        taken = {fn for routing in routings for fn in (*routing.branches, routing.merge) if not also_alone}
         alone: list[tuple[Callee, Routing | None]] = [
             (callee, None) for callee in self.callees if callee.fn not in taken
         ]

@@ -6,6 +6,7 @@ to a task that lacks some of its functions; `relevance` measures how related two
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from pipeline.lms.embedded.kinds import PASSED, kind_of
 from pipeline.lms.embedded.prompt.parsing import SolvedExample, as_graph
 from pipeline.lms.embedded.retrieval.fingerprints import Fingerprint, features_of, fingerprints_of, jaccard, similarity
-from pipeline.lms.embedded.types.coercions import without_ones
+from pipeline.lms.embedded.types.coercions import dims_of, factors, without_ones
 from step_runtime.base.shapes import Dim
 from step_runtime.base.types import StreamType
 from step_runtime.primitives import Accum, Map, Merge, Partition, Primitive, Scan
@@ -42,17 +43,40 @@ class Provenance:
     sources: tuple[Provenance, ...] = ()
 
 
+class Form(NamedTuple):
+    """How streams meet and are folded, whatever their dims are called and however many there are.
+
+    Attributes:
+        folded: The number of dims that are folded.
+        columns: For each dim of the common shape, innermost first, which sources have it; equal neighbours are one.
+    """
+
+    folded: int
+    columns: tuple[tuple[bool, ...], ...]
+
+
+def form_of(shape: Sequence[Dim], folded: Sequence[Dim], sources: Sequence[StreamType]) -> Form:
+    """The form in which sources meet in a shape, of which the dims `folded` are folded; dims of 1 do not count."""
+    own = [{part for dim in dims_of(source) for part in (dim, *factors(dim))} for source in sources]
+    columns = (
+        tuple(dim in dims or (bool(factors(dim)) and dims.issuperset(factors(dim))) for dims in own)
+        for dim in without_ones(shape)
+    )
+    return Form(len(without_ones(folded)), tuple(column for column, _ in itertools.groupby(columns)))
+
+
 class Application(NamedTuple):
     """A function, or a routing, on sources: inputs by number, then results of earlier applications.
 
     `fingerprints` has one function, or the merging one and those of the branches; `passes` is the place of the source
-    that replaces the result if the application is omitted.
+    that replaces the result if the application is omitted; a routing has no form.
     """
 
     how: How
     fingerprints: tuple[Fingerprint, ...]
     sources: tuple[int, ...]
     passes: int
+    form: Form | None = None
 
 
 class Outline(NamedTuple):
@@ -71,6 +95,7 @@ class Use(NamedTuple):
     fingerprints: tuple[Fingerprint, ...]
     sources: tuple[Provenance, ...]
     times: int
+    form: Form | None = None
 
 
 class TaskProfile(NamedTuple):
@@ -127,6 +152,7 @@ def _applications(
 ) -> tuple[tuple[Application, ...], tuple[int, ...]]:
     """A program's applications, and the numbers of its results; a routing, from Partition to Merge, is one."""
     held: dict[StreamId, tuple[int, ...]] = {stream: (stream,) for stream in range(len(program.inputs))}
+    made = list(types[: len(program.inputs)])
     routed: dict[StreamId, tuple[tuple[int, ...], Fingerprint | None]] = {}
     found: list[Application] = []
     for node in program.nodes:
@@ -146,8 +172,12 @@ def _applications(
             )
             fingerprint = fingerprints[node.op.fn.label]
             passes = next((place for place, kind in enumerate(fingerprint.inputs) if kind == fingerprint.output), 0)
-            how = how_applied(node.op, types[node.inputs[0]].shape)
-            found.append(Application(how, (fingerprint, *branches), sources, min(passes, len(sources) - 1)))
+            shape = types[node.inputs[0]].shape
+            folded = shape[: node.op.b] if isinstance(node.op, Accum | Scan) else ()
+            form = None if provenance else form_of(shape, folded, [made[number] for number in sources])
+            applied = (how_applied(node.op, shape), (fingerprint, *branches), sources)
+            found.append(Application(*applied, min(passes, len(sources) - 1), form))
+            made.append(types[node.outputs[0]])
             held |= dict.fromkeys(node.outputs, (len(program.inputs) + len(found) - 1,))
         else:
             together = node.op.name in PASSED
@@ -182,7 +212,7 @@ def adapted(outline: Outline, fingerprints: Sequence[Fingerprint]) -> tuple[list
         sources = tuple(provenances[stands[source]] for source in use.sources)
         provenances.append(Provenance(use.fingerprints[0], use.how.startswith("Scan"), sources))
         if kept[number] and first + number in live:
-            uses.append(Use(use.how, use.fingerprints, sources, times[use.fingerprints]))
+            uses.append(Use(use.how, use.fingerprints, sources, times[use.fingerprints], use.form))
     return uses, [provenances[stands[result]] for result in outline.results]
 
 

@@ -26,6 +26,7 @@ from pipeline.lms.embedded.retrieval.applications import (
     relevance,
 )
 from pipeline.lms.embedded.retrieval.fingerprints import Fingerprint, fingerprints_of, similarity
+from pipeline.lms.embedded.retrieval.habits import Habits
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.base.functions import Fn
 from step_runtime.tasks.scope import Scope
@@ -56,7 +57,13 @@ def precedents_for(view: TaskView, read: Examples) -> Precedents:
 
 
 class Precedents:
-    """The evidence from solved tasks about one new task. Threads may share it; answers are cached."""
+    """The evidence from solved tasks about one new task. Threads may share it; answers are cached.
+
+    Attributes:
+        inputs: The provenances of the task's inputs.
+        relevance: Of each solved task.
+        habits: What they suggest beyond which function to apply next.
+    """
 
     def __init__(self, task: Task, scope: Scope, shown: Sequence[SolvedExample]) -> None:
         fingerprints = fingerprints_of(task, scope.fns)
@@ -71,6 +78,7 @@ class Precedents:
             uses, results = adapted(known, profile.fingerprints)
             self._uses += [(use, self.relevance[solved]) for use in uses]
             self._results += [(result, self.relevance[solved]) for result in results]
+        self.habits = Habits(fingerprints, self._uses, [(known, self.relevance[solved]) for solved, known in outlines])
         self._provenances: dict[tuple[object, ...], Provenance] = {}
         self._alike: dict[tuple[Provenance, Provenance], float] = {}
         self._candidates: dict[tuple[Fingerprint, ...], list[tuple[Use, float]]] = {}

@@ -26,6 +26,7 @@ from pipeline.lms.embedded.strong.operand_ranking import OperandRanking
 from pipeline.lms.embedded.strong.output_binding import OutputBinder
 from pipeline.lms.embedded.strong.reference_guide import Hint, ReferenceGuide
 from pipeline.lms.embedded.strong.repetition import analogy, meets_itself
+from pipeline.lms.embedded.strong.routing_choice import choose_callees
 from pipeline.lms.embedded.strong.slicing import backward_slice, trimmed
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation
 from pipeline.lms.embedded.task_view import TaskView
@@ -50,8 +51,6 @@ _FOLLOWED = 0.97
 """How often an open step of the interpretation is taken."""
 _DETOURS = 0.4
 """How often a term that the reference does not compute itself may be a step towards it."""
-_UNROUTED = 0.04
-"""How often functions that could be routed are applied on their own."""
 _GIVES_UP = 0.5
 """How often a draft is abandoned that has used every function but has streams left over."""
 
@@ -120,7 +119,8 @@ class DraftSearch:
         self._precedents = learned.precedents
         self._rounds = 1
         self.best: Draft | None = None
-        self._operands = MoveBuilder(view, learned.edge_model, choice, steps, read=interpretation is not None)
+        read, habits = interpretation is not None, learned.precedents.habits
+        self._operands = MoveBuilder(view, learned.edge_model, choice, steps, read=read, habits=habits)
 
     def sample(self) -> Draft | None:
         """Samples one draft; None for a dead end.
@@ -130,8 +130,8 @@ class DraftSearch:
         """
         self.best = None
         draft = Draft.start(self._table.inputs)
-        routings = self._choose_routings()
-        callees_given = self._view.callees_given(routings)
+        callees_given = choose_callees(self._view, self._precedents.habits, self._choice)
+        routings = [routing for _, routing in callees_given if routing is not None]
         callees = [callee for callee, routing in callees_given if routing is None]
         guide = self._guide(draft, callees, routings)
         depends = None if self._dependences is None else DependenceGuide(self._dependences, draft, self._steps)
@@ -205,11 +205,6 @@ class DraftSearch:
         shape = self._table.types[move.result].shape
         return how_folded(move.fold.scan, shape[move.fold.b :] if move.fold.scan else shape)
 
-    def _choose_routings(self) -> tuple[Routing, ...]:
-        if not self._view.routings or self._choice.happens(_UNROUTED):
-            return ()
-        return (self._choice.any_of(self._view.routings),)
-
     def _all_applied(self, draft: Draft) -> bool:
         return len({fn for move in draft.moves for fn in move.functions()}) == len(self._view.callees)
 
@@ -267,7 +262,7 @@ class DraftSearch:
         left += [
             (routing, ranking.readiness(self._view.routing_callees[id(routing)]) if depends else 0.0)
             for routing in routings
-            if not uses[routing.merge]
+            if all(move.routing is not routing for move in draft.moves)
         ]
         while left:
             items = self._several(left, 1 if depends is None else _ITEMS)

@@ -9,6 +9,8 @@ import sympy
 from pipeline.lms.embedded.draft import Draft, Move, Routing
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.randomness import SeededChoice
+from pipeline.lms.embedded.retrieval.applications import How, form_of
+from pipeline.lms.embedded.retrieval.habits import Habits
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
 from pipeline.lms.embedded.task_view import TaskView
@@ -49,6 +51,8 @@ _EMITS = 2.0
 _EMITTED = -4.0
 """and for reducing with it."""
 _HABIT = 0.7
+_FORM = 8.0
+"""For a form in which a like function is applied in a solved task of full relevance."""
 _JOINED = 400
 """Steps that bringing a stream to a shape counts for, and again for each of its dims that can be split."""
 
@@ -56,19 +60,29 @@ _JOINED = 400
 class MoveBuilder:
     """Turns a function and its sources into a move, for one sample.
 
-    `read` says whether the sample may use the interpretation of the functions' code.
+    `read` says whether the sample may use the interpretation of the functions' code; `habits` are those of solved
+    tasks.
     """
 
     def __init__(
-        self, view: TaskView, edge_model: EdgeModel, choice: SeededChoice, steps: StepLimit, *, read: bool
+        self,
+        view: TaskView,
+        edge_model: EdgeModel,
+        choice: SeededChoice,
+        steps: StepLimit,
+        *,
+        read: bool,
+        habits: Habits | None = None,
     ) -> None:
         self._steps = steps
         self._view = view
         self._table: TypeTable = view.table
         self._edge_model = edge_model
+        self._habits = habits
         self._choice = choice
         self._read = read
         self._fold_scores: dict[tuple[str, FoldSpec], float] = {}
+        self._form_scores: dict[tuple[object, ...], float] = {}
 
     def apply(
         self,
@@ -94,6 +108,7 @@ class MoveBuilder:
                 _COST * join.cost
                 + twice * (_CROSSED * self._view.crosses if join.crossed else _ALONE)
                 + self._apart(draft, operands, callee.fn, join.shape, left)
+                + self._form_score(callee.fn, types, join)
                 for join in joins
             ]
             join = self._choice.pick(joins, scores)
@@ -112,6 +127,7 @@ class MoveBuilder:
             self._fold_score(callee.fn, join, fold, grown=larger)
             + self._leftover(callee.fn, join, fold, left, alone=len(operands.sources) == 1)
             + self._apart(draft, operands, callee.fn, _folded(join, fold), left)
+            + self._form_score(callee.fn, types, join, fold)
             for join, fold, larger in ways
         ]
         join, fold, _ = self._choice.pick(ways, scores)
@@ -191,6 +207,18 @@ class MoveBuilder:
         if known is None:
             known = self._fold_scores[key] = self._score_fold(fn, fold)
         return known + _COST * join.cost + _REPEATED * (grown and not fold.scan)
+
+    def _form_score(self, fn: Fn, types: Sequence[TypeId], join: Join, fold: FoldSpec | None = None) -> float:
+        """The score by the forms in which solved tasks apply like functions."""
+        if self._habits is None:
+            return 0.0
+        key = (fn.label, *types, join.shape, fold)
+        known = self._form_scores.get(key)
+        if known is None:
+            form = form_of(join.shape, fold.inner if fold else (), [self._table.types[type_] for type_ in types])
+            how: How = "Map" if fold is None else "Scan" if fold.scan else "Accum"
+            known = self._form_scores[key] = _FORM * self._habits.form(fn, how, form)
+        return known
 
     def _score_fold(self, fn: Fn, fold: FoldSpec) -> float:
         gone = sum((dim not in self._table.kept_dims) - (dim in self._table.always_kept) for dim in fold.inner)

@@ -9,6 +9,8 @@ from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.move_builder import MoveBuilder
 from pipeline.lms.embedded.strong.strong_proposer import learned_for
 from pipeline.lms.embedded.task_view import TaskView
+from tests.support.habitual_tasks import VIEW as FOLDED_VIEW
+from tests.support.habitual_tasks import folded, taught
 from tests.support.samples import general
 
 VIEW = TaskView(general())
@@ -49,3 +51,19 @@ def test_a_routing_takes_its_branches_in_the_order_given() -> None:
     move = builder().route(start(), routing, Operands((3, 2), (1, 1)), branches)
     assert move is not None and (move.fns, move.routing) == (branches, routing)
     assert VIEW.table.types[move.result].dtype == routing.merge.output
+
+
+def test_a_fold_is_as_deep_as_in_a_solved_task() -> None:
+    """A running fold of one dim or of two: types allow either."""
+    depths = []
+    for shown in (1, 2):
+        habits = taught(FOLDED_VIEW, folded(shown)).habits
+        edges = learned_for(FOLDED_VIEW, ((), ())).edge_model
+        made = [
+            MoveBuilder(FOLDED_VIEW, edges, SeededChoice(seed, 1.0), StepLimit(10**6), read=False, habits=habits).apply(
+                Draft.start(FOLDED_VIEW.table.inputs), FOLDED_VIEW.callees[0], Operands((0,), (1,)), True
+            )
+            for seed in range(40)
+        ]
+        depths.append(sum(move.fold.b == shown for move in made if move is not None and move.fold is not None))
+    assert min(depths) > 30

@@ -1,0 +1,28 @@
+"""Which routings a draft has, and which functions it may apply alone beside them."""
+
+from __future__ import annotations
+
+from pipeline.lms.embedded.draft import Routing
+from pipeline.lms.embedded.operands import Callee
+from pipeline.lms.embedded.randomness import SeededChoice
+from pipeline.lms.embedded.retrieval.habits import Habits
+from pipeline.lms.embedded.task_view import TaskView
+
+_MERGING = 6.0
+"""The score of a routing whose merging function merges in a solved task of full relevance."""
+_UNROUTED = 0.04
+"""How often functions that could be routed are applied on their own."""
+
+
+def choose_callees(view: TaskView, habits: Habits, choice: SeededChoice) -> list[tuple[Callee, Routing | None]]:
+    """What a draft may apply: functions, and routings, of which there are none, one or two.
+
+    Solved tasks suggest the merging function, whether there are two routings, which then share it, and whether
+    functions of a routing are also applied alone.
+    """
+    if not view.routings or choice.happens(_UNROUTED):
+        return view.callees_given(())
+    first = choice.pick(view.routings, [_MERGING * habits.merging(routing) for routing in view.routings])
+    others = [each for each in view.routings if each is not first and each.merge is first.merge]
+    second = (choice.any_of(others),) if others and choice.happens(habits.several) else ()
+    return view.callees_given((first, *second), also_alone=choice.happens(habits.alone))
