@@ -281,7 +281,8 @@ class _Writer:
 
     def _function(self, fn: FnSpec, dtypes: tuple[DType, DType]) -> Iterator[str]:
         input_dtype, output_dtype = dtypes
-        name = f"{fn.name}_{fn.func_name}" if self._shared(fn.name) else fn.name
+        names = [each.name for each in self._task.fns]
+        name = f"{fn.name}_{fn.func_name}" if names.count(fn.name) > 1 else fn.name
         if not name.isidentifier() or keyword.iskeyword(name):
             name = f"Fn_{fn.func_name}"  # a function's own name may be any text
         yield f"class {name}(step.Fn):"
@@ -293,9 +294,6 @@ class _Writer:
         yield from _indented([f"def apply({parameters}):", *_indented(self._code(fn.apply))])
         yield ""
         yield f"{fn.func_name} = {name}({fn.name!r}, {_dtype(input_dtype)}, {_dtype(output_dtype)})"
-
-    def _shared(self, name: str) -> bool:
-        return sum(fn.name == name for fn in self._task.fns) > 1
 
     def _prepare(self) -> Iterator[str]:
         yield "def prepare():"

@@ -80,7 +80,8 @@ def _evaluated(
     with ExitStack() as stack:
         observers: list[Observer] = []
         if command:
-            recorder = stack.enter_context(recorded(run_name, _params(session, tasks, command), tasks))
+            params = run_params(config, tasks, session.lm, session.threads) | {"optimizer": "none", "command": command}
+            recorder = stack.enter_context(recorded(run_name, params, tasks))
             observers.append(recorder)
             run_id = recorder.run_id
         observers.append(stack.enter_context(progress_display(config.samples)))
@@ -98,10 +99,6 @@ def _evaluated(
         )
         experience: Experience = optimizer.compile(agent, trainset=trainset).experience
         return Evaluation(config.program, session.lm.model, tasks, experience, run_id)
-
-
-def _params(session: ProgramSession, tasks: Sequence[Task], command: str) -> dict[str, object]:
-    return run_params(session.config, tasks, session.lm, session.threads) | {"optimizer": "none", "command": command}
 
 
 def figures(evaluation: Evaluation) -> dict[str, Any]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import dspy
 
 from pipeline.verification.metric import Metric, Reward
 from step_runtime.tasks.task import Task
 
-
-class MetricFn(Protocol):
-    """Judges a prediction on an example, such as `pipeline.verification.metric.Metric`."""
-
-    def __call__(self, example: Any, prediction: Any) -> Reward:
-        """The verdict."""
+MetricFn = Callable[[Any, Any], Reward]
+"""Judges a prediction on an example, such as `pipeline.verification.metric.Metric`."""
 
 
 class ProgramVerifier:

@@ -20,7 +20,9 @@ def visible(text: str, *, line: bool = False) -> str:
     if text.isascii() and text.isprintable():
         return text
     kept = "" if line else _KEPT
-    return "".join(char if char in kept or not _unsafe(char) else _escaped(char) for char in text)
+    return "".join(
+        char if char in kept or unicodedata.category(char) not in _UNSAFE else _escaped(char) for char in text
+    )
 
 
 def cell(text: str) -> str:
@@ -32,10 +34,6 @@ def cell(text: str) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 task`, `26 tasks`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def _unsafe(char: str) -> bool:
-    return unicodedata.category(char) in _UNSAFE
 
 
 def _escaped(char: str) -> str:

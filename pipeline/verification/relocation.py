@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from step_runtime.base.errors import Span
 from step_runtime.language.identity import KnownScopes, code_of, graphs
-from step_runtime.program.graph import Program
 from step_runtime.program.limits import Limits
 from step_runtime.verification.verify import Verdict
 
@@ -61,18 +60,14 @@ def _by_graph(verdict: Verdict, judged: str, text: str, scopes: KnownScopes) -> 
     else:
         ambiguous = set()
         for one, other in zip(here, there, strict=True):
-            for a, b in _places(one, other):
-                if places.setdefault(a, b) != b:
-                    ambiguous.add(a)
+            for a, b in zip(one.nodes, other.nodes, strict=True):
+                if places.setdefault(a.span, b.span) != b.span:
+                    ambiguous.add(a.span)
         if verdict.stage == "cost":
             places.setdefault(here[0].result_span, there[0].result_span)
         for span in ambiguous - {None}:
             del places[span]
     return _at(verdict, places)
-
-
-def _places(one: Program, other: Program) -> list[tuple[Span | None, Span | None]]:
-    return [(a.span, b.span) for a, b in zip(one.nodes, other.nodes, strict=True)]
 
 
 def _at(verdict: Verdict, places: Mapping[Span | None, Span | None]) -> Verdict | None:

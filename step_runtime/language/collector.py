@@ -19,12 +19,12 @@ class InvalidCode(Exception):
     """An expression or statement is outside the language; its diagnostic is already recorded."""
 
 
-class Places:
-    """The places of a tree's nodes in the source text, of whose lines so many columns were removed."""
+class DiagnosticCollector:
+    """The diagnostics of one text, given by its lines, from which so many columns were removed."""
 
     def __init__(self, lines: Sequence[str], indent: int) -> None:
-        self._lines = lines
-        self._indent = indent
+        self.diagnostics: list[Diagnostic] = []
+        self._lines, self._indent, self._count = lines, indent, 0
 
     def span(self, node: ast.AST) -> Span:
         """The place of a node, in characters of the program's own text."""
@@ -39,15 +39,6 @@ class Places:
         if not text.isascii():
             offset = len(text.encode()[:offset].decode(errors="ignore"))
         return offset + self._indent + 1
-
-
-class DiagnosticCollector(Places):
-    """The diagnostics of one text; arguments as for `Places`."""
-
-    def __init__(self, lines: Sequence[str], indent: int) -> None:
-        super().__init__(lines, indent)
-        self.diagnostics: list[Diagnostic] = []
-        self._count = 0
 
     def report(
         self, code: str, message: str, where: ast.AST | None, hint: str | None = None, stage: Stage = "parse"

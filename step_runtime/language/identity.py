@@ -60,7 +60,8 @@ def skeleton(text: str) -> str:
     """A digest that most texts of one program share: names are numbered in the order of their appearance."""
     numbers: dict[str, str] = {}
     code = textwrap.dedent(_HEADER.sub("", code_of(text).text, count=1))
-    return _digest(_WORD.sub(lambda match: numbers.setdefault(match[0], f"{len(numbers)}"), code))
+    numbered = _WORD.sub(lambda match: numbers.setdefault(match[0], f"{len(numbers)}"), code)
+    return hashlib.sha256(numbered.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +89,6 @@ def graphs(text: str, known: KnownScopes) -> tuple[Program, ...] | None:
             return None
         programs.append(program)
     return tuple(programs)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 def _is_literal(task: Task, code: str) -> bool:

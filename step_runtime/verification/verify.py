@@ -276,7 +276,9 @@ class Verifier:
                 results = simulate(checked.program, checked.types, inputs, instance.sizes, self._applier, enter)
                 found = self._compare(results, reference, checked.program, where)
                 # Nothing else uses this generator.
-                random = found and not torch.equal(torch.default_generator.get_state(), _fresh_state(seed))
+                random = found and not torch.equal(
+                    torch.default_generator.get_state(), torch.Generator().manual_seed(seed).get_state()
+                )
         except NodeError as error:
             return _run_failure(error, where)
         except (MemoryError, RuntimeError) as error:
@@ -323,11 +325,6 @@ def verify(
     if text is None:
         raise ValueError(f"task {task.name} has no impl; give the program to verify")
     return Verifier(task, seeds=seeds, limits=limits).verify(text)
-
-
-def _fresh_state(seed: int) -> torch.Tensor:
-    """The state of torch's generator at the start of a run with this seed."""
-    return torch.Generator().manual_seed(seed).get_state()
 
 
 def _run_failure(error: NodeError, where: str) -> Diagnostic:
