@@ -27,7 +27,7 @@ What both proposers share:
     retrieval/    fingerprints (what a function does, independent of names), applications (a solved example without
                   structural primitives), precedents (which of its applications resemble one that is possible now),
                   recommender (what precedents suggest next, while a program grows), habits (what solved tasks suggest
-                  about folds, joins and routings)
+                  about folds, joins and routings), skills (mined patterns as sub-programs), skill_guide (applies them)
 
 The strong proposer interprets the reference and follows it:
 

@@ -6,6 +6,7 @@ block at one indentation with the keys `inputs` and `outputs`, in any surroundin
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from step_runtime.tasks.task import Task
 from step_runtime.verification.check import infer_types
 
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*$", re.MULTILINE)
+_MINED = re.compile(r"^.*\bMined pattern \d+: .*$", re.MULTILINE)
+_LINE = re.compile(r"^\s*(Y\d+(?:, Y\d+)* = step\.\w+\(.*\)\.apply\([^#]*\))", re.MULTILINE)
 _ASKED = re.compile(r"`\[\[ ## (\w+) ## \]\]`")
 _KEY = re.compile(r"^(?P<indent> *)(?P<dash>- )?(?P<key>[a-z_]+):(\s|$)")
 _TASK_KEYS = {"test_name", "global", "inputs", "parameters", "fns", "outputs", "impl", "sizes", "limits"}
@@ -35,10 +38,17 @@ _END = "completed"
 
 @dataclass(frozen=True, eq=False)
 class SolvedExample:
-    """A task and the program given as its implementation. Equal texts are parsed once, so identity compares them."""
+    """A task and the program given as its implementation. Equal texts are parsed once, so identity compares them.
+
+    Attributes:
+        task: The task.
+        program: The text of its program.
+        part: The lines of the mined pattern that it is an example of, if it is of one.
+    """
 
     task: Task
     program: str
+    part: tuple[str, ...] = ()
 
 
 Examples: TypeAlias = tuple[tuple[SolvedExample, ...], tuple[SolvedExample, ...]]
@@ -72,12 +82,17 @@ def sections(text: str) -> dict[str, str]:
 @lru_cache(maxsize=64)
 def solved_examples(text: str) -> tuple[SolvedExample, ...]:
     """The tasks in a text that have a solution there, in order."""
-    found = []
-    for content in _contents(text):
-        program = content.get("output_impl", content.get("impl"))
-        task = _task(content)
-        if task is not None and isinstance(program, str):
-            found.append(SolvedExample(task, program))
+    starts = [0, *(found.start() for found in _MINED.finditer(text)), len(text)]
+    found: list[SolvedExample] = []
+    for number, (start, end) in enumerate(itertools.pairwise(starts)):
+        passage = text[start:end]
+        part = tuple(_LINE.findall(passage)) if number else ()
+        for content in _contents(passage):
+            program = content.get("output_impl", content.get("impl"))
+            task = _task(content)
+            if task is not None and isinstance(program, str):
+                found.append(SolvedExample(task, program, part))
+                part = ()
     return tuple(found)
 
 

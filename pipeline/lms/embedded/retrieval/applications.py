@@ -142,12 +142,12 @@ def outline(solved: SolvedExample) -> Outline | None:
         return None
     program, types, scope = found
     fingerprints = fingerprints_of(solved.task, scope.fns)
-    applications, results = _applications(program, types, fingerprints)
+    applications, results = applications_of(program, types, fingerprints)
     profile = TaskProfile.of(solved.task, scope, list(fingerprints.values()))
     return Outline(input_provenances(solved.task, scope), applications, results, profile)
 
 
-def _applications(
+def applications_of(
     program: Program, types: Sequence[StreamType], fingerprints: dict[str, Fingerprint]
 ) -> tuple[tuple[Application, ...], tuple[int, ...]]:
     """A program's applications, and the numbers of its results; a routing, from Partition to Merge, is one."""

@@ -27,6 +27,7 @@ from pipeline.lms.embedded.retrieval.applications import (
 )
 from pipeline.lms.embedded.retrieval.fingerprints import Fingerprint, fingerprints_of, similarity
 from pipeline.lms.embedded.retrieval.habits import Habits
+from pipeline.lms.embedded.retrieval.skills import skill_of
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.base.functions import Fn
 from step_runtime.tasks.scope import Scope
@@ -63,12 +64,14 @@ class Precedents:
         inputs: The provenances of the task's inputs.
         relevance: Of each solved task.
         habits: What they suggest beyond which function to apply next.
+        skills: The skills that they are examples of, each with the relevance of its example.
+        fingerprints: Of the task's functions, by label.
     """
 
     def __init__(self, task: Task, scope: Scope, shown: Sequence[SolvedExample]) -> None:
         fingerprints = fingerprints_of(task, scope.fns)
         profile = TaskProfile.of(task, scope, list(fingerprints.values()))
-        self._fingerprints = fingerprints
+        self.fingerprints = fingerprints
         self.inputs = input_provenances(task, scope)
         outlines = [(solved, known) for solved in dict.fromkeys(shown) if (known := outline(solved)) is not None]
         self.relevance = {solved: relevance(known.profile, profile) for solved, known in outlines}
@@ -79,6 +82,8 @@ class Precedents:
             self._uses += [(use, self.relevance[solved]) for use in uses]
             self._results += [(result, self.relevance[solved]) for result in results]
         self.habits = Habits(fingerprints, self._uses, [(known, self.relevance[solved]) for solved, known in outlines])
+        shown_skills = ((skill_of(solved), self.relevance[solved]) for solved, _ in outlines)
+        self.skills = [(skill, weight) for skill, weight in shown_skills if skill is not None]
         self._provenances: dict[tuple[object, ...], Provenance] = {}
         self._alike: dict[tuple[Provenance, Provenance], float] = {}
         self._candidates: dict[tuple[Fingerprint, ...], list[tuple[Use, float]]] = {}
@@ -107,8 +112,8 @@ class Precedents:
 
     def order(self, routing: Routing, branches: Sequence[Fn | None]) -> float:
         """How well precedents support an order of branches."""
-        fingerprints = [self._fingerprints[fn.label] for fn in branches if fn is not None]
-        merge = self._fingerprints[routing.merge.label]
+        fingerprints = [self.fingerprints[fn.label] for fn in branches if fn is not None]
+        merge = self.fingerprints[routing.merge.label]
         return max(
             (
                 weight
@@ -184,8 +189,8 @@ class Precedents:
 
     def _fingerprints_of(self, maker: Fn | Routing) -> tuple[Fingerprint, ...]:
         if isinstance(maker, Routing):
-            return (self._fingerprints[maker.merge.label], *(self._fingerprints[fn.label] for fn in maker.branches))
-        return (self._fingerprints[maker.label],)
+            return (self.fingerprints[maker.merge.label], *(self.fingerprints[fn.label] for fn in maker.branches))
+        return (self.fingerprints[maker.label],)
 
 
 def _makers_alike(fingerprints: tuple[Fingerprint, ...], others: tuple[Fingerprint, ...]) -> float:

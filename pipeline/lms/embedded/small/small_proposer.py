@@ -21,6 +21,7 @@ from pipeline.lms.embedded.prompt.parsing import Examples, SolvedExample, as_gra
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.retrieval.precedents import Precedents, precedents_for
 from pipeline.lms.embedded.retrieval.recommender import Recommendation, Recommender, choose_order
+from pipeline.lms.embedded.retrieval.skill_guide import SkillGuide
 from pipeline.lms.embedded.small.action_model import INPUT, ActionModel, CountedAction, History
 from pipeline.lms.embedded.small.actions import Action, ActionTable
 from pipeline.lms.embedded.small.planning import PathPlanner
@@ -62,7 +63,7 @@ _WAITS = 1.5
 class SmallProposer:
     """The small proposer."""
 
-    name = "small-3"
+    name = "small-4"
     """Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
     how = (
         "I write one primitive after the other, any that types allow, weighted by what followed what in the examples,"
@@ -158,6 +159,7 @@ class Walk:
         self._logs = {name: math.log(action_model.share(name)) for name in ("applied", "used", "older")}
         self._paths = PathPlanner(actions, action_model, choice)
         self._recommender = Recommender(learned.precedents, self._streams, actions.callees_given, limit)
+        self._skills = SkillGuide(learned.precedents, actions.callees_given, self._streams, self._uses, choice)
         for type_ in actions.table.inputs:
             self._add(type_, INPUT, frozenset())
 
@@ -172,6 +174,8 @@ class Walk:
             advised = self._recommended()
             if advised is not None:
                 self._follow(advised)
+                continue
+            if self._skilled():
                 continue
             self._look_around()
             focus = [stream for stream, actions in enumerate(self._open) if actions]
@@ -200,8 +204,18 @@ class Walk:
         self._recommender.rejected(chosen)
         return self._paths.application(chosen, self._streams, self._histories)
 
-    def _follow(self, path: Sequence[Action]) -> None:
-        """Takes the actions of a path, except for those already taken."""
+    def _skilled(self) -> bool:
+        """Takes the next step of a skill, if there is one that can be taken."""
+        step = self._skills.next(set(self._actions.view.fns) - self._left)
+        path = None if step is None else self._paths.application(step, self._streams, self._histories)
+        if path is None:
+            self._skills.drop()
+            return False
+        self._skills.made(self._follow(path)[-1])
+        return True
+
+    def _follow(self, path: Sequence[Action]) -> list[int]:
+        """Takes the actions of a path, except for those already taken; returns their results."""
         first, numbers = len(self._streams), list[int]()
         for planned in path:
             sources = (source if source < first else numbers[source - first] for source in planned.sources)
@@ -209,6 +223,7 @@ class Walk:
             if action.key not in self._done:
                 self._take(action)
             numbers.append(self._done[action.key])
+        return numbers
 
     def _interest(self, stream: int) -> float:
         """The probability that a stream is used next."""

@@ -18,6 +18,7 @@ from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.retrieval.applications import How, how_folded
 from pipeline.lms.embedded.retrieval.precedents import Precedents
 from pipeline.lms.embedded.retrieval.recommender import Recommender, choose_order
+from pipeline.lms.embedded.retrieval.skill_guide import SkillGuide
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.dependence_guide import DependenceGuide
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
@@ -140,6 +141,7 @@ class DraftSearch:
         self._rounds = self._choice.any_of((1, *(count * times for count in self._view.rounds for times in (1, 2))))
         left = (1.0 + self._rounds) * len(self._view.callees) + 3 + (self._rounds == 1) * len(self._view.callees)
         components = sum(len(callee.need) for callee in callees)
+        skills = SkillGuide(self._precedents, callees_given, draft.streams, draft.uses, self._choice)
         while left > 0:
             self._steps.spend(1 + len(draft.streams) * components // _SCANNED)
             hints = () if guide is None else guide.hints()
@@ -154,7 +156,7 @@ class DraftSearch:
                     return self.best
             move = self._hinted(draft, guide, depends, recommender)
             left -= _ALONG if move else 1
-            move = move or self._recommended(draft, recommender)
+            move = move or self._recommended(draft, recommender) or self._skilled(draft, skills)
             move = move or self._next(draft, ranking, depends, callees, routings)
             if move is None:
                 return self.best
@@ -237,6 +239,21 @@ class DraftSearch:
         if chosen.routing is not None:
             return self._route(draft, chosen.routing, chosen.operands)
         return self._operands.apply(draft, chosen.callee, chosen.operands, chosen.scan)
+
+    def _skilled(self, draft: Draft, skills: SkillGuide) -> Move | None:
+        """The next step of a skill."""
+        step = skills.next({fn for move in draft.moves for fn in move.functions()})
+        if step is None:
+            return None
+        if step.routing is not None:
+            move = self._route(draft, step.routing, step.operands)
+        else:
+            move = self._operands.apply(draft, step.callee, step.operands, step.scan)
+        if move is None or move.key in draft.keys:
+            skills.drop()
+            return None
+        skills.made(len(draft.streams))
+        return move
 
     def _route(self, draft: Draft, routing: Routing, operands: Operands) -> Move | None:
         expected = self._view.branch_order(routing)
