@@ -5,8 +5,8 @@
   can't reach this process: its answers are data. See `isolation.warden`, which enforces the limits, and `docs`.
 - A call whose process is lost is tried once more in a fresh one, unless its time was up, so that none is blamed for
   what an earlier call left behind, or for a process that somebody else killed.
-- A call may say what it is at (`notes`). Calls that come later know what others were lost at, so that none need be
-  lost there again.
+- A call may say what it is at (`notes`). Later calls of its group know what it was lost at, so that none need be lost
+  there again; those of another group don't, as an author's code could write any note.
 - Workers end when their parent does, however it ends, and in the midst of a call too. Ctrl-C is the parent's alone.
 
 `concurrent.futures.ProcessPoolExecutor` and loky give up all calls when a worker dies, and neither they nor
@@ -108,7 +108,7 @@ class WorkerPool(Executor):
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = self._killed = False
         self._lock = threading.Lock()
-        self._lost_at: dict[str, str] = {}
+        self._lost_at: dict[tuple[str, str], str] = {}
         self._workers: dict[int, _Worker] = {}
         self._threads = [
             threading.Thread(target=self._serve, args=(number,), name=f"worker-{number}", daemon=True)
@@ -196,7 +196,7 @@ class WorkerPool(Executor):
 
     def _batch(self, worker: _Worker, jobs: deque[_Job]) -> None:
         """Has calls answered; those whose process was lost, and that are to be tried again, stay in `jobs`."""
-        worker.send((dict(self._lost_at), [(job.group, job.module, job.call) for job in jobs]))
+        worker.send([(job.group, job.module, self._lost_of(job.group), job.call) for job in jobs])
         again = []
         try:
             while jobs:
@@ -216,9 +216,14 @@ class WorkerPool(Executor):
         alone = error.seconds >= self._seconds / 2 if error.code == "time-limit" else job.at == error.at
         if error.at and alone and error.code != "killed":
             with self._lock:
-                self._lost_at[error.at] = str(error)
+                self._lost_at[job.group, error.at] = str(error)
                 if len(self._lost_at) > MAX_LOST:
                     del self._lost_at[next(iter(self._lost_at))]
+
+    def _lost_of(self, group: str) -> dict[str, str]:
+        """What calls of a group were lost at."""
+        with self._lock:
+            return {at: what for (own, at), what in self._lost_at.items() if own == group} if self._lost_at else {}
 
     def _take(self, jobs: deque[_Job]) -> bool:
         """Waits for a call, and takes this worker's share of those that wait too; False when there will be none."""

@@ -11,7 +11,7 @@ from step_runtime.base.errors import Diagnostic, Span, quantity
 from step_runtime.language import hints
 from step_runtime.language.collector import DiagnosticCollector, InvalidCode, WalkEnded
 from step_runtime.language.expressions import Expressions
-from step_runtime.language.static_values import UNKNOWN, StreamRef, is_unknown, kind
+from step_runtime.language.static_values import UNKNOWN, StreamRef, kind
 from step_runtime.program.graph import Program, StreamId
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.scope import Scope
@@ -97,6 +97,7 @@ class Evaluator(Expressions):
     def _poison(self, statement: ast.stmt) -> None:
         """Marks what a wrong statement would have bound, or appended to, as unknown from here on."""
         for node in ast.walk(statement):
+            self.spend(statement)
             match node:
                 case ast.Name(id=name, ctx=ast.Store()):
                     self.env[name] = UNKNOWN
@@ -141,7 +142,7 @@ class Evaluator(Expressions):
         parts = result if isinstance(result, list | tuple) else [result]
         self._result_span = self.collector.span(value)
         streams = [part for part in parts if isinstance(part, StreamRef)]
-        if not is_unknown(result):
+        if not self.is_unknown(result, value):
             if not parts or len(streams) < len(parts):
                 found = kind(next((part for part in parts if not isinstance(part, StreamRef)), result))
                 message = f"a program returns streams, found {found}"

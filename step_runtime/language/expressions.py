@@ -108,10 +108,11 @@ class Expressions:
         Raises:
             InvalidCode: The target is not a name, or the number of names does not fit.
         """
+        self.spend(target)
         match target:
             case ast.Name(id=name):
                 self.env[name] = value
-                self._remember(name, value)
+                self._remember(name, value, target)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 self._unpack(target, parts, value)
             case ast.Starred(value=inner):
@@ -130,6 +131,14 @@ class Expressions:
             message = f"the program takes {self._steps:,} steps or more to unroll; {self.limits.stated('steps')}"
             raise self.collector.limit_reached("steps", message, where)
 
+    def is_unknown(self, value: Any, where: ast.AST) -> bool:
+        """Whether a value is unknown, or holds something unknown.
+
+        Raises:
+            WalkEnded: A limit was reached.
+        """
+        return is_unknown(value, lambda steps: self.spend(where, steps))
+
     # --- names, sequences, subscripts ---
 
     def _name(self, node: ast.expr, name: str) -> Any:
@@ -138,14 +147,15 @@ class Expressions:
             return value
         raise self.collector.invalid("name", *_at(node, hints.unknown_name(name, self.env)))
 
-    def _remember(self, name: str, value: Any) -> None:
+    def _remember(self, name: str, value: Any, where: ast.AST) -> None:
         """Reports call a stream by the first name that it gets."""
         if isinstance(value, StreamRef) and value.id >= len(self.inputs):
             self.names.setdefault(value.id, name)
         elif isinstance(value, list | tuple):
+            self.spend(where, len(value))
             for index, part in enumerate(value):
                 if isinstance(part, StreamRef):
-                    self._remember(f"{name}[{index}]", part)
+                    self._remember(f"{name}[{index}]", part, where)
 
     def _unpack(self, target: ast.expr, parts: Sequence[ast.expr], value: Any) -> None:
         if value is UNKNOWN:
@@ -178,7 +188,9 @@ class Expressions:
         return values
 
     def _comprehension(self, element: ast.expr, generators: Sequence[ast.comprehension]) -> list[Any]:
-        names = {n.id for g in generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        targets = [node for generator in generators for node in ast.walk(generator.target)]
+        self.spend(element, len(targets))
+        names = {node.id for node in targets if isinstance(node, ast.Name)}
         outer = {name: self.env[name] for name in names if name in self.env}
         try:
             return self._generate(element, generators)
@@ -306,7 +318,7 @@ class Expressions:
             hint = hints.apply_usage(made, node)
             raise self.collector.invalid("apply-argument", "apply takes one stream or one tuple", node, hint)
         argument = self.value(node.args[0])
-        if op is None or is_unknown(argument):
+        if op is None or self.is_unknown(argument, node):
             return UNKNOWN
         try:
             operands = op.operands(argument, lambda value: isinstance(value, StreamRef))
@@ -338,7 +350,7 @@ class Expressions:
                 config = self._config(made, name, PRIMITIVES[name].config_names())
             case _:
                 raise self.collector.invalid("call", *_at(made, hints.call(made, self.env)))
-        if any(is_unknown(value) for value in config.values()):
+        if any(self.is_unknown(value, made) for value in config.values()):
             return None
         try:
             return PRIMITIVES[name](**config)

@@ -17,7 +17,6 @@ import ast
 import functools
 import hashlib
 import re
-import textwrap
 from dataclasses import dataclass
 
 from step_runtime.base.syntax import parse_python
@@ -31,7 +30,7 @@ _UNTAME = re.compile("[\f\v\0\x1a\ufeff\ud800-\udfff]")
 _QUOTED = re.compile("[\"'`\\\\]")
 """Characters that may put a `#` in a string, continue a line, or make a fence."""
 _WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
-_HEADER = re.compile(r"[ \t]*def[ \t]+body[ \t]*\([^()\n]*\)[^\n]*:[ \t]*\n")
+_HEADER = re.compile(r"^[ \t]*def[ \t]+body[ \t]*\([^()\n]*\)[^\n]*:[ \t]*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -59,9 +58,16 @@ def code_of(text: str) -> Code:
 def skeleton(text: str) -> str:
     """A digest that most texts of one program share: names are numbered in the order of their appearance."""
     numbers: dict[str, str] = {}
-    code = textwrap.dedent(_HEADER.sub("", code_of(text).text, count=1))
+    code = _dedented(_HEADER.sub("", code_of(text).text, count=1))
     numbered = _WORD.sub(lambda match: numbers.setdefault(match[0], f"{len(numbers)}"), code)
     return hashlib.sha256(numbered.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def _dedented(text: str) -> str:
+    """As `textwrap.dedent`, which compiles the indentation to a pattern: that of a long one takes seconds."""
+    lines = text.split("\n")
+    indent = min((len(line) - len(line.lstrip(" \t")) for line in lines if line), default=0)
+    return "\n".join(line[indent:] for line in lines) if indent else text
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,8 +55,13 @@ def kind(value: Any) -> str:
     return f"the dim {value}" if isinstance(value, sympy.Expr) else "a stream"
 
 
-def is_unknown(value: Any) -> bool:
-    """Whether a value is unknown, or a sequence that holds something unknown at any depth."""
+def is_unknown(value: Any, spend: Callable[[int], None]) -> bool:
+    """Whether a value is unknown, or a sequence that holds something unknown at any depth.
+
+    Args:
+        value: The value.
+        spend: Called with the length of each sequence before its items are visited.
+    """
     # A list may hold itself, or one list many times: each is visited once.
     seen: set[int] = set()
     waiting = [value]
@@ -66,6 +71,7 @@ def is_unknown(value: Any) -> bool:
             return True
         if isinstance(value, list | tuple) and id(value) not in seen:
             seen.add(id(value))
+            spend(len(value))
             waiting += value
     return False
 

@@ -19,6 +19,7 @@ import pytest
 
 from optimizers import Attempt
 from optimizers.sampling import Sampler, SampleSpec, Sampling, TaskExample
+from pipeline.verification import notes
 from pipeline.verification.isolation import processes
 from pipeline.verification.metric import Metric
 from pipeline.verification.pool import WorkerLost, WorkerPool
@@ -142,6 +143,21 @@ class TestOfAFunction:
         }
         assert len(pids["a"]) == len(pids["b"]) == 1
         assert not pids["a"] & pids["b"]
+
+    def test_what_a_task_was_lost_at_is_no_other_task_s(
+        self, pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whatever it claims to have been at; of its own task it is believed."""
+        noted: list[str] = []
+        monkeypatch.setattr(notes, "note", noted.append)
+        assert judge("victim", CLEAN, RIGHT).passed
+        victim = next(note for note in noted if "step.Map" in note)
+        for name, passed in (("attack", True), ("victim", False)):
+            for _ in range(2):
+                with pytest.raises(WorkerLost):
+                    pool.submit(attacking.lost_at, name, CLEAN, victim).result(PATIENCE)
+            assert verdict(pool, "victim", CLEAN, RIGHT).passed == passed
+        assert controls_hold(pool)
 
     def test_a_worker_holds_no_connection_to_the_parent(self, pool: WorkerPool) -> None:
         """Its open files are nowhere, and one socket, whose other end is its warden's."""

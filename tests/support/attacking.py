@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pipeline.verification import notes
 from tests.support.paths import PROJECT
 
 HELD: list[Any] = []
@@ -30,6 +31,12 @@ def process_of(name: str, content: str) -> int:
 def sessions(name: str) -> tuple[int, int, int]:
     """The session of this process, this process, and the session of its parent."""
     return os.getsid(0), os.getpid(), os.getsid(os.getppid())
+
+
+def lost_at(name: str, content: str, note: str) -> NoReturn:
+    """Ends its process, and claims to have been at what another task's program comes to."""
+    notes.note(note)
+    os._exit(3)
 
 
 def links() -> dict[int, str]:

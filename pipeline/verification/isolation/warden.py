@@ -155,10 +155,9 @@ class _Warden:
         with contextlib.suppress(EOFError, OSError):
             while True:
                 self._await_parent()
-                lost_at, calls = self._connection.recv()
-                known = json.dumps(lost_at).encode()
-                for group, module, call in calls:
+                for group, module, lost_at, call in self._connection.recv():
                     _import(module)
+                    known = json.dumps(lost_at).encode()
                     self._connection.send_bytes(self._outcome(group, known, call))
 
     def _await_parent(self) -> None:

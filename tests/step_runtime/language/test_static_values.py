@@ -30,12 +30,14 @@ def test_a_value_is_named_by_its_kind(value: Any, words: str) -> None:
 
 
 def test_what_is_unknown_at_any_depth_makes_the_whole_unknown() -> None:
-    """Lists that hold themselves are looked into once."""
+    """Lists that hold themselves are looked into once; the length of each is spent."""
+    spent: list[int] = []
     loop: list[Any] = [1]
     loop.append(loop)
-    assert not is_unknown(loop) and not is_unknown([(1, [2])])
+    assert not is_unknown(loop, spent.append) and not is_unknown([(1, [2])], spent.append)
+    assert spent == [2, 1, 2, 1]
     loop.append((3, [UNKNOWN]))
-    assert is_unknown(loop) and is_unknown(UNKNOWN)
+    assert is_unknown(loop, spent.append) and is_unknown(UNKNOWN, spent.append)
 
 
 def test_streams_are_a_sequence_of_streams_alone() -> None:
