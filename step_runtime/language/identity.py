@@ -17,6 +17,7 @@ import ast
 import functools
 import hashlib
 import re
+import textwrap
 from dataclasses import dataclass
 
 from step_runtime.base.syntax import parse_python

@@ -92,7 +92,7 @@ def test_what_the_verifier_raises_is_a_verdict(
 ) -> None:
     """Of code `internal`, with a traceback in the log; the next attempt is judged as ever."""
     with monkeypatch.context() as broken:
-        broken.setattr(verify_module, "infer_types", lambda *_: {}["missing"])
+        broken.setattr(verify_module, "check_program", lambda *_: {}["missing"])
         verdict = Verifier(TASK).verify(PLAIN)
     assert (verdict.passed, verdict.stage, verdict.diagnostics[0].code) == (False, "run", "internal")
     assert "Traceback" in caplog.text
