@@ -108,7 +108,7 @@ def test_control_what_is_not_the_text_s_fault_is_raised(
     def raising(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(verify_module, "infer_types", raising)
+    monkeypatch.setattr(verify_module, "check_program", raising)
     with pytest.raises(error):
         Verifier(TASK).verify(PLAIN)
 
