@@ -5,6 +5,7 @@ Invariant: of a component, every state is computed only where it is returned or 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -90,3 +91,31 @@ def test_a_step_that_writes_into_a_tensor_is_run_as_a_whole(scan: bool) -> None:
     data = torch.tensor([[3.0, 1.0, 4.0]])
     (found,) = Fold(tape, 1).run([torch.zeros(1)], [data], [], scan=scan, tick=lambda: None)
     assert found.tolist() == ([[9.0, 10.0, 26.0]] if scan else [26.0])
+
+
+class _Folded(Fn):
+    """A sum of what is computed from an element of one component or two."""
+
+    def __init__(self, of: Callable[..., torch.Tensor], components: int) -> None:
+        super().__init__("folded", F if components == 1 else STuple((F,) * components), F)
+        self.of = of
+
+    def apply(self, *args: Any) -> Any:
+        (total,), element = args
+        return [total + self.of(*element)]
+
+    def getInit(self) -> Any:
+        return [torch.tensor(0.0)]
+
+
+@pytest.mark.parametrize(
+    ("of", "components", "expected"),
+    [(lambda a: a, 1, True), (lambda a: a * a, 1, False), (lambda a, b: a, 2, False), (lambda a, b: a * b, 2, False)],
+)
+def test_a_fold_that_only_sums_its_input_is_known(
+    of: Callable[..., torch.Tensor], components: int, expected: bool
+) -> None:
+    fn = _Folded(of, components)
+    example = tuple(torch.tensor(0.0) for _ in range(1 + components))
+    tape = trace(ElementFunction(fn, 1, {}, None, lambda: None), example, Captures(fn))
+    assert Fold(tape, 1).sums is expected
