@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dry_run(options: CompileOptions, given: Mapping[str, Any]) -> int:
     """Prints what the run takes."""
     if options.resume:
-        raise UsageError("--dry-run: of a new run only; omit --resume")
+        raise UsageError("--dry-run: estimates new runs only; omit --resume")
     from pipeline.actions import compile_agent, dry_run
 
     config = RunConfig.of(given)

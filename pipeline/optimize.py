@@ -29,7 +29,7 @@ exit codes: 0 the program is printed, 1 the given program is wrong, 2 a bad opti
 class OptimizeOptions(Config):
     """What to make small, and where the program goes."""
 
-    objective: Annotated[Figure, Option("the figure to make small; the others break ties")] = "memory"
+    objective: Annotated[Figure, Option("the figure to minimize; the others break ties")] = "memory"
     chip: Annotated[str | None, Option("a YAML file that describes the chip", metavar="FILE")] = None
     max_programs: Annotated[Count, Option("programs to price at most")] = 200
     output: Annotated[str | None, output_option("where to write the program (default: stdout)", "FILE", None)] = None

@@ -47,11 +47,9 @@ class VerifyOptions(Config):
     ]
     dtype: Annotated[FloatType, Option("the floating type to compute in")] = "float64"
     explain: Annotated[bool, Option("print every stream with its element type and dims")] = False
-    values: Annotated[bool, Option("of wrong values, print the first stream that the reference has nothing like")] = (
-        False
-    )
+    values: Annotated[bool, Option("if values are wrong, print the first stream unlike any in the reference")] = False
     no_stress: Annotated[
-        bool, Option("don't run programs that pass on stress inputs, in float32 beside the reference")
+        bool, Option("skip the stress inputs, on which programs that pass are run in float32 beside the reference")
     ] = False
     graph: Annotated[str | None, Option("draw the dataflow: .svg, .png or .pdf", metavar="FILE")] = None
     cost: Annotated[bool, Option("show what a program that passes costs, as pipeline.cost does")] = False
@@ -77,15 +75,15 @@ class LimitOptions(Config):
         None
     )
     limit_bytes: Annotated[
-        Count | None, Option("that its streams hold at a time (default: 1073741824)", LIMITS, "N")
+        Count | None, Option("bytes that its streams hold at a time (default: 1073741824)", LIMITS, "N")
     ] = None
     limit_numbers: Annotated[
-        Count | None, Option("that its streams carry, all together (default: 4294967296)", LIMITS, "N")
+        Count | None, Option("numbers that its streams carry, all together (default: 4294967296)", LIMITS, "N")
     ] = None
-    limit_primitives: Annotated[Count | None, Option("after unrolling (default: 1000)", LIMITS, "N")] = None
-    limit_dims: Annotated[Count | None, Option("of one stream (default: 32)", LIMITS, "N")] = None
-    limit_steps: Annotated[Count | None, Option("of unrolling it (default: 100000)", LIMITS, "N")] = None
-    limit_characters: Annotated[Count | None, Option("of its source (default: 20000)", LIMITS, "N")] = None
+    limit_primitives: Annotated[Count | None, Option("primitives, after unrolling (default: 1000)", LIMITS, "N")] = None
+    limit_dims: Annotated[Count | None, Option("dims of one stream (default: 32)", LIMITS, "N")] = None
+    limit_steps: Annotated[Count | None, Option("steps of unrolling it (default: 100000)", LIMITS, "N")] = None
+    limit_characters: Annotated[Count | None, Option("characters of its source (default: 20000)", LIMITS, "N")] = None
     limit_depth: Annotated[Count | None, Option("levels of nesting (default: 80)", LIMITS, "N")] = None
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from optimizers.experience import Entry
 from optimizers.strategies.cycles import Cycles
-from optimizers.strategies.levels import T, cumulative, stratify
+from optimizers.strategies.levels import cumulative, stratify
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Adaptive(Cycles):
     granularity: int = 3
     name: ClassVar[str] = "adaptive"
 
-    def order(self, entries: Sequence[T], rng: random.Random) -> list[list[T]]:
+    def order(self, entries: Sequence[Entry], rng: random.Random) -> list[list[Entry]]:
         """d_0, d_1, …, hardest first, ties by task order."""
         return cumulative(stratify(entries, self.granularity))
 

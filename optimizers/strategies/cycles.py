@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from optimizers.call_seeds import derive_seed
+from optimizers.experience import Entry
 from optimizers.strategies.base import DemoSet, Progress
-from optimizers.strategies.levels import T
 
 UNAIDED = "None"
 """Label of a pass without demonstrations, as in the paper's Figure 7."""
@@ -23,7 +23,7 @@ class Cycles(ABC):
     """
 
     @abstractmethod
-    def order(self, entries: Sequence[T], rng: random.Random) -> list[list[T]]:
+    def order(self, entries: Sequence[Entry], rng: random.Random) -> list[list[Entry]]:
         """The sets of D, which is in task order and not empty, in the order to try them."""
 
     @abstractmethod

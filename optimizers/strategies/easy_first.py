@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from optimizers.experience import Entry
 from optimizers.strategies.cycles import Cycles
-from optimizers.strategies.levels import T, cumulative, stratify
+from optimizers.strategies.levels import cumulative, stratify
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class EasyFirst(Cycles):
     granularity: int = 3
     name: ClassVar[str] = "easy-first"
 
-    def order(self, entries: Sequence[T], rng: random.Random) -> list[list[T]]:
+    def order(self, entries: Sequence[Entry], rng: random.Random) -> list[list[Entry]]:
         """Unions of levels, the easiest level first; hardest first within a level."""
         return cumulative(stratify(entries, self.granularity)[::-1])
 

@@ -6,8 +6,9 @@ import random
 from collections.abc import Sequence
 from typing import ClassVar
 
+from optimizers.experience import Entry
 from optimizers.strategies.cycles import Cycles
-from optimizers.strategies.levels import T, hardest_first
+from optimizers.strategies.levels import hardest_first
 
 
 class Everything(Cycles):
@@ -15,7 +16,7 @@ class Everything(Cycles):
 
     name: ClassVar[str] = "everything"
 
-    def order(self, entries: Sequence[T], rng: random.Random) -> list[list[T]]:
+    def order(self, entries: Sequence[Entry], rng: random.Random) -> list[list[Entry]]:
         """D alone."""
         return [hardest_first(entries)]
 

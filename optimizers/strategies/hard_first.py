@@ -6,8 +6,9 @@ import random
 from collections.abc import Sequence
 from typing import ClassVar
 
+from optimizers.experience import Entry
 from optimizers.strategies.cycles import Cycles
-from optimizers.strategies.levels import T, hardest_first
+from optimizers.strategies.levels import hardest_first
 
 
 class HardFirst(Cycles):
@@ -15,7 +16,7 @@ class HardFirst(Cycles):
 
     name: ClassVar[str] = "hard-first"
 
-    def order(self, entries: Sequence[T], rng: random.Random) -> list[list[T]]:
+    def order(self, entries: Sequence[Entry], rng: random.Random) -> list[list[Entry]]:
         """Only that half, hardest first."""
         return [hardest_first(entries)[: (len(entries) + 1) // 2]]
 

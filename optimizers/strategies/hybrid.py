@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from optimizers.experience import Entry
 from optimizers.strategies.adaptive import Adaptive
 from optimizers.strategies.coverage import cover
-from optimizers.strategies.levels import T
 from optimizers.strategies.per_task import PerTask
 from optimizers.strategies.structure import Candidate, Pick, Structures, Weights
 
@@ -21,7 +21,7 @@ class Hybrid(PerTask):
     granularity: int = 3
     name: ClassVar[str] = "hybrid"
 
-    def order(self, entries: Sequence[T], rng: random.Random) -> list[list[T]]:
+    def order(self, entries: Sequence[Entry], rng: random.Random) -> list[list[Entry]]:
         """d_0, d_1, …, as `adaptive` orders them."""
         return Adaptive(self.granularity).order(entries, rng)
 

@@ -8,21 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Protocol, TypeVar
+
+from optimizers.experience import Entry
 
 
-class Rated(Protocol):
-    """Something with a success rate."""
-
-    @property
-    def rate(self) -> float:
-        """Share of correct answers."""
-
-
-T = TypeVar("T", bound=Rated)
-
-
-def stratify(entries: Iterable[T], granularity: int) -> list[list[T]]:
+def stratify(entries: Iterable[Entry], granularity: int) -> list[list[Entry]]:
     """β(D, m): the levels of D, hardest first, each by ascending success rate.
 
     D, sorted by rate, is cut into m runs as even as possible; the first runs take the surplus. The rate of a run's
@@ -45,17 +35,17 @@ def stratify(entries: Iterable[T], granularity: int) -> list[list[T]]:
     size, surplus = divmod(len(ranked), runs)
     ends = accumulate(size + (run < surplus) for run in range(runs))
     boundaries = [ranked[end - 1].rate for end in ends]
-    levels: list[list[T]] = [[] for _ in boundaries]
+    levels: list[list[Entry]] = [[] for _ in boundaries]
     for entry in ranked:
         levels[next(j for j, boundary in enumerate(boundaries) if entry.rate <= boundary)].append(entry)
     return levels
 
 
-def cumulative(levels: Sequence[Sequence[T]]) -> list[list[T]]:
+def cumulative(levels: Sequence[Sequence[Entry]]) -> list[list[Entry]]:
     """d_0, d_1, …: the unions of levels 0..j, in the order of the levels (Algorithm 1, line 6)."""
     return [[entry for level in levels[: j + 1] for entry in level] for j in range(len(levels))]
 
 
-def hardest_first(entries: Iterable[T]) -> list[T]:
+def hardest_first(entries: Iterable[Entry]) -> list[Entry]:
     """The entries by ascending success rate; those of one rate keep their order."""
     return sorted(entries, key=lambda entry: entry.rate)

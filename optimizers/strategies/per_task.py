@@ -12,7 +12,7 @@ from optimizers.experience import Entry
 from optimizers.sampling import TaskExample
 from optimizers.strategies.base import DemoSet, Progress
 from optimizers.strategies.cycles import Cycles
-from optimizers.strategies.levels import T, hardest_first
+from optimizers.strategies.levels import hardest_first
 from optimizers.strategies.structure import Candidate, Pick, Structures, Weights, candidates_of
 
 MOST = 8
@@ -39,7 +39,7 @@ class PerTask(Cycles):
             tokens: Estimated tokens that all demonstrations together may have; None for no limit.
         """
 
-    def order(self, entries: Sequence[T], rng: random.Random) -> list[list[T]]:
+    def order(self, entries: Sequence[Entry], rng: random.Random) -> list[list[Entry]]:
         """The pools: D alone, hardest first."""
         return [hardest_first(entries)]
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from optimizers import Experience, Observer, SinglePass, TaskCount, TokenCount
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import Exit, print_message
-from pipeline.base.terminal import console, print_lines
+from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.base.text import counted
 from pipeline.cli.progress import progress_display
 from pipeline.record.recorder import recorded
@@ -156,11 +156,8 @@ def _task(name: str, counts: Mapping[str, TaskCount]) -> dict[str, Any]:
 def print_figures(result: dict[str, Any]) -> None:
     """Prints them as tables: in total, by group and by class, then task by task."""
     n, stdout = result["samples"], console()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("")
     ks = ("1", "8", "n") if n > 8 else ("1", "n")
-    for heading in ("tasks", "solved", *(f"pass@{n if k == 'n' else k}" for k in ks)):
-        table.add_column(heading, justify="right")
+    table = figures_table("", "tasks", "solved", *(f"pass@{n if k == 'n' else k}" for k in ks))
     for key in ("by_group", "by_class"):
         for name, score in result[key].items():
             table.add_row(name, *_cells(score, ks))
@@ -179,9 +176,7 @@ def print_figures(result: dict[str, Any]) -> None:
 
 
 def _tasks_table(by_task: Mapping[str, Mapping[str, Any]], n: int) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("task", "class", "right answers", "temperature", "pass@1", f"pass@{n}"):
-        table.add_column(heading, justify="left" if heading in ("task", "class") else "right")
+    table = figures_table("task", "class", "right answers", "temperature", "pass@1", f"pass@{n}", texts=2)
     for name, task in by_task.items():
         right = f"{task['correct']} of {task['samples']}" if task["samples"] else "no answer"
         temperature = str(task["temperature"]) if task["correct"] else ""

@@ -15,7 +15,7 @@ from optimizers import Experience
 from pipeline.base.config import AblationConfig, RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.paths import shown
-from pipeline.base.terminal import console, print_lines
+from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.base.text import counted
 from pipeline.cli.progress import progress_display
 from pipeline.record import store
@@ -243,10 +243,7 @@ def print_figures(page: Mapping[str, Any]) -> None:
 
 
 def _table(model: str, methods: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", title=model, title_justify="left")
-    table.add_column("")
-    for name in ("solved", "pass@1", "pass@n", "tokens per solved task"):
-        table.add_column(name, justify="right")
+    table = figures_table("", "solved", "pass@1", "pass@n", "tokens per solved task", title=model)
     for method, row in methods.items():
         per_task = row["tokens per solved task"]
         rates = (f"{row['pass_at_1']:.3f}", f"{row['pass_at_n']:.3f}")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 from urllib.parse import quote
 
-from rich.table import Table
 from scipy.stats import t as student
 
 from pipeline.actions import compile_agent
@@ -19,7 +18,7 @@ from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, RunLive, UsageError, print_message
 from pipeline.base.redaction import without_secrets
 from pipeline.base.settings import Option
-from pipeline.base.terminal import console, print_lines
+from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.base.text import counted
 from pipeline.record import experiment_view, store
 from pipeline.record.request import Request
@@ -158,10 +157,7 @@ def interval(values: Sequence[float]) -> dict[str, float | None]:
 def print_figures(result: Mapping[str, Any]) -> None:
     """Prints the table of the configurations, and where the runs are in the UI."""
     stdout = console()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("configuration")
-    for name in ("runs", *FIGURES):
-        table.add_column(name.replace("pass_at_", "pass@"), justify="right")
+    table = figures_table("configuration", "runs", *(name.replace("pass_at_", "pass@") for name in FIGURES))
     for row in result["configurations"]:
         cells = [_cell(row["figures"][name]) for name in FIGURES]
         table.add_row(row["configuration"], str(row["runs"]), *cells)
@@ -190,9 +186,7 @@ def _resumed(run: SweepRun, run_id: str) -> Resumed | Request:
     names = (name for name in RunConfig.model_fields if Option.of(RunConfig, name).resume == "changed")
     changed = {name: getattr(run.combination.config, name) for name in names}
     config = resumed.request.config.model_copy(update=changed)
-    return Resumed(
-        resumed.run_id, resumed.name, Request(**{**vars(resumed.request), "config": config}), resumed.finished
-    )
+    return replace(resumed, request=replace(resumed.request, config=config))
 
 
 def _values(combination: Combination) -> str:

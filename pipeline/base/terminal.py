@@ -11,6 +11,7 @@ from pipeline.base.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 WIDTH = 120
 """Characters per line where there is no terminal."""
@@ -45,6 +46,16 @@ def print_lines(console: Console, *lines: str) -> None:
     """Prints lines unchanged: without markup, highlighting or wrapping."""
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def figures_table(*headings: str, texts: int = 1, title: str | None = None) -> Table:
+    """An empty table whose first columns hold `texts`, and the others numbers."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if place < texts else "right")
+    return table
 
 
 def console(*, stderr: bool = False) -> Console:

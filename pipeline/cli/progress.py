@@ -26,6 +26,8 @@ from pipeline.charts.curves import title
 
 SECONDS_BETWEEN_LINES = 10.0
 
+_ROW = "{:<14}{:>7}{:>5}{:>9}{:>9}{:>14}{:>12}{:>10}"
+
 
 class ProgressDisplay(BaseObserver):
     """Shows a run's progress, as bars on a terminal; a context manager, which restores the terminal on exit."""
@@ -49,7 +51,7 @@ class ProgressDisplay(BaseObserver):
         self._total = len(event.tasks)
         self._usd = event.settings["budget"]["usd"]
         self._print(
-            _row("iteration", "solved", "new", "pass@1", f"pass@{self._samples}", "tokens in", "out", "seconds")
+            _ROW.format("iteration", "solved", "new", "pass@1", f"pass@{self._samples}", "tokens in", "out", "seconds")
         )
 
     def iteration_started(self, event: IterationStarted) -> None:
@@ -76,7 +78,7 @@ class ProgressDisplay(BaseObserver):
         self._end_iteration()
         tokens = TokenCount.sum(result.tokens.values())
         self._print(
-            _row(
+            _ROW.format(
                 title(result.index, result.label),
                 f"{result.solved_total}/{self._total}",
                 f"+{len(result.solved)}",
@@ -105,12 +107,6 @@ class ProgressDisplay(BaseObserver):
 
     def _print(self, line: str) -> None:
         print_lines(self._console, line)
-
-
-def _row(
-    name: str, solved: str, new: str, pass_at_1: str, pass_at_n: str, tokens_in: str, out: str, seconds: str
-) -> str:
-    return f"{name:<14}{solved:>7}{new:>5}{pass_at_1:>9}{pass_at_n:>9}{tokens_in:>14}{out:>12}{seconds:>10}"
 
 
 def _dollars(usd: float) -> str:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.table import Table
-
 from optimizers import Entry, TokenCount
 from pipeline.base.paths import shown
-from pipeline.base.terminal import console, print_lines
+from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.base.text import counted
 from pipeline.running.job import JobResult
 
@@ -47,10 +45,7 @@ def counts_as_text(tokens: TokenCount) -> str:
 def print_summary(result: JobResult) -> None:
     """Prints which tasks are solved and how often, where the program is, and how to view the record."""
     experience, stdout = result.experience, console()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("task")
-    for heading in ("right answers", "temperature", "solved in iteration"):
-        table.add_column(heading, justify="right")
+    table = figures_table("task", "right answers", "temperature", "solved in iteration")
     entries = {entry.task_key: entry for entry in experience.entries}
     for key in experience.tasks:
         table.add_row(key, *_cells(entries.get(key), key in experience.solved_earlier))

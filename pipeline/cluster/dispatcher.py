@@ -21,6 +21,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Protocol
 
+from pipeline.base.text import counted
 from pipeline.cluster.load import MOST_AHEAD, Call, CallPool, NodeLoad
 from pipeline.cluster.node import Answer, Numbered
 from pipeline.verification.pool import WorkerLost
@@ -174,7 +175,8 @@ class Dispatcher:
     def _update(self, nodes: dict[str, int]) -> None:
         for address in [each for each in self._nodes if each not in nodes]:
             calls = self._nodes.pop(address).take_all()
-            self._warn(f"the node at {address} is lost; calls that it was doing, and are done again: {len(calls)}")
+            running = counted(len(calls), "call")
+            self._warn(f"the node at {address} is lost; {running} that it was doing will be repeated")
             for call in reversed(calls):
                 self._lost(call)
         for address, workers in nodes.items():

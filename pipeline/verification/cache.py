@@ -157,7 +157,7 @@ def user_key() -> bytes:
             raise UsageError(f"{path}: others may read this key; remove it, and a new one is made")
         key = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path}: cannot use the key to kept verdicts: {error.strerror}; set XDG_STATE_HOME") from None
+        raise UsageError(f"{path}: cannot use the key of kept verdicts: {error.strerror}; set XDG_STATE_HOME") from None
     if len(key) != _KEY_BYTES:
         raise UsageError(f"{path}: expected a key of {_KEY_BYTES} bytes; remove the file, and a new one is made")
     return key

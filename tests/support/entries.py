@@ -18,11 +18,11 @@ class Solved:
     rate: float
 
 
-SOLVED = [Solved("e", 0.9), Solved("a", 0.1), Solved("d", 0.5), Solved("b", 0.2), Solved("c", 0.3)]
+SOLVED: list[Any] = [Solved("e", 0.9), Solved("a", 0.1), Solved("d", 0.5), Solved("b", 0.2), Solved("c", 0.3)]
 """Five tasks, not in the order of their difficulty."""
 
 
-def names(sets: list[list[Solved]]) -> list[str]:
+def names(sets: list[list[Any]]) -> list[str]:
     """Each set as one word of its tasks' names."""
     return ["".join(solved.name for solved in each) for each in sets]
 

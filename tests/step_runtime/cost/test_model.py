@@ -107,6 +107,12 @@ def test_dims_that_depend_on_the_data_count_as_their_bounds() -> None:
     assert not cost("return E0").bounded
 
 
+def test_the_state_of_a_merge_is_read_and_written_at_every_element_off_chip() -> None:
+    found = cost(ROUTED, Chip(rate=1, bandwidth=16, sram=10))
+    assert found.memory == 0
+    assert [spill.moved / 8 for spill in found.spills] == [2 * 20 * 4, 2 * 16 * 3 * 5]
+
+
 SOFT = """
 E2, E3 = step.Copy().apply(E0)
 E4 = step.Repeat(n=D).apply(step.Accum(fn=fn_sum, b=1).apply(E3))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 
 import step_runtime as step
-from step_runtime import RunError
+from step_runtime import RuleError, RunError
+from step_runtime.base.types import StreamType
+from step_runtime.primitives.token_times import Pace, Tokens
 from tests.support.streams import ELEMENTS, E, K, M, N, counted, filled, fn_double, fn_last, fn_sum, index, values
 
 
@@ -88,3 +93,37 @@ def test_merge_holds_its_streams_to_the_index(counts: tuple[int, int], quoted: s
     streams = [counted(count) for count in counts]
     with pytest.raises(RunError, match=quoted):
         step.Merge(fn=fn_sum).apply((streams, index([1, 1], [0, 1])))
+
+
+def test_merge_under_an_index_without_elements() -> None:
+    """An index that is routed itself may get no element; its Merge then has none either."""
+    away = index([0, 1], [0, 1])
+    none = step.Partition(N=2).apply((counted(2), away))[0]
+    nowhere = step.Partition(N=2).apply((index([1, 1], [1, 0]), away))[0]
+    assert values(step.Merge(fn=fn_sum).apply(([none, none], nowhere))) == []
+
+
+@pytest.mark.parametrize("arguments", [1, 3])
+def test_merge_takes_a_list_and_an_index(arguments: int) -> None:
+    chosen = index([1], [0])
+    argument: tuple[Any, ...] = ([counted(1)], chosen, chosen)[:arguments]
+    with pytest.raises(RuleError, match="Merge takes a list of streams and an index stream"):
+        step.Merge(fn=fn_sum).apply(argument)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "emitted", "taken"),
+    [
+        ([[1, 1], [0, 0], [0, 1]], [9, 10, 22], [[7], [9, 22], [7, 10, 22]]),
+        (None, [9, 22, 23], [[7], [9, 22], [7, 22, 23]]),  # the second element gets the slice that is left
+    ],
+)
+def test_when_merge_takes_and_emits(chosen: list[list[int]] | None, emitted: list[int], taken: list[list[int]]) -> None:
+    """A slice takes the cycles of its call, an initial state one; an index element is taken with its first slice."""
+    a, b = Tokens(np.array([0, 1]), np.array([5, 6])), Tokens(np.array([0, 0, 1]), np.array([1, 20, 20]))
+    which = Tokens(np.array([0, 0, 0, 1]), np.array([2, 3, 4, 4]))
+    bits = None if chosen is None else np.array(chosen, np.bool_)
+    types = [StreamType(one.dtype, tuple(one.shape)) for one in (counted(1), counted(2), index([1, 1], [0, 0], [0, 1]))]
+    found = step.Merge(fn=fn_sum).schedule([a, b, which], types, Pace({}, 2, 1, bits))
+    assert found.outputs[0].values.tolist() == emitted and found.outputs[0].end == emitted[-1]
+    assert [times.tolist() for times in found.taken] == taken

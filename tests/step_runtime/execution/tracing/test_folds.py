@@ -5,6 +5,7 @@ Invariant: of a component, every state is computed only where it is returned or 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -64,3 +65,57 @@ def test_every_state_is_computed_only_where_it_is_needed(
     assert asked == expected
     last = [part[:, -1] if scan else part for part in found]
     assert [float(part) for part in last] == ([5.0, 3 - 2 + 1 - 3 + 1] if linked else [14.0, 52.0])
+
+
+class _Written(Fn):
+    """The sum of the squares, by a step that writes into its own tensor."""
+
+    def __init__(self) -> None:
+        super().__init__("written", F, F)
+
+    def apply(self, *args: Any) -> Any:
+        (total,), (element,) = args
+        square = element * element
+        return [(total * 1).add_(square)]
+
+    def getInit(self) -> Any:
+        return [torch.tensor(0.0)]
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_a_step_that_writes_into_a_tensor_is_run_as_a_whole(scan: bool) -> None:
+    """No part of it is computed for all steps at once."""
+    fn = _Written()
+    tape = trace(ElementFunction(fn, 1, {}, None, lambda: None), (torch.tensor(0.0), torch.tensor(0.0)), Captures(fn))
+    assert not tape.functional
+    data = torch.tensor([[3.0, 1.0, 4.0]])
+    (found,) = Fold(tape, 1).run([torch.zeros(1)], [data], [], scan=scan, tick=lambda: None)
+    assert found.tolist() == ([[9.0, 10.0, 26.0]] if scan else [26.0])
+
+
+class _Folded(Fn):
+    """A sum of what is computed from an element of one component or two."""
+
+    def __init__(self, of: Callable[..., torch.Tensor], components: int) -> None:
+        super().__init__("folded", F if components == 1 else STuple((F,) * components), F)
+        self.of = of
+
+    def apply(self, *args: Any) -> Any:
+        (total,), element = args
+        return [total + self.of(*element)]
+
+    def getInit(self) -> Any:
+        return [torch.tensor(0.0)]
+
+
+@pytest.mark.parametrize(
+    ("of", "components", "expected"),
+    [(lambda a: a, 1, True), (lambda a: a * a, 1, False), (lambda a, b: a, 2, False), (lambda a, b: a * b, 2, False)],
+)
+def test_a_fold_that_only_sums_its_input_is_known(
+    of: Callable[..., torch.Tensor], components: int, expected: bool
+) -> None:
+    fn = _Folded(of, components)
+    example = tuple(torch.tensor(0.0) for _ in range(1 + components))
+    tape = trace(ElementFunction(fn, 1, {}, None, lambda: None), example, Captures(fn))
+    assert Fold(tape, 1).sums is expected
