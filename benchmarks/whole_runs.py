@@ -1,9 +1,9 @@
 """Whole learning runs under each selection: what is learned next depends on what was shown before.
 
-Each run learns from its own answers. In every iteration each task that is still unsolved gets as many samples, after the
-demonstrations that the arm chooses for it from what the run has solved; the first iteration has none, nor has the arm
-`none` ever. At the end, fresh samples of tasks that no run saw measure what was learned. Arms share the seeds of their
-samples, so that they differ by their demonstrations alone.
+Each run learns from its own answers. In every iteration each task that is still unsolved gets as many samples, after
+the demonstrations that the arm chooses for it from what the run has solved; the first iteration has none, nor has the
+arm `none` ever. At the end, fresh samples of tasks that no run saw measure what was learned. Arms share the seeds of
+their samples, so that they differ by their demonstrations alone.
 
 How to run: python -m benchmarks.whole_runs -o docs/whole-runs.jsonl    (the same command continues where it ended)
 """
@@ -138,9 +138,8 @@ def table(lines: Sequence[Mapping[str, Any]], groups: Mapping[str, Sequence[str]
         own, fresh = array(arm, "solved"), array(arm, "fresh")
         first = difference(arm, "solved", len(own), groups["solved"])
         second = difference(arm, "fresh", 1.0, groups["fresh"])
-        shown.append(
-            f"| {arm} | {spent:.0f} | {own.mean() * len(own):.1f} of {len(own)} | {first} | {fresh.mean():.3f} | {second} |"
-        )
+        found = f"{own.mean() * len(own):.1f} of {len(own)} | {first} | {fresh.mean():.3f} | {second}"
+        shown.append(f"| {arm} | {spent:.0f} | {found} |")
     return shown
 
 
