@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scripts.documentation.experiment import chart, page
-from scripts.documentation.experiment.records import load
+from scripts.documentation.experiment.records import by_budget, load
 from scripts.documentation.experiment.statistics import detectable, effect, holm, power, sign_flips
 from scripts.documentation.pages import DOCS, differing
 
@@ -91,3 +91,26 @@ def test_the_figure_has_a_row_for_each_comparison() -> None:
     """With its name, and a line from end to end of the interval."""
     drawn = chart.forest({("small", "none"): (-0.1, -0.2, 0.0), ("small", "random@2000"): (0.1, 0.0, 0.2)})
     assert drawn.count("<circle") == 2 and "small: random<" in drawn
+
+
+def test_results_under_several_budgets_are_compared_each_with_its_own_reference(tmp_path: Path) -> None:
+    """What was shown nothing is compared under every budget."""
+    arms = {
+        "none": [0, 0],
+        "adaptive@1000": [0, 1],
+        "similar@1000": [1, 1],
+        "adaptive@4000": [1, 1],
+        "similar@4000": [1, 0],
+    }
+    settings = {"amounts": {"fresh": 1}, "folds": 1, "groups": {"a": "g", "b": "h"}}
+    line = {"reader": "r", "seed": 0, "fold": 0, "experience": 3, "tasks": ["a", "b"], "correct": arms}
+    line |= {figure: dict.fromkeys(arms, 1.0) for figure in ("tokens", "shown", "milliseconds")}
+    path = tmp_path / "results.jsonl"
+    path.write_text(f"{json.dumps(settings)}\n{json.dumps(line)}\n")
+    effects = page.compared(part for reader in load(path).values() for part in by_budget(reader))
+    assert {key: each.mean for key, each in effects.items()} == {
+        ("r, 1,000 tokens", "none"): -0.5,
+        ("r, 1,000 tokens", "similar@1000"): 0.5,
+        ("r, 4,000 tokens", "none"): -1.0,
+        ("r, 4,000 tokens", "similar@4000"): -0.5,
+    }

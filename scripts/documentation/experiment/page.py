@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from scripts.documentation.experiment import chart
-from scripts.documentation.experiment.records import Reader, load
+from scripts.documentation.experiment.records import Reader, by_budget, load
 from scripts.documentation.experiment.statistics import Effect, effect, holm, sign_flips
 
 REFERENCE = "adaptive"
 BOUND = 0.03
 """Differences of pass@1 within ± this are equivalent."""
 LEVEL = 0.05
+VERSIONS = "Readers are `embedded/small-2` and `embedded/5`; the teacher is `embedded/5`."
+"""Of the recorded results; later versions answer otherwise."""
 MARK = "<!-- Generated below this line: python -m scripts.documentation -->\n"
 
 
@@ -30,6 +32,10 @@ def files(docs: Path) -> dict[Path, str]:
         readers = load(main)
         parts += [_results(readers)]
         made[docs / "experiment.svg"] = chart.forest(_effects(readers.values()))
+    added = [docs / f"experiment{kind}.jsonl" for kind in ("-mmr", "-budgets")]
+    results = [each for file in added if file.exists() for each in load(file).values()]
+    if results:
+        parts.append(_addition([part for each in results for part in by_budget(each)]))
     return {path: "\n".join(parts), **made}
 
 
@@ -83,20 +89,32 @@ def control_passes(readers: Mapping[str, Reader]) -> bool:
 
 
 def _results(readers: Mapping[str, Reader]) -> str:
-    lines = ["## Results", "", _summary(readers), "", "![Differences to adaptive](experiment.svg)", ""]
+    lines = ["## Results", "", VERSIONS, "", _summary(readers), "", "![Differences to adaptive](experiment.svg)", ""]
     lines += _table(readers)
-    lines += ["", "### What each arm showed and cost", ""]
-    lines.append("| reader | arm | pass@1 | tokens shown | demonstrations | selection, ms per request |")
-    lines.append("|---|---|---|---|---|---|")
-    for reader in readers.values():
+    lines += ["", "### What each arm showed and cost", "", *_costs(readers.values())]
+    lines += ["", "### By task set", "", *_by_set(readers.values())]
+    return "\n".join([*lines, ""])
+
+
+def _addition(readers: Sequence[Reader]) -> str:
+    named = {reader.name: reader for reader in readers}
+    lines = ["## Results of the addition", "", VERSIONS, "", _summary(named), "", *_table(named), "", *_costs(readers)]
+    return "\n".join([*lines, ""])
+
+
+def _costs(readers: Iterable[Reader]) -> list[str]:
+    lines = [
+        "| reader | arm | pass@1 | tokens shown | demonstrations | selection, ms per request |",
+        "|---|---|---|---|---|---|",
+    ]
+    for reader in readers:
         for arm, rates in reader.rates.items():
             figures = [reader.means[name][arm] for name in ("tokens", "shown", "milliseconds")]
             lines.append(
                 f"| {reader.name} | {arm.partition('@')[0]} | {rates.mean():.3f} | {figures[0]:.0f} |"
                 f" {figures[1]:.1f} | {figures[2]:.1f} |"
             )
-    lines += ["", "### By task set", "", *_by_set(readers.values())]
-    return "\n".join([*lines, ""])
+    return lines
 
 
 def _summary(readers: Mapping[str, Reader]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,17 @@ def load(path: Path) -> dict[str, Reader]:
         seeds = [seed for seed in dict.fromkeys(line["seed"] for line in own) if _complete(own, seed, settings)]
         if seeds:
             found[name] = _reader(name, settings, [line for line in own if line["seed"] in seeds], sorted(seeds))
+    return found
+
+
+def by_budget(reader: Reader) -> list[Reader]:
+    """A reader's results under each budget of tokens, as readers named `NAME, 1,000 tokens`; each has what has none."""
+    found = []
+    for budget in dict.fromkeys(arm.partition("@")[2] for arm in reader.rates if "@" in arm):
+        own = [arm for arm in reader.rates if arm.partition("@")[2] in ("", budget)]
+        means = {figure: {arm: values[arm] for arm in own} for figure, values in reader.means.items()}
+        rates = {arm: reader.rates[arm] for arm in own}
+        found.append(replace(reader, name=f"{reader.name}, {int(budget):,} tokens", rates=rates, means=means))
     return found
 
 
