@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pipeline.agent.agent import Agent
 from pipeline.base.choices import GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
-from pipeline.base.files import write_text
+from pipeline.base.files import read_bytes, write_text
 from signatures import ANSWERS, digest
 from step_runtime.base.errors import TaskError, describe_error
 from step_runtime.base.syntax import parse_python
@@ -32,6 +32,9 @@ from step_runtime.verification.check import infer_types
 
 OPTIONAL = {"reasoning", "trajectory"}
 """Fields that a demonstration may lack."""
+
+LONGEST = 2**28
+"""Bytes of a file."""
 
 MAX_MESSAGES = 20
 """Problems in a file that are reported."""
@@ -128,7 +131,7 @@ def read_program(path: str | Path, source: str | None = None) -> SavedProgram:
     """
     source = source or str(path)
     try:
-        return parse_program(Path(path).read_bytes(), source)
+        return parse_program(read_bytes(Path(path), LONGEST), source)
     except OSError as error:
         raise UsageError(f"{source}: cannot read the program: {error.strerror}") from None
 

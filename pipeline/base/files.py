@@ -1,8 +1,9 @@
-"""Files that are written whole or not at all, and never through a link that somebody else has planted."""
+"""Files: read up to a bound; written whole or not at all, and never through a link that somebody else has planted."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -41,6 +42,29 @@ def writable_folder(text: str) -> str:
     if not os.access(existing, os.W_OK):
         raise ValueError(f"can't write to the folder {existing}")
     return text
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """The content of a regular file.
+
+    Args:
+        path: The file; it is opened without waiting, as a FIFO would keep its reader waiting for a writer.
+        most: The limit of its length, in bytes.
+
+    Raises:
+        OSError: It cannot be read, is not a regular file, or is longer; `strerror` says which.
+    """
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(number, "rb") as file:
+        found = os.fstat(number)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        data = file.read(most + 1) if found.st_size <= most else None
+    if data is None or len(data) > most:
+        raise OSError(errno.EFBIG, f"more than {most:,} bytes, the limit of such a file")
+    return data
 
 
 def write_text(path: Path, text: str) -> None:

@@ -6,12 +6,14 @@ key or token in its query.
 
 from __future__ import annotations
 
+import functools
+import html
 import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import unquote, unquote_plus
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 MASK = "[redacted]"
 
@@ -60,8 +62,16 @@ def secrets() -> list[str]:
     own = {text for value in named for text in (value, value.strip()) if len(text) >= _LEAST and not _is_path(text)}
     for value in os.environ.values():
         hide(value)
-    plain = own | _told
-    return sorted(plain | {json.dumps(text)[1:-1] for text in plain}, key=len, reverse=True)
+    written = {form for text in own | _told for form in _written(text)}
+    return sorted(written, key=len, reverse=True)
+
+
+@functools.cache
+def _written(secret: str) -> frozenset[str]:
+    """A secret as it is, and as it is written in JSON, in Python, in HTML and in an address."""
+    quoted = json.dumps(secret)[1:-1]
+    addresses = quote(secret, safe=""), quote(secret), quote_plus(secret)
+    return frozenset({secret, quoted, json.dumps(quoted)[1:-1], repr(secret)[1:-1], html.escape(secret), *addresses})
 
 
 def redacted(text: str) -> str:

@@ -10,7 +10,7 @@ from pipeline.base.redaction import redacted
 from pipeline.base.text import visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
 
 WIDTH = 120
@@ -65,8 +65,17 @@ def console(*, stderr: bool = False) -> Console:
     """
     from rich.console import Console
     from rich.segment import Segment
+    from rich.text import Text
 
     class SafeConsole(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            """Removes secrets before a text is divided into lines and styles, where they could not be recognized."""
+            if isinstance(renderable, str):
+                renderable = redacted(renderable)
+            elif isinstance(renderable, Text) and (plain := redacted(renderable.plain)) != renderable.plain:
+                renderable = Text(plain, renderable.style, justify=renderable.justify, overflow=renderable.overflow)
+            return super().render(renderable, options)
+
         def _render_buffer(self, buffer: Iterable[Segment]) -> str:
             """What is about to be written, from text with styles and from control codes of Rich's own."""
             safe = (part if part.control else Segment(visible(redacted(part.text)), part.style) for part in buffer)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pipeline.base.choices import FloatType
 from pipeline.base.errors import UsageError
+from pipeline.base.files import read_bytes
 from pipeline.base.settings import Config, Option
 
 if TYPE_CHECKING:
     from step_runtime import Task
+
+
+LONGEST = 2**24
+"""Bytes of a program's file, or characters of standard input; `Limits.characters` is the limit of a program itself."""
+
+_LINE_END = re.compile("\r\n?")
 
 
 class ProgramName(Config):
@@ -55,8 +63,13 @@ def read_text(name: str) -> str:
         UsageError: It can't be read.
     """
     try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+        if name != "-":
+            return _LINE_END.sub("\n", read_bytes(Path(name), LONGEST).decode("utf-8"))
+        text = sys.stdin.read(LONGEST + 1)
     except OSError as error:
         raise UsageError(f"{name}: cannot read the program: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UsageError(f"{name}: cannot read the program: it is not UTF-8 text") from None
+    if len(text) > LONGEST:
+        raise UsageError(f"{name}: cannot read the program: more than {LONGEST:,} characters")
+    return text

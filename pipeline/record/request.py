@@ -20,7 +20,9 @@ from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task, dump_task
 
 VERSION = 1
-_LONGEST_EXPERIENCE = 2**28
+LONGEST_EXPERIENCE = 2**28
+"""Bytes of the experience of a run."""
+
 _MOST_SAMPLES = 10**7
 
 
@@ -107,8 +109,8 @@ def parse_experience(text: str | bytes, source: str) -> Experience:
     Raises:
         UsageError: It is not an experience; the message names the place.
     """
-    if len(text) > _LONGEST_EXPERIENCE:
-        raise UsageError(f"{source}: {len(text):,} characters; the limit of an experience is {_LONGEST_EXPERIENCE:,}")
+    if len(text) > LONGEST_EXPERIENCE:
+        raise UsageError(f"{source}: {len(text):,} characters; the limit of an experience is {LONGEST_EXPERIENCE:,}")
     try:
         content = json.loads(text)
         json.dumps(content, ensure_ascii=False).encode()  # refuses lone surrogates, which JSON can write as escapes

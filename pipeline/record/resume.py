@@ -17,8 +17,9 @@ from optimizers import Experience, TokenCount
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import make_agent, parse_program
 from pipeline.base.errors import UsageError
+from pipeline.base.files import read_bytes
 from pipeline.record import store
-from pipeline.record.request import Request, parse_experience, read_experience
+from pipeline.record.request import LONGEST_EXPERIENCE, Request, parse_experience, read_experience
 from step_runtime.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def load_experience(text: str, tasks: Sequence[Task]) -> Experience:
     """
     path = Path(text)
     if path.is_file():
-        content, where = path.read_bytes(), text
+        content, where = _read_file(path), text
     else:
         client, experiment = store.open_store()
         run = _find(client, experiment, text, option="--experience", files=True)
@@ -135,6 +136,13 @@ def load_experience(text: str, tasks: Sequence[Task]) -> Experience:
     if not experience.entries:
         raise UsageError(f"--experience: {where} solved no task, so there is nothing to learn from")
     return experience
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return read_bytes(path, LONGEST_EXPERIENCE)
+    except OSError as error:
+        raise UsageError(f"--experience: {path}: cannot read the experience: {error.strerror}") from None
 
 
 def _read_text(client: MlflowClient, run_id: str, name: str) -> str | None:

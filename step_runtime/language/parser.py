@@ -32,7 +32,8 @@ class Source:
     Attributes:
         lines: The parsed text: the program's lines, each without its first `indent` columns.
         statements: The program's own, without a `def body` around them.
-        parameters: Those of the `def body`; their annotations, and its own, have no meaning and are never evaluated.
+        parameters: Those of the `def body`.
+        annotations: Of the parameters, and the function's own: they have no meaning and are never evaluated.
         indent: The columns that were removed from every line.
         diagnostics: The reasons why there is no tree.
     """
@@ -40,6 +41,7 @@ class Source:
     lines: tuple[str, ...] = ()
     statements: tuple[ast.stmt, ...] = ()
     parameters: tuple[ast.arg, ...] | None = None
+    annotations: tuple[ast.expr, ...] = ()
     indent: int = 0
     diagnostics: tuple[Diagnostic, ...] = ()
 
@@ -156,4 +158,6 @@ def _unwrapped(source: Source) -> Source:
         message = "`def body` takes the inputs as plain parameters, without decorators, defaults or stars"
         collector.report("body", message, body, "write def body(E0, E1):")
         return replace(source, diagnostics=tuple(collector.diagnostics))
-    return replace(source, statements=tuple(body.body), parameters=tuple(args.args))
+    found = [*(parameter.annotation for parameter in args.args), body.returns]
+    annotations = tuple(annotation for annotation in found if annotation is not None)
+    return replace(source, statements=tuple(body.body), parameters=tuple(args.args), annotations=annotations)

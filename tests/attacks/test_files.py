@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import verify
+from pipeline import load_program, verify
 from pipeline.base.errors import UsageError, run_command
 from pipeline.base.files import write_text
+from pipeline.cli.program_arguments import read_text
 from pipeline.record import store
+from pipeline.record.resume import load_experience
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.reader import loads_task, read_task
 from tests.pipeline.conftest import empty_store, store_folder
@@ -130,6 +132,33 @@ def test_reading_does_not_wait(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.yaml")
     with pytest.raises(TaskError, match="it is not a regular file"):
         read_task(tmp_path / "x.yaml")
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "a program": lambda path: read_text(str(path)),
+    "a compiled program": load_program,
+    "an experience": lambda path: load_experience(str(path), ()),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", ["a FIFO", "an endless device", "a file of 1 GiB", "a folder", "a loop of links"])
+def test_only_bounded_regular_files_are_read(reader: str, kind: str, tmp_path: Path, store_folder: Path) -> None:
+    """Programs, compiled ones and experiences: anything else is one line, at once; the control is read."""
+    BAD[kind](path := tmp_path / "bad")
+    with pytest.raises(UsageError, match=r"/bad: |no run or file") as error:
+        READERS[reader](path)
+    assert "\n" not in str(error.value)
+    (tmp_path / "good").write_bytes(b"return E0\r\n")
+    assert read_text(str(tmp_path / "good")) == "return E0\n"
+
+
+def test_endless_input_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a pipe, for example."""
+    with Path("/dev/zero").open(encoding="utf-8") as endless:
+        monkeypatch.setattr("sys.stdin", endless)
+        with pytest.raises(UsageError, match="more than"):
+            read_text("-")
 
 
 def test_nothing_is_written_through_a_planted_link(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import gzip
+import html
 import io
 import json
 import logging
@@ -16,8 +17,11 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import quote, quote_plus
 
 import pytest
+from rich.table import Table
+from rich.text import Text
 
 from pipeline import compile as compile_
 from pipeline import load_program, report, ui
@@ -26,6 +30,7 @@ from pipeline.base.config import RunConfig
 from pipeline.base.errors import LMUnavailable, UsageError, print_message, run_command, safe_output
 from pipeline.base.files import write_text
 from pipeline.base.redaction import MASK, redacted, redacted_value
+from pipeline.base.terminal import console
 from pipeline.lms.factory import make_lm
 from pipeline.record import store
 from pipeline.record.recorder import recorded
@@ -211,6 +216,40 @@ def test_messages_warnings_and_files_are_redacted(capsys: pytest.CaptureFixture[
     assert KEY not in out + err
     assert (out + err).count(MASK) == 4
     assert (tmp_path / "file").read_text() == f"{MASK} and more"
+
+
+WRITTEN = {
+    "in JSON": json.dumps,
+    "in JSON within JSON": lambda text: json.dumps(json.dumps(text)),
+    "in Python": repr,
+    "in HTML": html.escape,
+    "in an address": quote,
+    "in an address' query": quote_plus,
+}
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_a_secret_is_recognized_however_it_is_written(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As servers echo it, and as pages show it."""
+    monkeypatch.setenv("STORE_PASSWORD", secret := """p<l&a"n't e+d/""")
+    text = WRITTEN[kind](secret)
+    assert redacted(f"a {text} b").replace('"', "").replace("'", "").replace("\\", "") == f"a {MASK} b"
+    assert redacted(WRITTEN[kind]("p<l&a")) == WRITTEN[kind]("p<l&a")
+
+
+@pytest.mark.parametrize("width", [30, 200])
+def test_a_secret_is_recognized_before_it_is_divided(width: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Into lines, cells or styles; what is around it is printed."""
+    styled = Text("denied ")
+    styled.append(KEY[:9], style="bold")
+    styled.append(KEY[9:])
+    table = Table("what", "why")
+    table.add_row("one", f"denied {KEY}")
+    for shown in (f"denied {KEY}", styled, table):
+        console(width=width).print(shown)
+        out = "".join(char for char in capsys.readouterr().out if not char.isspace() and char not in "│┃")
+        assert "denied" in out
+        assert not [start for start in range(len(KEY) - 6) if KEY[start : start + 6] in out]
 
 
 def test_an_address_from_the_record_has_to_be_given_again() -> None:

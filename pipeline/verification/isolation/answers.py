@@ -23,6 +23,10 @@ LONGEST = 2**24
 
 _LONGEST_MESSAGE = 100_000
 _LARGEST_POWER = 64
+"""The product of the powers in a dim, one within another."""
+_MOST_PARTS = 1000
+"""Numbers, names and operations of a dim: sympy computes while it builds one."""
+_LARGEST_NUMBER = 2**64
 _RETURNED, _RAISED = b"+", b"-"
 _PACKAGES = ("step_runtime.", "signatures.", "optimizers.", "pipeline.")
 """The packages whose classes an answer may name."""
@@ -194,15 +198,42 @@ def _of_dim(dim: Any) -> Any:
 
 
 def _dim(content: Any) -> Any:
+    if _parts(content, _LARGEST_POWER) > _MOST_PARTS:
+        raise ValueError("a dim of too many parts")
+    return _built(content)
+
+
+def _parts(content: Any, power: int) -> int:
+    """The number of a dim's parts.
+
+    Args:
+        content: The dim as it is sent.
+        power: The largest power that it may be raised to, those around it included.
+
+    Raises:
+        ValueError: It is not a dim, or its numbers are too large to compute with.
+    """
+    match content:
+        case str():
+            return 1
+        case [int(over), int(under)] if under and max(abs(over), abs(under)) < _LARGEST_NUMBER:
+            return 1
+        case ["Pow", base, [int(own), 1]] if 0 < abs(own) <= power:
+            return 1 + _parts(base, power // abs(own))
+        case ["Add" | "Mul", *parts]:
+            return 1 + sum(_parts(part, power) for part in parts)
+    raise ValueError("not a dim")
+
+
+def _built(content: Any) -> Any:
     import sympy
 
     match content:
         case str(name):
             return sympy.Symbol(name)
-        case [int(over), int(under)] if under:
+        case [int(over), int(under)]:
             return sympy.Rational(over, under)
-        case ["Pow", base, [int(power), 1]] if abs(power) <= _LARGEST_POWER:
-            return sympy.Pow(_dim(base), power)
-        case ["Add" | "Mul" | "floor" | "ceiling" | "Max" | "Min" as kind, *parts]:
-            return getattr(sympy, kind)(*map(_dim, parts))
-    raise ValueError("not a dim")
+        case ["Pow", base, [int(power), _]]:
+            return sympy.Pow(_built(base), power)
+    kind, *parts = content
+    return getattr(sympy, kind)(*map(_built, parts))

@@ -75,6 +75,14 @@ FORGED = {
     "a model of another content": sent("model", "pipeline.base.outputs:Finding", "{}"),
     "a function that was not sent": sent("same", 3),
     "a large power": sent("dim", ["Pow", "M", [10**6, 1]]),
+    "a power of a power": sent("dim", ["Pow", ["Pow", "M", [9, 1]], [9, 1]]),
+    "a tower of powers": sent(
+        "dim", ["Pow", ["Pow", ["Pow", ["Pow", ["Pow", [2, 1], [64, 1]], *[[64, 1]]], [64, 1]], [64, 1]], [64, 1]]
+    ),
+    "a sum of powers of powers": sent("dim", ["Pow", ["Add", ["Pow", [2, 1], [64, 1]], "M"], [2, 1]]),
+    "a large number": sent("dim", [2**64, 1]),
+    "a product of many numbers": sent("dim", ["Mul", *[[3**40, 1]] * 200_000]),
+    "the largest of many dims": sent("dim", ["Max", *(f"a{number}" for number in range(3000))]),
     "another operation": sent("dim", ["sympify", "M"]),
     "a division by zero": sent("dim", [1, 0]),
     "a dict of no pairs": sent("dict", 1),
