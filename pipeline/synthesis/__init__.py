@@ -3,7 +3,8 @@
     outcome = synthesize(load_task("task.yaml"), SearchBudget(seconds=60))
 
     type_space            the types that streams may have, and coercion paths between them
-    rules                 which functions apply to which types
+    operand_shapes        where streams of given types can meet
+    rules, rulebook       which functions apply to which types, and those within reach of a round
     batch_execution       runs rules on blocks of streams (value_blocks), within the budget (search_budget)
     bottom_up             makes streams from the inputs
     top_down, inversion   find the values that would do, from the outputs

@@ -41,16 +41,26 @@ class BatchExecutor:
         self.candidates = 0
         self.kept = 0
         self.full = False
-        self._share = 1.0
+        self._end = (budget.candidates, self.deadline)
+        self._over = False
         self._applier = Applier(instance.dtype, Deadline.at(self.deadline))
         self._rules = Rules(instance.sizes)
         self._inferred: dict[tuple[Primitive, tuple[StreamType, ...]], tuple[StreamType, ...]] = {}
         self._layouts: dict[StreamType, RowLayout] = {}
 
     def enter(self, space: TypeSpace, share: float) -> None:
-        """Continues in another space, up to a share of the budget's time and candidates."""
-        self.space, self._share = space, share
+        """Continues in another space, and from here on with a share of the whole budget's time and candidates."""
+        self.space = space
+        self._end = (
+            int(self.candidates + share * self.budget.candidates),
+            time.monotonic() + share * self.budget.seconds,
+        )
         self.forget()
+
+    @property
+    def over(self) -> bool:
+        """Whether the whole budget is used up."""
+        return self._over or time.monotonic() > self.deadline
 
     def forget(self) -> None:
         """Nothing that was kept is in memory any more."""
@@ -92,9 +102,11 @@ class BatchExecutor:
         Raises:
             OutOfBudget: The candidates or the time are used up.
         """
-        if self.candidates + candidates > self._share * self.budget.candidates:
+        most, deadline = self._end
+        self._over = self._over or self.candidates + candidates > self.budget.candidates
+        if self._over or self.candidates + candidates > most:
             raise OutOfBudget("candidates")
-        if time.monotonic() > self._start + self._share * self.budget.seconds:
+        if time.monotonic() > min(deadline, self.deadline):
             raise OutOfBudget("time")
         self.candidates += candidates
 

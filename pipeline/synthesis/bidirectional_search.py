@@ -15,14 +15,14 @@ from torch import Tensor
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.draft_streams import draft_streams
 from pipeline.synthesis.landmarks import landmarks_of
-from pipeline.synthesis.rules import Rulebook
+from pipeline.synthesis.rulebook import Reach
+from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.search_budget import FoundProgram, OutOfBudget, Reason, SearchBudget, SearchOutcome
 from pipeline.synthesis.search_round import Given, SearchRound
 from pipeline.synthesis.terms import InputTerm
 from pipeline.synthesis.top_down import Holes
 from pipeline.synthesis.type_space import TypeSpace
 from pipeline.synthesis.value_blocks import sane
-from step_runtime.base.types import StreamType
 from step_runtime.cost.front import pareto_front
 from step_runtime.execution.invocation import default_dtype
 from step_runtime.primitives import Copy
@@ -41,16 +41,36 @@ class _Phase(NamedTuple):
 
     Attributes:
         spare: How much oftener a dim may occur than in a declared type.
+        invented: The dims that elements may have and their stream lacks.
         once: As of `BottomUp`.
-        share: The share of the budget at which the phase ends.
+        reach: How far its rounds go.
+        share: The share of the whole budget that a round may use.
     """
 
     spare: int
+    invented: int
     once: bool
+    reach: Reach
     share: float
 
 
-_PHASES = (_Phase(0, True, 0.3), _Phase(1, True, 0.6), _Phase(0, False, 0.9), _Phase(1, False, 1.0))
+_PHASES = (
+    _Phase(0, 0, True, Reach(5, 4_000, False), 0.03),
+    _Phase(0, 0, True, Reach(8, 16_000, False), 0.06),
+    _Phase(1, 0, True, Reach(6, 4_000, False), 0.05),
+    _Phase(0, 0, True, Reach(11, 8_000, True), 0.08),
+    _Phase(1, 0, True, Reach(9, 8_000, False), 0.1),
+    _Phase(0, 1, True, Reach(10, 4_000, True), 0.05),
+    _Phase(0, 0, True, Reach(14, 8_000, True), 0.1),
+    _Phase(1, 0, True, Reach(12, 8_000, True), 0.1),
+    _Phase(0, 0, True, Reach(12, 8_000, False), 0.1),
+    _Phase(0, 1, False, Reach(14, 8_000, True), 0.1),
+    _Phase(0, 1, False, Reach(18, 16_000, True), 0.2),
+    _Phase(1, 1, False, Reach(18, 16_000, True), 0.2),
+    _Phase(1, 1, True, Reach(24, 30_000, True), 0.2),
+    _Phase(0, 1, False, Reach(40, 30_000, True), 1.0),
+    _Phase(1, 1, False, Reach(40, 30_000, True), 1.0),
+)
 _GRAVEST: tuple[Reason, ...] = ("exhausted", "memory", "candidates", "time", "crashed")
 """Of the reasons of several phases, the last in this order counts."""
 _LEAST_BEYOND = 20_000
@@ -75,7 +95,8 @@ class BidirectionalSearch:
         usual = all(bool(sane(value).all()) for value in self._wanted)
         self._sane_only = usual and self._landmarks.finite
         self._refused: set[str] = set()
-        self._books: dict[int, tuple[Rulebook, Holes]] = {}
+        self._tables: dict[tuple[int, int], tuple[RuleTable, Holes]] = {}
+        self._known: set[str] = set()
         self._turn: SearchRound | None = None
 
     def _observed(self) -> tuple[list[Tensor], list[Given]]:
@@ -96,9 +117,10 @@ class BidirectionalSearch:
         reasons: list[Reason] = []
         found: dict[str, int] = {}
         budget = self._executor.budget
-        for phase in _PHASES:
+        phase = 0
+        while phase < len(_PHASES) and not self._executor.over and len(found) < budget.programs:
             try:
-                for text, length in self._programs(phase):
+                for text, length in self._programs(_PHASES[phase]):
                     found.setdefault(text, length)
                     if len(found) >= budget.programs:
                         break
@@ -107,12 +129,14 @@ class BidirectionalSearch:
                 reasons.append("memory" if self._executor.full else "exhausted")
             except OutOfBudget as error:
                 reasons.append(error.reason)
-            if found:
+            reached = self._turn.reached if self._turn else []
+            if found and not reached:
                 break
+            phase = 0 if reached else phase + 1
         impl = next(iter(found), None)
         return SearchOutcome(
             impl,
-            None if found else max(reasons, key=_GRAVEST.index),
+            None if found else max(reasons or ["time"], key=_GRAVEST.index),
             time.monotonic() - self._start[0],
             time.process_time() - self._start[1],
             self._executor.candidates,
@@ -124,49 +148,37 @@ class BidirectionalSearch:
         )
 
     def _programs(self, phase: _Phase) -> Iterator[tuple[str, int]]:
-        """Programs that pass the verifier, each with its number of primitives besides Copies."""
-        book, holes = self._rules(phase)
-        known = set[str]()
-        while True:
-            turn = self._turn = SearchRound(
-                self._executor,
-                book,
-                holes,
-                self._given,
-                self._wanted,
-                self._landmarks,
-                sane_only=self._sane_only,
-                once=phase.once,
-            )
-            try:
-                for program in turn.programs():
-                    text = print_program(program)
-                    if text in known or text in self._refused:
-                        continue
-                    if self._verifier.verify(text).passed:
-                        known.add(text)
-                        yield text, sum(not isinstance(node.op, Copy) for node in program.nodes)
-                    else:
-                        self._refused.add(text)
-            finally:
-                self._given += turn.reached
-            if not turn.reached:
-                return
-            self._executor.forget()
-
-    def _rules(self, phase: _Phase) -> tuple[Rulebook, Holes]:
-        """The rules of a phase, listed once for all phases of the same types."""
-        if phase.spare not in self._books:
+        """Programs of one round that pass the verifier, each with its number of primitives besides Copies."""
+        kind = phase.spare, phase.invented
+        if kind not in self._tables:
             space = TypeSpace(self._instance.scope, phase.spare)
-            self._executor.enter(space, phase.share)
-            book = Rulebook(space, self._wanted_type, lambda: self._executor.spend(0))
-            self._books[phase.spare] = book, Holes(self._executor, book)
-        book, holes = self._books[phase.spare]
-        self._executor.enter(book.space, phase.share)
-        return book, holes
-
-    def _wanted_type(self, type_: StreamType) -> bool:
-        return self._landmarks.wanted(self._executor.layout(type_))
+            self._tables[kind] = RuleTable(space, phase.invented), Holes(self._executor)
+        table, holes = self._tables[kind]
+        self._executor.enter(table.space, phase.share)
+        self._turn = None
+        turn = self._turn = SearchRound(
+            self._executor,
+            table,
+            phase.reach,
+            holes,
+            self._given,
+            self._wanted,
+            self._landmarks,
+            sane_only=self._sane_only,
+            once=phase.once,
+        )
+        try:
+            for program in turn.programs():
+                text = print_program(program)
+                if text in self._known or text in self._refused:
+                    continue
+                if self._verifier.verify(text).passed:
+                    self._known.add(text)
+                    yield text, sum(not isinstance(node.op, Copy) for node in program.nodes)
+                else:
+                    self._refused.add(text)
+        finally:
+            self._given += turn.reached
 
     def _front(self, texts: Sequence[str]) -> tuple[FoundProgram, ...]:
         """The programs that no other beats."""

@@ -18,13 +18,11 @@ import torch
 from torch import Tensor
 
 from pipeline.synthesis.batch_execution import BatchExecutor
-from pipeline.synthesis.rules import Rule, Rulebook
+from pipeline.synthesis.rulebook import Rulebook
+from pipeline.synthesis.rules import Rule
 from pipeline.synthesis.terms import Term
 from pipeline.synthesis.type_space import TypeId
 from pipeline.synthesis.value_blocks import Rows, SeenValues, sane
-
-MOST = 60
-"""Cost of the largest programs searched for."""
 
 _MOST_BITS = 62
 GIVEN = 1
@@ -138,7 +136,7 @@ class BottomUp:
         Raises:
             OutOfBudget: The budget is used up.
         """
-        for level in range(GIVEN + 1, MOST + 1):
+        for level in range(GIVEN + 1, self._book.reach.cost + 1):
             for cost in range(GIVEN + 1, level + 1):
                 for type_ in self._book.types:
                     if type_ in remaining and self._done[type_] < cost <= level - remaining[type_]:

@@ -4,13 +4,16 @@ The reference runs once for each of two inputs while every tensor that its opera
 expression runs several times, in a loop, its tensors together are a landmark, too: a Scan emits them. A value that does
 not depend on the inputs, that an input or an output already has, or that holds little information, is not a landmark.
 A stream has a landmark's value if one of its components holds the same numbers in any order, as streams and tensors may
-differ in the order of their dims.
+differ in the order of their dims; bits only in the same order. A multiple of a landmark is as good a start: functions
+differ from operators in constant factors.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 from types import FrameType
 from typing import Any
@@ -27,9 +30,15 @@ MOST = 200
 _MOST_NUMBERS = 2**18
 _MOST_CALLS = 256
 """The calls of one expression that are recorded."""
+_MOST_ALONE = 8
+"""The first calls of one expression that are landmarks of their own."""
 _DISTINCT = 3
-"""Different numbers that a landmark has at least, if they are whole."""
+"""Different numbers that a landmark has at least, if they are whole and in any order."""
+_FEWEST_BITS = 8
+"""Numbers that a landmark of fewer different ones has at least."""
 _LOOSE = 1e-6
+_FEWEST = 4
+"""Numbers that a landmark has at least for its multiples to count."""
 
 _Site = tuple[object, ...]
 
@@ -85,8 +94,44 @@ def reference_values(instance: TaskInstance, seed: int) -> list[Tensor]:
     for calls in recorder.made.values():
         values.append(calls[-1])
         if len(calls) > 1:
-            values += [calls[0], torch.cat(calls)]
+            values += [torch.cat(calls), *calls[:_MOST_ALONE]]
     return values
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """A landmark: its numbers, ascending unless they are `in_order` of the value, with their sum and norm."""
+
+    numbers: Tensor
+    in_order: bool
+    total: float
+    norm: float
+
+    @classmethod
+    def of(cls, value: Tensor) -> _Mark | None:
+        """The landmark of a flat value; None if it says too little to be one."""
+        ordered = _ordered(value)
+        different = int((ordered.diff() != 0).sum()) + 1
+        whole = bool((ordered == ordered.round()).all())
+        in_order = whole and different < _DISTINCT
+        if (different < 2 and whole) or (in_order and len(ordered) < _FEWEST_BITS):
+            return None
+        numbers = _finite(value) if in_order else ordered
+        return cls(numbers, in_order, float(numbers.sum()), float(numbers.square().sum().sqrt()))
+
+    def ratio(self, value: Tensor) -> float:
+        """What a value is a multiple of the landmark by, 1 for the same; 0 if it is none."""
+        if self.in_order:
+            return float(_same(_finite(value), self.numbers))
+        ordered = _ordered(value)
+        if _same(ordered, self.numbers):
+            return 1.0
+        size = float(ordered.square().sum().sqrt()) / self.norm if self.norm else 0.0
+        if len(self.numbers) >= _FEWEST and 0 < size < math.inf:
+            for ratio, scaled in ((size, self.numbers * size), (-size, (self.numbers * -size).flip(0))):
+                if _same(ordered, scaled):
+                    return ratio
+        return 0.0
 
 
 class Landmarks:
@@ -99,53 +144,60 @@ class Landmarks:
     """
 
     def __init__(self, values: Sequence[Tensor], others: Sequence[Tensor], known: Iterable[Tensor]) -> None:
-        self._sorted: dict[int, list[Tensor]] = {}
-        seen: dict[int, list[Tensor]] = {}
+        self._marks: dict[int, list[_Mark]] = {}
+        seen: dict[int, list[_Mark]] = {}
         for value in known:
-            seen.setdefault(value.numel(), []).append(_ordered(value))
+            if mark := _Mark.of(value):
+                seen.setdefault(len(value), []).append(mark)
         changed = [
             value
             for place, value in enumerate(values)
             if len(values) != len(others) or not torch.equal(value, others[place])
         ]
         for value in changed:
-            ordered = _ordered(value)
-            same = seen.setdefault(len(ordered), [])
-            if self.count < MOST and _informative(ordered) and not any(_same(ordered, other) for other in same):
-                same.append(ordered)
-                self._sorted.setdefault(len(ordered), []).append(ordered)
+            mark, same = _Mark.of(value), seen.setdefault(len(value), [])
+            if mark and self.count < MOST and not any(other.ratio(value) == 1 for other in same):
+                same.append(mark)
+                self._marks.setdefault(len(value), []).append(mark)
         self.finite = all(bool(torch.isfinite(value).all()) for value in values)
-        self._found: set[tuple[object, int, int]] = set()
+        self._found: set[tuple[object, int, int, bool]] = set()
+        self._passed_on: set[tuple[int, int]] = set()
 
     @property
     def count(self) -> int:
         """The number of landmarks."""
-        return sum(map(len, self._sorted.values()))
+        return sum(map(len, self._marks.values()))
 
     def wanted(self, layout: RowLayout) -> bool:
         """Whether a component of such streams may have a landmark's value."""
-        return any(prod(shape) in self._sorted for shape in layout.shapes)
+        return any(prod(shape) in self._marks for shape in layout.shapes)
 
     def reached(self, kind: object, layout: RowLayout, values: Tensor) -> Iterator[int]:
-        """The rows of a block with a landmark that no stream of this kind had before; one for each."""
+        """The rows of a block that have a landmark, or a multiple of it, that no stream of this kind had before.
+
+        A component of a tuple counts only for a landmark that no stream has had: functions pass components on.
+        """
         for part in layout.unpack(values):
             flat = part.reshape(len(values), -1)
-            targets = self._sorted.get(flat.shape[1], [])
-            if not targets:
+            marks = self._marks.get(flat.shape[1], [])
+            if not marks:
                 continue
             clean = _finite(flat)
-            sums, squares, scale = clean.sum(1), clean.square().sum(1), clean.abs().sum(1)
-            for number, target in enumerate(targets):
-                key = (kind, flat.shape[1], number)
-                if key in self._found:
+            sums, norms, scale = clean.sum(1), clean.square().sum(1).sqrt(), clean.abs().sum(1)
+            for number, mark in enumerate(marks):
+                place = flat.shape[1], number
+                if len(layout.shapes) > 1 and place in self._passed_on:
                     continue
-                total, square = target.sum(), target.square().sum()
-                near = ((sums - total).abs() <= _LOOSE * scale) & ((squares - square).abs() <= _LOOSE * square)
+                near = (sums.abs() * mark.norm - norms * abs(mark.total)).abs() <= _LOOSE * scale * mark.norm
                 for row in near.nonzero().flatten().tolist():
-                    if _same(_ordered(flat[row]), target):
-                        self._found.add(key)
+                    ratio = mark.ratio(flat[row])
+                    key = (kind, *place, ratio == 1)
+                    if ratio and key not in self._found:
+                        self._found |= {key, (kind, *place, False)}
+                        self._passed_on.add(place)
                         yield row
-                        break
+                        if ratio == 1:
+                            break
 
 
 def _finite(values: Tensor) -> Tensor:
@@ -158,11 +210,6 @@ def _ordered(values: Tensor) -> Tensor:
 
 def _same(one: Tensor, other: Tensor) -> bool:
     return bool(close(one.unsqueeze(0), other.unsqueeze(0)).all())
-
-
-def _informative(ordered: Tensor) -> bool:
-    whole = bool((ordered == ordered.round()).all())
-    return not whole or int((ordered.diff() != 0).sum()) + 1 >= _DISTINCT
 
 
 def landmarks_of(instance: TaskInstance, seed: int) -> Landmarks:

@@ -1,4 +1,4 @@
-"""Which function may be applied to which types of streams, by which structural primitives.
+"""What one step of a search applies: a function, or a routing, to streams of given types.
 
 A `Rule` is one function (Map, Accum, Scan) or one routing (Partition, a Map on each branch, Merge) on streams that
 inputs or other rules give; each operand is coerced by its path. Rules do not depend on values; the search decides what
@@ -8,41 +8,26 @@ repeated, or a placeholder is put around them, before or after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice, permutations, product
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice, permutations, product
 from typing import TypeVar
 
 from pipeline.lms.embedded.lowering import Backend, route, zipped
+from pipeline.lms.embedded.types.coercions import cut, factors
+from pipeline.synthesis.operand_shapes import OperandShapes, PartId, Shape
 from pipeline.synthesis.type_space import ONE, CoercionPath, TypeId, TypeSpace, joined
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim, try_evaluate
-from step_runtime.base.types import DType, Multihot, StreamType, STuple, components_of
+from step_runtime.base.types import DType, Multihot, StreamType, STuple, components_of, layout
 from step_runtime.primitives import Accum, Flatten, Map, Primitive, Rules, Scan
 
-_MOST_TYPES = 60
-"""Types of streams that rules take, those of the least cost."""
-_MOST_AT_ONCE = 30
-_WANTED = 3
-"""What is taken off the cost of a type that is wanted."""
+COST = 2
+"""The cost of a function or a routing, in units of a choice of path."""
 _MOST_BITS = 4
 _MOST_ORDERS = 120
 """The most orders of branches tried for one routing."""
-_MOST_STRUCTURE = 8
-_MOST_COUNTED = 5
-"""The most structural primitives before one function, of one path so many at most."""
-_MOST_SHAPES = 60
-
-_MOST_MEETINGS = 400
-"""The most ways for streams to meet at one shape, for one function; the shortest paths come first."""
-_MOST_RULES = 30_000
-
-_COST = 2
-"""The cost of a function or a routing, in units of a choice of path."""
-
-_AGAIN = 2
-"""What a function costs more that a landmark was reached with."""
 
 S = TypeVar("S")
 
@@ -55,10 +40,11 @@ class OrderedRouting:
     merge: Fn
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rule:
-    """One function, or one routing, whose index is the last operand; `cost` counts all primitives but Copies.
+    """One function, or one routing, whose index is the last operand.
 
+    `choices` counts those of structure: what types do not force.
     A placeholder next to other dims is flattened at once, so that no streams differ only by it.
     """
 
@@ -66,7 +52,7 @@ class Rule:
     operands: tuple[CoercionPath, ...]
     flatten: tuple[Flatten, ...]
     result: TypeId
-    cost: int = field(compare=False)
+    choices: int
 
     @property
     def fn(self) -> Fn:
@@ -110,140 +96,98 @@ class _TypeBackend:
         return op.infer(inputs, self._rules)
 
 
-class Rulebook:
-    """All rules of a task.
+@dataclass(frozen=True, eq=False)
+class Taker:
+    """A function with what each of its operands holds; or of a routing the function that merges, and the index last.
 
-    `types` are those of inputs and of what rules give, `into` the rules by the type of their result; `cheapest` has
-    the least cost of a stream of each type.
-
-    Args:
-        space: The types.
-        wanted: Whether a type is likely to occur in a program; rules on such streams are listed before others.
-        check: Called often; it may raise, which ends the listing.
+    Attributes:
+        fn: The function, or the one that merges.
+        parts: What the operands hold, as numbers of `OperandShapes`.
+        index: The type of the index.
+        branches: The functions that a routing's branches may apply (None: unchanged); none of a function.
     """
 
-    def __init__(
-        self,
-        space: TypeSpace,
-        wanted: Callable[[StreamType], bool] = lambda type_: False,
-        check: Callable[[], None] = lambda: None,
-    ) -> None:
+    fn: Fn
+    parts: tuple[PartId, ...]
+    index: DType | None = None
+    branches: tuple[Fn | None, ...] = ()
+
+
+class RuleTable:
+    """The rules of one space, each made when first asked for; `invented` as of `OperandShapes`."""
+
+    def __init__(self, space: TypeSpace, invented: int = 0) -> None:
         self.space = space
-        self._check = check
+        self._shapes = OperandShapes(space, invented)
+        self._invented = bool(invented)
         self._backend = _TypeBackend(Rules(space.scope.sizes))
-        self.types: list[TypeId] = list(dict.fromkeys(space.inputs))
-        self.rules: dict[Rule, None] = {}
-        self.cheapest: dict[TypeId, int] = {}
-        self._served: frozenset[Fn] = frozenset()
-        start = dict.fromkeys(space.inputs, 0)
-        sources: dict[TypeId, None] = {}
-        new = list(self.types)
-        while new and len(sources) < _MOST_TYPES and len(self.rules) < _MOST_RULES:
-            sources |= dict.fromkeys(new)
-            for rule in list(islice(self._found(list(sources), frozenset(new)), _MOST_RULES)):
-                self.rules.setdefault(rule)
-                if rule.result not in self.types:
-                    self.types.append(rule.result)
-            self.start_from(start)
-            open_ = [type_ for type_ in self.types if type_ not in sources]
-            new = sorted(open_, key=lambda type_: self.cheapest[type_] - _WANTED * wanted(space.types[type_]))
-            new = new[: min(_MOST_AT_ONCE, _MOST_TYPES - len(sources))]
-        self.into: dict[TypeId, list[Rule]] = {type_: [] for type_ in self.types}
-        for rule in self.rules:
-            self.into[rule.result].append(rule)
+        self._known: dict[tuple[Taker, tuple[TypeId, ...]], tuple[Rule, ...]] = {}
+        self._routings: dict[DType, tuple[Taker, ...]] = {}
+        self.functions = tuple(
+            Taker(fn, self._parts(parts)) for fn in space.scope.fns.values() for parts in _groupings(fn.input)
+        )
 
-    def cost(self, rule: Rule) -> int:
-        """What a rule costs in this round: more for a function that has served already."""
-        return rule.cost + _AGAIN * (rule.fn in self._served)
+    def _parts(self, dtypes: Iterable[DType]) -> tuple[PartId, ...]:
+        return tuple(map(self._shapes.part, dtypes))
 
-    def remaining(self, outputs: Iterable[TypeId], others: Iterable[TypeId] = ()) -> dict[TypeId, int]:
-        """For each type the least cost from there to some goal; types without a way there are absent.
+    def routings(self, index: DType) -> tuple[Taker, ...]:
+        """The ways to take streams that indices of a type route."""
+        if index not in self._routings:
+            self._routings[index] = tuple(self._found_routings(index))
+        return self._routings[index]
 
-        Args:
-            outputs: Goals that a path may lead to.
-            others: Goals that only a stream of the very type reaches.
-        """
-        wanted = [self.space.types[goal] for goal in outputs]
-        left: dict[TypeId, int] = dict.fromkeys(others, 0)
-        for type_ in self.types:
-            paths = [path for goal in wanted if (path := self.space.path(type_, goal)) is not None]
-            if paths:
-                left.setdefault(type_, min(path.cost for path in paths))
-        changed = True
-        while changed:
-            changed = False
-            for rule in self.rules:
-                if rule.result not in left or any(path.source not in self.cheapest for path in rule.operands):
-                    continue
-                total = left[rule.result] + self.cost(rule) + sum(self.cheapest[path.source] for path in rule.operands)
-                for path in rule.operands:
-                    cost = total - self.cheapest[path.source]
-                    if cost < left.get(path.source, cost + 1):
-                        left[path.source] = cost
-                        changed = True
-        return left
-
-    def start_from(self, given: Mapping[TypeId, int], served: Iterable[Fn] = ()) -> None:
-        """Sets the costs of a round.
-
-        Args:
-            given: The least cost of the streams to start from, by type.
-            served: The functions that made them: a task mostly lists a function because a program needs it once.
-        """
-        self._served = frozenset(served)
-        found = dict(given)
-        changed = True
-        while changed:
-            changed = False
-            for rule in self.rules:
-                if all(path.source in found for path in rule.operands):
-                    cost = self.cost(rule) + sum(found[path.source] for path in rule.operands)
-                    if cost < found.get(rule.result, cost + 1):
-                        found[rule.result] = cost
-                        changed = True
-        self.cheapest = found
-
-    def _found(self, sources: Sequence[TypeId], new: frozenset[TypeId]) -> Iterator[Rule]:
-        """Every rule on streams of some types that takes one of those that are new."""
-        by_target: dict[DType, dict[tuple[Dim, ...], list[CoercionPath]]] = {}
-        for type_ in sources:
-            for path in self.space.paths(type_):
-                by_target.setdefault(path.target.dtype, {}).setdefault(path.target.shape, []).append(path)
+    def _found_routings(self, index: DType) -> Iterator[Taker]:
         fns = list(self.space.scope.fns.values())
-        self._add_direct(fns, by_target)
-        for fn in fns:
-            for paths in _meetings(fn.input, by_target):
-                if any(path.source in new for path in paths):
-                    yield from self._made(_folds(fn, paths) if fn.stateful else _maps(fn, paths), paths)
         for merge in fns:
-            if merge.stateful:
-                yield from self._routings(merge, fns, by_target)
+            maps = [fn for fn in fns if not fn.stateful and fn.output == merge.input]
+            for dtype in dict.fromkeys([*(fn.input for fn in maps), merge.input]) if merge.stateful else ():
+                branches: list[Fn | None] = [fn for fn in maps if fn.input == dtype]
+                if dtype == merge.input:
+                    branches.append(None)
+                for parts in _groupings(dtype):
+                    yield Taker(merge, self._parts((*parts, index)), index, tuple(branches))
 
-    def _add_direct(self, fns: Sequence[Fn], by_target: dict[DType, dict[tuple[Dim, ...], list[CoercionPath]]]) -> None:
-        """Paths of inputs that are too long to be among all, to where another operand of a function is at low cost."""
-        for fn in fns:
-            parts = dict.fromkeys(components_of(fn.input))
-            near = {
-                shape
-                for part in parts
-                for shape, paths in by_target.get(part, {}).items()
-                if any(path.cost <= 1 for path in paths)
-            }
-            for part in parts if len(parts) > 1 else ():
-                shapes = by_target.setdefault(part, {})
-                for shape in sorted(near, key=len)[:_MOST_SHAPES]:
-                    for source in dict.fromkeys(self.space.inputs):
-                        known = any(path.source == source for path in shapes.get(shape, ()))
-                        path = None if known else self.space.direct(source, StreamType(part, shape))
-                        if path is not None:
-                            shapes.setdefault(shape, []).append(path)
+    def serves(self, source: TypeId, part: PartId) -> bool:
+        """Whether a stream may hold a part of what is taken."""
+        return self._shapes.serves(source, part)
+
+    def rules(self, taker: Taker, sources: tuple[TypeId, ...]) -> tuple[Rule, ...]:
+        """The rules by which something takes streams of these types."""
+        key = taker, sources
+        if key not in self._known:
+            found = self._applied(taker, sources) if taker.index is None else self._routed(taker, sources, taker.index)
+            self._known[key] = tuple(found)
+        return self._known[key]
+
+    def _applied(self, taker: Taker, sources: tuple[TypeId, ...]) -> Iterator[Rule]:
+        fn, invented = taker.fn, self._invented
+        grown = isinstance(fn.output, STuple) or (fn.stateful and invented)
+        for paths in self._shapes.meetings(sources, taker.parts, split=fn.stateful, grown=grown):
+            made = _folds(fn, paths, invented=invented) if fn.stateful else _maps(fn, paths)
+            yield from self._made(made, paths)
+
+    def _routed(self, taker: Taker, sources: tuple[TypeId, ...], index: DType) -> Iterator[Rule]:
+        bits = index_bits(index, self.space.scope.sizes)
+        for data in self._shapes.meetings(sources[:-1], taker.parts[:-1], split=False, grown=False):
+            shape = data[0].target.shape
+            if _common_repeats(data) or _has_placeholder(shape):
+                continue
+            for path in self._indices(sources[-1], index, shape):
+                branches, merge = taker.branches, taker.fn
+                orders = permutations(branches, bits) if len(branches) >= bits else product(branches, repeat=bits)
+                routings = [OrderedRouting(order, merge) for order in islice(orders, _MOST_ORDERS) if any(order)]
+                yield from self._made(routings, (*data, path))
+
+    def _indices(self, source: TypeId, index: DType, shape: Shape) -> Iterator[CoercionPath]:
+        """The paths of an index to where it routes streams of a shape."""
+        for inner in range(len(shape)):
+            path = self.space.path(source, StreamType(index, shape[inner:]))
+            if path is not None and not path.invented:
+                yield path
 
     def _made(
         self, applications: Iterable[Map | Accum | Scan | OrderedRouting], paths: tuple[CoercionPath, ...]
     ) -> Iterator[Rule]:
-        self._check()
-        if sum(min(len(path.ops), _MOST_COUNTED) for path in paths) > _MOST_STRUCTURE:
-            return
         for apply in applications:
             try:
                 made = Rule(apply, paths, (), -1, 0).write_last(self._backend, [path.target for path in paths])
@@ -253,91 +197,72 @@ class Rulebook:
             for op in flatten:
                 made = self._backend.add(op, made)[0]
             if self.space.allowed(made):
-                yield Rule(apply, paths, flatten, self.space.intern(made), _COST + sum(path.cost for path in paths))
+                yield Rule(apply, paths, flatten, self.space.intern(made), self._choices(paths))
 
-    def _routings(
-        self, merge: Fn, fns: Sequence[Fn], by_target: dict[DType, dict[tuple[Dim, ...], list[CoercionPath]]]
-    ) -> Iterator[Rule]:
-        maps = [fn for fn in fns if not fn.stateful and fn.output == merge.input]
-        for dtype in dict.fromkeys([*(fn.input for fn in maps), merge.input]):
-            branches: list[Fn | None] = [fn for fn in maps if fn.input == dtype]
-            if dtype == merge.input:
-                branches.append(None)
-            for data in _meetings(dtype, by_target):
-                if _common_repeats(data) or _has_placeholder(data[0].target.shape):
-                    continue
-                for bits, index in _indices(data[0].target, by_target, self.space.scope.sizes):
-                    orders = permutations(branches, bits) if len(branches) >= bits else product(branches, repeat=bits)
-                    routings = [OrderedRouting(order, merge) for order in islice(orders, _MOST_ORDERS) if any(order)]
-                    yield from self._made(routings, (*data, index))
+    def _choices(self, paths: Sequence[CoercionPath]) -> int:
+        """One for each path, and for each dim that no operand holds, or all elements of which meet.
+
+        A dim that an operand lacks and another holds is forced by types.
+        """
+        held = {dim for path in paths for dim in _dims(self.space.types[path.source])}
+        repeated = {(dim, _dims(path.target).count(dim) > 1) for path in paths for dim in path.invented}
+        invented = {(dim, again) for dim, again in repeated if again or dim not in held}
+        return sum(bool(path.ops) for path in paths) + len(invented)
 
 
-def _meetings(
-    dtype: DType, by_target: dict[DType, dict[tuple[Dim, ...], list[CoercionPath]]]
-) -> Iterator[tuple[CoercionPath, ...]]:
-    """Plans for streams of one shape that together hold the type, from left to right."""
-    parts = components_of(dtype)
-
-    def rest(start: int, shape: tuple[Dim, ...] | None) -> Iterator[tuple[CoercionPath, ...]]:
-        if start == len(parts):
-            yield ()
-            return
-        for end in range(start + 1, len(parts) + 1):
-            shapes = by_target.get(joined(parts[start:end]), {})
-            for own, paths in shapes.items() if shape is None else [(shape, shapes.get(shape, []))]:
-                ways = ((path, *others) for others in list(rest(end, own)) for path in paths)
-                yield from islice(ways, _MOST_MEETINGS if paths else 0)
-
-    return rest(0, None)
+def _dims(type_: StreamType) -> list[Dim]:
+    """The dims of a stream and of all components of its elements, with the factors of products."""
+    dims = [*type_.shape, *(dim for part in components_of(type_.dtype) for dim in layout(part))]
+    return [*dims, *(factor for dim in dims for factor in factors(dim))]
 
 
-def _indices(
-    data: StreamType, by_target: dict[DType, dict[tuple[Dim, ...], list[CoercionPath]]], sizes: Mapping[str, int]
-) -> Iterator[tuple[int, CoercionPath]]:
-    """Plans for streams that can route the data, and the number of their bits."""
-    for dtype, shapes in by_target.items():
-        bits = try_evaluate(dtype.length, sizes) if isinstance(dtype, Multihot) else None
-        if bits is None or bits > _MOST_BITS:
-            continue
-        for inner in range(len(data.shape)):
-            for path in shapes.get(data.shape[inner:], ()):
-                if not path.repeated:
-                    yield bits, path
+def index_bits(dtype: DType, sizes: Mapping[str, int]) -> int:
+    """The bits of an index that can route; 0 of another type, and of one with too many."""
+    element = cut(dtype)[0]
+    bits = try_evaluate(element.length, sizes) if isinstance(element, Multihot) else None
+    return bits if bits is not None and bits <= _MOST_BITS else 0
+
+
+def _groupings(dtype: DType) -> Iterator[tuple[DType, ...]]:
+    """The ways to cut what is taken into parts for one operand each, the fewest first."""
+    components = components_of(dtype)
+    count = len(components)
+    for size in range(count):
+        for cuts in combinations(range(1, count), size):
+            ends = zip((0, *cuts), (*cuts, count), strict=True)
+            yield tuple(joined(components[start:end]) for start, end in ends)
 
 
 def _maps(fn: Fn, paths: tuple[CoercionPath, ...]) -> Iterator[Map]:
     if len(paths) == 1 and paths[0].ops and paths[0].steps[0].dtype == paths[0].target.dtype:
         return
-    if _only_here(fn, _common_repeats(paths), paths[0].target.shape) and not _has_placeholder(paths[0].target.shape):
+    if _only_here(fn, _common_repeats(paths)) and not _has_placeholder(paths[0].target.shape):
         yield Map(fn)
 
 
-def _folds(fn: Fn, paths: tuple[CoercionPath, ...]) -> Iterator[Accum | Scan]:
+def _folds(fn: Fn, paths: tuple[CoercionPath, ...], *, invented: bool) -> Iterator[Accum | Scan]:
+    """Folds of operands; if dims may be invented, a Scan may also emit a state for each of them."""
     shape = paths[0].target.shape
     repeated = _common_repeats(paths)
     for b in range(1, len(shape)):
         if _has_placeholder(shape) and (ONE in shape[:-1] or b < len(shape) - 1):
             continue
-        if _only_here(fn, repeated, shape[b:]):
+        if _only_here(fn, frozenset(place - b for place in repeated)):
             yield Accum(fn, b)
-        if _only_here(fn, repeated - set(shape[:b]), shape):
+        outer = frozenset(place for place in repeated if not 0 <= place < b)
+        if _only_here(fn, outer) and (invented or outer == repeated):
             yield Scan(fn, b)
 
 
-def _only_here(fn: Fn, repeated: frozenset[Dim], shape: Sequence[Dim]) -> bool:
-    """Whether a function's operands have to be repeated: its result can't be repeated in their place.
+def _only_here(fn: Fn, repeated: frozenset[int]) -> bool:
+    """Whether a function's operands have to be repeated, along some dims: its result can't be repeated in their place.
 
     A tuple can only be repeated along the inner dims, as it is not buffered.
     """
-    if not repeated:
-        return True
-    inner = 0
-    while inner < len(shape) and shape[inner] in repeated:
-        inner += 1
-    return isinstance(fn.output, STuple) and not repeated <= set(shape[:inner])
+    return not repeated or (isinstance(fn.output, STuple) and repeated != frozenset(range(len(repeated))))
 
 
-def _common_repeats(paths: Sequence[CoercionPath]) -> frozenset[Dim]:
+def _common_repeats(paths: Sequence[CoercionPath]) -> frozenset[int]:
     return frozenset.intersection(*(path.repeated for path in paths))
 
 

@@ -14,7 +14,8 @@ from pipeline.synthesis.assembly import Assembler, Meeting
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.bottom_up import Block, BottomUp, Bucket, StreamRef
 from pipeline.synthesis.landmarks import Landmarks
-from pipeline.synthesis.rules import Rulebook
+from pipeline.synthesis.rulebook import Reach, Rulebook
+from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.terms import Term, functions_of
 from pipeline.synthesis.top_down import Holes, Subgoal, TopDown
 from pipeline.synthesis.type_space import TypeId, TypeSpace
@@ -41,9 +42,10 @@ class SearchRound:
 
     Args:
         executor: Runs rules, within the budget.
-        book: The rules.
+        table: The rules of the space.
+        reach: How far it goes.
         holes: The operands that can be solved for.
-        given: What to start from; streams of types that no rule takes are left out.
+        given: What to start from.
         wanted: The outputs' values.
         landmarks: Those not reached yet.
         sane_only: Whether streams with infinite or huge numbers are dropped.
@@ -53,7 +55,8 @@ class SearchRound:
     def __init__(
         self,
         executor: BatchExecutor,
-        book: Rulebook,
+        table: RuleTable,
+        reach: Reach,
         holes: Holes,
         given: Iterable[Given],
         wanted: Sequence[Tensor],
@@ -62,12 +65,13 @@ class SearchRound:
         sane_only: bool,
         once: bool,
     ) -> None:
-        self._executor, self._space, self._book = executor, book.space, book
+        self._executor, self._space = executor, table.space
         self._wanted, self._landmarks = wanted, landmarks
         given = list(given)
-        starts = _buckets(self._space, book.types, given)
+        starts = _buckets(self._space, given)
         served = {fn for stream in given for fn in functions_of(stream.term)}
-        book.start_from({type_: min(by_cost) for type_, by_cost in starts.items()}, served)
+        costs = {type_: min(by_cost) for type_, by_cost in starts.items()}
+        book = self._book = Rulebook(table, costs, reach, served, self._is_wanted, lambda: executor.spend(0))
         self._bottom_up = BottomUp(executor, book, starts, sane_only=sane_only, once=once)
         self._top_down = TopDown(executor, book, self._bottom_up.buckets, holes)
         self._assembler = Assembler(self._space, self._bottom_up, self._top_down)
@@ -75,6 +79,9 @@ class SearchRound:
         self._streams: dict[TypeId, tuple[ValueIndex, list[int]]] = {type_: (ValueIndex(), []) for type_ in book.types}
         self._ways: list[list[Meeting]] = [[] for _ in wanted]
         self.reached: list[Given] = []
+
+    def _is_wanted(self, type_: StreamType) -> bool:
+        return self._landmarks.wanted(self._executor.layout(type_))
 
     @property
     def distinct(self) -> int:
@@ -107,11 +114,7 @@ class SearchRound:
         """Where streams and subgoals meet, in turns: the side that has tried fewer candidates continues."""
         yield from self._met_at_first()
         spent = {"up": 0, "down": 0}
-        landmarks = [
-            type_
-            for type_ in self._book.types
-            if self._landmarks.wanted(self._executor.layout(self._space.types[type_]))
-        ]
+        landmarks = [type_ for type_ in self._book.types if self._is_wanted(self._space.types[type_])]
         bottom_up = self._bottom_up.run(self._book.remaining(self._space.outputs, landmarks))
         ended = False
         while not (ended and self._top_down.idle):
@@ -152,7 +155,7 @@ class SearchRound:
 
     def _note_landmarks(self, made: Block) -> None:
         kind = self._space.types[made.type]
-        for row in self._landmarks.reached(kind, self._executor.layout(kind), made.values):
+        for row in sorted(set(self._landmarks.reached(kind, self._executor.layout(kind), made.values))):
             term = self._assembler.term(made.derivation.made(row))
             self.reached.append(Given(kind, made.values[row : row + 1].clone(), term, 1))
 
@@ -169,13 +172,11 @@ class SearchRound:
             yield Meeting(StreamRef(goals.type, costs[block], other), Subgoal(number, row))
 
 
-def _buckets(space: TypeSpace, types: Sequence[TypeId], given: Iterable[Given]) -> dict[TypeId, dict[int, Bucket]]:
+def _buckets(space: TypeSpace, given: Iterable[Given]) -> dict[TypeId, dict[int, Bucket]]:
     """The given streams by type and cost."""
     grouped: dict[TypeId, dict[int, list[Given]]] = {}
     for stream in given:
-        type_ = space.intern(stream.type)
-        if type_ in types:
-            grouped.setdefault(type_, {}).setdefault(stream.cost, []).append(stream)
+        grouped.setdefault(space.intern(stream.type), {}).setdefault(stream.cost, []).append(stream)
     return {
         type_: {
             cost: Bucket(

@@ -22,9 +22,10 @@ import torch
 from torch import Tensor
 
 from pipeline.synthesis.batch_execution import BatchExecutor
-from pipeline.synthesis.bottom_up import MOST, Bucket, StreamRef
+from pipeline.synthesis.bottom_up import Bucket, StreamRef
 from pipeline.synthesis.inversion import OperandSolver, invert_path, is_elementwise
-from pipeline.synthesis.rules import Rule, Rulebook
+from pipeline.synthesis.rulebook import Rulebook
+from pipeline.synthesis.rules import Rule
 from pipeline.synthesis.type_space import CoercionPath, TypeId
 from pipeline.synthesis.value_blocks import Rows, SeenValues, ValueIndex
 from step_runtime.primitives import Map
@@ -108,13 +109,16 @@ class _Inversion(NamedTuple):
 
 
 class Holes:
-    """The operands of rules that can be solved for, found once for all rounds."""
+    """The operands of rules that can be solved for; what was found serves all rounds in one space."""
 
-    def __init__(self, executor: BatchExecutor, book: Rulebook) -> None:
+    def __init__(self, executor: BatchExecutor) -> None:
         self._executor = executor
         self._known: dict[tuple[object, ...], bool] = {}
-        self.all = [(rule, hole) for rule in book.rules for hole in range(len(rule.operands)) if self._can(rule, hole)]
         self.solver = OperandSolver(executor)
+
+    def of(self, rule: Rule) -> list[int]:
+        """The operands of a rule that can be solved for."""
+        return [hole for hole in range(len(rule.operands)) if self._can(rule, hole)]
 
     def _can(self, rule: Rule, hole: int) -> bool:
         if not isinstance(rule.apply, Map):
@@ -148,8 +152,11 @@ class TopDown:
         self._pending: dict[tuple[int, int, TypeId, int], tuple[list[Tensor], list[_SubgoalRows]]] = {}
         self._seen = {type_: SeenValues() for type_ in book.types}
         self._indices: dict[TypeId, tuple[ValueIndex, list[int]]] = {type_: (ValueIndex(), []) for type_ in book.types}
-        self._holes = holes.all
-        self._passed = {place: numpy.zeros(2) for place in self._holes}
+        self._into: dict[TypeId, list[tuple[Rule, int]]] = {}
+        self._beside: dict[TypeId, list[tuple[Rule, int]]] = {}
+        self._passed: dict[tuple[Rule, int], numpy.ndarray[tuple[int], numpy.dtype[numpy.float64]]] = {}
+        self._holes = holes
+        self._sets_of: dict[TypeId, list[int]] = {}
         self._solver = holes.solver
         self._number = 0
 
@@ -174,12 +181,10 @@ class TopDown:
 
     def offer(self, type_: TypeId, cost: int) -> None:
         """Records a bucket that may serve as operand from now on."""
-        for rule, hole in self._holes:
+        for rule, hole in self._beside.get(type_, ()):
             paths = [path for place, path in enumerate(rule.operands) if place != hole]
-            if any(path.source == type_ for path in paths):
-                for number, goals in enumerate(self.sets):
-                    if goals.type == rule.result:
-                        self._push(rule, hole, number, [c for c in self._costs(paths) if _has(paths, c, type_, cost)])
+            for number in self._sets_of.get(rule.result, ()):
+                self._push(rule, hole, number, [c for c in self._costs(paths) if _has(paths, c, type_, cost)])
 
     def _costs(self, paths: Sequence[CoercionPath]) -> Iterator[tuple[int, ...]]:
         return product(*(self._buckets[path.source] for path in paths))
@@ -188,8 +193,8 @@ class TopDown:
         goals, path = self.sets[number], rule.operands[hole]
         for costs in combinations:
             cost = goals.cost + self._book.cost(rule) + sum(costs)
-            least = cost + self._book.cheapest.get(path.source, MOST)
-            if least <= MOST:
+            least = cost + self._book.cheapest[path.source]
+            if least <= self._book.reach.cost:
                 self._number += 1
                 priority = least - goals.credit - _HOPED * bool(path.repeated)
                 heapq.heappush(self._jobs, _Inversion(priority, cost, self._number, rule, hole, number, costs))
@@ -200,10 +205,20 @@ class TopDown:
         index, sets = self._indices[goals.type]
         index.add(goals.values)
         sets.append(number)
-        for rule, hole in self._holes:
-            if rule.result == goals.type:
-                paths = [path for place, path in enumerate(rule.operands) if place != hole]
-                self._push(rule, hole, number, list(self._costs(paths)))
+        self._sets_of.setdefault(goals.type, []).append(number)
+        for rule, hole in self._holes_into(goals.type):
+            paths = [path for place, path in enumerate(rule.operands) if place != hole]
+            self._push(rule, hole, number, list(self._costs(paths)))
+
+    def _holes_into(self, type_: TypeId) -> list[tuple[Rule, int]]:
+        """The operands that can be solved for of rules that give a type, found when a value of it is first wanted."""
+        if type_ not in self._into:
+            rules = self._book.into[type_]
+            self._into[type_] = [(rule, hole) for rule in rules for hole in self._holes.of(rule)]
+            for rule, hole in self._into[type_]:
+                for other in {path.source for place, path in enumerate(rule.operands) if place != hole}:
+                    self._beside.setdefault(other, []).append((rule, hole))
+        return self._into[type_]
 
     @property
     def idle(self) -> bool:
@@ -254,7 +269,8 @@ class TopDown:
             values, good = self._solver.solve(job.rule, job.hole, parts, goals.values[rows])
             if len(good):
                 values, rest = invert_path(self._executor, path, values)
-                self._passed[job.rule, job.hole] += numpy.array([len(good), len(rest)])
+                passed = self._passed.setdefault((job.rule, job.hole), numpy.zeros(2))
+                passed += numpy.array([len(good), len(rest)])
                 good = good[rest]
             if self._executor.full:
                 return

@@ -11,7 +11,8 @@ import torch
 
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.inversion import OperandSolver, invert_path, is_elementwise
-from pipeline.synthesis.rules import Rule, Rulebook
+from pipeline.synthesis.rulebook import Reach, Rulebook
+from pipeline.synthesis.rules import Rule, RuleTable
 from pipeline.synthesis.search_budget import SearchBudget
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.base.types import Scalar, StreamType
@@ -34,7 +35,11 @@ BINARY = {"minus": "input[0] - input[1]", "over": "input[0] / input[1]", "times"
 def made(fns: dict[str, tuple[str, int]]) -> tuple[BatchExecutor, Rulebook]:
     instance = instances(of_scalars(fns, "input_data['E0']"))[1]
     space = TypeSpace(instance.scope)
-    return BatchExecutor(instance, space, SearchBudget()), Rulebook(space)
+    return BatchExecutor(instance, space, SearchBudget()), book_of(space)
+
+
+def book_of(space: TypeSpace) -> Rulebook:
+    return Rulebook(RuleTable(space), dict.fromkeys(space.inputs, 0), Reach(6, 1_000, False))
 
 
 def rule_of(book: Rulebook, name: str) -> Rule:
@@ -125,6 +130,6 @@ def test_a_function_that_mixes_numbers_is_not_solved_for() -> None:
     """
     instance = instances(task(text))[1]
     space = TypeSpace(instance.scope)
-    executor, book = BatchExecutor(instance, space, SearchBudget()), Rulebook(space)
+    executor, book = BatchExecutor(instance, space, SearchBudget()), book_of(space)
     assert not is_elementwise(executor, rule_of(book, "mean"), 0)
     assert is_elementwise(executor, rule_of(book, "square"), 0)

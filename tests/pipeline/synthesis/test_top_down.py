@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.synthesis import SearchBudget, synthesize
+from pipeline.synthesis import SearchBudget, bidirectional_search, synthesize
 from pipeline.synthesis.landmarks import Landmarks
+from pipeline.synthesis.rulebook import Reach
 from pipeline.synthesis.top_down import TopDown
 from step_runtime.verification.loading import load_task
 from tests.support.paths import PROJECT
@@ -15,8 +16,10 @@ DATA = PROJECT / "data"
 
 def test_going_backward_reaches_deeper(monkeypatch: pytest.MonkeyPatch) -> None:
     """LayerNorm is found within so many candidates, and not bottom-up alone, if no landmark shows the way."""
+    phase = bidirectional_search._Phase(0, 0, False, Reach(40, 8_000, True), 1.0)
+    monkeypatch.setattr(bidirectional_search, "_PHASES", (phase,))
     monkeypatch.setattr(Landmarks, "reached", lambda *args: iter(()))
-    given, budget = load_task(DATA / "tasks" / "norm" / "0.yaml"), SearchBudget(seconds=1200, candidates=40_000)
+    given, budget = load_task(DATA / "tasks" / "norm" / "0.yaml"), SearchBudget(seconds=1200, candidates=15_000)
     assert synthesize(given, budget).impl is not None
     monkeypatch.setattr(TopDown, "_push", lambda *args: None)
     assert synthesize(given, budget).reason == "candidates"
