@@ -12,7 +12,7 @@ from typing import Any
 import dspy
 
 from optimizers import Attempt, TokenCount
-from pipeline.base.choices import EMBEDDED, REFLECTING, SELECTIONS, VALIDATING
+from pipeline.base.choices import REFLECTING, SELECTIONS, VALIDATING, is_embedded
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.files import write_text
@@ -123,7 +123,7 @@ def _reflection_lm(config: RunConfig) -> dspy.LM | None:
     if config.reflection_lm and config.optimizer not in REFLECTING:
         raise UsageError(f"--reflection-lm: `{config.optimizer}` does not reflect; omit the option")
     model = config.reflection_lm or config.lm
-    if config.optimizer in REFLECTING and model.partition("/")[0] == EMBEDDED:
+    if config.optimizer in REFLECTING and is_embedded(model):
         reason = "needs an LM that writes instructions, but the embedded one writes programs only"
         raise UsageError(f"--reflection-lm: `{config.optimizer}` {reason}; name another, such as openai/gpt-4o")
     if not config.reflection_lm:

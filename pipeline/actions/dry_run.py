@@ -9,15 +9,15 @@ count; answers in flight when a limit is reached come on top.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from optimizers import Price
 from optimizers.usage import message_text
 from pipeline.agent.agent import Agent
 from pipeline.agent.proposer import TURNS
-from pipeline.base.choices import EMBEDDED
+from pipeline.base.choices import is_embedded
 from pipeline.base.config import RunConfig
+from pipeline.base.outputs import DryRunBounds
 from pipeline.lms.model_data import known_context, known_price
 from pipeline.lms.tokenizer import count_tokens
 from pipeline.record.request import Request
@@ -26,17 +26,7 @@ from signatures import YAMLAdapter
 from step_runtime.tasks.task import Task
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """Requests, tokens and dollars; `usd` is None where no price is known."""
-
-    requests: int
-    prompt: int
-    completion: int
-    usd: float | None
-
-
-def estimate(request: Request) -> tuple[Bounds, Bounds]:
+def estimate(request: Request) -> tuple[DryRunBounds, DryRunBounds]:
     """What a run takes at least, and at most.
 
     Raises:
@@ -58,12 +48,12 @@ def estimate(request: Request) -> tuple[Bounds, Bounds]:
     return least, _limited(_bounds(most, most * longest, most * config.max_tokens, price), config)
 
 
-def as_json(least: Bounds, most: Bounds) -> dict[str, Any]:
+def as_json(least: DryRunBounds, most: DryRunBounds) -> dict[str, Any]:
     """The bounds for machines."""
-    return {"least": vars(least), "most": vars(most)}
+    return {"least": least.model_dump(), "most": most.model_dump()}
 
 
-def as_text(least: Bounds, most: Bounds, config: RunConfig) -> str:
+def as_text(least: DryRunBounds, most: DryRunBounds, config: RunConfig) -> str:
     """The bounds for people."""
     rows = [
         f"requests    {least.requests:,} to {most.requests:,}",
@@ -81,18 +71,19 @@ def as_text(least: Bounds, most: Bounds, config: RunConfig) -> str:
 
 
 def _own_price(model: str) -> Price | None:
-    return Price(0.0, 0.0) if model.partition("/")[0] == EMBEDDED else known_price(model)
+    return Price(0.0, 0.0) if is_embedded(model) else known_price(model)
 
 
 def _own_context(config: RunConfig) -> int | None:
-    return None if config.lm.partition("/")[0] == EMBEDDED else known_context(config.lm, None)
+    return None if is_embedded(config.lm) else known_context(config.lm, None)
 
 
-def _bounds(requests: int, prompt: int, completion: int, price: Price | None) -> Bounds:
-    return Bounds(requests, prompt, completion, price.of(prompt, completion) if price else None)
+def _bounds(requests: int, prompt: int, completion: int, price: Price | None) -> DryRunBounds:
+    usd = price.of(prompt, completion) if price else None
+    return DryRunBounds(requests=requests, prompt=prompt, completion=completion, usd=usd)
 
 
-def _limited(most: Bounds, config: RunConfig) -> Bounds:
+def _limited(most: DryRunBounds, config: RunConfig) -> DryRunBounds:
     """The bounds within the budget of tokens and dollars."""
     tokens, usd = config.max_tokens_total, most.usd
     prompt, completion = most.prompt, most.completion
@@ -100,7 +91,7 @@ def _limited(most: Bounds, config: RunConfig) -> Bounds:
         prompt, completion = min(prompt, tokens), min(completion, tokens)
     if usd is not None and config.max_usd is not None:
         usd = min(usd, config.max_usd)
-    return Bounds(most.requests, prompt, completion, usd)
+    return most.model_copy(update={"prompt": prompt, "completion": completion, "usd": usd})
 
 
 def _passes(config: RunConfig, tasks: int) -> int:

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import dspy
 from rich.table import Table
 
 from optimizers import Experience, Observer, SinglePass, TaskCount, TokenCount
+from pipeline.agent.domain import examples
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import Exit, print_message
 from pipeline.base.terminal import console, figures_table, print_lines
@@ -75,7 +75,6 @@ def _evaluated(
     if left_out:
         print_message(name, left_out)
     run_name = f"evaluate {Path(config.program).stem} {counted(len(tasks), 'task')} {session.lm.model}"
-    trainset = [dspy.Example(task=task).with_inputs("task") for task in tasks]
     run_id = None
     with ExitStack() as stack:
         observers: list[Observer] = []
@@ -97,7 +96,7 @@ def _evaluated(
             domain=fixed_program_domain(),
             observers=observers,
         )
-        experience: Experience = optimizer.compile(agent, trainset=trainset).experience
+        experience: Experience = optimizer.compile(agent, trainset=examples(tasks)).experience
         return Evaluation(config.program, session.lm.model, tasks, experience, run_id)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+import dspy
 
 from optimizers import Domain
 from pipeline.agent import features
 from step_runtime.language.equivalence import canonical_key
+from step_runtime.tasks.task import Task
 
 
 def step_domain(confirm: Callable[[Any, str], bool] | None = None) -> Domain:
@@ -27,6 +30,11 @@ def step_domain(confirm: Callable[[Any, str], bool] | None = None) -> Domain:
         structures=features.structures,
         closeness=features.closeness,
     )
+
+
+def examples(tasks: Iterable[Task]) -> list[dspy.Example]:
+    """Tasks as an agent's inputs."""
+    return [dspy.Example(task=task).with_inputs("task") for task in tasks]
 
 
 def code_length(text: str) -> tuple[int, int]:

@@ -39,3 +39,8 @@ ALL = "all"
 
 NO_PROGRAM = "none"
 """The uncompiled agent, in place of a compiled program's file."""
+
+
+def is_embedded(model: str) -> bool:
+    """Whether a model's name is that of an embedded LM."""
+    return model.partition("/")[0] == EMBEDDED

@@ -13,13 +13,13 @@ from optimizers import NoAnswerError, TokenCount
 from optimizers.deadline import Deadline, DeadlineReached
 from optimizers.ledger import Ledger
 from optimizers.metering import metered
+from pipeline.base.choices import EMBEDDED, is_embedded
 from pipeline.base.errors import LMUnavailable, UsageError
 from pipeline.base.redaction import MASK, hide
 
 if TYPE_CHECKING:
     import dspy
 
-EMBEDDED = "embedded"
 _KNOWN_EMBEDDED = re.compile(rf"{EMBEDDED}(?:/(?:small(?:-\d+)?|\d+))?")
 """With or without the version, which records and compiled programs name."""
 
@@ -77,7 +77,7 @@ def make_lm(
     from pipeline.lms.tokenizer import count_tokens
 
     settings: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "num_retries": num_retries}
-    if model.partition("/")[0] == EMBEDDED:
+    if is_embedded(model):
         return _embedded(model, api_base, n, settings | {"cache": bool(cache)})
     if cache is not False:
         _bound_memory_cache()

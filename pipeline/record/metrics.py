@@ -1,4 +1,4 @@
-"""The MLflow metrics of an iteration and of a run, and the description of a run."""
+"""The MLflow metrics of an iteration and of a run, and the status and the description of a run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from optimizers import Experience, IterationResult, TokenCount
 from pipeline.base.text import cell, counted
 
+STATUS = {"interrupted": "KILLED", "failed": "FAILED"}
+"""MLflow's status of a run, by what stopped it; else `FINISHED`."""
 WITHIN = (1.0, 1.1, 1.5, 2.0, 5.0)
 """The multiples of the bound of which the record says how many tasks are within, like KernelBench's fast_p."""
 

@@ -23,10 +23,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 
 from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted
-from pipeline.record.metrics import describe, iteration_metrics, predictor_metrics, run_metrics
+from pipeline.record.metrics import STATUS, describe, iteration_metrics, predictor_metrics, run_metrics
 
-STATUS = {"interrupted": "KILLED", "failed": "FAILED"}
-"""MLflow's status of a run, by what stopped it; else `FINISHED`."""
 UNNAMEABLE = re.compile(r"[^\w\-. /]")
 """Characters that MLflow accepts in no metric's name, such as the brackets of `steps[0]`."""
 LONGEST = 6000

@@ -59,6 +59,7 @@ from pipeline.record.attempt_table import FILE, TAG, stage_metrics, tag_value, w
 from pipeline.record.attempts import AttemptWriter, read_attempts
 from pipeline.record.heartbeat import Heartbeat
 from pipeline.record.metrics import (
+    STATUS,
     cost_metrics,
     describe,
     iteration_metrics,
@@ -75,8 +76,6 @@ from step_runtime.tasks.task import Task, dump_task
 logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_PICTURES = 30.0
-STATUS = {"interrupted": "KILLED", "failed": "FAILED"}
-"""MLflow's status of a run, by what stopped it; else `FINISHED`."""
 
 
 @contextmanager

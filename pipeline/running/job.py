@@ -16,12 +16,13 @@ from optimizers.context_window import Window
 from optimizers.prompt_sizes import longest_prompt
 from pipeline.agent.agent import demonstrated_predictors
 from pipeline.agent.compiled import SavedNeeds, save_program
-from pipeline.agent.domain import step_domain
+from pipeline.agent.domain import examples, step_domain
 from pipeline.base.config import RunConfig, SamplingConfig
 from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.versions import code_version, versions
 from pipeline.record import store
-from pipeline.record.recorder import STATUS, Recorder, recorded
+from pipeline.record.metrics import STATUS
+from pipeline.record.recorder import Recorder, recorded
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed
 from pipeline.running.readable_solutions import readable_solutions
@@ -125,7 +126,7 @@ class CompileJob:
         """What the program's longest request takes, by the LM's own counts; None if there are none."""
         window = Window.of(self.lms.solving, self.request.config.context, *compiled.experience.tokens.values())
         with dspy.context(adapter=YAMLAdapter()):
-            characters = longest_prompt(compiled, self._examples)
+            characters = longest_prompt(compiled, examples(self.request.tasks))
         if not window.ratio:
             return None
         tokens = window.prompt_tokens(characters)
@@ -133,14 +134,8 @@ class CompileJob:
             characters=characters, prompt_tokens=tokens, answer_tokens=window.reserve, context=window.tokens
         )
 
-    @property
-    def _examples(self) -> list[dspy.Example]:
-        return [dspy.Example(task=task).with_inputs("task") for task in self.request.tasks]
-
     def _compile(self, observers: list[Observer]) -> Any:
         request, config = self.request, self.request.config
-        trainset = self._examples
-        valset = [dspy.Example(task=task).with_inputs("task") for task in request.validation]
         kind, extra = registry.get(config.optimizer), dict[str, Any]()
         if config.optimizer == "adaptive":
             extra = {"selection": config.selection}
@@ -172,8 +167,8 @@ class CompileJob:
             )
             compiled = optimizer.compile(
                 agent,
-                trainset=trainset,
-                valset=valset or None,
+                trainset=examples(request.tasks),
+                valset=examples(request.validation) or None,
                 experience=request.experience,
                 resume=self.recorder.journal,
             )

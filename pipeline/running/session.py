@@ -17,9 +17,9 @@ from optimizers.errors import UnavailableError, one_line
 from optimizers.prompt_sizes import demo_count, trimmed
 from pipeline.agent.agent import Agent, proposer_instructions
 from pipeline.agent.compiled import SavedNeeds, SavedProgram, make_agent
-from pipeline.agent.domain import step_domain
+from pipeline.agent.domain import examples, step_domain
 from pipeline.agent.skills import Skill, mine
-from pipeline.base.choices import EMBEDDED, NO_PROGRAM
+from pipeline.base.choices import EMBEDDED, NO_PROGRAM, is_embedded
 from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig
 from pipeline.base.errors import ClusterUnavailable, LMUnavailable, UsageError
 from pipeline.base.settings import flag
@@ -87,9 +87,8 @@ def fitted(session: ProgramSession, tasks: Sequence[Task]) -> tuple[Agent, str]:
     agent, config, needs = session.agent, session.config, session.needs
     tokens, characters = (needs.prompt_tokens, needs.characters) if needs else (0, 0)
     window = Window.of(session.lm, config.context, TokenCount(measured_tokens=tokens, measured_chars=characters))
-    examples = [dspy.Example(task=task).with_inputs("task") for task in tasks]
     with dspy.context(adapter=YAMLAdapter()):
-        fit: Any = trimmed(agent, examples, window, config.max_demos)
+        fit: Any = trimmed(agent, examples(tasks), window, config.max_demos)
     most, kept = demo_count(agent), demo_count(fit)
     if kept == most:
         return fit, ""
@@ -104,7 +103,7 @@ def require_price(config: LMConfig, max_usd: float | None, *models: str) -> None
         UsageError: There is a limit in dollars, and a model's price is not known.
     """
     for model in models if max_usd is not None and config.price is None else ():
-        if not _is_embedded(model) and known_price(model) is None:
+        if not is_embedded(model) and known_price(model) is None:
             hint = "give it with --price IN,OUT, in dollars per million tokens"
             raise UsageError(
                 f"--max-usd: the price of {model} is not known; {hint}, or limit --max-tokens-total instead"
@@ -113,7 +112,7 @@ def require_price(config: LMConfig, max_usd: float | None, *models: str) -> None
 
 def with_context(config: AnyLMConfig, model: str) -> AnyLMConfig:
     """The settings with the LM's context window, if it is known; one that was given stays."""
-    if config.context is not None or _is_embedded(model):
+    if config.context is not None or is_embedded(model):
         return config
     return config.model_copy(update={"context": known_context(model, config.api_base)})
 
@@ -181,7 +180,7 @@ def lm_settings(config: LMConfig) -> dict[str, Any]:
 
 def require_tool_calls(proposer: str, model: str) -> None:
     """Raises `UsageError` if the proposer needs tools and the LM does not call any."""
-    if proposer == "react" and _is_embedded(model):
+    if proposer == "react" and is_embedded(model):
         raise UsageError(
             "--proposer react: the embedded LM does not call tools; name another with --lm, or use `predict`"
         )
@@ -189,17 +188,13 @@ def require_tool_calls(proposer: str, model: str) -> None:
 
 def default_threads(model: str, workers: Workers | None = None) -> int:
     """Requests in flight: for the embedded LM so many that none of its workers waits; for others a fixed number."""
-    if not _is_embedded(model):
+    if not is_embedded(model):
         return REMOTE_THREADS
     workers = workers or LocalWorkers()
     if isinstance(workers, LocalWorkers):
         return 2 * workers.count
     least, most = CLUSTER_THREADS
     return max(least, min(most, 4 * workers.count))
-
-
-def _is_embedded(model: str) -> bool:
-    return model.partition("/")[0] == EMBEDDED
 
 
 def budget(config: RunConfig | ProgramConfig, iterations: int | None = None) -> Budget:

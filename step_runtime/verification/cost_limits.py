@@ -7,7 +7,7 @@ from step_runtime.base.measures import UNITS, Figure
 from step_runtime.base.shapes import format_dim, format_sizes, upper_bound
 from step_runtime.cost.model import Cost
 from step_runtime.program.graph import Node, Program
-from step_runtime.program.printer import print_primitive
+from step_runtime.program.printer import label
 from step_runtime.tasks.task import Task
 
 _HINTS: dict[Figure, str] = {
@@ -43,16 +43,16 @@ def _costliest(figure: Figure, program: Program, cost: Cost) -> tuple[Node | Non
     """The primitive that costs most, and what it costs; None where no single one does."""
     candidates: list[tuple[float, int, str]] = []
     for number, spent in enumerate(cost.nodes):
-        label = print_primitive(program.nodes[number].op).removeprefix("step.")
+        name = label(program.nodes[number].op)
         if figure == "memory":
-            candidates.append((spent.memory, number, f"{label} holds {spent.memory / 8:,.10g} bytes"))
+            candidates.append((spent.memory, number, f"{name} holds {spent.memory / 8:,.10g} bytes"))
         elif figure == "operations":
-            candidates.append((spent.operations, number, f"{label} takes {spent.operations:,} operations"))
+            candidates.append((spent.operations, number, f"{name} takes {spent.operations:,} operations"))
         elif figure == "time" and cost.path:
-            candidates.append((spent.added, number, f"{label} adds {spent.added:,} cycles to the critical path"))
+            candidates.append((spent.added, number, f"{name} adds {spent.added:,} cycles to the critical path"))
     for queue in cost.queues if figure in ("memory", "queue") else ():
-        label = print_primitive(program.nodes[queue.node].op).removeprefix("step.")
-        waits = f"operand {queue.operand} of {label} waits in a queue of {queue.length:,} elements"
+        name = label(program.nodes[queue.node].op)
+        waits = f"operand {queue.operand} of {name} waits in a queue of {queue.length:,} elements"
         amount = queue.bits if figure == "memory" else queue.length
         candidates.append((amount, queue.node, f"{waits}, {queue.bits / 8:,.10g} bytes"))
     most, number, why = max(candidates, default=(0, 0, ""), key=lambda candidate: candidate[0])

@@ -34,5 +34,5 @@ def test_every_guardian_and_proposer_makes_an_agent() -> None:
 
 def test_the_defaults_are_those_of_the_lms() -> None:
     """The factory's own, which other callers use."""
-    assert choices.EMBEDDED == factory.EMBEDDED == RunConfig(optimizer="none").lm
+    assert RunConfig(optimizer="none").lm == choices.EMBEDDED
     assert (LMConfig().max_tokens, LMConfig().timeout) == (factory.MAX_TOKENS, factory.TIMEOUT)
