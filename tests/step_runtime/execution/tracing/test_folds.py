@@ -61,7 +61,9 @@ def test_every_state_is_computed_only_where_it_is_needed(
     example = tuple(torch.tensor(0.0) for _ in range(3))
     tape = trace(ElementFunction(fn, 2, {}, None, lambda: None), example, Captures(fn))
     data = torch.tensor([[3.0, 1.0, 4.0, 1.0, 5.0]])
-    found = Fold(tape, 2).run([torch.zeros(1), torch.zeros(1)], [data], [], scan=scan, tick=lambda: None)
+    fold = Fold(tape, 2)
+    assert not fold.sums
+    found = fold.run([torch.zeros(1), torch.zeros(1)], [data], [], scan=scan, tick=lambda: None)
     assert asked == expected
     last = [part[:, -1] if scan else part for part in found]
     assert [float(part) for part in last] == ([5.0, 3 - 2 + 1 - 3 + 1] if linked else [14.0, 52.0])
@@ -87,7 +89,7 @@ def test_a_step_that_writes_into_a_tensor_is_run_as_a_whole(scan: bool) -> None:
     """No part of it is computed for all steps at once."""
     fn = _Written()
     tape = trace(ElementFunction(fn, 1, {}, None, lambda: None), (torch.tensor(0.0), torch.tensor(0.0)), Captures(fn))
-    assert not tape.functional
+    assert not tape.functional and not Fold(tape, 1).sums
     data = torch.tensor([[3.0, 1.0, 4.0]])
     (found,) = Fold(tape, 1).run([torch.zeros(1)], [data], [], scan=scan, tick=lambda: None)
     assert found.tolist() == ([[9.0, 10.0, 26.0]] if scan else [26.0])
