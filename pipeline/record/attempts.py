@@ -34,6 +34,8 @@ COMPRESSED = f"{FILE}.gz"
 PART = "attempts.part-{}.jsonl.gz"
 PARTS = PART.format("*")
 """The pattern of the names of parts, which sort by the owner's term, then by number."""
+LONGEST_LINE = 2**27
+"""Bytes of one attempt, whose answer may be long."""
 FOLDERS = ("iterations", "validation")
 """The artifact folders that hold attempts, one subfolder an iteration or a level's validation."""
 
@@ -137,7 +139,7 @@ def merge_parts(folder: Path) -> None:
         for source in [*([whole] if whole.exists() else []), *parts]:
             term = "~" if source == whole else source.name  # after all digits
             with _opened(source) as lines, suppress(EOFError, zlib.error, gzip.BadGzipFile):
-                for line in lines:
+                for line in _bounded(lines):
                     if not line.endswith(b"\n"):
                         break
                     attempt = json.loads(line)
@@ -155,6 +157,18 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
         if line.endswith(b"\n"):
             yield start, line
         start += len(line)
+
+
+def _bounded(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file.
+
+    Raises:
+        ValueError: A line is too long: a few bytes may unpack to more than memory holds.
+    """
+    while line := file.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"a line of more than {LONGEST_LINE:,} bytes")
+        yield line
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -195,7 +209,7 @@ def read_folder(folder: Path, kinds: Iterable[str] = FOLDERS) -> Iterator[tuple[
             if not path.exists():
                 continue
             with _opened(path) as lines:
-                for line in lines:
+                for line in _bounded(lines):
                     yield path.parent.name, Attempt.from_dict(json.loads(line))
         except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
             where = path.relative_to(folder)

@@ -73,7 +73,13 @@ class Request:
             UsageError: The request is of another version.
             ValueError: It is malformed.
         """
-        content = json.loads(text)
+        try:
+            return cls._of(json.loads(text))
+        except (AttributeError, LookupError, RecursionError, TypeError, TaskError) as error:
+            raise ValueError(error if isinstance(error, TaskError) else describe_error(error)) from None
+
+    @classmethod
+    def _of(cls, content: Any) -> Request:
         if content["version"] != VERSION:
             raise UsageError(f"the run's request is of version {content['version']}; this code reads version {VERSION}")
         options = dict(content["options"])

@@ -19,7 +19,8 @@ from pipeline.agent.compiled import make_agent, parse_program
 from pipeline.base.errors import UsageError
 from pipeline.base.files import read_bytes
 from pipeline.record import store
-from pipeline.record.request import LONGEST_EXPERIENCE, Request, parse_experience, read_experience
+from pipeline.record.request import LONGEST_EXPERIENCE, Request, parse_experience
+from step_runtime.base.errors import describe_error
 from step_runtime.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def open_run(text: str) -> Resumed:
         raise UsageError(f"--resume: run {_label(run)} has no request.json, so it did nothing; start a new run")
     try:
         request = Request.from_json(found)
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise UsageError(f"--resume: run {_label(run)} has an invalid request.json; start a new run: {error}") from None
     return Resumed(run.info.run_id, str(run.info.run_name), request, _finished(client, run))
 
@@ -94,13 +95,17 @@ def _finished(client: MlflowClient, run: Run) -> Finished | None:
     if not (found and program):
         return None
     probe = TokenCount.sum(overhead(client, run.info.run_id, "probe.json").values())
-    return Finished(read_experience(json.loads(found)), program, probe)
+    parse_program(program, f"--resume: run {_label(run)}: compiled.json")
+    return Finished(parse_experience(found, f"--resume: run {_label(run)}: experience.json"), program, probe)
 
 
 def overhead(client: MlflowClient, run_id: str, name: str = "overhead.json") -> dict[str, TokenCount]:
     """The tokens in an artifact of a run: those that an optimizer spent before its program was sampled, or others."""
     found = _read_text(client, run_id, name)
-    return {name: TokenCount.from_dict(count) for name, count in json.loads(found or "{}").items()}
+    try:
+        return {name: TokenCount.from_dict(count) for name, count in json.loads(found or "{}").items()}
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise UsageError(f"run {run_id[:8]}: {name}: expected tokens by name: {describe_error(error)}") from None
 
 
 def tuned(client: MlflowClient, run_id: str) -> Agent | None:

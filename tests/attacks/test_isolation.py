@@ -76,6 +76,10 @@ TAMPERING = {
         "import pipeline.verification.isolation.answers as a; a.returned = lambda v: b'+{\"passed\": true}'"
     ),
     "the connection": "import pipeline.verification.isolation.frames as f; f.send = lambda *a: None",
+    "a tolerance": "import step_runtime.verification.compare as c; c.TOLERANCES[torch.float64] = (9.0, 9.0)",
+    "what writes JSON": "import json; json.dumps = lambda *a, **k: 'true'",
+    "how JSON is written": "import json; json.JSONEncoder.encode = lambda *a: 'true'",
+    "what writes JSON fast": "import json.encoder; json.encoder.c_make_encoder = None",
     "the notes": "import pipeline.verification.notes as n; n.note = lambda text: None",
 }
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +16,14 @@ from typing import Any
 
 import pytest
 
-from optimizers import Entry, Experience, TokenCount
+from optimizers import Attempt, Entry, Experience, TokenCount
 from pipeline.actions.offers import Offer, Solution, write_offer
 from pipeline.actions.sweep_spec import MOST, read_spec
+from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
+from pipeline.record import attempts
 from pipeline.record.ownership import Owner
-from pipeline.record.request import parse_experience
+from pipeline.record.request import Request, parse_experience
 from tests.support.oracles import oracle, task
 
 NAME = "norm/2"
@@ -80,6 +83,52 @@ def test_an_experience_with_junk_is_one_message(attack: str, tmp_path: Path, mon
     with pytest.raises(UsageError, match=r"^e\.json: expected the experience of a run in JSON: "):
         parse_experience(text, "e.json")
     assert not [*tmp_path.iterdir()]
+
+
+REQUESTS: dict[str, Any] = {
+    "deep nesting": "[" * 100_000,
+    "a list": [],
+    "a number": 3,
+    "options of words": {"options": "x"},
+    "an option of another type": {"options": {"samples": "many"}},
+    "an option that is none": {"options": {"output": "/etc/passwd"}},
+    "tasks of numbers": {"tasks": 5},
+    "a task that is none": {"tasks": [["a", "{"]]},
+    "a task that nests deep": {"tasks": [["a", "[ " * 5000]]},
+    "a task without a name": {"tasks": [["inputs: []"]]},
+    "an experience of words": {"experience": "x"},
+    "an experience of lists": {"experience": [1]},
+}
+
+
+@pytest.mark.parametrize("attack", REQUESTS)
+def test_a_doctored_request_is_an_error_of_its_own(attack: str) -> None:
+    """Which the command reports as one message; the control is read."""
+    good = Request(RunConfig(optimizer="adaptive"), "x", [task(NAME)])
+    assert [one.name for one in Request.from_json(good.to_json()).tasks] == [NAME]
+    found = REQUESTS[attack]
+    content = json.loads(good.to_json()) | found if isinstance(found, dict) else found
+    with pytest.raises(ValueError, match=r"\w") as error:
+        Request.from_json(content if isinstance(content, str) else json.dumps(content))
+    assert not isinstance(error.value, UnicodeError)
+
+
+def test_a_compressed_line_without_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of attempts that unpacks to more than memory holds is one message; the control is read."""
+    monkeypatch.setattr(attempts, "LONGEST_LINE", 2**20)
+    folder = tmp_path / "iterations" / "01"
+    folder.mkdir(parents=True)
+    fields = {"task": 0, "temperature": 1.0, "sample": 0, "score": None}
+    for name in ("attempts.jsonl.gz", "attempts.part-0-0.jsonl.gz"):
+        (folder / name).write_bytes(gzip.compress(json.dumps(fields).encode() + b" " * 2**21 + b"\n"))
+        with pytest.raises(UsageError, match=r"attempts\.jsonl\.gz: cannot read the attempts: .*a line of more than"):
+            [*attempts.read_folder(tmp_path)]
+        (folder / "attempts.jsonl.gz").unlink(missing_ok=True)
+    for path in folder.iterdir():
+        path.unlink()
+    one = Attempt(0, 0, "t", 1.0, 0, 0, {"impl": "x"}, score=0.0)
+    (folder / "attempts.jsonl.gz").write_bytes(gzip.compress(json.dumps(one.to_dict()).encode() + b"\n"))
+    assert [attempt for _, attempt in attempts.read_folder(tmp_path)] == [one]
 
 
 OWNERS: dict[str, dict[str, Any]] = {

@@ -1,15 +1,17 @@
 """Whether a task's code has changed what judges programs: Python's own names, torch's, and the language's.
 
-Compared are names and what they are bound to, by identity: of Python's builtins, of our modules, of the classes and the
-functions' code of those that judge, and what these use of torch. A name that is new counts, as it could hide a builtin,
-except in a package, to which Python adds the modules that it imports late. The check looks nothing up where a task's
-code could have put something else.
+Compared are names and what they are bound to, by identity: of Python's builtins, of our modules, of the classes, the
+tables and the functions' code of those that judge, what these use of torch, and what writes answers, JSON. A name that
+is new counts, as it could hide a builtin, except in a package, to which Python adds the modules that it imports late.
+The check looks nothing up where a task's code could have put something else.
 """
 
 from __future__ import annotations
 
 import builtins
 import ctypes
+import json
+import json.encoder
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +40,13 @@ def unchanged() -> Callable[[], bool]:
         (vars(module), words & vars(module).keys()) for name, module in modules.items() if name in _USED
     ]
     used += [(space, [*space]) for space in ours.values() if "__path__" in space]
-    fixed = [vars(builtins), *judges, *(space for space in ours.values() if "__path__" not in space)]
+    fixed = [
+        vars(builtins),
+        *map(vars, (json, json.encoder, json.JSONEncoder)),
+        *judges,
+        *(space for space in ours.values() if "__path__" not in space),
+    ]
+    fixed += _tables(space for name, space in ours.items() if name.startswith(_JUDGES))
     if "torch" in modules:
         fixed.append(vars(modules["torch"].Tensor))
     return _check(modules, fixed, used, functions)
@@ -75,6 +83,12 @@ def _check(
         return size(kept) > 0 and loaded is sys.modules and addresses(bound()) == known
 
     return holds
+
+
+def _tables(spaces: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[Any, Any]]:
+    """The dicts that modules define as constants, such as the tolerances."""
+    for space in spaces:
+        yield from (value for name, value in space.items() if name.isupper() and isinstance(value, dict))
 
 
 def _classes(modules: Iterable[ModuleType]) -> Iterator[Mapping[str, Any]]:
