@@ -122,8 +122,8 @@ def _parser() -> Parser:
     proposer.choices, proposer.type = (*PROPOSERS, SEARCH, ALL), None
     proposer.help = (
         "`all`, the LM, then `search`, and repairs of the LM's nearest failures by the verifier's diagnostics (the"
-        f" default without --program); {str(proposer.help).replace(' (default: predict)', '')}; `{SEARCH}`, classical synthesis"
-        " without an LM: see below"
+        f" default without --program); {str(proposer.help).replace(' (default: predict)', '')}; `{SEARCH}`,"
+        " classical synthesis without an LM: see below"
     )
     return parser
 
