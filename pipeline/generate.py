@@ -1,6 +1,7 @@
 """`python -m pipeline.generate TASK… --program P`: verified programs for tasks that nobody has solved yet.
 
-- Without `--program` and `--proposer`, the embedded LM, repairs and classical synthesis take turns.
+- Without `--program` and `--proposer`, the embedded LM samples first; then classical synthesis and repairs run side by
+  side.
 - Only programs that pass the verifier are shown or written as solutions.
 - An existing file is left unchanged, unless `--force` is given; files are written whole or not at all.
 - What was verified before an interrupt or a failure of the LM is written all the same.
@@ -120,9 +121,9 @@ def _parser() -> Parser:
     proposer = parser.arguments["proposer"]
     proposer.choices, proposer.type = (*PROPOSERS, SEARCH, ALL), None
     proposer.help = (
-        "`all`, the LM, then repairs of its nearest failures by the verifier's diagnostics, then `search` (the default"
-        f" without --program); {str(proposer.help).replace(' (default: predict)', '')}; `{SEARCH}`, classical synthesis"
-        " without an LM: see below"
+        "`all`, the LM, then `search`, and repairs of the LM's nearest failures by the verifier's diagnostics (the"
+        f" default without --program); {str(proposer.help).replace(' (default: predict)', '')}; `{SEARCH}`,"
+        " classical synthesis without an LM: see below"
     )
     return parser
 

@@ -1,4 +1,4 @@
-"""`pipeline.generate` with all it has: the LM, then repairs of its nearest failures, then classical synthesis."""
+"""`pipeline.generate` with all it has: the LM, then classical synthesis and repairs of the LM's nearest failures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pipeline.reporting.failures import nearest_failures, summarize
 from pipeline.running.session import ProgramSession, budget, lm_session, open_program
 from pipeline.running.workers import open_workers
 from pipeline.synthesis import SearchOutcome
-from pipeline.synthesis.parallel_search import repair_all, search_all
+from pipeline.synthesis.parallel_search import solve_all
 from pipeline.synthesis.results import programs_of, why
 from pipeline.synthesis.search_budget import RepairOutcome, search_budget
 from pipeline.verification.workers import Workers
@@ -36,8 +36,10 @@ from step_runtime.tasks.task import Task
 MINUTES = 2.0
 """Limit for one task, unless another is given."""
 
-LM_SHARE = REPAIR_SHARE = 0.25
-"""The shares of a task's time for the LM and for repairs; the search gets the rest."""
+LM_SHARE = 0.25
+"""The most of a task's time for the LM."""
+SEARCH_SHARE = 0.7
+"""The search's share of what is left, where it does not run beside the repairs."""
 
 MOST_REPAIRED = 12
 """Failed programs around which repairs are searched."""
@@ -85,7 +87,7 @@ class Stages:
     objective: Objective = "correctness"
 
     def run(self) -> Progress:
-        """The stages, one after the other; an interrupt ends them and keeps what was found.
+        """The LM first, then search and repairs side by side; an interrupt ends them and keeps what was found.
 
         Raises:
             UsageError: The program can't be used, or a task's own code fails.
@@ -108,24 +110,21 @@ class Stages:
 
     def _run_on(self, workers: Workers, progress: Progress) -> None:
         session = open_program(self.config, workers)
-        stages = f"{session.lm.model}, then repairs, then search"
+        stages = f"{session.lm.model}, then search and repairs"
         limit = f"up to {self.minutes:g} min per task"
         print_message(self.name, f"{counted(len(self.tasks), 'task')}, {stages}, {limit}")
         with lm_session(session.lm, self.config.verdict_cache, workers) as metric:
             session.agent.verifier.metric, session.agent.verifier.tasks = metric, list(self.tasks)
             offering = Offering(self.objective, metric)
-            self._sample(session, self._lm_limits(workers), offering, progress)
-            for stage in (self._repair, self._search):
-                if not progress.stopped:
-                    stage(offering, workers, progress)
+            start, turns = time.monotonic(), math.ceil(len(self.tasks) / workers.count)
+            limits = budget(self.config.model_copy(update={"max_minutes": LM_SHARE * self.minutes * turns}))
+            self._sample(session, limits, offering, progress)
+            if not progress.stopped:
+                left = 60 * self.minutes - (time.monotonic() - start) / turns
+                self._pursue(offering, workers, progress, max(left, 60 * self.minutes * (1 - LM_SHARE)))
             for task in self.tasks if not progress.stopped else ():
                 if task.name in progress.solutions:
                     progress.offers[task.name] = offering.offer(task, progress.solutions[task.name])
-
-    def _lm_limits(self, workers: Workers) -> Budget:
-        """The LM's share of the time, in as many turns as the workers need for all tasks."""
-        turns = math.ceil(len(self.tasks) / workers.count)
-        return budget(self.config.model_copy(update={"max_minutes": LM_SHARE * self.minutes * turns}))
 
     def _sample(self, session: ProgramSession, limits: Budget, offering: Offering, progress: Progress) -> None:
         config, lm = self.config, session.lm.model.partition("/")[0]
@@ -145,33 +144,29 @@ class Stages:
         if found.stopped in ("interrupted", "failed"):
             progress.stopped = found.message if found.stopped == "failed" else found.stopped
 
-    def _repair(self, offering: Offering, workers: Workers, progress: Progress) -> None:
-        failures = [(task, _nearest(progress.attempts.get(task.name, ()))) for task in progress.unsolved(self.tasks)]
-        if not failures:
-            return
-        print_message(self.name, f"repairs: {counted(len(failures), 'task')}")
-        seconds = REPAIR_SHARE * self.minutes * 60
-        for task, outcome in repair_all(failures, seconds, workers):
-            progress.repairs[task.name] = outcome
-            progress.seconds[task.name] += outcome.seconds
-            if outcome.impl is not None:
-                detail = f"{'; '.join(outcome.edits)}; {outcome.tried:,} programs tried"
-                self._keep(task, outcome.impl, ("repair", detail), offering, progress)
-
-    def _search(self, offering: Offering, workers: Workers, progress: Progress) -> None:
+    def _pursue(self, offering: Offering, workers: Workers, progress: Progress, left: float) -> None:
+        """Searches and repairs side by side, with so many seconds left for each task."""
         thorough = self.objective != "correctness"
-        tasks = list(self.tasks) if thorough else progress.unsolved(self.tasks)
-        if not tasks:
+        repaired = progress.unsolved(self.tasks)
+        searched = list(self.tasks) if thorough else repaired
+        if not searched:
             return
-        print_message(self.name, f"search: {counted(len(tasks), 'task')}")
-        seconds = (1 - LM_SHARE - REPAIR_SHARE) * self.minutes * 60
-        limits = search_budget(seconds, self.candidates, thorough=thorough)
-        drafts = {task.name: _nearest(progress.attempts.get(task.name, ())) for task in tasks}
-        for task, outcome in search_all(tasks, limits, workers, drafts):
-            progress.searches[task.name] = outcome
+        print_message(self.name, f"search and repairs: {counted(len(searched), 'task')}")
+        share = 1.0 if len(searched) + len(repaired) <= workers.count else SEARCH_SHARE
+        limits = search_budget(share * left, self.candidates, thorough=thorough)
+        drafts = {task.name: _nearest(progress.attempts.get(task.name, ())) for task in searched}
+        seconds = left if share == 1 else left - share * left
+        for task, outcome in solve_all(searched, limits, repaired, seconds, drafts, workers):
             progress.seconds[task.name] += outcome.seconds
-            for draft in programs_of(outcome):
-                self._keep(task, draft, ("search", f"{outcome.candidates:,} candidates"), offering, progress)
+            if isinstance(outcome, SearchOutcome):
+                progress.searches[task.name] = outcome
+                for draft in programs_of(outcome):
+                    self._keep(task, draft, ("search", f"{outcome.candidates:,} candidates"), offering, progress)
+            else:
+                progress.repairs[task.name] = outcome
+                if outcome.impl is not None:
+                    detail = f"{'; '.join(outcome.edits)}; {outcome.tried:,} programs tried"
+                    self._keep(task, outcome.impl, ("repair", detail), offering, progress)
 
     def _keep(self, task: Task, draft: str, source: tuple[str, str], offering: Offering, progress: Progress) -> None:
         known = progress.solutions.setdefault(task.name, [])

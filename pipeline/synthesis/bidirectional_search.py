@@ -71,6 +71,8 @@ _PHASES = (
     _Phase(0, 1, False, Reach(40, 30_000, True), 1.0),
     _Phase(1, 1, False, Reach(40, 30_000, True), 1.0),
 )
+_WITH_DRAFTS = 5
+"""The phase from which on all streams of drafts are started from: they are many."""
 _GRAVEST: tuple[Reason, ...] = ("exhausted", "memory", "candidates", "time", "crashed")
 """Of the reasons of several phases, the last in this order counts."""
 _LEAST_BEYOND = 20_000
@@ -91,7 +93,8 @@ class BidirectionalSearch:
         self._executor = BatchExecutor(self._instance, TypeSpace(self._instance.scope), budget)
         self._landmarks = landmarks_of(self._instance, SEED)
         self._wanted, self._given = self._observed()
-        self._given += draft_streams(self._executor, drafts, self._given)
+        self._drafted = draft_streams(self._executor, drafts, self._given)
+        self._take_drafted(near=True)
         usual = all(bool(sane(value).all()) for value in self._wanted)
         self._sane_only = usual and self._landmarks.finite
         self._refused: set[str] = set()
@@ -111,6 +114,17 @@ class BidirectionalSearch:
             Given(type_, self._executor.layout(type_).pack(parts, 1), InputTerm(place), 0)
             for place, (type_, parts) in enumerate(typed)
         ]
+
+    def _take_drafted(self, *, near: bool) -> None:
+        """Starts from streams of drafts, too: first from those with landmarks, later from all."""
+        for stream in self._drafted:
+            layout = self._executor.layout(stream.type)
+            if not near or list(self._landmarks.reached(stream.type, layout, stream.values)):
+                self._given.append(stream)
+        if near:
+            self._drafted = [stream for stream in self._drafted if stream not in self._given]
+        else:
+            self._drafted = []
 
     def run(self) -> SearchOutcome:
         """Searches until there are programs enough, the budget is used up, or nothing is left to try."""
@@ -133,6 +147,8 @@ class BidirectionalSearch:
             if found and not reached:
                 break
             phase = 0 if reached else phase + 1
+            if phase == _WITH_DRAFTS:
+                self._take_drafted(near=False)
         impl = next(iter(found), None)
         return SearchOutcome(
             impl,

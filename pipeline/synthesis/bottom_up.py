@@ -21,10 +21,13 @@ from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.rulebook import Rulebook
 from pipeline.synthesis.rules import Rule
 from pipeline.synthesis.terms import Term
-from pipeline.synthesis.type_space import TypeId
+from pipeline.synthesis.type_space import CoercionPath, TypeId
 from pipeline.synthesis.value_blocks import Rows, SeenValues, sane
+from step_runtime.base.types import StreamType
 
 _MOST_BITS = 62
+_MOST_REMEMBERED = 2**14
+"""Numbers of coerced streams that are remembered for other rules."""
 GIVEN = 1
 """The largest cost of a stream that is given; what a rule makes costs more."""
 
@@ -63,13 +66,15 @@ class Derivation(NamedTuple):
 class Bucket:
     """Streams of one type and cost: `values` in rows, first those that were given, then those of the derivations.
 
-    `used` has for each row the functions between it and what was given, as bits.
+    `used` has for each row the functions between it and what was given, as bits; `coerced` some of the values at the
+    end of paths.
     """
 
     values: Tensor
     used: Rows
     derivations: list[Derivation] = field(default_factory=list)
     given: list[Term] = field(default_factory=list)
+    coerced: dict[StreamType, tuple[CoercionPath, Tensor]] = field(default_factory=dict)
 
     def made(self, row: int) -> RuleApplication | Term:
         """The derivation of a row.
@@ -168,6 +173,17 @@ class BottomUp:
             if rest in last:
                 yield (*costs, rest)
 
+    def _coerced(self, path: CoercionPath, bucket: Bucket) -> Tensor:
+        """A bucket's streams at the end of a path, remembered while there are few: many rules share a path."""
+        if not path.ops:
+            return bucket.values
+        known = bucket.coerced.get(path.target)
+        if known is None or known[0] is not path:
+            known = path, self._executor.along(path, bucket.values)
+            if known[1].numel() <= _MOST_REMEMBERED:
+                bucket.coerced[path.target] = known
+        return known[1]
+
     def _applied(self, rule: Rule, costs: tuple[int, ...]) -> Iterator[tuple[Derivation, Tensor, Rows]]:
         """A rule on all rows of the buckets, block by block, without the rows whose values are not sane."""
         buckets = [self.buckets[path.source][cost] for path, cost in zip(rule.operands, costs, strict=True)]
@@ -184,7 +200,7 @@ class BottomUp:
             if not len(rows[0]):
                 continue
             pairs = zip(rule.operands, buckets, rows, strict=True)
-            parts = [self._executor.along(path, bucket.values[at]) for path, bucket, at in pairs]
+            parts = [self._coerced(path, bucket)[at] for path, bucket, at in pairs]
             values, good = self._executor.apply_where(rule, parts)
             if self._sane:
                 fit = sane(values)

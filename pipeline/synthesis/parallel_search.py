@@ -6,6 +6,9 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -40,9 +43,10 @@ def search_all(
     Raises:
         TaskError: A task's own code fails.
     """
-    given = drafts or {}
-    calls = [(task, (_search, task.name, task.statement, budget, list(given.get(task.name, ())))) for task in tasks]
-    yield from _all(calls, budget.seconds, workers, SearchOutcome)
+    calls = [_searching(task, budget, (drafts or {}).get(task.name, ())) for task in tasks]
+    with _running(calls, workers) as (start, futures):
+        for task, future in zip(tasks, futures, strict=True):
+            yield task, _result(task, future, SearchOutcome, start)
 
 
 def repair_all(
@@ -53,31 +57,104 @@ def repair_all(
     Raises:
         TaskError: A task's own code fails.
     """
-    calls = [(task, (_repair, task.name, task.statement, list(texts), seconds)) for task, texts in failures]
-    yield from _all(calls, seconds, workers, RepairOutcome)
+    with _running([_repairing(task, texts, seconds) for task, texts in failures], workers) as (start, futures):
+        for (task, _), future in zip(failures, futures, strict=True):
+            yield task, _result(task, future, RepairOutcome, start)
 
 
-def _all(
-    calls: Sequence[tuple[Task, tuple[Any, ...]]], seconds: float, workers: Workers, kind: type[Outcome]
-) -> Iterator[tuple[Task, Outcome]]:
-    """Outcomes of calls; a call that costs its worker, or that fails in this project's code, has one that says so."""
-    limit, start = seconds + _GRACE, time.monotonic()
+def solve_all(
+    searched: Sequence[Task],
+    budget: SearchBudget,
+    repaired: Sequence[Task],
+    seconds: float,
+    drafts: Mapping[str, Sequence[str]],
+    workers: Workers,
+) -> Iterator[tuple[Task, SearchOutcome | RepairOutcome]]:
+    """Searches and repairs side by side, the searches first; yields outcomes as they come.
+
+    What a task still waits for when it has a program is left out; a thorough search is not.
+
+    Args:
+        searched: The tasks to search.
+        budget: Of each search.
+        repaired: The tasks whose failed programs are to be repaired.
+        seconds: The limit for the repairs of one task.
+        drafts: Failed programs by the task's name, the nearest first.
+        workers: Where both run.
+
+    Raises:
+        TaskError: A task's own code fails.
+    """
+    calls = [_searching(task, budget, drafts.get(task.name, ())) for task in searched]
+    calls += [_repairing(task, drafts.get(task.name, ()), seconds) for task in repaired]
+    with _running(calls, workers) as (start, futures):
+        searches = dict(zip(futures[: len(searched)], searched, strict=True))
+        repairs = dict(zip(futures[len(searched) :], repaired, strict=True))
+        while searches or repairs:
+            done, _ = wait([*searches, *repairs], return_when=FIRST_COMPLETED)
+            for future in done:
+                outcome: SearchOutcome | RepairOutcome
+                if future in searches:
+                    task = searches.pop(future)
+                    outcome = _result(task, future, SearchOutcome, start)
+                elif future in repairs:
+                    task = repairs.pop(future)
+                    outcome = _result(task, future, RepairOutcome, start)
+                else:
+                    continue
+                yield task, outcome
+                if outcome.impl is not None:
+                    _leave_out(repairs, task)
+                    if not budget.thorough:
+                        _leave_out(searches, task)
+
+
+def _leave_out(open_: dict[Future[Any], Task], solved: Task) -> None:
+    """Cancels what a task still waits for; what runs already ends for nothing."""
+    for future in [future for future, task in open_.items() if task.name == solved.name]:
+        future.cancel()
+        del open_[future]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A function of this module with its arguments, and the seconds that it is given."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    seconds: float
+
+
+def _searching(task: Task, budget: SearchBudget, drafts: Sequence[str]) -> _Call:
+    return _Call(_search, (task.name, task.statement, budget, list(drafts)), budget.seconds)
+
+
+def _repairing(task: Task, failures: Sequence[str], seconds: float) -> _Call:
+    return _Call(_repair, (task.name, task.statement, list(failures), seconds), seconds)
+
+
+@contextmanager
+def _running(calls: Sequence[_Call], workers: Workers) -> Iterator[tuple[float, list[Future[Any]]]]:
+    """When calls started, and their futures, which end with the context."""
+    limit = max((call.seconds for call in calls), default=0.0) + _GRACE
     with workers.pool(PoolSettings(limit, MEMORY, _settle, (__name__,), task_of), most=len(calls)) as pool:
         try:
-            found = [(task, pool.submit(*call)) for task, call in calls]
-            for task, future in found:
-                try:
-                    found_here = future.result()
-                    if not isinstance(found_here, kind):
-                        raise WorkerLost("crashed", "answered with something else than an outcome")
-                    outcome: Outcome = found_here
-                except WorkerLost as error:
-                    outcome = kind(None, _REASONS.get(error.code, "crashed"), time.monotonic() - start)
-                if outcome.error:
-                    _LOG.error("%s: the search failed: %s", task.name, outcome.error)
-                yield task, outcome
+            yield time.monotonic(), [pool.submit(call.function, *call.arguments) for call in calls]
         finally:
             pool.kill_workers()
+
+
+def _result(task: Task, future: Future[Any], kind: type[Outcome], start: float) -> Outcome:
+    """The outcome of a call; if it cost its worker, or failed in this project's code, the outcome says so."""
+    try:
+        outcome = future.result()
+        if not isinstance(outcome, kind):
+            raise WorkerLost("crashed", "answered with something else than an outcome")
+    except WorkerLost as error:
+        outcome = kind(None, _REASONS.get(error.code, "crashed"), time.monotonic() - start)
+    if outcome.error:
+        _LOG.error("%s: the search failed: %s", task.name, outcome.error)
+    return outcome
 
 
 def _search(name: str, content: str, budget: SearchBudget, drafts: Sequence[str]) -> SearchOutcome:

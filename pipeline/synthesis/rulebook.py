@@ -5,20 +5,16 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count
 
 from pipeline.lms.embedded.types.coercions import cut
 from pipeline.synthesis.operand_shapes import PartId
 from pipeline.synthesis.rules import COST, Rule, RuleTable, Taker, index_bits
 from pipeline.synthesis.type_space import TypeId
 from step_runtime.base.functions import Fn
-from step_runtime.base.types import StreamType
 
-_MOST_TYPES = 120
-"""Types of streams that rules take, those of the least cost."""
+_MOST_TYPES = 200
+"""Types of streams, those of the least cost."""
 _MOST_RULES = 30_000
-_WANTED = 3
-"""What is taken off the cost of a type that is wanted."""
 _AGAIN = 2
 """What a function costs more that a landmark was reached with."""
 
@@ -49,7 +45,6 @@ class Rulebook:
         given: The least cost of the streams to start from, by type.
         reach: How far the round goes.
         served: The functions that made given streams: a task mostly lists a function because a program needs it once.
-        wanted: Whether a type is likely to occur in a program; rules on such streams are listed before others.
         check: Called often; it may raise, which ends the listing.
     """
 
@@ -59,7 +54,6 @@ class Rulebook:
         given: Mapping[TypeId, int],
         reach: Reach,
         served: Iterable[Fn] = (),
-        wanted: Callable[[StreamType], bool] = lambda type_: False,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self.space = table.space
@@ -68,8 +62,7 @@ class Rulebook:
         self.cheapest: dict[TypeId, int] = dict(given)
         self.rules: dict[Rule, None] = {}
         self._left = reach.meetings
-        self._list(wanted)
-        self._settle()
+        self._list()
         self.types = list(self.cheapest)
         self.into: dict[TypeId, list[Rule]] = {type_: [] for type_ in self.types}
         for rule in self.rules:
@@ -106,82 +99,55 @@ class Rulebook:
                         heapq.heappush(open_, (cost, path.source))
         return left
 
-    def _list(self, wanted: Callable[[StreamType], bool]) -> None:
-        """Lists rules on types in the order of their cost."""
-        number = count()
-        open_ = [(cost, next(number), type_) for type_, cost in self.cheapest.items()]
-        heapq.heapify(open_)
+    def _list(self) -> None:
+        """Lists rules in the order of what their operands cost together.
+
+        A rule costs something itself, so that all types that cost no more than some operands are known by then.
+        """
         takers = list(self._table.functions)
-        fitting: dict[PartId, list[TypeId]] = {part: [] for taker in takers for part in taker.parts}
-        done: set[TypeId] = set()
-        while open_ and len(done) < _MOST_TYPES and self._left > 0:
-            _, _, new = heapq.heappop(open_)
-            if new in done:
-                continue
-            done.add(new)
-            self._add_routings(new, takers, fitting, done)
-            for part, types in fitting.items():
-                if new not in types and self._table.serves(new, part):
-                    types.append(new)
+        by_cost: dict[PartId, dict[int, list[TypeId]]] = {}
+        for total in range(self.reach.cost - COST + 1):
+            self._add_routings(takers)
+            by_cost = {part: self._serving(part) for part in dict.fromkeys(p for taker in takers for p in taker.parts)}
             for taker in takers:
-                for rule in self._new(taker, fitting, new):
-                    if len(self.rules) >= _MOST_RULES:
+                for sources in self._choices([by_cost[part] for part in taker.parts], total):
+                    self._check()
+                    self._left -= 1
+                    if self._left < 0 or len(self.rules) > _MOST_RULES:
                         return
-                    self.rules[rule] = None
-                    cost = self.cost(rule) + sum(self.cheapest[path.source] for path in rule.operands)
-                    if cost < self.cheapest.get(rule.result, cost + 1):
-                        self.cheapest[rule.result] = cost
-                        priority = cost - _WANTED * wanted(self.space.types[rule.result])
-                        heapq.heappush(open_, (priority, next(number), rule.result))
+                    for rule in self._table.rules(taker, sources):
+                        self._add(rule, total)
 
-    def _add_routings(
-        self, new: TypeId, takers: list[Taker], fitting: dict[PartId, list[TypeId]], done: set[TypeId]
-    ) -> None:
-        """The first stream of indices of a type lets whatever it may route be taken."""
-        index = cut(self.space.types[new].dtype)[0]
-        if not index_bits(index, self.space.scope.sizes) or any(taker.index == index for taker in takers):
+    def _add(self, rule: Rule, total: int) -> None:
+        cost = total + self.cost(rule)
+        known = self.cheapest.get(rule.result)
+        if cost <= self.reach.cost and (known is not None or len(self.cheapest) < _MOST_TYPES):
+            self.rules[rule] = None
+            self.cheapest[rule.result] = cost if known is None else min(cost, known)
+
+    def _serving(self, part: PartId) -> dict[int, list[TypeId]]:
+        """The types that can be a part of what is taken, by their cost."""
+        found: dict[int, list[TypeId]] = {}
+        for type_, cost in self.cheapest.items():
+            if self._table.serves(type_, part):
+                found.setdefault(cost, []).append(type_)
+        return found
+
+    def _add_routings(self, takers: list[Taker]) -> None:
+        """A stream of indices lets whatever it may route be taken."""
+        known = {taker.index for taker in takers}
+        for type_ in self.cheapest:
+            index = cut(self.space.types[type_].dtype)[0]
+            if index not in known and index_bits(index, self.space.scope.sizes):
+                known.add(index)
+                takers += self._table.routings(index)
+
+    def _choices(self, options: list[dict[int, list[TypeId]]], total: int) -> Iterator[tuple[TypeId, ...]]:
+        """One type of each list, which cost so much together."""
+        first, *others = options
+        if not others:
+            yield from ((type_,) for type_ in first.get(total, ()))
             return
-        added = self._table.routings(index)
-        takers += added
-        for part in dict.fromkeys(part for taker in added for part in taker.parts):
-            if part not in fitting:
-                fitting[part] = [type_ for type_ in done if type_ != new and self._table.serves(type_, part)]
-
-    def _new(self, taker: Taker, fitting: Mapping[PartId, list[TypeId]], new: TypeId) -> Iterator[Rule]:
-        """The rules within the limit that take a new type and others before it."""
-        budget = self.reach.cost - COST - _AGAIN * (taker.fn in self._served)
-        options = [fitting[part] for part in taker.parts]
-        for place, types in enumerate(options):
-            if new not in types:
-                continue
-            ways = [[type_ for type_ in own if type_ != new] for own in options[:place]]
-            for sources in self._choices([*ways, [new], *options[place + 1 :]], budget):
-                self._check()
-                self._left -= 1
-                if self._left < 0:
-                    return
-                total = sum(self.cheapest[source] for source in sources)
-                for rule in self._table.rules(taker, sources):
-                    if total + self.cost(rule) <= self.reach.cost:
-                        yield rule
-
-    def _choices(self, options: list[list[TypeId]], budget: int) -> Iterator[tuple[TypeId, ...]]:
-        """One type of each list, whose costs keep within a budget together."""
-        if not options:
-            yield ()
-            return
-        for type_ in options[0]:
-            left = budget - self.cheapest[type_]
-            if left >= 0:
-                yield from ((type_, *rest) for rest in self._choices(options[1:], left))
-
-    def _settle(self) -> None:
-        """Brings costs down that were known too late."""
-        changed = True
-        while changed:
-            changed = False
-            for rule in self.rules:
-                cost = self.cost(rule) + sum(self.cheapest[path.source] for path in rule.operands)
-                if cost < self.cheapest[rule.result]:
-                    self.cheapest[rule.result] = cost
-                    changed = True
+        for cost, types in first.items():
+            if cost <= total:
+                yield from ((type_, *rest) for type_ in types for rest in self._choices(others, total - cost))

@@ -71,7 +71,7 @@ class SearchRound:
         starts = _buckets(self._space, given)
         served = {fn for stream in given for fn in functions_of(stream.term)}
         costs = {type_: min(by_cost) for type_, by_cost in starts.items()}
-        book = self._book = Rulebook(table, costs, reach, served, self._is_wanted, lambda: executor.spend(0))
+        book = self._book = Rulebook(table, costs, reach, served, lambda: executor.spend(0))
         self._bottom_up = BottomUp(executor, book, starts, sane_only=sane_only, once=once)
         self._top_down = TopDown(executor, book, self._bottom_up.buckets, holes)
         self._assembler = Assembler(self._space, self._bottom_up, self._top_down)

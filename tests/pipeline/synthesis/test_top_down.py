@@ -19,7 +19,7 @@ def test_going_backward_reaches_deeper(monkeypatch: pytest.MonkeyPatch) -> None:
     phase = bidirectional_search._Phase(0, 0, False, Reach(40, 8_000, True), 1.0)
     monkeypatch.setattr(bidirectional_search, "_PHASES", (phase,))
     monkeypatch.setattr(Landmarks, "reached", lambda *args: iter(()))
-    given, budget = load_task(DATA / "tasks" / "norm" / "0.yaml"), SearchBudget(seconds=1200, candidates=15_000)
+    given, budget = load_task(DATA / "tasks" / "norm" / "0.yaml"), SearchBudget(seconds=1200, candidates=30_000)
     assert synthesize(given, budget).impl is not None
     monkeypatch.setattr(TopDown, "_push", lambda *args: None)
     assert synthesize(given, budget).reason == "candidates"
