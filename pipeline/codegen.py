@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pipeline.base.errors import Exit, UsageError, start
+from pipeline.base.errors import Exit, start
+from pipeline.base.files import file_errors
 from pipeline.base.settings import Config
 from pipeline.cli.options import Parser, output_option
 from pipeline.cli.program_arguments import ProgramArguments
@@ -37,10 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if output is None:
         sys.stdout.write(script)
         return Exit.OK
-    try:
+    with file_errors(f"{output}: cannot write the script"):
         Path(output).write_text(script, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{output}: cannot write the script: {error.strerror}") from None
     return Exit.OK
 
 

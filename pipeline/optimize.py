@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pipeline.base.choices import Figure
-from pipeline.base.errors import Exit, UsageError, start
+from pipeline.base.errors import Exit, start
+from pipeline.base.files import file_errors
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, Count, Option
 from pipeline.cli.options import Json, Parser, output_option
@@ -53,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(found.render(text, task.name), file=sys.stderr)
         return Exit.NO
     if options.output is not None:
-        _write(Path(options.output), found.best.text)
+        with file_errors(f"{options.output}: cannot write the program"):
+            Path(options.output).write_text(found.best.text, encoding="utf-8")
     if options.as_json:
         print(json_text(NAME, as_json(found)))
     else:
@@ -86,13 +88,6 @@ def _report(found: "Optimized") -> str:
     steps = ", ".join(found.best.rewrites) or "none; no cheaper program was found"
     refused = f"; verification refused {found.refused} that were cheaper" if found.refused else ""
     return "\n".join([*aligned(rows, right={1, 2}), f"rewrites: {steps}", f"priced {found.programs} programs{refused}"])
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot write the program: {error.strerror or error}") from None
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from pipeline.base.errors import Exit, UsageError, print_message, start
-from pipeline.base.files import writable_folder
+from pipeline.base.errors import Exit, print_message, start
+from pipeline.base.files import file_errors, writable_folder
 from pipeline.base.outputs import json_text
 from pipeline.base.paths import shown
 from pipeline.base.settings import Config, Option
@@ -52,11 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.reporting import runs as recorded_runs
 
     runs = recorded_runs.read_runs(options.run, skip=partial(print_message, NAME))
-    try:
+    with file_errors(f"--output: can't write the report to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         files = page.write(runs, folder)
-    except OSError as error:
-        raise UsageError(f"--output: can't write the report to {folder}: {error.strerror}") from None
     if options.as_json:
         print(json_text(NAME, {"page": str(folder / files[0]), "runs": [run.run_id for run in runs], "files": files}))
     else:

@@ -14,6 +14,7 @@ from rich.table import Table
 from optimizers import Experience
 from pipeline.base.config import AblationConfig, RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
+from pipeline.base.files import file_errors
 from pipeline.base.paths import shown
 from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.base.text import counted
@@ -260,11 +261,9 @@ def write_page(plan: AblationPlan, output: str | None) -> dict[str, Any]:
     """
     folder = Path(output) if output is not None else store.folder() / "ablations" / plan.id
     studies = _studies(plan)
-    try:
+    with file_errors(f"--output: can't write the page to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         files = ablation.write(studies, folder)
-    except OSError as error:
-        raise UsageError(f"--output: can't write the page to {folder}: {error.strerror}") from None
     figures = {study.name: _figures(study) for study in studies}
     return {"ablation": plan.id, "page": str(folder / files[0]), "files": files, "lms": figures}
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pipeline.agent.agent import Agent
 from pipeline.base.choices import GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
-from pipeline.base.files import read_bytes, write_text
+from pipeline.base.files import file_errors, read_bytes, write_text
 from signatures import ANSWERS, digest
 from step_runtime.base.errors import TaskError, describe_error
 from step_runtime.base.syntax import parse_python
@@ -130,10 +130,8 @@ def read_program(path: str | Path, source: str | None = None) -> SavedProgram:
         UsageError: The file cannot be read or is not a compiled program.
     """
     source = source or str(path)
-    try:
+    with file_errors(f"{source}: cannot read the program"):
         return parse_program(read_bytes(Path(path), LONGEST), source)
-    except OSError as error:
-        raise UsageError(f"{source}: cannot read the program: {error.strerror}") from None
 
 
 def parse_program(text: str | bytes, source: str) -> SavedProgram:

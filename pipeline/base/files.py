@@ -7,11 +7,21 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 from pipeline.base.errors import UsageError
 from pipeline.base.redaction import redacted
+
+
+@contextlib.contextmanager
+def file_errors(failure: str) -> Iterator[None]:
+    """Within the context, an `OSError` is a `UsageError`: the failure in words, and the system's reason."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{failure}: {error.strerror or error}") from None
 
 
 def writable_file(text: str) -> str:
@@ -75,7 +85,7 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         UsageError: It can't be written.
     """
-    try:
+    with file_errors(f"{path}: cannot write the file"):
         path.parent.mkdir(parents=True, exist_ok=True)
         target = _target(path)
         partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
@@ -85,8 +95,6 @@ def write_text(path: Path, text: str) -> None:
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot write the file: {error.strerror or error}") from None
 
 
 def open_new(path: Path) -> IO[bytes]:

@@ -17,7 +17,7 @@ from optimizers import Experience, TokenCount
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import make_agent, parse_program
 from pipeline.base.errors import UsageError
-from pipeline.base.files import read_bytes
+from pipeline.base.files import file_errors, read_bytes
 from pipeline.record import store
 from pipeline.record.request import LONGEST_EXPERIENCE, Request, parse_experience
 from step_runtime.base.errors import describe_error
@@ -122,7 +122,9 @@ def load_experience(text: str, tasks: Sequence[Task]) -> Experience:
     """
     path = Path(text)
     if path.is_file():
-        content, where = _read_file(path), text
+        where = text
+        with file_errors(f"--experience: {path}: cannot read the experience"):
+            content = read_bytes(path, LONGEST_EXPERIENCE)
     else:
         client, experiment = store.open_store()
         run = _find(client, experiment, text, option="--experience", files=True)
@@ -141,13 +143,6 @@ def load_experience(text: str, tasks: Sequence[Task]) -> Experience:
     if not experience.entries:
         raise UsageError(f"--experience: {where} solved no task, so there is nothing to learn from")
     return experience
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        return read_bytes(path, LONGEST_EXPERIENCE)
-    except OSError as error:
-        raise UsageError(f"--experience: {path}: cannot read the experience: {error.strerror}") from None
 
 
 def _read_text(client: MlflowClient, run_id: str, name: str) -> str | None:
