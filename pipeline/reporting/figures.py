@@ -94,9 +94,8 @@ def outcomes(run: RecordedRun, path: Path) -> None:
     plots.style_axes(axes)
     axes.grid(visible=False, axis="x")
     axes.set_ylim(0, 100)
-    axes.set_xticks(
-        range(len(names)), names, rotation=45 if len(names) > 6 else 0, ha="right" if len(names) > 6 else "center"
-    )
+    crowded = len(names) > MAX_UPRIGHT
+    axes.set_xticks(range(len(names)), names, rotation=45 if crowded else 0, ha="right" if crowded else "center")
     axes.set_ylabel("answers (%)", fontsize=13)
     axes.set_title("Right answers, and the stage at which the others fail", fontsize=13)
     figure.legend(loc="outside right upper", fontsize=12, frameon=False, reverse=True)
