@@ -217,7 +217,9 @@ class LearningConfig(Config):
             SAMPLING,
         ),
     ] = "correctness"
-    max_iterations: Annotated[Count | None, Option("", BUDGET, "N", resume="changed")] = None
+    max_iterations: Annotated[
+        Count | None, Option("iterations, each a pass over the unsolved tasks", BUDGET, "N", resume="changed")
+    ] = None
 
 
 Tasks = Annotated[
