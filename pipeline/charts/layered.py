@@ -105,8 +105,10 @@ def _ordered(places: Mapping[str, _Place]) -> list[list[str]]:
         order[place.row].append(name)
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
-        for row in order if down else order[::-1]:
-            index = {name: at for others in order for at, name in enumerate(others)}
+        for number, row in enumerate(order) if down else reversed([*enumerate(order)]):
+            # A place's neighbours are in the rows next to its own.
+            near = order[max(0, number - 1) : number + 2]
+            index = {name: at for others in near for at, name in enumerate(others)}
             weights = {
                 name: _mean([float(index[other]) for other in _neighbours(places[name], down)], float(index[name]))
                 for name in row
