@@ -30,6 +30,8 @@ MOST = 200
 _MOST_NUMBERS = 2**18
 _MOST_CALLS = 256
 """The calls of one expression that are recorded."""
+_PASSES = (2, 3, 4)
+"""Passes of an outer loop whose values are landmarks of their own."""
 _MOST_ALONE = 8
 """The first calls of one expression that are landmarks of their own."""
 _DISTINCT = 3
@@ -95,6 +97,10 @@ def reference_values(instance: TaskInstance, seed: int) -> list[Tensor]:
         values.append(calls[-1])
         if len(calls) > 1:
             values += [torch.cat(calls), *calls[:_MOST_ALONE]]
+            # A loop in a loop: what each pass of the outer one computes.
+            for passes in (times for times in _PASSES if len(calls) % times == 0 and len(calls) > times):
+                size = len(calls) // passes
+                values += [torch.cat(calls[start : start + size]) for start in range(0, len(calls), size)]
     return values
 
 
