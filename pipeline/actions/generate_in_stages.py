@@ -61,6 +61,11 @@ class Progress:
         """What is offered for a solved task."""
         return self.offers.get(name) or Offer.unpriced(self.solutions[name])
 
+    def advice(self, task: Task) -> Advice:
+        """What would help with an unsolved task."""
+        search = self.searches.get(task.name)
+        return advise(task, self.attempts.get(task.name, ()), search.missed if search else ())
+
     def unsolved(self, tasks: Iterable[Task]) -> list[Task]:
         """The tasks without a solution."""
         return [task for task in tasks if task.name not in self.solutions]
@@ -200,7 +205,7 @@ def generate_in_stages(stages: Stages, files: Mapping[str, Sequence[Path]], text
         for task in stages.tasks
         if task.name in progress.solutions
     }
-    advice = {task.name: advise(task, progress.attempts.get(task.name, ())) for task in progress.unsolved(stages.tasks)}
+    advice = {task.name: progress.advice(task) for task in progress.unsolved(stages.tasks)}
     result = {
         "proposer": "all",
         "solved": [task.name for task in stages.tasks if task.name in progress.solutions],

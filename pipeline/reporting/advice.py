@@ -51,8 +51,14 @@ class Advice:
         return "\n".join([*lines, *(f"  to do: {hint}" for hint in self.hints)])
 
 
-def advise(task: Task, attempts: Iterable[Attempt]) -> Advice:
-    """Advice on an unsolved task, from the attempts at it in the order of sampling."""
+def advise(task: Task, attempts: Iterable[Attempt], missed: Sequence[str] = ()) -> Advice:
+    """Advice on an unsolved task.
+
+    Args:
+        task: The task.
+        attempts: The attempts at it, in the order of sampling.
+        missed: The lines of the reference none of whose values a search has made, in order.
+    """
     wrong = [attempt for attempt in attempts if attempt.scored]
     texts = [answer_text(attempt) for attempt in wrong]
     scope = static_scope(task)
@@ -66,7 +72,7 @@ def advise(task: Task, attempts: Iterable[Attempt]) -> Advice:
     unused = tuple(name for name in scope.fns if name not in used)
     unreached = tuple(spec.name for place, spec in enumerate(task.outputs) if place not in reached)
     nearest = next(iter(nearest_failures(wrong)), None)
-    hints = (*_missing(scope), *_sampling(texts, parsed), *_by_stage(nearest, unused))
+    hints = (*_missing(scope), *_unmade(missed), *_sampling(texts, parsed), *_by_stage(nearest, unused))
     return Advice(unused, unreached, nearest, hints)
 
 
@@ -94,6 +100,17 @@ def _missing(scope: Scope) -> Iterator[str]:
         for part in components_of(output.dtype):
             if not _given(part, known):
                 yield f"no function gives {part}, of which an output is made: a helper function is missing"
+
+
+def _unmade(missed: Sequence[str]) -> Iterator[str]:
+    """Which steps of the reference the functions do not seem to compute."""
+    if missed:
+        rest = f" (nor those of {len(missed) - 1} further lines)" if len(missed) > 1 else ""
+        yield (
+            f"no value of this line of the reference was made from the inputs{rest}: `{missed[0]}`; if the functions"
+            " are to compute it, check their arguments, dims and constants; if not, a reference that is written in the"
+            " functions' own steps lets the search go from one to the next"
+        )
 
 
 def _given(part: DType, known: Sequence[DType]) -> bool:

@@ -161,6 +161,7 @@ class BidirectionalSearch:
             len(self._refused),
             found[impl] if impl else None,
             self._front(list(found)),
+            missed=() if found else self._landmarks.missed(),
         )
 
     def _programs(self, phase: _Phase) -> Iterator[tuple[str, int]]:

@@ -11,18 +11,20 @@ differ from operators in constant factors.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pipeline.synthesis.value_blocks import RowLayout, close
+from step_runtime.tasks.task import Task
 from step_runtime.verification.instance import TaskInstance
 
 MOST = 200
@@ -30,6 +32,8 @@ MOST = 200
 _MOST_NUMBERS = 2**18
 _MOST_CALLS = 256
 """The calls of one expression that are recorded."""
+_PASSES = (2, 3, 4)
+"""Passes of an outer loop whose values are landmarks of their own."""
 _MOST_ALONE = 8
 """The first calls of one expression that are landmarks of their own."""
 _DISTINCT = 3
@@ -40,7 +44,8 @@ _LOOSE = 1e-6
 _FEWEST = 4
 """Numbers that a landmark has at least for its multiples to count."""
 
-_Site = tuple[object, ...]
+_Site: TypeAlias = tuple[tuple[str, str, int, int], ...]
+"""A chain of calls: file, function, instruction and line of each, the innermost first."""
 
 
 class ReferenceRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -48,7 +53,7 @@ class ReferenceRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.made: dict[_Site, list[Tensor]] = {}
+        self.made: dict[tuple[_Site, str, int], list[Tensor]] = {}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -76,13 +81,20 @@ def _place() -> _Site:
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         if ": " in frame.f_code.co_filename:
-            found.append((frame.f_code.co_filename, frame.f_code.co_name, frame.f_lasti))
+            found.append((frame.f_code.co_filename, frame.f_code.co_name, frame.f_lasti, frame.f_lineno))
         frame = frame.f_back
     return tuple(found)
 
 
-def reference_values(instance: TaskInstance, seed: int) -> list[Tensor]:
-    """What the reference computes for one input, each value flat: single results, then those of a loop together.
+class ReferenceValue(NamedTuple):
+    """A flat value that the reference computes, and the line of the task file that it does so in; empty if unknown."""
+
+    line: str
+    value: Tensor
+
+
+def reference_values(instance: TaskInstance, seed: int) -> list[ReferenceValue]:
+    """What the reference computes for one input: single results, then those of a loop together.
 
     Raises:
         TaskCodeError: The reference fails.
@@ -90,12 +102,30 @@ def reference_values(instance: TaskInstance, seed: int) -> list[Tensor]:
     instance.sample_inputs(seed)
     with ReferenceRecorder() as recorder:
         instance.reference()
-    values = []
-    for calls in recorder.made.values():
-        values.append(calls[-1])
+    found = []
+    for (place, *_), calls in recorder.made.items():
+        values = [calls[-1]]
         if len(calls) > 1:
             values += [torch.cat(calls), *calls[:_MOST_ALONE]]
-    return values
+            # A loop in a loop: what each pass of the outer one computes.
+            for passes in (times for times in _PASSES if len(calls) % times == 0 and len(calls) > times):
+                size = len(calls) // passes
+                values += [torch.cat(calls[start : start + size]) for start in range(0, len(calls), size)]
+        line = _line(instance.task, place)
+        found += [ReferenceValue(line, value) for value in values]
+    return found
+
+
+def _line(task: Task, place: _Site) -> str:
+    """The line of a data_transform that a chain of calls starts in, with its text."""
+    file, _, _, number = place[-1]
+    found = re.search(r"data_transform (\d+) of output (\w+)>$", file)
+    for spec in task.outputs if found else ():
+        if found and spec.name == found[2]:
+            lines = spec.data_transform[int(found[1])].splitlines()
+            if 0 < number <= len(lines):
+                return f"output {spec.name}, line {number}: {lines[number - 1].strip()}"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -106,10 +136,11 @@ class _Mark:
     in_order: bool
     total: float
     norm: float
+    line: str
 
     @classmethod
-    def of(cls, value: Tensor) -> _Mark | None:
-        """The landmark of a flat value; None if it says too little to be one."""
+    def of(cls, value: Tensor, line: str = "") -> _Mark | None:
+        """The landmark of a flat value, computed in a line; None if it says too little to be one."""
         ordered = _ordered(value)
         different = int((ordered.diff() != 0).sum()) + 1
         whole = bool((ordered == ordered.round()).all())
@@ -117,7 +148,7 @@ class _Mark:
         if (different < 2 and whole) or (in_order and len(ordered) < _FEWEST_BITS):
             return None
         numbers = _finite(value) if in_order else ordered
-        return cls(numbers, in_order, float(numbers.sum()), float(numbers.square().sum().sqrt()))
+        return cls(numbers, in_order, float(numbers.sum()), float(numbers.square().sum().sqrt()), line)
 
     def ratio(self, value: Tensor) -> float:
         """What a value is a multiple of the landmark by, 1 for the same; 0 if it is none."""
@@ -143,23 +174,25 @@ class Landmarks:
         known: Values that are no landmarks, flat.
     """
 
-    def __init__(self, values: Sequence[Tensor], others: Sequence[Tensor], known: Iterable[Tensor]) -> None:
+    def __init__(
+        self, values: Sequence[ReferenceValue], others: Sequence[ReferenceValue], known: Iterable[Tensor]
+    ) -> None:
         self._marks: dict[int, list[_Mark]] = {}
         seen: dict[int, list[_Mark]] = {}
         for value in known:
             if mark := _Mark.of(value):
                 seen.setdefault(len(value), []).append(mark)
         changed = [
-            value
-            for place, value in enumerate(values)
-            if len(values) != len(others) or not torch.equal(value, others[place])
+            each
+            for place, each in enumerate(values)
+            if len(values) != len(others) or not torch.equal(each.value, others[place].value)
         ]
-        for value in changed:
-            mark, same = _Mark.of(value), seen.setdefault(len(value), [])
+        for line, value in changed:
+            mark, same = _Mark.of(value, line), seen.setdefault(len(value), [])
             if mark and self.count < MOST and not any(other.ratio(value) == 1 for other in same):
                 same.append(mark)
                 self._marks.setdefault(len(value), []).append(mark)
-        self.finite = all(bool(torch.isfinite(value).all()) for value in values)
+        self.finite = all(bool(torch.isfinite(value).all()) for _, value in values)
         self._found: set[tuple[object, int, int, bool]] = set()
         self._passed_on: set[tuple[int, int]] = set()
 
@@ -167,6 +200,15 @@ class Landmarks:
     def count(self) -> int:
         """The number of landmarks."""
         return sum(map(len, self._marks.values()))
+
+    def missed(self) -> tuple[str, ...]:
+        """The lines of the reference none of whose values a stream has had, in order."""
+        lines: dict[str, bool] = {}
+        for size, marks in self._marks.items():
+            for number, mark in enumerate(marks):
+                if mark.line:
+                    lines[mark.line] = lines.get(mark.line, False) or (size, number) in self._passed_on
+        return tuple(line for line, found in lines.items() if not found)
 
     def wanted(self, layout: RowLayout) -> bool:
         """Whether a component of such streams may have a landmark's value."""

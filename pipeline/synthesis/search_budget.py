@@ -64,7 +64,8 @@ class SearchOutcome:
     solved for, `distinct` the streams of different value that were kept, `subgoals` the values wanted top-down,
     `refused` programs that gave the outputs on the observed data but not in verification; `length` counts primitives
     except Copies. `seconds` is wall time, from the task's compilation on, and `processor` is processor time. `front`
-    has those of all programs found that no other beats in memory, time, traffic and operations.
+    has those of all programs found that no other beats in memory, time, traffic and operations. `missed` has the lines
+    of the reference none of whose values a stream had.
     """
 
     impl: str | None
@@ -78,6 +79,7 @@ class SearchOutcome:
     length: int | None = None
     front: tuple[FoundProgram, ...] = ()
     error: str | None = None
+    missed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

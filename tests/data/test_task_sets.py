@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from step_runtime import Verifier, dump_task, load_task, loads_task
+from step_runtime.language.parser import parse
+from step_runtime.verification.check import infer_types
+from step_runtime.verification.instance import instances
+from tests.support.agreement import compare
+from tests.support.mutants import changed, judged
 from tests.support.paths import PROJECT
+from tests.support.truth import computes
 
 # Three references of the modern tasks guard with a clamp against numbers that their inputs never have.
 pytestmark = pytest.mark.filterwarnings("ignore:.*the reference is the same without its clamp")
@@ -39,6 +45,21 @@ def test_the_oracle_passes_and_the_near_miss_fails(kind: str, name: str) -> None
     assert verifier.verify(wrong).stage in FAILING[kind]
     assert task.impl is None and task.names_formats == (kind == "formats")
     assert loads_task(dump_task(task)) == task
+
+
+@pytest.mark.parametrize("name", [name for kind, name in TASKS if kind == "modern"])
+def test_the_verifier_agrees_with_what_tokens_say(name: str) -> None:
+    """Of the oracle, and of one in a hundred of its single-edit mutants: the right ones pass, and no others."""
+    task = load_task(DATA / f"tasks-modern/{name}.yaml")
+    text = (DATA / f"oracles-modern/{name}.step").read_text()
+    for instance in instances(task):
+        program, _ = parse(text, instance.scope)
+        types, found = infer_types(program, instance.scope)
+        data = instance.sample_inputs(3)
+        assert not found
+        assert computes(program, types, instance, data, instance.reference())
+        assert compare(program, types, data, instance.sizes) is None
+    assert [row for row in judged(task, changed(task, text, 1 / 100), seeds=(11,)) if not row.agrees] == []
 
 
 @pytest.mark.parametrize("name", [name for kind, name in TASKS if kind == "formats"])

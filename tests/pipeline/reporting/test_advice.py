@@ -39,3 +39,9 @@ def test_an_operand_that_nothing_gives_asks_for_a_helper_function() -> None:
     found = advise(task.model_copy(update={"fns": [fn, *task.fns[1:]]}), [])
     assert any("a helper function that gives it is missing" in hint for hint in found.hints)
     assert any("--max-minutes" in hint for hint in found.hints)
+
+
+def test_the_first_line_of_the_reference_that_nothing_computes_is_named() -> None:
+    found = advise(TASK, [wrong("return step.Map(fn=fn_double).apply(E0)")], ["output S0, line 1: a", "line 2: b"])
+    (hint,) = [hint for hint in found.hints if "`output S0, line 1: a`" in hint]
+    assert "1 further lines" in hint

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pipeline.synthesis import SearchBudget, synthesize
-from pipeline.synthesis.landmarks import Landmarks, landmarks_of, reference_values
+from pipeline.synthesis.landmarks import Landmarks, ReferenceValue, landmarks_of, reference_values
 from pipeline.synthesis.value_blocks import RowLayout
 from step_runtime.execution.invocation import default_dtype
 from step_runtime.verification.instance import TaskInstance, instances
@@ -36,6 +36,10 @@ outputs:
 """
 
 
+def named(values: list[torch.Tensor]) -> list[ReferenceValue]:
+    return [ReferenceValue("", value) for value in values]
+
+
 def observed() -> TaskInstance:
     return instances(task(LOOP))[0]
 
@@ -60,7 +64,7 @@ def test_what_a_loop_computes_is_one_landmark() -> None:
 
 def test_components_of_tuples_reach_landmarks() -> None:
     values = [torch.tensor([0.5, 1.5, 2.5])]
-    landmarks = Landmarks(values, [values[0] + 1], [])
+    landmarks = Landmarks(named(values), named([values[0] + 1]), [])
     pair = RowLayout(((3,), (3,)))
     assert landmarks.wanted(pair) and not landmarks.wanted(RowLayout(((4,),)))
     assert list(landmarks.reached("pair", pair, torch.tensor([[9.0, 9.0, 9.0, 2.5, 0.5, 1.5]]))) == [0]
@@ -71,7 +75,7 @@ def test_values_that_say_little_are_none(value: list[float]) -> None:
     """Bits and single whole numbers, and what is the same for another input."""
     flat = torch.tensor(value)
     others = [flat] if value == [0.25, 0.5] else [flat + 1]
-    assert Landmarks([flat], others, []).count == 0
+    assert Landmarks(named([flat]), named(others), []).count == 0
 
 
 def test_recorded_values_are_not_those_that_later_writes_leave() -> None:
@@ -80,10 +84,33 @@ def test_recorded_values_are_not_those_that_later_writes_leave() -> None:
         instance = instances(task(text))[0]
         values = reference_values(instance, 0)
         first = instance.sample_inputs(0)["E0"][0][:, 0]
-    assert any(torch.equal(value, first) for value in values)
+    assert any(torch.equal(value, first) for _, value in values)
 
 
 def test_a_search_starts_again_from_landmarks() -> None:
     """With far fewer candidates than without."""
     given = task(LOOP)
     assert synthesize(given, SearchBudget(seconds=600, candidates=5_000)).impl is not None
+
+
+def test_lines_whose_values_no_stream_has_are_missed() -> None:
+    """By output, number and text, until a stream has a value of theirs."""
+    with default_dtype(torch.float64):
+        instance = observed()
+        landmarks = landmarks_of(instance, 0)
+        (data,) = instance.sample_inputs(0)["E0"]
+        (line,) = [each for each in landmarks.missed() if "total +" in each]
+        assert line == "output S0, line 3: total = total + input_data['E0'][:, step]"
+        sums = data.cumsum(1)
+        assert list(landmarks.reached("all", RowLayout((tuple(sums.shape),)), sums.reshape(1, -1))) == [0]
+        assert line not in landmarks.missed()
+
+
+def test_bits_and_multiples_are_landmarks_too() -> None:
+    """Bits in the order of the value only; numbers up to a factor."""
+    bits, numbers = torch.tensor([0.0, 1.0] * 3 + [1.0, 1.0]), torch.linspace(0.5, 2.5, 5)
+    landmarks = Landmarks(named([bits, numbers]), named([1 - bits, numbers + 1]), [])
+    flat = RowLayout(((8,),))
+    assert not list(landmarks.reached("bits", flat, bits.flip(0).unsqueeze(0)))
+    assert list(landmarks.reached("bits", flat, bits.unsqueeze(0))) == [0]
+    assert list(landmarks.reached("scaled", RowLayout(((5,),)), -3 * numbers.flip(0).unsqueeze(0))) == [0]
