@@ -119,7 +119,7 @@ def table(lines: Sequence[Mapping[str, Any]], groups: Mapping[str, Sequence[str]
     arms = list(dict.fromkeys(line["arm"] for line in lines))
     by = {(line["arm"], line["seed"]): line for line in lines}
     seeds = [seed for seed in dict.fromkeys(line["seed"] for line in lines) if all((arm, seed) in by for arm in arms)]
-    shown = [f"{len(seeds)} seeds; differences to `{reference}` with 95 % intervals, p, and p by groups' signs", ""]
+    shown = [f"Seeds: {len(seeds)}; differences to `{reference}` with 95 % intervals, p, and p by groups' signs", ""]
     shown += ["| arm | samples | solved | difference | fresh pass@1 | difference |", "|---|---|---|---|---|---|"]
 
     def array(arm: str, figure: str) -> Array:
