@@ -6,6 +6,7 @@ key or token in its query.
 
 from __future__ import annotations
 
+import base64
 import functools
 import html
 import json
@@ -17,7 +18,9 @@ from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 MASK = "[redacted]"
 
-_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?=S?(_|\d|$))", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|(?<![A-Z])(PAT|AUTH))(?=S?(_|\d|$))", re.IGNORECASE
+)
 _LEAST = 6
 """Characters of a secret: shorter ones, such as `none`, are words that texts are full of."""
 # As urlsplit, up to the last @ before the path: a password may hold one.
@@ -68,10 +71,12 @@ def secrets() -> list[str]:
 
 @functools.cache
 def _written(secret: str) -> frozenset[str]:
-    """A secret as it is, and as it is written in JSON, in Python, in HTML and in an address."""
+    """A secret as it is, and as it is written in JSON, Python, HTML, an address, and Base64, as `Basic` logins are."""
     quoted = json.dumps(secret)[1:-1]
+    inner = json.dumps(quoted)[1:-1], repr(secret)[1:-1], html.escape(secret)
+    encoded = base64.b64encode(secret.encode("utf-8", "surrogateescape")).decode()
     addresses = quote(secret, safe=""), quote(secret), quote_plus(secret)
-    return frozenset({secret, quoted, json.dumps(quoted)[1:-1], repr(secret)[1:-1], html.escape(secret), *addresses})
+    return frozenset({secret, quoted, *inner, encoded, encoded.rstrip("="), *addresses})
 
 
 def redacted(text: str) -> str:

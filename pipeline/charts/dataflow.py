@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Tints of Okabe and Ito's palette, on which black text is readable, and a colour for what stands out.
 _FILL = {"compute": "#cfe6f5", "route": "#fde3b8", "copy": "#e8e8e8", "shape": "#d3efe4"}
 _STANDS_OUT = "#D55E00"
+MAX_PRIMITIVES = 300
+"""More are no picture that anybody could read, and Graphviz may take hours to place them."""
 _FONT = "DejaVu Sans, Helvetica, Arial, sans-serif"
 
 
@@ -25,7 +27,8 @@ def draw(explained: Explained, path: Path) -> None:
     """Draws the dataflow graph to a file that ends in `.svg`, `.png` or `.pdf`; edges have element type and dims.
 
     Raises:
-        UsageError: Graphviz is not installed, `path` ends otherwise, or the file cannot be written.
+        UsageError: Graphviz is not installed, `path` ends otherwise, the program is too large to be drawn, or the file
+            cannot be written.
     """
     if path.suffix not in (".svg", ".png", ".pdf"):
         raise UsageError(f"{path}: expected a file name that ends in .svg, .png or .pdf")
@@ -36,7 +39,7 @@ def draw_cost(priced: Priced, path: Path) -> None:
     """Draws the dataflow graph as SVG, with memory and time at each primitive, and queues at the edges.
 
     Raises:
-        UsageError: Graphviz is not installed, or the file cannot be written.
+        UsageError: Graphviz is not installed, the program is too large to be drawn, or the file cannot be written.
     """
     from step_runtime.verification.explain import Explained
 
@@ -48,6 +51,9 @@ def _draw(explained: Explained, cost: Cost | None, path: Path, option: str) -> N
         import pygraphviz
     except ImportError:
         raise UsageError(f"{option} needs Graphviz: pip install 'adaptive-step[graph]'") from None
+    if len(explained.program.nodes) > MAX_PRIMITIVES:
+        found = f"{len(explained.program.nodes):,} primitives"
+        raise UsageError(f"{option}: expected a program of at most {MAX_PRIMITIVES} primitives, found {found}")
     graph = pygraphviz.AGraph(directed=True, rankdir="TB", fontname=_FONT, nodesep="0.4", ranksep="0.5")
     graph.node_attr.update(fontname=_FONT, fontsize="12", shape="box", style="filled,rounded", color="#555555")
     graph.edge_attr.update(fontname=_FONT, fontsize="10", color="#555555", fontcolor="#333333")

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import html
 import io
@@ -148,6 +149,7 @@ TEXTS = {
     "a password with an @": ("at http://a:b@c@host/v1", f"at http://{MASK}@host/v1"),
     "a query": ("http://host/v1?a=b&api_key=abcdef&c=d", f"http://host/v1?a=b&api_key={MASK}&c=d"),
     "a database's query": ("postgresql://db/x?user=me&password=pw", f"postgresql://db/x?user=me&password={MASK}"),
+    "a login": (f"Authorization: Basic {base64.b64encode(KEY.encode()).decode()}", f"Authorization: Basic {MASK}"),
     "two": (f"{KEY} {KEY}", f"{MASK} {MASK}"),
 }
 
@@ -179,7 +181,7 @@ def test_what_is_not_secret_stays(text: str) -> None:
     assert redacted(text) == text
 
 
-@pytest.mark.parametrize("name", ["KEYBOARD", "TOKENIZERS_PARALLELISM", "GIT_AUTHOR_NAME", "PATH"])
+@pytest.mark.parametrize("name", ["KEYBOARD", "TOKENIZERS_PARALLELISM", "GIT_AUTHOR_NAME", "PATH", "XAUTHORITY"])
 def test_variables_that_only_look_so_are_none(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor are values that are too short to be secret, or files."""
     monkeypatch.setenv(name, "an ordinary word")
@@ -189,7 +191,7 @@ def test_variables_that_only_look_so_are_none(name: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    "name", ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "API_KEY_2", "DB_PASSWORD", "my_api_key", "TOKENS"]
+    "name", ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "API_KEY_2", "DB_PASSWORD", "my_api_key", "TOKENS", "GITHUB_PAT"]
 )
 def test_variables_that_are_called_so_are_secret(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the end of a word of theirs."""
@@ -238,15 +240,18 @@ def test_a_secret_is_recognized_however_it_is_written(kind: str, monkeypatch: py
 
 
 @pytest.mark.parametrize("width", [30, 200])
-def test_a_secret_is_recognized_before_it_is_divided(width: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_secret_is_recognized_before_it_is_divided(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Into lines, cells or styles; what is around it is printed."""
+    monkeypatch.setattr("pipeline.base.terminal.WIDTH", width)
     styled = Text("denied ")
     styled.append(KEY[:9], style="bold")
     styled.append(KEY[9:])
     table = Table("what", "why")
     table.add_row("one", f"denied {KEY}")
     for shown in (f"denied {KEY}", styled, table):
-        console(width=width).print(shown)
+        console().print(shown)
         out = "".join(char for char in capsys.readouterr().out if not char.isspace() and char not in "│┃")
         assert "denied" in out
         assert not [start for start in range(len(KEY) - 6) if KEY[start : start + 6] in out]

@@ -73,3 +73,10 @@ def test_a_picture_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     priced = TaskCosts(task("norm/2")).price(oracle("norm/2"), formulas=False)
     with pytest.raises(UsageError, match="cannot write the picture"):
         draw_cost(priced, tmp_path)
+
+
+def test_a_program_too_large_for_a_picture_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Placing a thousand primitives takes Graphviz hours, in which nothing interrupts it."""
+    monkeypatch.setattr("pipeline.charts.dataflow.MAX_PRIMITIVES", 2)
+    with pytest.raises(UsageError, match="--graph: expected a program of at most 2 primitives, found 9 primitives"):
+        main(["attn/2", ORACLE, "--graph", str(tmp_path / "g.svg")])
