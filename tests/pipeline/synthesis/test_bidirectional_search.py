@@ -24,6 +24,8 @@ SOLVED = [
     "tasks/index/1",
     "tasks/etoe/2",
     "tasks-extra/cosine_similarity",
+    "tasks-modern/int4_dequant_matmul",
+    "tasks-modern/top_p_filter",
 ]
 
 
