@@ -38,7 +38,8 @@ def headline(name: str, outcome: SearchOutcome | None) -> str:
         return f"{name}: not reached"
     effort = f"{outcome.seconds:.1f} s, {outcome.candidates:,} candidates"
     if outcome.impl is None:
-        return f"{name}: no program found in {effort}: {why(outcome)}"
+        missed = f"; it made no value of this line of the reference: `{outcome.missed[0]}`" if outcome.missed else ""
+        return f"{name}: no program found in {effort}: {why(outcome)}{missed}"
     return f"{name}: verified, {effort}"
 
 

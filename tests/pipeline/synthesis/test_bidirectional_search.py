@@ -37,6 +37,27 @@ def test_tasks_of_many_kinds_are_solved(name: str) -> None:
     assert outcome.length and 0 < outcome.candidates <= 100_000
 
 
+def test_every_element_of_a_stream_meets_all_others() -> None:
+    """For each number the sum of those above it: a stream joins itself, repeated inside and outside its elements."""
+    text = """
+    inputs:
+    - {name: E0, dtype: fp32, dims: [D, N], data_gen: torch.randn}
+    fns:
+    - {name: Above, apply: "return [torch.relu(input[0] - input[1])]", input_dtype: [fp32, fp32], output_dtype: fp32,
+       func_name: fn_above}
+    - {name: Add, apply: "return [state[0] + input[0]]", init: [0], input_dtype: fp32, output_dtype: fp32,
+       func_name: fn_add}
+    outputs:
+    - name: S0
+      dtype: fp32
+      dims: [D, N]
+      data_transform: "torch.relu(input_data['E0'].unsqueeze(-2) - input_data['E0'].unsqueeze(-1)).sum(-1)"
+    sizes: {D: [4, 5], N: [3, 2]}
+    """
+    outcome = synthesize(task(text), SearchBudget(seconds=1200, candidates=20_000))
+    assert outcome.impl is not None and outcome.impl.count("Repeat") == 2
+
+
 def test_a_program_found_is_a_cheapest() -> None:
     """Of two ways, the one with a function less; functions that are of no use are left out."""
     fns = {

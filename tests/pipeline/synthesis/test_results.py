@@ -38,5 +38,6 @@ def test_what_a_search_found_is_offered_once() -> None:
 )  # fmt: skip
 def test_a_search_without_a_result_says_why(reason: Reason, words: str) -> None:
     """And what would help, where something would."""
-    text = headline("a", SearchOutcome(None, reason, 3.0, candidates=5))
+    text = headline("a", SearchOutcome(None, reason, 3.0, candidates=5, missed=("output S0, line 2: x", "line 3")))
     assert text.startswith("a: no program found in 3.0 s, 5 candidates: ") and words in text
+    assert text.endswith("`output S0, line 2: x`")
