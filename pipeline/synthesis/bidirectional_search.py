@@ -55,11 +55,11 @@ class _Phase(NamedTuple):
 
 
 _PHASES = (
-    _Phase(0, 0, True, Reach(5, 4_000, False), 0.03),
-    _Phase(0, 0, True, Reach(8, 16_000, False), 0.06),
-    _Phase(1, 0, True, Reach(6, 4_000, False), 0.05),
-    _Phase(0, 0, True, Reach(11, 8_000, True), 0.08),
-    _Phase(1, 0, True, Reach(9, 8_000, False), 0.1),
+    _Phase(0, 0, True, Reach(5, 4_000, False), 0.04),
+    _Phase(0, 0, True, Reach(8, 16_000, False), 0.12),
+    _Phase(1, 0, True, Reach(6, 4_000, False), 0.06),
+    _Phase(0, 0, True, Reach(11, 8_000, True), 0.1),
+    _Phase(1, 0, True, Reach(9, 8_000, False), 0.12),
     _Phase(0, 1, True, Reach(10, 4_000, True), 0.05),
     _Phase(0, 0, True, Reach(14, 8_000, True), 0.1),
     _Phase(1, 0, True, Reach(12, 8_000, True), 0.1),
