@@ -4,8 +4,8 @@ The reference runs once for each of two inputs while every tensor that its opera
 expression runs several times, in a loop, its tensors together are a landmark, too: a Scan emits them. A value that does
 not depend on the inputs, that an input or an output already has, or that holds little information, is not a landmark.
 A stream has a landmark's value if one of its components holds the same numbers in any order, as streams and tensors may
-differ in the order of their dims; where few numbers differ, only in the same order. A multiple of a landmark is as good a start: functions
-differ from operators in constant factors.
+differ in the order of their dims; where few numbers differ, only in the same order. A multiple of a landmark is as good
+a start: functions differ from operators in constant factors.
 """
 
 from __future__ import annotations
