@@ -93,11 +93,20 @@ class _Writer:
         kind = type(node.op).__name__
         origin = self._stems[node.inputs[0]]
         if isinstance(node.op, Zip):
-            origin = "_".join(self._stems[stream] for stream in node.inputs)
+            return self._zip_stem(node)
         if isinstance(node.op, Copy):
             return origin[:_LONGEST_NAME]
         suffix = f"per_{node.op.n}" if isinstance(node.op, Repeat) and str(node.op.n).isidentifier() else None
         return f"{origin[:_LONGEST_NAME]}_{suffix or _SUFFIXES.get(kind, kind.lower())}"
+
+    def _zip_stem(self, node: Node) -> str:
+        """What the streams are zipped for, if for one function; else what they are."""
+        users = self._consumers.get(node.outputs[0], [])
+        while len(users) == 1 and isinstance(users[0].op, Zip):
+            users = self._consumers.get(users[0].outputs[0], [])
+        if len(users) == 1 and _function(users[0].op):
+            return f"{self._stem(users[0])}_operands"
+        return f"{'_'.join(self._stems[stream] for stream in node.inputs)[:_LONGEST_NAME]}_zipped"
 
     def _free(self, stem: str) -> str:
         """A name not taken yet; numbered from 2 on."""
@@ -120,6 +129,13 @@ def _function(op: Primitive) -> str | None:
 
 
 def _aligned(lines: Sequence[tuple[str, str]]) -> list[str]:
-    """Code with its comment, in one column where the lines are short enough."""
-    column = max((len(code) for code, comment in lines if len(code) + len(comment) + 4 <= _WIDTH), default=0)
-    return [f"{code:<{min(column, max(_WIDTH - len(comment) - 4, len(code)))}}  # {comment}" for code, comment in lines]
+    """Code with its comment, in one column where the lines are short enough; above a line that is too long."""
+    fitting = [len(code) + len(comment) + 4 <= _WIDTH for code, comment in lines]
+    column = max((len(code) for (code, _), fits in zip(lines, fitting, strict=True) if fits), default=0)
+    found = []
+    for (code, comment), fits in zip(lines, fitting, strict=True):
+        if fits:
+            found.append(f"{code:<{min(column, _WIDTH - len(comment) - 4)}}  # {comment}")
+        else:
+            found += [f"# {comment}", code]
+    return found

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from pipeline.lms.embedded.types.coercions import find_coercions
 from step_runtime.base.types import StreamType
-from step_runtime.primitives import Bufferize, Flatten, Primitive, Promote, Repeat, Reshape, Streamify
+from step_runtime.primitives import Bufferize, Flatten, Map, Primitive, Promote, Repeat, Reshape, Streamify, Zip
 from step_runtime.program.graph import Node, Program, StreamId
 from step_runtime.rewriting.shared import computed_once, pruned, uncopied
 from step_runtime.tasks.scope import Scope
@@ -35,9 +35,36 @@ def rewrites(program: Program, scope: Scope) -> Iterator[Program]:
     chains = sorted(_chains(program), key=len, reverse=True)
     for chain in chains:
         yield from _shortened(program, chain, types)
+    yield from _without_zips(program)
+    yield from _around_maps(program)
     for node in reversed(program.nodes):
         if len(node.outputs) == 1:
             yield from (_without(program, node, stream) for stream in dict.fromkeys(node.inputs))
+
+
+def _without_zips(program: Program) -> Iterator[Program]:
+    """A Map takes several streams itself: a Zip that only it reads goes."""
+    consumers = program.consumers()
+    for node in program.nodes:
+        users = consumers.get(node.outputs[0], []) if isinstance(node.op, Zip) else []
+        if len(users) == 1 and isinstance(users[0].op, Map) and node.outputs[0] not in program.results:
+            at = users[0].inputs.index(node.outputs[0])
+            inputs = (*users[0].inputs[:at], *node.inputs, *users[0].inputs[at + 1 :])
+            taking = replace(users[0], inputs=inputs)
+            nodes = [taking if each is users[0] else each for each in program.nodes if each is not node]
+            yield replace(program, nodes=tuple(nodes))
+
+
+def _around_maps(program: Program) -> Iterator[Program]:
+    """What is undone after a Map need not be done before it, such as a Reshape that a Flatten undoes."""
+    consumers, makers = program.consumers(), {stream: node for node in program.nodes for stream in node.outputs}
+    for node in program.nodes:
+        before = makers.get(node.inputs[0]) if isinstance(node.op, Map) and len(node.inputs) == 1 else None
+        users = consumers.get(node.outputs[0], [])
+        if before is None or len(users) != 1 or not isinstance(before.op, STRUCTURAL):
+            continue
+        if isinstance(users[0].op, STRUCTURAL) and node.outputs[0] not in program.results:
+            yield _without(_past(program, node, before.inputs[0]), users[0], node.outputs[0])
 
 
 def _chains(program: Program) -> Iterator[list[Node]]:
@@ -81,6 +108,12 @@ def _replaced(program: Program, chain: list[Node], ops: tuple[Primitive, ...]) -
 def _without(program: Program, node: Node, stream: StreamId) -> Program:
     nodes = tuple(each for each in program.nodes if each is not node)
     return _renamed(replace(program, nodes=nodes), {node.outputs[0]: stream})
+
+
+def _past(program: Program, node: Node, source: StreamId) -> Program:
+    """The program with a node that reads another stream."""
+    nodes = tuple(replace(each, inputs=(source,)) if each is node else each for each in program.nodes)
+    return replace(program, nodes=nodes)
 
 
 def _renamed(program: Program, names: Mapping[StreamId, StreamId]) -> Program:

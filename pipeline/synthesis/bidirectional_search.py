@@ -55,11 +55,12 @@ class _Phase(NamedTuple):
 
 
 _PHASES = (
-    _Phase(0, 0, True, Reach(5, 4_000, False), 0.03),
-    _Phase(0, 0, True, Reach(8, 16_000, False), 0.06),
-    _Phase(1, 0, True, Reach(6, 4_000, False), 0.05),
-    _Phase(0, 0, True, Reach(11, 8_000, True), 0.08),
-    _Phase(1, 0, True, Reach(9, 8_000, False), 0.1),
+    _Phase(0, 0, True, Reach(5, 4_000, False, free=True), 0.04),
+    _Phase(0, 0, True, Reach(8, 16_000, False), 0.12),
+    _Phase(1, 0, True, Reach(6, 4_000, False, free=True), 0.06),
+    _Phase(0, 0, True, Reach(11, 8_000, True), 0.1),
+    _Phase(0, 0, True, Reach(8, 16_000, False, free=True), 0.08),
+    _Phase(1, 0, True, Reach(9, 8_000, False), 0.12),
     _Phase(0, 1, True, Reach(10, 4_000, True), 0.05),
     _Phase(0, 0, True, Reach(14, 8_000, True), 0.1),
     _Phase(1, 0, True, Reach(12, 8_000, True), 0.1),
@@ -71,7 +72,7 @@ _PHASES = (
     _Phase(0, 1, False, Reach(40, 30_000, True), 1.0),
     _Phase(1, 1, False, Reach(40, 30_000, True), 1.0),
 )
-_WITH_DRAFTS = 5
+_WITH_DRAFTS = 6
 """The phase from which on all streams of drafts are started from: they are many."""
 _GRAVEST: tuple[Reason, ...] = ("exhausted", "memory", "candidates", "time", "crashed")
 """Of the reasons of several phases, the last in this order counts."""

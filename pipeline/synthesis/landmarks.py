@@ -4,8 +4,8 @@ The reference runs once for each of two inputs while every tensor that its opera
 expression runs several times, in a loop, its tensors together are a landmark, too: a Scan emits them. A value that does
 not depend on the inputs, that an input or an output already has, or that holds little information, is not a landmark.
 A stream has a landmark's value if one of its components holds the same numbers in any order, as streams and tensors may
-differ in the order of their dims; bits only in the same order. A multiple of a landmark is as good a start: functions
-differ from operators in constant factors.
+differ in the order of their dims; where few numbers differ, only in the same order. A multiple of a landmark is as good
+a start: functions differ from operators in constant factors.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _DISTINCT = 3
 """Different numbers that a landmark has at least, if they are whole and in any order."""
 _FEWEST_BITS = 8
 """Numbers that a landmark of fewer different ones has at least."""
+_FEW = 6
+"""Different numbers up to which a landmark counts in the value's own order only: others often have as many of each."""
 _LOOSE = 1e-6
 _FEWEST = 4
 """Numbers that a landmark has at least for its multiples to count."""

@@ -27,11 +27,13 @@ class Reach:
         cost: The most that a program may cost.
         meetings: The most ways to choose operands by type that are looked at, the cheapest types first.
         choices: Whether choices of structure cost, and functions that have served cost more; else only functions do.
+        free: Whether streams that are given cost nothing, so that a function of many of them is as near as of one.
     """
 
     cost: int
     meetings: int
     choices: bool
+    free: bool = False
 
 
 class Rulebook:

@@ -68,7 +68,7 @@ class SearchRound:
         self._executor, self._space = executor, table.space
         self._wanted, self._landmarks = wanted, landmarks
         given = list(given)
-        starts = _buckets(self._space, given)
+        starts = _buckets(self._space, given, free=reach.free)
         served = {fn for stream in given for fn in functions_of(stream.term)}
         costs = {type_: min(by_cost) for type_, by_cost in starts.items()}
         book = self._book = Rulebook(table, costs, reach, served, lambda: executor.spend(0))
@@ -172,11 +172,12 @@ class SearchRound:
             yield Meeting(StreamRef(goals.type, costs[block], other), Subgoal(number, row))
 
 
-def _buckets(space: TypeSpace, given: Iterable[Given]) -> dict[TypeId, dict[int, Bucket]]:
-    """The given streams by type and cost."""
+def _buckets(space: TypeSpace, given: Iterable[Given], *, free: bool) -> dict[TypeId, dict[int, Bucket]]:
+    """The given streams by type and cost, which is 0 if they are free."""
     grouped: dict[TypeId, dict[int, list[Given]]] = {}
     for stream in given:
-        grouped.setdefault(space.intern(stream.type), {}).setdefault(stream.cost, []).append(stream)
+        cost = 0 if free else stream.cost
+        grouped.setdefault(space.intern(stream.type), {}).setdefault(cost, []).append(stream)
     return {
         type_: {
             cost: Bucket(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -29,7 +30,9 @@ def test_it_is_the_same_program(name: str) -> None:
         print_primitive(node.op) for node in program.nodes
     )
     assert verify(task, written).passed
-    assert all("  # " in line for line in written.splitlines() if " = " in line)
+    lines = written.splitlines()
+    assert all("  # " in line or above.startswith("# ") for above, line in pairwise(["", *lines]) if " = " in line)
+    assert not any("  # " in line and len(line) > 120 for line in lines)
 
 
 def test_streams_are_named_by_what_made_them() -> None:

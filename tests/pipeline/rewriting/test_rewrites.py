@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipeline.rewriting.rewrites import bare, rewrites
+from pipeline.rewriting.simplification import simplified
 from step_runtime import verify
 from step_runtime.language.parser import parse
 from step_runtime.primitives import Copy
@@ -35,3 +36,17 @@ def test_every_rewrite_has_fewer_nodes() -> None:
     program = bare(parse(LONG, scope)[0])
     found = list(rewrites(program, scope))
     assert found and all(len(each.nodes) < len(program.nodes) for each in found)
+
+
+def test_zips_before_a_map_and_what_is_undone_after_it_go() -> None:
+    """The Map takes both streams itself, at their own shape."""
+    text = """\
+R = step.Streamify().apply(step.Repeat(n=M).apply(step.Bufferize(a=1).apply(E1)))
+A = step.Promote(b=1).apply(step.Zip().apply((E0, R)))
+B = step.Flatten(L=[1]).apply(step.Map(fn=fn_mul).apply(A))
+return step.Accum(fn=fn_add, b=1).apply(B)
+"""
+    task = loads_task((PROJECT / "data/tasks/gemm/0.yaml").read_text(), "gemm/0")
+    shorter = simplified(task, text, lambda candidate: verify(task, candidate).passed)
+    assert [name for name in ("Zip", "Promote", "Flatten") if name in shorter] == []
+    assert verify(task, shorter).passed
