@@ -43,7 +43,8 @@ The strong proposer interprets the reference and follows it:
                   move_builder (a function and its operands → a move, with coercions and folds), routing_choice (which
                   routings a draft has), output_binding (which streams are the outputs), repetition (functions that
                   are applied again), slicing (drops moves that the outputs do not need), edge_model (n-grams over the
-                  edges of programs), strong_proposer (one sample: several drafts, one chosen by score)
+                  edges of programs), beam_search (drafts side by side, with stream_pool, operand_beam, outlook and
+                  replay), strong_proposer (one sample: several drafts, one chosen by score)
 
 Most samples follow the interpretation of the reference; some ignore it, as it may be wrong. Temperature flattens or
 sharpens every choice. Budgets are counts of steps, so the same seed gives the same answer on any machine.

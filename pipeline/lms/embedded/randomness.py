@@ -28,6 +28,10 @@ class SeededChoice:
         weights = [math.exp((score - top) * self._sharpness) for score in scores]
         return self._random.choices(items, weights)[0]
 
+    def noise(self) -> float:
+        """What added to scores makes the order of the sums an order of choices by softmax, without replacement."""
+        return -math.log(-math.log(self._random.random() or 0.5)) / self._sharpness
+
     def any_of(self, items: Sequence[T]) -> T:
         """One item, uniformly."""
         return self._random.choice(items)

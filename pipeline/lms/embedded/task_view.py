@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 
+from pipeline.lms.embedded.code_features import constant_indices, crosses, in_order, sizes_in
 from pipeline.lms.embedded.dependence.dependences import Dependences
-from pipeline.lms.embedded.dependence.recurrences import loop_counts, statements_of
+from pipeline.lms.embedded.dependence.recurrences import loop_counts
 from pipeline.lms.embedded.draft import Routing
 from pipeline.lms.embedded.kinds import Context
 from pipeline.lms.embedded.operands import Callee
@@ -53,10 +53,13 @@ class TaskView:
         }
         self._tuples = [(fn.output, len(fn.output.components)) for fn in self.fns if isinstance(fn.output, STuple)]
         self.all_callees = [*self.callees, *self.routing_callees.values()]
-        self._made_tuples = {components_of(fn.output) for fn in self.fns if isinstance(fn.output, STuple)}
+        taken = {fn.input for fn in self.fns} | {fn.output for fn in self.fns if fn.stateful}
+        given = {fn.output for fn in self.fns} - ({stream.dtype for stream in self.scope.outputs} - taken)
+        self._made_tuples = {components_of(dtype) for dtype in given if isinstance(dtype, STuple)}
         self._widths = sorted(map(len, self._made_tuples), reverse=True)
         self._tupled: dict[int, tuple[bool, ...]] = {}
         self._removable: dict[frozenset[Fn], frozenset[Dim] | None] = {}
+        self._lacking: dict[frozenset[Fn], tuple[tuple[DType, int], ...]] = {}
         self._stranded: dict[frozenset[Fn], int] = {}
         outputs = {stream.dtype for stream in self.scope.outputs}
         self._final = {id(fn): any(_serves(fn.output, output) for output in outputs) for fn in self.fns}
@@ -67,6 +70,7 @@ class TaskView:
         self._counted: dict[int, frozenset[Dim]] = {}
         self._counted_after: dict[int, tuple[frozenset[Dim], ...]] = {}
         self._agreements: dict[tuple[int, int, int], bool] = {}
+        self._parts: dict[TypeId, frozenset[Dim]] = {}
         self._plain: dict[TypeId, tuple[Dim, ...]] = {}
 
     def callees_given(
@@ -111,6 +115,11 @@ class TaskView:
     def crosses(self) -> bool:
         """Whether the reference brings all elements of one value together in pairs, or in order."""
         return any(crosses(code) for spec in self.task.outputs for code in spec.data_transform)
+
+    @cached_property
+    def sequential(self) -> bool:
+        """Whether the reference does something in an order: in a loop over elements, by positions, or cumulatively."""
+        return any(in_order(code) for spec in self.task.outputs for code in spec.data_transform)
 
     @cached_property
     def context(self) -> Context:
@@ -226,16 +235,22 @@ class TaskView:
 
     def shortage(self, left: frozenset[Fn], made: Counter[DType]) -> int:
         """How many tuples the functions that are left lack, if each is applied once and each tuple used once."""
-        most = 0
+        lacking = self._lacking.get(left)
+        if lacking is None:
+            lacking = self._lacking[left] = tuple(self._find_lacking(left))
+        return max((0, *(wanted - made[tuple_] for tuple_, wanted in lacking)))
+
+    def _find_lacking(self, left: frozenset[Fn]) -> Iterator[tuple[DType, int]]:
+        """The tuples that functions which are left take and do not give each other, with how many they take."""
         for fn in left:
             need = components_of(fn.input)
             for tuple_, width in self._tuples:
                 if len(set(tuple_.components)) < 2 and width < 3:
                     continue
                 wanted = sum(need[place : place + width] == tuple_.components for place in range(len(need)))
-                others = sum(other.output == tuple_ for other in left if other is not fn)
-                most = max(most, wanted - made[tuple_] - others)
-        return most
+                wanted -= sum(other.output == tuple_ for other in left if other is not fn)
+                if wanted > 0:
+                    yield tuple_, wanted
 
     def branch_order(self, routing: Routing) -> tuple[Fn | None, ...]:
         """The branches in the order of the indices that only they mention; in the listed order if there are none."""
@@ -262,6 +277,14 @@ class TaskView:
         known = self._plain.get(type_)
         if known is None:
             known = self._plain[type_] = without_ones(self.table.types[type_].shape)
+        return known
+
+    def parts(self, type_: TypeId) -> frozenset[Dim]:
+        """A type's stream dims without ones, with the factors of products."""
+        known = self._parts.get(type_)
+        if known is None:
+            dims = self.plain_shape(type_)
+            known = self._parts[type_] = frozenset(part for dim in dims for part in (dim, *factors(dim)))
         return known
 
     def _find_routings(self) -> list[Routing]:
@@ -305,63 +328,6 @@ def _serves(given: DType, need: DType) -> bool:
     (element, dims), (wanted, wanted_dims) = cut(given), cut(need)
     width = min(len(dims), len(wanted_dims))
     return element == wanted and dims[:width] == wanted_dims[:width]
-
-
-@lru_cache(maxsize=1024)
-def constant_indices(code: str) -> frozenset[int]:
-    """The numbers by which a piece of code selects elements, other than a function's own arguments and state."""
-    nodes = (node for statement in statements_of(code) for node in ast.walk(statement))
-    return frozenset(
-        node.slice.value
-        for node in nodes
-        if isinstance(node, ast.Subscript)
-        and isinstance(node.slice, ast.Constant)
-        and isinstance(node.slice.value, int)
-        and not (isinstance(node.value, ast.Name) and node.value.id in ("input", "state"))
-    )
-
-
-_IN_ORDER = frozenset(("sort", "argsort", "cdist", "searchsorted", "pdist", "cov", "corrcoef", "rank", "bucketize"))
-
-
-@lru_cache(maxsize=1024)
-def crosses(code: str) -> bool:
-    """Whether a piece of code sorts, or pairs elements of a value with others of the same value along two new dims."""
-    nodes = [node for statement in statements_of(code) for node in ast.walk(statement)]
-    for node in nodes:
-        match node:
-            case ast.BinOp(left=one, right=other) | ast.Call(args=[one, other]):
-                mine, theirs = _spread(one), _spread(other)
-                if mine is not None and mine == theirs and ast.unparse(one) != ast.unparse(other):
-                    return True
-            case ast.Call(func=ast.Attribute(attr=name)) if name in _IN_ORDER:
-                return True
-    return False
-
-
-def _spread(node: ast.expr) -> str | None:
-    """What is seen along another dim: by `unsqueeze`, `[:, None]` or a transposition; None for nothing of the kind."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=base, attr="unsqueeze" | "transpose" | "t" | "permute" | "view")):
-            return ast.unparse(base)
-        case ast.Attribute(value=base, attr="T" | "mT"):
-            return ast.unparse(base)
-        case ast.Subscript(value=base, slice=index) if any(
-            isinstance(part, ast.Constant) and part.value is None for part in ast.walk(index)
-        ):
-            return ast.unparse(base)
-    return ast.unparse(node) if isinstance(node, ast.Name) else None
-
-
-_SIZE = "_value"
-
-
-@lru_cache(maxsize=1024)
-def sizes_in(code: str) -> frozenset[str]:
-    """The dims whose sizes a piece of code mentions."""
-    nodes = (node for statement in statements_of(code) for node in ast.walk(statement))
-    names = (node.id for node in nodes if isinstance(node, ast.Name) and node.id.endswith(_SIZE))
-    return frozenset(name.removesuffix(_SIZE) for name in names)
 
 
 @lru_cache(maxsize=256)

@@ -16,7 +16,7 @@ _FITS = 0.5
 """From this fit on, a stream may be an operand,"""
 _LIKE_OUTPUT = 0.5
 """and from this similarity on, an output."""
-_COMPOSED = 100
+_COMPOSED = 75
 """Steps that finding the dependences of an application counts for."""
 
 
@@ -33,6 +33,16 @@ class DependenceGuide:
         """Records the draft's last move."""
         move = self._draft.moves[-1]
         self._flows.append(self._result(move.routing or next(move.functions()), move.fns, move.sources))
+
+    def fit_of(self, stream: int) -> float:
+        """How well the reference agrees with a stream: from 0 to 1."""
+        return self._dependences.fits(self._flows[stream])
+
+    def following(self, draft: Draft, streams: Iterable[int]) -> DependenceGuide:
+        """A guide for a draft that has some of this one's streams, in order."""
+        guide = DependenceGuide(self._dependences, draft, self._steps)
+        guide._flows = [self._flows[stream] for stream in streams]
+        return guide
 
     def fit(self, callee: Callee, routing: Routing | None, operands: Operands) -> float:
         """How well the reference agrees with applying something to some streams: from 0 to 1."""

@@ -100,6 +100,7 @@ class DraftSearch:
 
     Attributes:
         best: The most similar finished state of the latest draft, also where its steps were exhausted.
+        followed: The share of the latest draft's moves that are steps along the interpretation.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class DraftSearch:
         self.best: Draft | None = None
         read, habits = interpretation is not None, learned.precedents.habits
         self._operands = MoveBuilder(view, learned.edge_model, choice, steps, read=read, habits=habits)
+        self.followed = 0.0
 
     def sample(self) -> Draft | None:
         """Samples one draft; None for a dead end.
@@ -129,7 +131,7 @@ class DraftSearch:
         Raises:
             StepsExhausted: The sample has used all its steps.
         """
-        self.best = None
+        self.best, hinted = None, 0
         draft = Draft.start(self._table.inputs)
         callees_given = choose_callees(self._view, self._precedents.habits, self._choice)
         routings = [routing for _, routing in callees_given if routing is not None]
@@ -156,6 +158,8 @@ class DraftSearch:
                     return self.best
             move = self._hinted(draft, guide, depends, recommender)
             left -= _ALONG if move else 1
+            hinted += move is not None
+            self.followed = hinted / (len(draft.moves) + 1)
             move = move or self._recommended(draft, recommender) or self._skilled(draft, skills)
             move = move or self._next(draft, ranking, depends, callees, routings)
             if move is None:

@@ -53,7 +53,24 @@ _EMITTED = -4.0
 _HABIT = 0.7
 _FORM = 8.0
 """For a form in which a like function is applied in a solved task of full relevance."""
-_JOINED = 400
+_NO_JOIN = -20.0
+"""For what can't be joined."""
+_BROADCAST = -0.3
+_INVENTED = -3.0
+"""For repeating along a dim that another operand has, and along one that none has."""
+_RESHAPED = -0.3
+_RECUT = -0.1
+"""For merging or splitting dims, and for moving dims into Buffers or out of them."""
+_MET = 1.0
+_ACROSS = -2.5
+"""For elements that all meet along a dim, where the reference does so, and where it does not."""
+_EASED = 0.6
+"""The part of the best way's effort that is not counted, as the function must be applied some time."""
+_GROWN = -1.0
+"""For a fold at the larger shape of another stream."""
+_UNORDERED = -2.0
+"""For a Scan where the reference has no order."""
+_JOINED = 230
 """Steps that bringing a stream to a shape counts for, and again for each of its dims that can be split."""
 
 
@@ -134,6 +151,52 @@ class MoveBuilder:
         shape = _folded(join, fold)
         return Move((callee.fn,), operands.sources, join.coercions, self._type(callee.fn, shape), fold)
 
+    def variants(
+        self, streams: Sequence[TypeId], callee: Callee, operands: Operands, shapes: Sequence[tuple[Dim, ...]]
+    ) -> list[tuple[Move, float]]:
+        """All ways to apply a function to its sources, each with its score; folds may also be at one of `shapes`."""
+        types = [streams[source] for source in operands.sources]
+        operand_types, number = callee.operand_types(operands.counts), callee.number
+        joins = self._joins(types, operand_types, number)
+        twice = len(set(operands.sources)) < len(operands.sources)
+        found = []
+        eased = -_EASED * max((self._effort(types, join) for join in joins), default=0.0)
+        if not callee.fn.stateful:
+            for join in joins:
+                met = twice * (_MET * self._view.crosses if join.crossed else _ALONE)
+                move = Move((callee.fn,), operands.sources, join.coercions, self._type(callee.fn, join.shape))
+                found.append((move, self._effort(types, join) + eased + met))
+            return found
+        larger = [
+            join
+            for dims in shapes
+            for join in self._joins(types, operand_types, number, dims)
+            if joins and len(join.shape) > len(joins[0].shape)
+        ]
+        for join, grown in [*((join, False) for join in joins), *((join, True) for join in larger)]:
+            for fold in self._table.folds(join.shape):
+                result = self._type(callee.fn, _folded(join, fold))
+                move = Move((callee.fn,), operands.sources, join.coercions, result, fold)
+                score = self._fold_score(callee.fn, join, fold, grown=grown) - _COST * join.cost
+                score += self._effort(types, join, grown=grown) + eased + twice * (0.0 if join.crossed else _ALONE)
+                score += _UNORDERED * (fold.scan and not self._view.sequential)
+                found.append((move, score))
+        return found
+
+    def route_variants(
+        self, streams: Sequence[TypeId], callee: Callee, routing: Routing, operands: Operands
+    ) -> list[tuple[Move, float]]:
+        """As `variants`, for a routing with its branches in the order that its functions' code suggests."""
+        order = self._view.branch_order(routing)
+        types = [streams[source] for source in operands.sources]
+        return [
+            (
+                Move(order, operands.sources, join.coercions, self._type(routing.merge, join.shape), routing=routing),
+                self._effort(types, join),
+            )
+            for join in self._index_joins(callee, operands, types)
+        ]
+
     def route(self, draft: Draft, routing: Routing, operands: Operands, branches: tuple[Fn | None, ...]) -> Move | None:
         """A routing on its data's sources and, last, its index; `branches` in the order of the bits."""
         types = [draft.streams[source] for source in operands.sources]
@@ -190,6 +253,20 @@ class MoveBuilder:
         splits = sum(isinstance(dim, sympy.Mul) for type_ in types for dim in self._view.plain_shape(type_))
         self._steps.spend_once((*types, number, len(operand_types), towards), _JOINED * (len(types) + splits))
         return self._table.joins(types, operand_types, number, towards)
+
+    def _effort(self, types: Sequence[TypeId], join: Join, *, grown: bool = False) -> float:
+        """The score of what bringing streams to one shape needs: repeating along a dim of another one is common.
+
+        A shape may be `grown` to that of a stream that is met later.
+        """
+        score = _COST * (join.cost - sum(coercion.cost for coercion in join.coercions)) + _GROWN * grown
+        score += _ACROSS * (join.crossed and not self._view.crosses)
+        for coercion in join.coercions:
+            for dim in coercion.repeats:
+                known = grown or any(dim in self._view.parts(type_) for type_ in types)
+                score += _BROADCAST if known else _INVENTED
+            score += _RESHAPED * coercion.reshapes + _RECUT * coercion.recuts
+        return score
 
     def _index_joins(self, callee: Callee, operands: Operands, types: Sequence[TypeId]) -> Iterator[Join]:
         operand_types, number = callee.operand_types(operands.counts), callee.number

@@ -67,7 +67,7 @@ class OperandRanking:
         self._view = view
         self._draft = draft
         self._read = read
-        self._twice = _CROSSED if read and view.crosses else _TAKEN_TWICE
+        self.twice = _CROSSED if read and view.crosses else _TAKEN_TWICE
         self._known: dict[tuple[Callee, int], tuple[list[OperandCandidate], int]] = {}
 
     def readiness(self, callee: Callee) -> float:
@@ -92,14 +92,14 @@ class OperandRanking:
             tear = self._tear(found)
             scores = [
                 self._score(each, tear)
-                + self._twice * (each.stream in operands.sources)
+                + self.twice * (each.stream in operands.sources)
                 + _NEWEST * (each.stream == newest)
                 - each.distance
                 for each in found
             ]
             chosen = choice.pick(found, scores)
             total += chosen.score - _WIDE * (chosen.serves - 1) - chosen.distance
-            total += self._twice * (chosen.stream in operands.sources)
+            total += self.twice * (chosen.stream in operands.sources)
             total += _TAKEN_TUPLE * (chosen.serves > 1 and bool(self._draft.uses[chosen.stream]))
             operands = Operands((*operands.sources, chosen.stream), (*operands.counts, chosen.serves))
             place += chosen.serves
@@ -133,7 +133,7 @@ class OperandRanking:
         tear = self._tear(candidates)
         for each in candidates:
             own = self._score(each, tear) - _WIDE * (each.serves - 1) - each.distance
-            own += self._twice * (each.stream in operands.sources)
+            own += self.twice * (each.stream in operands.sources)
             own += _TAKEN_TUPLE * (each.serves > 1 and bool(self._draft.uses[each.stream]))
             met = Operands((*operands.sources, each.stream), (*operands.counts, each.serves))
             found.append((score + own, score + own, met, place + each.serves))
@@ -167,14 +167,21 @@ class OperandRanking:
         found, looked_at = self._known.get((callee, place), ([], 0))
         if looked_at < len(streams):
             for stream in range(looked_at, len(streams)):
-                count, distance = callee.fit(streams[stream], place)
-                if count:
-                    other = self._read and not self._view.agrees(callee.fn, place, stream)
-                    score = _WIDE * (count - 1) + _OTHER_ROLE * other
-                    score += _DISMANTLED * self._view.dismantles(callee, place, streams[stream])
-                    if self._dependences is not None:
-                        score += _MISFIT * (1 - self._dependences.place_fit(callee, place, stream))
-                    torn = count == 1 and self._view.tupled(callee)[place]
-                    found.append(OperandCandidate(stream, count, distance, score, torn))
+                each = self.candidate(callee, place, stream)
+                if each is not None:
+                    found.append(each)
             self._known[callee, place] = found, len(streams)
         return found
+
+    def candidate(self, callee: Callee, place: int, stream: int) -> OperandCandidate | None:
+        """A stream as the operand of a callee from a place on; None if its type does not serve."""
+        type_ = self._draft.streams[stream]
+        count, distance = callee.fit(type_, place)
+        if not count:
+            return None
+        other = self._read and not self._view.agrees(callee.fn, place, stream)
+        score = _WIDE * (count - 1) + _OTHER_ROLE * other
+        score += _DISMANTLED * self._view.dismantles(callee, place, type_)
+        if self._dependences is not None:
+            score += _MISFIT * (1 - self._dependences.place_fit(callee, place, stream))
+        return OperandCandidate(stream, count, distance, score, count == 1 and self._view.tupled(callee)[place])

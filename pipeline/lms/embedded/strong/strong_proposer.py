@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
+from pipeline.lms.embedded.dependence.dependences import Dependences
+from pipeline.lms.embedded.draft import Draft
 from pipeline.lms.embedded.kinds import Context
 from pipeline.lms.embedded.lowering import lower, tidy
 from pipeline.lms.embedded.prompt.parsing import Examples, SolvedExample, as_graph
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.retrieval.precedents import precedents_for
 from pipeline.lms.embedded.step_limit import StepLimit, StepsExhausted
+from pipeline.lms.embedded.strong.beam_search import BeamSearch
 from pipeline.lms.embedded.strong.draft_search import DraftSearch, LearnedEdges
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
+from pipeline.lms.embedded.strong.routing_choice import choose_callees
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.base.errors import RuleError
@@ -28,6 +34,22 @@ _SIMILAR = 60.0
 """For a draft whose results depend on the inputs exactly as the outputs do."""
 _ALIKE = 0.95
 """The similarity from which results depend on the inputs much as the outputs do."""
+_MOSTLY = 0.4
+"""From this share of steps along the interpretation on, drafts are made by it."""
+_CONTENT = 0.95
+_RATHER_CONTENT = 0.6
+"""How often a sample is content with drafts that were sampled one by one, where enough were finished: made by the
+interpretation, and others."""
+_WIDELY = 0.75
+"""How often a beam search follows where drafts that are sampled one by one do not compute the reference,"""
+_FOLLOWING = 0.25
+"""and the part of the steps for them."""
+_TRUST = (1.0, 0.3)
+"""How much a beam search trusts the dependences, one of these at random."""
+_HABIT = 0.3
+"""How much the examples count where the moves of drafts are compared,"""
+_UNWEIGHED = -8.0
+"""and what the moves of a draft that was sampled on its own are worth there."""
 _ALONE = 0.7
 """How often a draft then follows only one of interpretation and dependences, mostly the dependences."""
 _SUPPORTED = 8.0
@@ -39,7 +61,8 @@ class Effort:
     """The effort of one sample; limits are counts, not seconds, so that the seed decides everything.
 
     A sample chooses from `drafts` finished drafts, or `enough` that compute the reference, out of at most `tries`, and
-    from up to `unlike` as long as none computes the reference or depends on the inputs as it does;
+    from up to `unlike` as long as none computes the reference or depends on the inputs much as it does. In three
+    samples of four, these take a part of the `steps`, and a beam search follows where none computes the reference;
     `following` is the share of samples that follow the interpretation of the reference, which may be wrong; after
     `trusted` drafts that do not compute the reference, a sample doubts it.
     """
@@ -80,7 +103,7 @@ def _context_of(solved: SolvedExample) -> Context:
 class StrongProposer:
     """The strong proposer."""
 
-    name = "7"
+    name = "8"
     """Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
     how = (
         "I read the PyTorch code as text, draw programs function by function along that reading, with the structural"
@@ -97,46 +120,119 @@ class StrongProposer:
 
 def propose(view: TaskView, learned: LearnedEdges, seed: int, temperature: float, effort: Effort) -> str | None:
     """As `StrongProposer.propose`, given what was learned."""
-    choice = SeededChoice(seed, 1.0 / (0.3 + temperature))
-    interpretations: Sequence[Interpretation | None] = (
-        view.interpretations if choice.happens(effort.following) else (None,)
-    )
-    edge_model, sure, steps = learned.edge_model, 0, StepLimit(effort.steps)
-    dependences = view.dependences if choice.happens(effort.following) else None
-    searches = [
-        DraftSearch(view, learned, choice, steps, interpretation, dependences) for interpretation in interpretations
-    ]
-    others = [DraftSearch(view, learned, choice, steps, one, None) for one in interpretations]
-    others += [DraftSearch(view, learned, choice, steps, None, dependences)] * 2 * len(interpretations)
-    found: list[tuple[float, Program]] = []
-    alike = False
-    for turn in range(effort.tries):
-        # Where interpretation and dependences together have led nowhere yet, either alone may.
-        alone = dependences is not None and turn >= effort.trusted and not sure and choice.happens(_ALONE)
-        search = choice.any_of(others if alone else searches)
-        try:
-            draft = search.sample()
-        except StepsExhausted:
-            if (draft := search.best) is None:
-                break
-        if draft is None:
-            continue
-        try:
-            program, types = lower(view.table, draft, lambda: choice.happens(edge_model.reference_share()))
-        except RuleError:
-            continue  # A primitive rejects the types after all: the draft is dropped.
-        score = edge_model.score(program, types, view.context) - _PER_NODE * len(program.nodes)
-        score += (
-            _READ * draft.read
-            + _SIMILAR * draft.similarity
-            + _SUPPORTED * sum(draft.support) / max(len(draft.support), 1)
+    return _Sample(view, learned, SeededChoice(seed, 1.0 / (0.3 + temperature)), effort).answer()
+
+
+class _Found(NamedTuple):
+    """A draft's program: how usual it is, how it fits the reference, and what its moves are worth, if that is known."""
+
+    program: Program
+    habit: float
+    fit: float
+    worth: float | None
+
+    def score(self, *, compared: bool) -> float:
+        """Its score, among drafts whose moves' worth is `compared`, or not."""
+        if not compared:
+            return self.habit + self.fit
+        return _HABIT * self.habit + self.fit + (_UNWEIGHED if self.worth is None else self.worth)
+
+
+class _Sample:
+    """One sample: the drafts that it found, and their scores."""
+
+    def __init__(self, view: TaskView, learned: LearnedEdges, choice: SeededChoice, effort: Effort) -> None:
+        self._view = view
+        self._learned = learned
+        self._choice = choice
+        self._effort = effort
+        self._steps = StepLimit(effort.steps)
+        self._found: list[_Found] = []
+        self._sure = 0
+        self._alike = False
+        self._plenty = False
+        self._followed = 0.0
+
+    def answer(self) -> str | None:
+        """A program's text; None if no draft is finished."""
+        interpretations: Sequence[Interpretation | None] = (
+            self._view.interpretations if self._choice.happens(self._effort.following) else (None,)
         )
-        found.append((score, program))
-        sure += draft.read
-        alike = alike or draft.read or draft.similarity > _ALIKE
-        if len(found) >= (effort.drafts if alike else effort.unlike) or sure == effort.enough:
-            break
-    if not found:
-        return None
-    chosen = choice.pick([program for _, program in found], [score for score, _ in found])
-    return print_program(tidy(chosen))
+        dependences = self._view.dependences if self._choice.happens(self._effort.following) else None
+        widely = self._choice.happens(_WIDELY)
+        self._follow(interpretations, dependences, widely=widely)
+        if widely and not self._sure and not self._content():
+            self._search_widely()
+        if not self._found:
+            return None
+        compared = any(found.worth is not None for found in self._found)
+        scores = [found.score(compared=compared) for found in self._found]
+        return print_program(tidy(self._choice.pick([found.program for found in self._found], scores)))
+
+    def _content(self) -> bool:
+        """Whether drafts that were sampled one by one suffice: mostly where they are made by the interpretation."""
+        followed = self._followed / max(len(self._found), 1) > _MOSTLY
+        return self._plenty and self._choice.happens(_CONTENT if followed else _RATHER_CONTENT)
+
+    def _follow(
+        self, interpretations: Sequence[Interpretation | None], dependences: Dependences | None, *, widely: bool
+    ) -> None:
+        """Samples drafts one by one, with a part of the steps where drafts are then searched for `widely`."""
+        self._steps.most = int(self._effort.steps * (_FOLLOWING if widely else 1.0))
+        common = (self._view, self._learned, self._choice, self._steps)
+        searches = [DraftSearch(*common, one, dependences) for one in interpretations]
+        others = [DraftSearch(*common, one, None) for one in interpretations]
+        others += [DraftSearch(*common, None, dependences)] * 2 * len(interpretations)
+        for turn in range(self._effort.tries):
+            # Where interpretation and dependences together have led nowhere yet, either alone may.
+            doubted = dependences is not None and turn >= self._effort.trusted and not self._sure
+            search = self._choice.any_of(others if doubted and self._choice.happens(_ALONE) else searches)
+            try:
+                draft = search.sample()
+            except StepsExhausted:
+                draft = search.best
+                if search.followed > _MOSTLY and self._steps.most < self._effort.steps:
+                    self._steps.most = self._effort.steps  # The interpretation leads somewhere.
+                elif draft is None:
+                    break
+            if draft is not None:
+                self._keep(draft)
+                self._followed += search.followed
+            most = self._effort.drafts if self._alike else self._effort.unlike
+            self._plenty = len(self._found) >= most
+            if self._plenty or self._sure == self._effort.enough:
+                break
+        self._steps.most = self._effort.steps
+
+    def _search_widely(self) -> None:
+        """A beam search: where drafts one by one do not compute the reference by the interpretation."""
+        trust = self._choice.any_of(_TRUST)
+        given = choose_callees(self._view, self._learned.precedents.habits, self._choice)
+        routings = tuple(routing for _, routing in given if routing is not None)
+        search = BeamSearch(
+            self._view,
+            self._learned.edge_model,
+            self._choice,
+            self._steps,
+            self._view.dependences,
+            routings,
+            trust=trust,
+        )
+        with suppress(StepsExhausted):
+            search.run()
+        for draft in search.finished:
+            self._keep(draft, draft.worth)
+
+    def _keep(self, draft: Draft, worth: float | None = None) -> None:
+        """Adds the program of a draft, whose moves are `worth` a score, if that is known."""
+        edge_model = self._learned.edge_model
+        try:
+            program, types = lower(self._view.table, draft, lambda: self._choice.happens(edge_model.reference_share()))
+        except RuleError:
+            return  # A primitive rejects the types after all: the draft is dropped.
+        habit = edge_model.score(program, types, self._view.context) - _PER_NODE * len(program.nodes)
+        fit = _READ * draft.read + _SIMILAR * draft.similarity
+        fit += _SUPPORTED * sum(draft.support) / max(len(draft.support), 1)
+        self._found.append(_Found(program, habit, fit, worth))
+        self._sure += draft.read
+        self._alike = self._alike or draft.read or draft.similarity > _ALIKE

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from pipeline.lms.embedded.dependence.recurrences import assigned
 from pipeline.lms.embedded.symbolic.algebra import Term
 from pipeline.lms.embedded.symbolic.definitions import definitions
 from pipeline.lms.embedded.symbolic.operations import Operations, Value
@@ -58,7 +59,17 @@ class SymbolicInterpreter:
                     value = self.value(expression, env)
                     if isinstance(statement, ast.Return):
                         return value
+                case ast.For() | ast.While() | ast.If() | ast.AugAssign() | ast.Assign():
+                    self._forget(statement, env)
         return value
+
+    def _forget(self, statement: ast.stmt, env: dict[str, Value]) -> None:
+        """Makes what a statement changes unknown, but made of what the statement mentions."""
+        names = dict.fromkeys(node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id in env)
+        values = [value for name in names for value in _flat(env[name])]
+        terms = [value for value in values if isinstance(value, Term)]
+        for name in assigned([statement]):
+            env[name] = self.algebra.atom("loop", name, ast.unparse(statement), *terms)
 
     def _bind(self, target: ast.expr, value: Value, env: dict[str, Value]) -> None:
         match target:
@@ -222,6 +233,10 @@ class SymbolicInterpreter:
         given = {**dict(zip(names, args, strict=False)), **{key: named[key] for key in names if key in named}}
         inner |= {key: value for key, value in given.items() if value is not None}
         return self._run(definition.body, inner)
+
+
+def _flat(value: Value) -> list[Value]:
+    return [part for item in value for part in _flat(item)] if isinstance(value, tuple) else [value]
 
 
 def _has_indices(node: ast.expr) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
 import sympy
@@ -48,6 +48,21 @@ class Coercion:
 
     ops: tuple[Primitive, ...]
     cost: float
+
+    @cached_property
+    def repeats(self) -> tuple[Dim, ...]:
+        """The dims along which it repeats."""
+        return tuple(op.n for op in self.ops if isinstance(op, Repeat))
+
+    @cached_property
+    def reshapes(self) -> int:
+        """How often it merges or splits dims, or drops one."""
+        return sum(isinstance(op, Reshape | Flatten) for op in self.ops)
+
+    @cached_property
+    def recuts(self) -> int:
+        """How often it collects elements in Buffers, or takes them out."""
+        return sum(isinstance(op, Bufferize | Streamify) for op in self.ops)
 
 
 def cut(dtype: DType) -> tuple[DType, tuple[Dim, ...]]:

@@ -35,3 +35,10 @@ def test_a_shuffle_keeps_every_item_and_a_probability_its_extremes() -> None:
     assert sorted(choice.shuffled("abcd")) == list("abcd")
     assert not any(choice.happens(0.0) for _ in range(20)) and all(choice.happens(1.0) for _ in range(20))
     assert {choice.any_of("ab") for _ in range(50)} == {"a", "b"}
+
+
+def test_noise_orders_choices_as_a_softmax_would() -> None:
+    """The larger of two scores with noise is that of the better one as often as it would be picked."""
+    choice = SeededChoice(5, 1.0)
+    wins = sum(1.0 + choice.noise() > choice.noise() for _ in range(2000))
+    assert 0.68 < wins / 2000 < 0.78

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.lms.embedded.task_view import TaskView, crosses, sizes_in, view_of
+from pipeline.lms.embedded.code_features import crosses, sizes_in
+from pipeline.lms.embedded.task_view import TaskView, view_of
 from step_runtime.tasks.task import dump_task
 from tests.support.samples import general, general_scope
 

@@ -67,3 +67,12 @@ def test_a_fold_is_as_deep_as_in_a_solved_task() -> None:
         ]
         depths.append(sum(move.fold.b == shown for move in made if move is not None and move.fold is not None))
     assert min(depths) > 30
+
+
+def test_all_ways_to_apply_a_function_are_scored() -> None:
+    """Folds come with and without a Scan; the reference has no order here, so that scanning scores less."""
+    ways = builder().variants(start().streams, callee("fn_sum"), Operands((0,), (1,)), ())
+    scans = {move.fold.scan for move, _ in ways if move.fold is not None}
+    assert scans == {True, False}
+    best = max(ways, key=lambda pair: pair[1])[0]
+    assert best.fold is not None and not best.fold.scan

@@ -62,3 +62,9 @@ def test_code_of_another_meaning_gives_another_term(one: str, other: str) -> Non
     """Operands in order, the operation and what is selected count."""
     first, second = read(one, other)
     assert first is not second
+
+
+def test_what_a_loop_changes_is_unknown_and_made_of_what_it_mentions() -> None:
+    """A value before a loop is not that after it."""
+    after, before = read("y = x\nfor t in range(3):\n    y = y * W[0]\ny", "x")
+    assert after is not before

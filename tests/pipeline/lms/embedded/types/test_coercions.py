@@ -73,3 +73,11 @@ def test_remainder_is_what_an_element_leaves() -> None:
     assert remainder((k, n), (k,)) == (n,)
     assert remainder((n,), (d,)) == (n,)
     assert remainder((n, d), (d,)) is None
+
+
+def test_what_a_coercion_does_is_counted() -> None:
+    """Dims along which it repeats, changes of the list of dims, and of where it is cut."""
+    coercion = find_coercions(stream("fp32", "M"), stream("fp32", "M", "N"))[0]
+    assert coercion.repeats == (parse_dim("N", SYMBOLS),)
+    assert coercion.recuts == sum(isinstance(op, Bufferize | Streamify) for op in coercion.ops) > 0
+    assert coercion.reshapes == sum(isinstance(op, Reshape | Flatten) for op in coercion.ops)

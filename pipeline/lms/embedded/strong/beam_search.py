@@ -1,0 +1,276 @@
+"""A beam search over drafts: several drafts grow side by side, and those with the best outlook are kept.
+
+Drafts share their streams (`StreamPool`). A draft is a set of streams; its score is the sum of theirs, which does not
+depend on the order of its moves, and of what it leaves to be done (`Outlook`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from pipeline.lms.embedded.dependence.dependences import Dependences
+from pipeline.lms.embedded.draft import Draft, Move, Routing
+from pipeline.lms.embedded.operands import Callee, Operands
+from pipeline.lms.embedded.randomness import SeededChoice
+from pipeline.lms.embedded.step_limit import StepLimit
+from pipeline.lms.embedded.strong.edge_model import EdgeModel
+from pipeline.lms.embedded.strong.move_builder import MoveBuilder
+from pipeline.lms.embedded.strong.operand_beam import OperandBeam
+from pipeline.lms.embedded.strong.outlook import Outlook
+from pipeline.lms.embedded.strong.output_binding import OutputBinder
+from pipeline.lms.embedded.strong.replay import Replay
+from pipeline.lms.embedded.strong.slicing import trimmed
+from pipeline.lms.embedded.strong.stream_pool import StreamPool
+from pipeline.lms.embedded.task_view import TaskView
+from pipeline.lms.embedded.types.type_table import TypeId
+from step_runtime.base.functions import Fn
+
+_WIDTH = 12
+"""The number of drafts of one length that are continued,"""
+_CHILDREN = 12
+"""of ways to continue one by one function,"""
+_VARIANTS = 8
+"""and of shapes and folds with which a function is applied to the same streams."""
+_DEEPER = 12
+"""How many moves more than functions a draft may have."""
+_AFTER = 1
+"""How many moves longer drafts may be than the shortest that depends on the inputs as the reference does."""
+_EXACT = 0.999
+_MOST_USES = 3
+
+# Scores, in the units of the softmax at sharpness 1.
+_AGAIN = -2.5
+"""For applying a function again,"""
+_SAME_AGAIN = -4.0
+"""and for doing so to the same streams."""
+_REPLAYED = -1.5
+"""For repeating a section,"""
+_REPLAYED_SHARE = 0.3
+"""and the part of its streams' scores that counts again."""
+_RIVAL = -0.6
+"""For each better draft that applies the same functions,"""
+_LATER_WAY = -0.2
+"""and each better way to apply a function to the same streams, when ways to continue are chosen."""
+_NOISE = 0.4
+
+# Steps, by what they cost in time.
+_CONSIDERED = 7
+_CONTINUED = 25
+_FINISHED = 600
+
+
+class Built(NamedTuple):
+    """A stream of the pool, and the score of its move."""
+
+    stream: int
+    score: float
+
+
+@dataclass(frozen=True)
+class State:
+    """A draft as a set of streams of the pool: inputs first, then in the order in which they were added."""
+
+    streams: tuple[int, ...]
+    uses: Counter[int]
+    applied: Counter[Fn]
+    score: float
+
+
+class _Child(NamedTuple):
+    """What a state can become: with these streams more, which score this."""
+
+    parent: State
+    fresh: tuple[int, ...]
+    applied: Counter[Fn]
+    score: float
+
+
+class Levels:
+    """The best drafts of each length; one for each set of streams."""
+
+    def __init__(self) -> None:
+        self._levels: defaultdict[int, dict[frozenset[int], tuple[float, _Child]]] = defaultdict(dict)
+
+    def offer(self, promise: float, streams: frozenset[int], child: _Child) -> None:
+        """Adds a draft with these streams."""
+        level = self._levels[len(streams)]
+        if streams not in level or level[streams][0] < promise:
+            level[streams] = (promise, child)
+
+    def best(self, length: int) -> list[_Child]:
+        """Removes and returns the best drafts of this length, best first; those that apply the same are rivals."""
+        rivals: Counter[frozenset[tuple[Fn, int]]] = Counter()
+        found = []
+        for promise, child in sorted(self._levels.pop(length, {}).values(), key=lambda pair: -pair[0]):
+            applies = frozenset(child.applied.items())
+            found.append((promise + _RIVAL * rivals[applies], child))
+            rivals[applies] += 1
+        return [child for _, child in heapq.nlargest(_WIDTH, found, key=lambda pair: pair[0])]
+
+
+class BeamSearch:
+    """One beam search; `trust` says how much the dependences of the reference count, from 0 to 1.
+
+    Attributes:
+        finished: The drafts that apply all functions and give the outputs, also where the steps were exhausted.
+    """
+
+    def __init__(
+        self,
+        view: TaskView,
+        edge_model: EdgeModel,
+        choice: SeededChoice,
+        steps: StepLimit,
+        dependences: Dependences,
+        routings: Sequence[Routing],
+        *,
+        trust: float = 1.0,
+    ) -> None:
+        self.finished: list[Draft] = []
+        self._view = view
+        self._choice = choice
+        self._steps = steps
+        self._given = view.callees_given(routings)
+        self._pool = StreamPool(view.table, dependences, steps, trust)
+        self._builder = MoveBuilder(view, edge_model, choice, steps, read=True)
+        self._outlook = Outlook(view, [callee for callee, _ in self._given])
+        self._operands = OperandBeam(view, self._pool, self._outlook, steps, trust)
+        self._replay = Replay(view.table, self._pool.draft, view.rounds)
+        self._built: dict[tuple[int, Operands], list[Built]] = {}
+        types = (*view.table.inputs, *view.table.outputs)
+        self._shapes = tuple(dict.fromkeys(view.plain_shape(type_) for type_ in types))
+        self._most = max((_MOST_USES, *view.rounds))
+
+    def run(self) -> None:
+        """Fills `finished`.
+
+        Raises:
+            StepsExhausted: The sample has used all its steps.
+        """
+        levels = Levels()
+        states = [State(tuple(range(self._pool.first)), Counter(), Counter(), 0.0)]
+        last, level = len(self._view.fns) + _DEEPER, 0
+        while level <= last:
+            for state in states:
+                if len(state.applied) == len(self._view.fns) and self._finish(state) > _EXACT:
+                    last = min(last, level + _AFTER)
+            for state in states if level < last else ():
+                self._continue(state, levels)
+            level += 1
+            states = [self._state(child) for child in levels.best(self._pool.first + level)]
+
+    def _continue(self, state: State, levels: Levels) -> None:
+        """Adds what a state can become to the levels."""
+        known = frozenset(state.streams)
+        for score, fresh in (*self._applied(state), *self._repeated(state)):
+            self._steps.spend(_CONTINUED + len(self._view.fns) ** 2 // 8)
+            uses = Counter(source for stream in fresh for source in self._pool.move(stream).sources)
+            unused = [
+                self._pool.type_of(stream)
+                for stream in (*state.streams, *fresh)
+                if not uses[stream] and not state.uses[stream]
+            ]
+            applied = state.applied + Counter(fn for stream in fresh for fn in self._pool.move(stream).functions())
+            left = frozenset(fn for fn in self._view.fns if fn not in applied)
+            promise = state.score + score + self._outlook.score(unused, left) + _NOISE * self._choice.noise()
+            levels.offer(promise, known.union(fresh), _Child(state, fresh, applied, score))
+
+    def _applied(self, state: State) -> Iterator[tuple[float, tuple[int, ...]]]:
+        """The streams that one function more gives, or a routing, with their scores."""
+        moves = [self._pool.move(stream) for stream in state.streams[self._pool.first :]]
+        made = {(fn, move.sources) for move in moves for fn in move.functions()}
+        for callee, routing in self._given:
+            count = state.applied[callee.fn]
+            if count >= (1 if routing else self._most):
+                continue
+            found: list[tuple[float, float, int]] = []
+            for score, operands in self._operands.best(callee, state.streams, state.uses):
+                again = _AGAIN * (count > 0) + _SAME_AGAIN * ((callee.fn, operands.sources) in made)
+                ways = self._applications(callee, routing, operands)
+                self._steps.spend(_CONSIDERED * len(ways))
+                for place, built in enumerate(ways):
+                    total = built.score + score + again
+                    found.append((total + _LATER_WAY * place, total, built.stream))
+            for _, score, stream in heapq.nlargest(_CHILDREN, found):
+                if stream not in state.streams:
+                    yield score, (stream,)
+
+    def _repeated(self, state: State) -> Iterator[tuple[float, tuple[int, ...]]]:
+        """The streams of a section repeated that leads to a state's newest stream, with their scores."""
+        unused = [stream for stream in range(self._pool.first) if not state.uses[stream]]
+        for made in self._replay.repeated(state.streams[-1], unused, self._rebuild):
+            fresh = tuple(stream for stream in made if stream not in state.streams)
+            if fresh:
+                again = sum(min(0.0, self._pool.scores[stream]) for stream in fresh)
+                yield _REPLAYED + _REPLAYED_SHARE * again, fresh
+
+    def _state(self, child: _Child) -> State:
+        """A child as a state of its own."""
+        uses = child.parent.uses.copy()
+        for stream in child.fresh:
+            uses.update(self._pool.move(stream).sources)
+        return State((*child.parent.streams, *child.fresh), uses, child.applied, child.parent.score + child.score)
+
+    def _rebuild(self, move: Move, sources: tuple[int, ...], wanted: TypeId) -> int | None:
+        """The stream of the same application on other sources, with a result of a type."""
+        callee, routing = next(pair for pair in self._given if (pair[1] or pair[0].fn) is move.maker)
+        operands = self._operands.serving(callee, sources)
+        for built in self._applications(callee, routing, operands) if operands else ():
+            other = self._pool.move(built.stream)
+            if other.result != wanted or other.fns != move.fns or (other.fold is None) != (move.fold is None):
+                continue
+            if not (other.fold and move.fold) or (other.fold.scan, other.fold.b) == (move.fold.scan, move.fold.b):
+                return built.stream
+        return None
+
+    def _applications(self, callee: Callee, routing: Routing | None, operands: Operands) -> list[Built]:
+        """The best ways to apply something to some streams."""
+        key = (id(callee), operands)
+        known = self._built.get(key)
+        if known is None:
+            streams = self._pool.draft.streams
+            if routing is None:
+                ways = self._builder.variants(streams, callee, operands, self._shapes)
+            else:
+                ways = self._builder.route_variants(streams, callee, routing, operands)
+            best = heapq.nlargest(_VARIANTS, ways, key=lambda pair: pair[1])
+            made = [self._pool.add(move, score) for move, score in best]
+            known = [Built(stream, self._pool.scores[stream]) for stream in made]
+            self._built[key] = known
+        return known
+
+    # --- ends ---
+
+    def _finish(self, state: State) -> float:
+        """Records a state whose streams give the outputs; how similar these are to the reference's."""
+        self._steps.spend(_FINISHED)
+        draft, number = self._as_draft(state.streams)
+        guide = self._pool.numbered(draft, number)
+        binder = OutputBinder(self._view.table, draft, None, self._choice, guide)
+        if binder.bind():
+            end: Draft | None = draft.copy()
+        elif binder.bind(leaving=True):
+            ends = tuple(zip(draft.results, draft.output_coercions, strict=True))
+            end = trimmed(self._view.table, draft, ends, set(self._view.fns))
+        else:
+            return 0.0
+        if end is None:
+            return 0.0
+        end.similarity, end.worth = guide.similarity(draft), state.score
+        self.finished.append(end)
+        return end.similarity
+
+    def _as_draft(self, streams: Iterable[int]) -> tuple[Draft, dict[int, int]]:
+        """The draft of some streams of the pool, and their numbers in it."""
+        draft = Draft.start(self._view.table.inputs)
+        number = {stream: stream for stream in range(self._pool.first)}
+        for stream in sorted(streams)[self._pool.first :]:
+            move = self._pool.move(stream)
+            draft.add(replace(move, sources=tuple(number[source] for source in move.sources)))
+            draft.support.append(0.0)
+            number[stream] = len(draft.streams) - 1
+        return draft, number

@@ -1,0 +1,134 @@
+"""The best operands of a function among the streams of a draft whose streams are shared with others."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Sequence
+
+from pipeline.lms.embedded.operands import Callee, Operands
+from pipeline.lms.embedded.step_limit import StepLimit
+from pipeline.lms.embedded.strong.operand_ranking import OperandCandidate, OperandRanking
+from pipeline.lms.embedded.strong.outlook import Outlook
+from pipeline.lms.embedded.strong.stream_pool import StreamPool
+from pipeline.lms.embedded.task_view import TaskView
+from pipeline.lms.embedded.types.coercions import cut
+
+_KEPT = 10
+_COMPARED = 16
+"""The number of choices of operands that are kept, of as many that are compared in detail,"""
+_EXTENDED = 6
+"""and of streams with which each is extended."""
+
+# Scores, in the units of the softmax at sharpness 1.
+_INPUT_AGAIN = -0.7
+_USED_AGAIN = -0.7
+"""For an input that another function takes, for another stream,"""
+_USED_AGAIN_TUPLE = -3.0
+"""and for a stream of tuples."""
+_TORN = -3.0
+_TORN_LATER = -0.5
+"""For a part of what a function of the task gives in one piece, and where all such pieces are taken."""
+_FAR = -0.5
+"""For each unit of a stream's distance from what it serves."""
+_MISFIT = -4.0
+"""For streams that together would get to the result in a way in which the reference has none of its inputs."""
+_OTHER_DIMS = -0.5
+"""For each dim that a stream lacks and others have."""
+
+
+class OperandBeam:
+    """A beam search for operands, component by component; `trust` weighs the dependences."""
+
+    def __init__(self, view: TaskView, pool: StreamPool, outlook: Outlook, steps: StepLimit, trust: float) -> None:
+        self._view = view
+        self._pool = pool
+        self._outlook = outlook
+        self._steps = steps
+        self._trust = trust
+        self._ranking = OperandRanking(view, pool.draft, read=True)
+        self._candidates: dict[tuple[Callee, int, int], OperandCandidate | None] = {}
+        self._alone: dict[tuple[Callee, int, int], float] = {}
+        self._together: dict[tuple[Callee, tuple[int, ...]], float] = {}
+
+    def best(self, callee: Callee, streams: Sequence[int], uses: Counter[int]) -> list[tuple[float, Operands]]:
+        """The best operands for a callee, each with its score; `uses` counts who takes the streams already."""
+        need, whole = len(callee.need), self._view.projects(callee.fn)
+        beam: list[tuple[float, float, Operands, int]] = [(0.0, 0.0, Operands((), ()), 0)]
+        done: list[tuple[float, float, Operands, int]] = []
+        while beam:
+            longer = []
+            for rank, score, operands, place in beam:
+                self._steps.spend(2 + len(streams) + len(streams) ** 2 // 8)
+                for far, own, each in self._candidates_at(callee, place, streams, uses, whole=whole):
+                    twice = self._ranking.twice * (each.stream in operands.sources)
+                    met = Operands((*operands.sources, each.stream), (*operands.counts, each.serves))
+                    longer.append((rank + own + far + twice, score + own + twice, met, place + each.serves))
+            several = heapq.nlargest(_COMPARED, longer, key=lambda each: each[0])
+            longer = [(rank + self._joined(callee, met), score, met, place) for rank, score, met, place in several]
+            longer = heapq.nlargest(_KEPT, longer, key=lambda each: each[0])
+            done += [each for each in longer if each[3] == need]
+            beam = [each for each in longer if each[3] < need]
+        best = heapq.nlargest(_KEPT, done, key=lambda each: each[0])
+        return [(score, operands) for _, score, operands, _ in best]
+
+    def serving(self, callee: Callee, sources: tuple[int, ...]) -> Operands | None:
+        """These streams as operands; None if they do not serve the callee's components in order."""
+        counts: tuple[int, ...] = ()
+        for source in sources:
+            place = sum(counts)
+            each = self._candidate(callee, place, source) if place < len(callee.need) else None
+            if each is None:
+                return None
+            counts = (*counts, each.serves)
+        return Operands(sources, counts) if sum(counts) == len(callee.need) else None
+
+    def _candidates_at(
+        self, callee: Callee, place: int, streams: Sequence[int], uses: Counter[int], *, whole: bool
+    ) -> list[tuple[float, float, OperandCandidate]]:
+        """The best streams for one place: what ranks them further, their score, and the candidate."""
+        serving = [each for stream in streams if (each := self._candidate(callee, place, stream))]
+        if whole:
+            serving = [each for each in serving if each.serves == len(callee.need)]
+        tear = _TORN if any(each.serves > 1 and not uses[each.stream] for each in serving) else _TORN_LATER
+        found = []
+        for each in serving:
+            own = each.score - (each.serves - 1) + tear * each.torn
+            if uses[each.stream]:
+                again = _USED_AGAIN if each.stream >= self._pool.first else _INPUT_AGAIN
+                own += _USED_AGAIN_TUPLE if each.serves > 1 else again
+            found.append((self._alone[callee, place, each.stream], own, each))
+        return heapq.nlargest(_EXTENDED, found, key=lambda pair: pair[0] + pair[1])
+
+    def _candidate(self, callee: Callee, place: int, stream: int) -> OperandCandidate | None:
+        key = (callee, place, stream)
+        if key not in self._candidates:
+            each = self._candidates[key] = self._ranking.candidate(callee, place, stream)
+            if each is not None:
+                misfit = self._trust and 1 - self._pool.guide.place_fit(callee, place, stream)
+                self._alone[key] = _FAR * each.distance + self._trust * _MISFIT * misfit
+        return self._candidates[key]
+
+    def _joined(self, callee: Callee, operands: Operands) -> float:
+        """How well several streams fit together: by their dependences, and by their dims."""
+        if len(operands.sources) < 2:
+            return 0.0
+        key = (callee, operands.sources)
+        known = self._together.get(key)
+        if known is None:
+            misfit = self._trust and 1 - self._pool.guide.partial_fit(callee, operands)
+            known = self._trust * _MISFIT * misfit + _OTHER_DIMS * self._other_dims(callee, operands)
+            self._together[key] = known
+        return known
+
+    def _other_dims(self, callee: Callee, operands: Operands) -> int:
+        """How many dims these streams lack that others have, beside those that are taken from inside."""
+        served = callee.operand_types(operands.counts)
+        held = [
+            self._outlook.held(self._pool.type_of(source)) & ~self._outlook.parts(cut(dtype)[1])
+            for source, dtype in zip(operands.sources, served, strict=True)
+        ]
+        every = 0
+        for bits in held:
+            every |= bits
+        return sum((every & ~bits).bit_count() for bits in held)

@@ -1,0 +1,46 @@
+"""Several drafts grow side by side; sections are repeated where inputs are left for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.lms.embedded.draft import Draft
+from pipeline.lms.embedded.lowering import lower, tidy
+from pipeline.lms.embedded.step_limit import StepsExhausted
+from step_runtime.program.printer import print_program
+from step_runtime.verification.verify import Verifier
+from tests.support.beams import VIEW, beam_search
+
+
+def best(finished: list[Draft]) -> Draft:
+    return max(finished, key=lambda draft: 60 * draft.similarity + draft.worth)
+
+
+def test_a_section_is_repeated_for_the_input_that_is_left() -> None:
+    """The right program applies each function twice, although no function names the second input."""
+    search = beam_search()
+    search.run()
+    program, _ = lower(VIEW.table, best(search.finished), lambda: False)
+    assert Verifier(VIEW.task).verify(print_program(tidy(program))).passed
+
+
+def test_finished_drafts_apply_all_functions_and_give_the_outputs() -> None:
+    """Each is recorded with what its moves are worth and how similar it is to the reference."""
+    search = beam_search(trust=0.3)
+    search.run()
+    assert search.finished
+    for draft in search.finished:
+        assert {fn for move in draft.moves for fn in move.functions()} == set(VIEW.fns)
+        assert len(draft.results) == len(VIEW.scope.outputs) and 0 <= draft.similarity <= 1
+    assert len({draft.worth for draft in search.finished}) > 1
+
+
+def test_a_search_ends_with_its_steps() -> None:
+    """What was finished by then stays; the same seed gives the same drafts."""
+    search = beam_search(steps=2_000)
+    with pytest.raises(StepsExhausted):
+        search.run()
+    runs = [beam_search(3), beam_search(3)]
+    for run in runs:
+        run.run()
+    assert [draft.worth for draft in runs[0].finished] == [draft.worth for draft in runs[1].finished]

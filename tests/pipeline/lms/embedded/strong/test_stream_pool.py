@@ -1,0 +1,46 @@
+"""Streams that drafts share exist once, with their score."""
+
+from __future__ import annotations
+
+from pipeline.lms.embedded.draft import Draft, Move
+from pipeline.lms.embedded.step_limit import StepLimit
+from pipeline.lms.embedded.strong.stream_pool import StreamPool
+from pipeline.lms.embedded.types.coercions import Coercion
+from step_runtime.primitives import Repeat
+from tests.support.beams import VIEW
+
+AS_IS = Coercion((), 0.0)
+FIRST = next(fn for fn in VIEW.fns if fn.label == "fn_first")
+X = VIEW.table.inputs[0]
+
+
+def pool(trust: float) -> StreamPool:
+    return StreamPool(VIEW.table, VIEW.dependences, StepLimit(10**6), trust)
+
+
+def test_one_move_makes_one_stream() -> None:
+    """Another coercion makes another."""
+    shared = pool(1.0)
+    dim = VIEW.table.types[X].shape[0]
+    moves = [Move((FIRST,), (0, 1), (AS_IS, AS_IS), X), Move((FIRST,), (0, 1), (AS_IS, Coercion((Repeat(dim),), 2)), X)]
+    first, second = (shared.add(move, -1.0) for move in moves)
+    assert (first, second) == (3, 4) and shared.add(moves[0], -5.0) == first
+    assert shared.move(first) == moves[0] and shared.type_of(first) == X
+
+
+def test_a_stream_that_the_reference_lacks_scores_less_the_more_it_is_trusted() -> None:
+    """Without trust the score is that of the types alone."""
+    move = Move((FIRST,), (1, 2), (AS_IS, AS_IS), VIEW.table.inputs[1])
+    scores = [(shared := pool(trust)).scores[shared.add(move, -1.0)] for trust in (0.0, 0.5, 1.0)]
+    assert scores[0] == -1.0 and scores == sorted(scores, reverse=True)
+
+
+def test_some_of_its_streams_make_a_draft() -> None:
+    """Their dependences follow them under their new numbers."""
+    shared = pool(1.0)
+    shared.add(Move((FIRST,), (1, 2), (AS_IS, AS_IS), VIEW.table.inputs[1]), 0.0)
+    kept = shared.add(Move((FIRST,), (0, 1), (AS_IS, AS_IS), X), 0.0)
+    draft = Draft.start(VIEW.table.inputs)
+    draft.add(shared.move(kept))
+    guide = shared.numbered(draft, {0: 0, 1: 1, 2: 2, kept: 3})
+    assert guide.matches(3, 0) == shared.guide.matches(kept, 0)
