@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -74,10 +76,23 @@ def answer(proposer: OfflineProposer, asked: EmbeddedRequest) -> str:
     read = (solved_examples(asked.system), _demonstrations(asked.messages[:-1]))
     mixed = _mixed(asked.seed, asked.messages[-1][1])
     heat = DEFAULT_TEMPERATURE if asked.temperature is None else asked.temperature
-    program = _proposed(proposer, view, read, (mixed, heat), query.program)
+    with _without_collector():
+        program = _proposed(proposer, view, read, (mixed, heat), query.program)
     if program is None:
         return "I found no well-typed program that applies every function of this task and gives its outputs."
     return _formatted(query, program, proposer.how)
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Puts off the garbage collector: a pass over all that PyTorch and others hold takes as long as a sample may."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _proposed(

@@ -68,7 +68,7 @@ def earlier_run(tmp_path: Path) -> str:
 def test_all_methods_are_shown_the_same_skills(folder: Path, earlier_run: str) -> None:
     """None starts from what the earlier run learned, and a resumed run has the same skills from its own record."""
     plan = new_plan(AblationConfig.of({"skills": 1}), ["embedded"], 0.7, [str(folder)], earlier_run)
-    requests = [plan.request("embedded", method, "embedded/6") for method in METHODS]
+    requests = [plan.request("embedded", method, "embedded/8") for method in METHODS]
     resumed = [Request.from_json(request.to_json()) for request in requests]
     found = [mined_skills(request.config, request.skill_source) for request in (*requests, *resumed)]
     assert len(found[0]) == 1 and all(each == found[0] for each in found)
