@@ -37,7 +37,7 @@ _ALIKE = 0.95
 _MOSTLY = 0.4
 """From this share of steps along the interpretation on, drafts are made by it."""
 _CONTENT = 0.95
-_RATHER_CONTENT = 0.6
+_RATHER_CONTENT = 0.9
 """How often a sample is content with drafts that were sampled one by one, where enough were finished: made by the
 interpretation, and others."""
 _WIDELY = 0.75
