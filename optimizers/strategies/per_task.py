@@ -89,7 +89,7 @@ class _Chooser:
 
 
 def fill(ranked: Sequence[tuple[Candidate, str]], tokens: int | None, most: int) -> list[Pick]:
-    """The first of a ranking, best first, that fit into `tokens`, or the first `most` where there is no limit.
+    """The best of a ranking that fit into `tokens`, or the best `most` where there is no limit.
 
     What is too large is passed over.
     """

@@ -89,7 +89,7 @@ REFERENCES = {
     "int8": "input_data['X'].round().to(torch.int8)",
     "bool": "input_data['X'] > 0",
 }
-NO_NUMBERS = [
+NOT_NUMBERS = [
     "torch.tensor(5+1j)",
     "input[0].to(torch.complex64)",
     "input[0].to_sparse()",
@@ -104,8 +104,8 @@ NO_NUMBERS = [
 
 
 @pytest.mark.parametrize("format_", REFERENCES)
-@pytest.mark.parametrize("value", NO_NUMBERS)
-def test_what_is_no_number_of_the_format_fails_its_program(value: str, format_: str) -> None:
+@pytest.mark.parametrize("value", NOT_NUMBERS)
+def test_a_value_outside_the_format_fails_its_program(value: str, format_: str) -> None:
     """Complex, sparse, quantized and absent numbers, in every kind of format."""
     verdict = Verifier(loads_task(snippet(value, format_, REFERENCES[format_]), "formats/1")).verify(PROGRAM)
     assert (verdict.passed, verdict.stage, verdict.diagnostics[0].code) == (False, "run", "task-function")
@@ -154,7 +154,7 @@ def doubts(text: str, folder: Path) -> set[str]:
     return {warning.message.code for warning in caught if isinstance(warning.message, TaskWarning)}
 
 
-NO_FORMAT = [
+UNKNOWN = [
     "float64",
     "bf16; import os",
     "'bf16\\u200b'",
@@ -172,8 +172,8 @@ NO_FORMAT = [
 ]
 
 
-@pytest.mark.parametrize("dtype", NO_FORMAT, ids=lambda text: text[:20])
-def test_what_is_no_format_is_an_error_with_its_line(dtype: str) -> None:
+@pytest.mark.parametrize("dtype", UNKNOWN, ids=lambda text: text[:20])
+def test_an_unknown_format_is_an_error_with_its_line(dtype: str) -> None:
     """As an input's type; the control is the file with a format there."""
     good = snippet("input[0]", "bf16", "input_data['X']")
     loads_task(good, "formats/3")

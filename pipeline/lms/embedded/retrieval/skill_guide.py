@@ -21,8 +21,8 @@ from pipeline.lms.embedded.types.type_table import INVENTED, TypeId
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import STuple
 
-_BEGUN = 0.9
-"""How often a skill is begun of which a task has all functions, where nothing else is recommended."""
+_STARTED = 0.9
+"""How often a skill starts where nothing else is recommended, if the task has a function for each of its roles."""
 _ROLE = 0.4
 """The support for a function of the same role that does something else."""
 _KEEN = 4.0
@@ -95,7 +95,7 @@ class SkillGuide:
             pair, role = self._choice.pick(ways, [_KEEN * role for _, role in ways])
             bound[application.fingerprints] = pair
             support += role
-        if not self._choice.happens(_BEGUN * support / len(bound)):
+        if not self._choice.happens(_STARTED * support / len(bound)):
             return False
         left = [(application, bound[application.fingerprints]) for application in skill.applications]
         held = self._taken(skill, left)

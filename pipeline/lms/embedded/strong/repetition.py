@@ -36,7 +36,7 @@ def analogy(table: TypeTable, draft: Draft, move: Move, rounds: int) -> float:
             if new not in fresh or not _alike(table, draft.streams[old], draft.streams[new]):
                 continue
             best = max(best, _ANALOGOUS)
-            # Applied to its own result a function alone is no round.
+            # A single function applied to its own result does not count as a round.
             chained = new >= first and draft.moves[new - first].fns != move.fns
             again = new < first or (chained and _descends(draft, first, new, first + place))
             if count < rounds and again:

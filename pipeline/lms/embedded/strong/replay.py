@@ -83,7 +83,7 @@ class Replay:
                 yield Section(moves, tuple(changes), entry)
                 continue
             if len(moves) < 2:
-                continue  # Applied to its own result a function alone is no round.
+                continue  # A single function applied to its own result does not count as a round.
             for times in dict.fromkeys(count * factor for count in self._rounds for factor in (1, 2)):
                 if times > 1:
                     yield Section(moves, ({},) * (times - 1), entry)

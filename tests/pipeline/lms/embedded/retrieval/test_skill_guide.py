@@ -29,14 +29,14 @@ def guides(known: Precedents, view: TaskView = VIEW) -> Iterator[tuple[SkillGuid
 
 
 def test_each_step_takes_what_the_steps_before_it_made() -> None:
-    """The fold of the input, then the input with its fold; none begins whose functions are applied already."""
-    begun = 0
+    """The fold of the input, then the input with its fold; no skill starts whose functions are already applied."""
+    started = 0
     for guide, streams in guides(skilled()):
         applied: set[Fn] = set()
         first = guide.next(applied)
         if first is None:
             continue
-        begun += 1
+        started += 1
         assert (first.callee.fn.label, first.operands.sources, first.how) == ("fn_peak", (0,), "Accum")
         streams.append(streams[0])
         guide.made(1)
@@ -45,11 +45,11 @@ def test_each_step_takes_what_the_steps_before_it_made() -> None:
         assert (second.callee.fn.label, second.operands.sources) == ("fn_gap", (0, 1))
         guide.made(2)
         assert guide.next(set(VIEW.fns)) is None
-    assert begun > 2
+    assert started > 2
 
 
 def test_a_skill_whose_roles_a_task_lacks_is_not_applied() -> None:
-    """Nor is an example that shows no skill; one that was dropped may be begun again."""
+    """Nor is an example that shows no skill; one that was dropped may start again."""
     (example,) = (each for each in shown() if each.part)
     task = WITHOUT_ROLES
     unfit = Precedents(task.task, task.scope, [example])
