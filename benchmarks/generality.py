@@ -4,7 +4,11 @@ Solved tasks and correct samples without demonstrations: on the benchmark; on it
 orders; on it with functions, dims, streams and weights renamed to meaningless names; on data/tasks-extra. Then with
 the best demonstrations there are, oracles of the benchmark: those of all other tasks, or of the other groups only.
 
+Given task files or folders of them, solved tasks and correct samples without demonstrations on these alone. Times are
+processor time; the first sample of a task includes reading it.
+
 How to run: python -m benchmarks.generality --lm embedded --samples 64
+            python -m benchmarks.generality --samples 16 data/tasks-modern my-tasks
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 import torch
@@ -24,6 +29,7 @@ from benchmarks.proposing import Desk, Judge, oracle, tasks_in
 from pipeline.lms.embedded import engine_named
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task, dump_task
+from step_runtime.verification.loading import load_task
 
 _LETTERS = "bcdfghjkqvwxz"
 _FAMILY = re.compile(r"([A-Za-z]+_)\d\d")
@@ -92,59 +98,73 @@ def _fresh_names(rng: Random) -> Iterator[str]:
             yield name
 
 
-def measure(tasks: Sequence[Task], desk: Desk, samples: int, temperature: float, shown: Shown) -> Iterator[Result]:
-    """Samples each task, with what is `shown` as demonstrations, and verifies the answers."""
+def measure(
+    tasks: Iterable[Task], desk: Desk, seeds: Sequence[int], temperature: float, shown: Shown, *, each: bool
+) -> Iterator[Result]:
+    """Samples each task, with what is `shown` as demonstrations, verifies the answers, and may print `each` result."""
     for task in tasks:
         judge, prompt, seconds, correct = Judge(), desk.prompt(task, list(shown(task))), [], 0
-        for seed in range(samples):
-            start = time.perf_counter()
+        for seed in seeds:
+            start = time.process_time()
             answer = desk.sample(prompt, seed, temperature)
-            seconds.append(time.perf_counter() - start)
+            seconds.append(time.process_time() - start)
             correct += judge.passes(task, answer.program)
-        yield Result(task.name or "", correct, samples, tuple(seconds))
+        if each:
+            median, most = 1e3 * statistics.median(seconds), 1e3 * max(seconds)
+            print(f"  {task.name:25} {correct:3}/{len(seeds)}  median {median:6.1f}, most {most:6.1f} ms", flush=True)
+        yield Result(task.name or "", correct, len(seeds), tuple(seconds))
 
 
-def report(title: str, results: Sequence[Result], *, each: bool) -> None:
-    """Prints a table's rows and their summary."""
-    for result in results if each else ():
-        times = sorted(result.seconds)
-        print(f"  {result.name:20} {result.correct:3}/{result.samples}  {1e3 * times[len(times) // 2]:6.1f} ms")
+def report(title: str, results: Sequence[Result]) -> None:
+    """Prints a table's summary."""
     rate = statistics.mean(result.correct / result.samples for result in results)
-    times = sorted(second for result in results for second in result.seconds)
-    median, mean = 1e3 * times[len(times) // 2], 1e3 * statistics.mean(times)
+    times = [second for result in results for second in result.seconds]
+    median, mean, most = 1e3 * statistics.median(times), 1e3 * statistics.mean(times), 1e3 * max(times)
     lost = [result.name for result in results if not result.correct]
     print(
         f"{title:25} solved {len(results) - len(lost)}/{len(results)}, {rate:.3f} of samples correct, median"
-        f" {median:.1f} ms, mean {mean:.1f} ms{'; not: ' + ', '.join(lost) if lost else ''}",
+        f" {median:.1f} ms, mean {mean:.1f} ms, most {most:.1f} ms{'; not: ' + ', '.join(lost) if lost else ''}",
         flush=True,
     )
 
 
+def tasks_below(path: Path) -> Iterator[Task]:
+    """The task of a file, or those of all files below a folder, by name."""
+    for file in sorted(path.rglob("*.yaml")) if path.is_dir() else [path]:
+        yield load_task(file).named(file.relative_to(path if path.is_dir() else path.parent).with_suffix("").as_posix())
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Prints all tables."""
+    """Prints all tables, or those of some files and folders."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="task files, or folders of them")
     parser.add_argument("--lm", default="embedded")
     parser.add_argument("--samples", type=int, default=64)
+    parser.add_argument("--first", type=int, default=0, help="the seed of the first sample of each task")
     parser.add_argument("--temperature", type=float, default=0.7)
     parser.add_argument("--seeds", type=int, default=3, help="orders of functions, and sets of names")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     desk = Desk(engine_named(options.lm))
+
+    def table(title: str, tasks: Iterable[Task], shown: Shown = nothing, *, each: bool = False) -> None:
+        seeds = range(options.first, options.first + options.samples)
+        report(title, list(measure(tasks, desk, seeds, options.temperature, shown, each=each)))
+
+    for path in options.paths:
+        table(path.name, tasks_below(path), each=True)
+    if options.paths:
+        return 0
     benchmark, extra = tasks_in("tasks"), tasks_in("tasks-extra")
-    same: Callable[[Task, Random], Task] = lambda task, rng: task  # noqa: E731
-    tables = [("benchmark", benchmark, same, True), ("tasks-extra", extra, same, True)]
+    table("benchmark", benchmark, each=True)
+    table("tasks-extra", extra, each=True)
     for change in (shuffled, renamed):
-        tables += [(f"{change.__name__} {seed}", benchmark, change, False) for seed in range(options.seeds)]
-    for title, tasks, change, each in tables:
-        changed = [change(task, Random(f"{title} {task.name}")) for task in tasks]
-        report(title, list(measure(changed, desk, options.samples, options.temperature, nothing)), each=each)
-    for shown, name, tasks in (
-        (other_tasks, "benchmark", benchmark),
-        (other_groups, "benchmark", benchmark),
-        (other_tasks, "tasks-extra", extra),
-    ):
-        results = list(measure(tasks, desk, options.samples, options.temperature, shown))
-        report(f"{name}, {shown.__name__.replace('_', ' ')}", results, each=False)
+        for seed in range(options.seeds):
+            title = f"{change.__name__} {seed}"
+            table(title, [change(task, Random(f"{title} {task.name}")) for task in benchmark])
+    table("benchmark, other tasks", benchmark, other_tasks)
+    table("benchmark, other groups", benchmark, other_groups)
+    table("tasks-extra, other tasks", extra, other_tasks)
     return 0
 
 
