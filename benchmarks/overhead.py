@@ -28,8 +28,8 @@ import pipeline.agent.guardian
 import pipeline.verification.metric
 from benchmarks.parts import Parts, Place
 from optimizers import Experience, sampling
+from optimizers.baselines import SinglePass
 from optimizers.ledger import Ledger
-from optimizers.single_pass import SinglePass
 from optimizers.usage import RequestMeter
 from pipeline.agent.agent import Agent
 from pipeline.agent.domain import step_domain

@@ -3,12 +3,11 @@
 Nothing here knows the domain: metric, grouping of answers and their length are arguments. To read it in order:
 `adaptive` (the optimizer), `strategies` (what it shows next), `driver` (compiling), `run` (an iteration),
 `sampling_loop`, `sampling` (a sample), `metric` (its verdict), `metering` (a request), whose parts are `call_seeds`,
-`deadline` and `usage`, and `outcome` (the result). `context_fit` says how many demonstrations fit, by `context_window`
-and `prompt_sizes`. `filtering` is the algorithm's function sigma, and `representative` its choice for a task;
-`demonstrations` are made of solutions and of a `call_trace`; `experience` is the record, whose attempts are in an
-`attempt_log`; `observer` is how to listen, and `evaluate_events` how DSPy's callbacks do; `baselines` are DSPy's own
-optimizers within such a run, which `tuning` serves; `until_solved` samples without learning; `arguments` are checked
-first.
+`deadline` and `usage`. `context_fit` says how many demonstrations fit, by `context_window` and `prompt_sizes`.
+`filtering` is the algorithm's function sigma, and `solutions` its choices; `demonstrations` are made of solutions and
+of a `call_trace`; `experience` is the record, whose attempts are in an `attempt_log`; `observer` is how to listen, and
+`evaluate_events` how DSPy's callbacks do; `baselines` are DSPy's own optimizers within such a run, which `tuning`
+serves; `until_solved` samples without learning; `arguments` are checked first.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from __future__ import annotations
 from optimizers.adaptive import AdaptiveFewShot
 from optimizers.attempt import Attempt
 from optimizers.attempt_log import AttemptLog
+from optimizers.baselines import SinglePass
 from optimizers.budget import Budget
 from optimizers.domain import Domain
 from optimizers.errors import (
@@ -31,7 +31,6 @@ from optimizers.ledger import TokenCount
 from optimizers.observer import BaseObserver, InFlight, IterationStarted, Observer, RunStarted
 from optimizers.pass_at_k import pass_at_k
 from optimizers.sampling import Sampling
-from optimizers.single_pass import SinglePass
 from optimizers.strategies.base import DemoSet, Progress, Selection
 from optimizers.usage import Price
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
 import dspy
+from dspy.teleprompt import Teleprompter
 from dspy.utils.exceptions import AdapterParseError
 
 from optimizers.demonstrations import copy_program
@@ -53,6 +54,9 @@ class Baseline(DrivenOptimizer):
     name: str
     """The name of its iteration, as in the registry."""
 
+    seeded = False
+    """Whether its `compile` takes a seed."""
+
     validates = False
     """Whether the optimizer takes a validation set; otherwise it validates on the tasks themselves."""
 
@@ -75,8 +79,8 @@ class Baseline(DrivenOptimizer):
         self._tuned = tuned
 
     @abstractmethod
-    def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
-        """The optimizer's program, made from the student."""
+    def _optimizer(self, trainset: Examples, tuning: Tuning) -> Teleprompter:
+        """DSPy's optimizer."""
 
     def _program(self, run: Run, validation: Sequence[TaskExample]) -> dspy.Module:
         """The optimizer's program, made from the run's program now or before the run was interrupted."""
@@ -94,7 +98,10 @@ class Baseline(DrivenOptimizer):
                 contextlib.redirect_stdout(sys.stderr),
                 dspy.context(lm=tuning.lm(dspy.settings.lm), adapter=tuning.adapter()),
             ):
-                return self._tune(copy_program(run.program), list(trainset), list(valset), tuning)
+                optimizer = self._optimizer(trainset, tuning)
+                options: dict[str, Any] = {"valset": list(valset)} if self.validates else {}
+                options |= {"seed": self._sampling.seed} if self.seeded else {}
+                return optimizer.compile(copy_program(run.program), trainset=list(trainset), **options)
         except OptimizerAborted as aborted:
             raise aborted.reason from aborted.__cause__
         except OptimizerError:
@@ -129,9 +136,8 @@ class Bootstrap(Baseline):
 
     name = "bootstrap"
 
-    def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
-        optimizer = dspy.BootstrapFewShot(max_rounds=self._rounds, **self._bootstrapping(tuning))
-        return optimizer.compile(student, trainset=trainset)
+    def _optimizer(self, trainset: Examples, tuning: Tuning) -> Teleprompter:
+        return dspy.BootstrapFewShot(max_rounds=self._rounds, **self._bootstrapping(tuning))
 
 
 class RandomSearch(Baseline):
@@ -140,11 +146,10 @@ class RandomSearch(Baseline):
     name = "random-search"
     validates = True
 
-    def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
-        optimizer = dspy.BootstrapFewShotWithRandomSearch(
+    def _optimizer(self, trainset: Examples, tuning: Tuning) -> Teleprompter:
+        return dspy.BootstrapFewShotWithRandomSearch(
             max_rounds=self._rounds, num_threads=self._sampling.threads, **self._bootstrapping(tuning)
         )
-        return optimizer.compile(student, trainset=trainset, valset=valset)
 
 
 class MIPRO(Baseline):
@@ -153,31 +158,30 @@ class MIPRO(Baseline):
     name = "mipro"
     validates = True
 
-    def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
+    def _optimizer(self, trainset: Examples, tuning: Tuning) -> Teleprompter:
         if importlib.util.find_spec("optuna") is None:
             raise OptimizerError("mipro needs the package optuna; install it: pip install optuna")
-        optimizer = dspy.MIPROv2(
+        return dspy.MIPROv2(
             prompt_model=self._reflection(tuning),
             num_threads=self._sampling.threads,
             seed=1 + self._sampling.seed,  # it treats 0 as no seed
             **self._bootstrapping(tuning),
         )
-        return optimizer.compile(student, trainset=trainset, valset=valset)
 
 
 class SIMBA(Baseline):
     """`dspy.SIMBA`: batches whose scores vary most become rules and demonstrations."""
 
     name = "simba"
+    seeded = True
 
-    def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
-        optimizer = dspy.SIMBA(
+    def _optimizer(self, trainset: Examples, tuning: Tuning) -> Teleprompter:
+        return dspy.SIMBA(
             metric=tuning.score,
             bsize=min(32, len(trainset)),
             prompt_model=self._reflection(tuning),
             num_threads=self._sampling.threads,
         )
-        return optimizer.compile(student, trainset=trainset, seed=self._sampling.seed)
 
 
 class GEPA(Baseline):
@@ -186,15 +190,14 @@ class GEPA(Baseline):
     name = "gepa"
     validates = True
 
-    def _tune(self, student: dspy.Module, trainset: Examples, valset: Examples, tuning: Tuning) -> dspy.Module:
-        optimizer = dspy.GEPA(
+    def _optimizer(self, trainset: Examples, tuning: Tuning) -> Teleprompter:
+        return dspy.GEPA(
             metric=tuning.score_with_feedback,
             auto="light",
             reflection_lm=self._reflection(tuning),
             num_threads=self._sampling.threads,
             seed=self._sampling.seed,
         )
-        return optimizer.compile(student, trainset=trainset, valset=valset)
 
 
 def _cause(error: Exception) -> str:
@@ -203,3 +206,15 @@ def _cause(error: Exception) -> str:
         return f"{one_line(error)}; another LM or other tasks may work"
     wanted, found = ", ".join(error.signature.output_fields), " ".join(str(error.lm_response).split())
     return f"the LM's answers lack {wanted}; the last one is {found!r:.80}; resuming the run repeats the request"
+
+
+class SinglePass(DrivenOptimizer):
+    """Samples every task once, with the same loop and record as `AdaptiveFewShot`, and learns nothing from it.
+
+    Arguments are those of `AdaptiveFewShot`; `granularity` is for the record only.
+    """
+
+    def __init__(
+        self, metric: Callable[..., Any], num_samples: int = 64, granularity: int = 3, **options: Unpack[Options]
+    ) -> None:
+        super().__init__(Driver(metric, num_samples, granularity, "none", **options))

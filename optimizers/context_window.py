@@ -16,6 +16,7 @@ from typing import Any
 from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMProviderError
 
 from optimizers.ledger import TokenCount
+from optimizers.usage import message_text
 
 UNMEASURED = 1 / 3
 """Tokens per character before any count is known: about right for code, too high for prose."""
@@ -130,17 +131,7 @@ def request_characters(args: Any, kwargs: Mapping[str, Any]) -> int:
     if isinstance(request, str):
         return len(request)
     if messages := kwargs.get("messages"):
-        return sum(len(_text(message.get("content"))) for message in messages)
+        return sum(len(message_text(message)) for message in messages)
     request = request if request is not None else kwargs.get("request")
-    parts = [*getattr(request, "messages", ())]
-    return len(_text(getattr(request, "system", ""))) + sum(len(message.text or "") for message in parts)
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, str) or not content:
-        return content or ""
-    return "".join(str(getattr(part, "text", None) or _item(part)) for part in content)
-
-
-def _item(part: Any) -> str:
-    return str(part.get("text") or "") if isinstance(part, Mapping) else ""
+    system, parts = {"content": getattr(request, "system", "")}, [*getattr(request, "messages", ())]
+    return len(message_text(system)) + sum(len(message.text or "") for message in parts)

@@ -19,7 +19,7 @@ import dspy
 
 from optimizers.errors import MetricError
 from optimizers.ledger import Ledger, TokenCount
-from optimizers.usage import reported, stored
+from optimizers.usage import PaidUsages, reported, stored
 
 Metric = Callable[..., Any]
 
@@ -111,15 +111,14 @@ def recording_judge(ledger: Ledger) -> Iterator[None]:
             ledger.add(JUDGE, meter.count())
 
 
-class _JudgeMeter:
+class _JudgeMeter(PaidUsages):
     """DSPy's usage tracker, and a running module to whose history DSPy adds every answer.
 
     The tracker gets the usage of exactly the paid answers; the history has their prices, and answers from the cache.
     """
 
     def __init__(self, outer: Any) -> None:
-        self._outer = outer
-        self.usages: list[Mapping[str, Any]] = []
+        super().__init__(outer)
         self.entries: list[Mapping[str, Any]] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _JudgeMeter:
@@ -139,12 +138,6 @@ class _JudgeMeter:
     def append(self, entry: Mapping[str, Any]) -> None:
         """Adds an answer."""
         self.entries.append(entry)
-
-    def add_usage(self, lm: str, usage: dict[str, Any]) -> None:
-        """Adds a paid answer's usage."""
-        self.usages.append(usage)
-        if self._outer is not None:
-            self._outer.add_usage(lm, usage)
 
     def count(self) -> TokenCount:
         """The sum; without a history, which users can switch off, prices are unknown."""

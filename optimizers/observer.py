@@ -80,46 +80,28 @@ class Observer(Protocol):
 
     def run_started(self, event: RunStarted) -> None:
         """Once, before anything is sampled."""
+        return
 
     def iteration_started(self, event: IterationStarted) -> None:
         """Before the first sample of an iteration, or of a candidate's validation."""
+        return
 
     def sample_done(self, attempt: Attempt) -> None:
         """After every sample, scored or not."""
+        return
 
     def in_flight(self, samples: tuple[InFlight, ...]) -> None:
         """The samples in flight, the earliest first: after every sample, and at least every second while sampling."""
+        return
 
     def iteration_finished(self, result: IterationResult) -> None:
         """After the last sample of an iteration, also of one cut short; not after a candidate's validation."""
+        return
 
     def run_finished(self, experience: Experience) -> None:
         """Once, when the run ends in any way but an exception."""
+        return
 
 
 class BaseObserver(Observer):
     """A listener that ignores every event; override the relevant ones."""
-
-    def run_started(self, event: RunStarted) -> None:
-        """Ignored."""
-        return
-
-    def iteration_started(self, event: IterationStarted) -> None:
-        """Ignored."""
-        return
-
-    def sample_done(self, attempt: Attempt) -> None:
-        """Ignored."""
-        return
-
-    def in_flight(self, samples: tuple[InFlight, ...]) -> None:
-        """Ignored."""
-        return
-
-    def iteration_finished(self, result: IterationResult) -> None:
-        """Ignored."""
-        return
-
-    def run_finished(self, experience: Experience) -> None:
-        """Ignored."""
-        return

@@ -8,9 +8,8 @@ from types import MappingProxyType
 from dspy.teleprompt import Teleprompter
 
 from optimizers.adaptive import AdaptiveFewShot
-from optimizers.baselines import GEPA, MIPRO, SIMBA, Bootstrap, RandomSearch
+from optimizers.baselines import GEPA, MIPRO, SIMBA, Bootstrap, RandomSearch, SinglePass
 from optimizers.errors import UnknownOptimizerError
-from optimizers.single_pass import SinglePass
 
 OPTIMIZERS: Mapping[str, type[Teleprompter]] = MappingProxyType(
     {

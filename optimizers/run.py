@@ -19,7 +19,7 @@ import dspy
 
 from optimizers.attempt import Attempt
 from optimizers.attempt_log import AttemptLog
-from optimizers.budget import Budget
+from optimizers.budget import Budget, Spending
 from optimizers.context_fit import ContextFit, Refusal
 from optimizers.context_window import Window
 from optimizers.demonstrations import demonstrated_tasks
@@ -33,7 +33,6 @@ from optimizers.sampling import Sampler, TaskExample
 from optimizers.sampling_loop import SamplingLoop
 from optimizers.showing import DemoFitter, ShownDemos, entry_keys
 from optimizers.solutions import Solutions
-from optimizers.spending import Spending
 from optimizers.strategies.base import DemoSet, Selection, Trial
 from optimizers.trials import Trials
 

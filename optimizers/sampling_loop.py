@@ -17,6 +17,7 @@ import dspy
 from dspy.utils.exceptions import ContextWindowExceededError, LMError
 
 from optimizers.attempt import Attempt
+from optimizers.budget import Spending
 from optimizers.context_window import Window
 from optimizers.deadline import DeadlineReached
 from optimizers.errors import MetricError, RunStopped, SampleError, UnavailableError, one_line
@@ -25,7 +26,6 @@ from optimizers.metering import is_transient
 from optimizers.observer import InFlight
 from optimizers.pool import Pool
 from optimizers.sampling import FATAL, Sampler, SampleResult, SampleSpec
-from optimizers.spending import Spending
 
 PATIENCE = 5.0
 """Seconds that samples in flight get when the user interrupts, or the time is up."""

@@ -5,15 +5,74 @@ Invariants: entries are in task order; a task that has an entry keeps one; with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from optimizers.attempt import Attempt
-from optimizers.domain import Domain
+from optimizers.call_seeds import derive_seed
+from optimizers.domain import Domain, Outputs
 from optimizers.experience import Entry, TaskCount, in_task_order, mean_pass_at
+from optimizers.filtering import choose_answer
 from optimizers.ledger import TokenCount
-from optimizers.preference import better, known_costs
-from optimizers.representative import representative
 from optimizers.sampling import TaskExample
+
+logger = logging.getLogger(__name__)
+
+
+def better(domain: Domain, task: TaskExample, new: Entry, old: Entry | None) -> Entry:
+    """The entry to keep: the old one, the new one, or the old one with the new one's cheaper answer."""
+    if old is None:
+        return new
+    if rank(domain, task, new.outputs) >= rank(domain, task, old.outputs):
+        return old
+    return replace(
+        old,
+        outputs=new.outputs,
+        calls=new.calls,
+        cost=new.cost,
+        answer_temperature=new.answer_temperature,
+        answer_sample=new.answer_sample,
+        answer_iteration=new.iteration,
+    )
+
+
+def known_costs(entries: Mapping[str, Entry], tasks: Iterable[str]) -> dict[str, float]:
+    """What the answers to some tasks cost, where they have a cost."""
+    found = {key: entries[key].cost for key in tasks if key in entries}
+    return {key: cost for key, cost in found.items() if cost is not None}
+
+
+def representative(
+    domain: Domain, place: tuple[int, int], task: TaskExample, correct: Sequence[Attempt]
+) -> Attempt | None:
+    """The right answer that sigma chooses, of those that the domain confirms.
+
+    `place` is the run's seed and the iteration.
+    """
+    candidates = list(correct)
+    while candidates:
+        rng = random.Random(derive_seed("sigma", *place, task.key))
+        answer = choose_answer(
+            candidates,
+            lambda each: domain.grouping_key(each.outputs),
+            lambda each: rank(domain, task, each.outputs),
+            rng,
+        )
+        if domain.confirm is None or domain.confirm(task.example, answer.outputs):
+            return answer
+        logger.warning("%s: an answer that had passed does not pass alone; another one is chosen", task.key)
+        candidates.remove(answer)
+    return None
+
+
+def rank(domain: Domain, task: TaskExample, outputs: Outputs) -> tuple[float, Any]:
+    """What decides between right answers, the smaller the better: the cost, if the domain has any, then the length."""
+    cost = 0.0 if domain.cost is None else domain.cost(task.example, outputs)
+    return math.inf if cost is None else cost, domain.length(outputs)
 
 
 class Solutions:

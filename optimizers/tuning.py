@@ -26,6 +26,7 @@ from optimizers.metering import OTHER, innermost_predictor, metered, mix_in, pre
 from optimizers.metric import read_verdict, recording_judge
 from optimizers.run import Run
 from optimizers.sampling import FATAL
+from optimizers.usage import PaidUsages
 
 MAX_PAID_ANSWERS = 3
 """The number of paid answers to one of the optimizer's own requests before it may fail on one that cannot be parsed."""
@@ -164,18 +165,6 @@ def _is_like(module: Any, program: dspy.Module) -> bool:
     return isinstance(module, type(program))
 
 
-class _PaidAnswers:
-    """A usage tracker that counts the answers that are not from the response cache."""
-
-    def __init__(self, outer: Any) -> None:
-        self._outer, self.answers = outer, 0
-
-    def add_usage(self, lm: str, usage: dict[str, Any]) -> None:
-        self.answers += 1
-        if self._outer is not None:
-            self._outer.add_usage(lm, usage)
-
-
 class _Repeating:
     """What an adapter to tune with adds to the class it is mixed into.
 
@@ -185,12 +174,12 @@ class _Repeating:
     _tuning: Tuning
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        paid, answers = _PaidAnswers(dspy.settings.usage_tracker), 0
+        paid, answers = PaidUsages(dspy.settings.usage_tracker), 0
         while True:
             answers += 1
             try:
                 with dspy.context(usage_tracker=paid):
                     return super().__call__(*args, **kwargs)  # type: ignore[misc]
             except AdapterParseError:
-                if not self._tuning.reflecting or paid.answers >= MAX_PAID_ANSWERS or answers >= MAX_ANSWERS:
+                if not self._tuning.reflecting or len(paid.usages) >= MAX_PAID_ANSWERS or answers >= MAX_ANSWERS:
                     raise

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import dspy
 
 from optimizers.attempt import Attempt
-from optimizers.budget import Budget
+from optimizers.budget import Budget, Spending
 from optimizers.errors import one_line
 from optimizers.iteration_counts import IterationCounts
 from optimizers.observer import BaseObserver, Observer
 from optimizers.sampling import Sampler, TaskExample
 from optimizers.sampling_loop import SamplingLoop
-from optimizers.spending import Spending
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from optimizers.ledger import TokenCount
@@ -43,29 +43,35 @@ class Price:
         return (prompt * self.prompt + completion * self.completion) / 1e6
 
 
-@dataclass
-class RequestMeter:
-    """Measures one request: DSPy's usage tracker while it lasts, together with the history entry of the answer.
+class PaidUsages:
+    """DSPy's usage tracker for a time: the usages of paid answers, which the `outer` tracker, if any, gets too."""
 
-    DSPy reports usage for exactly the paid answers, including those of failed calls; an answer without reported
-    usage is from the response cache.
-
-    Attributes:
-        outer: The usage tracker that this one replaces.
-        rejected: Whether the answer, although paid for, counts as none.
-    """
-
-    lm: Any
-    outer: Any
-    usages: list[Mapping[str, Any]] = field(default_factory=list)
-    entry: Mapping[str, Any] | None = None
-    rejected: bool = False
+    def __init__(self, outer: Any) -> None:
+        self.outer = outer
+        self.usages: list[Mapping[str, Any]] = []
 
     def add_usage(self, lm: str, usage: dict[str, Any]) -> None:
         """Takes the usage of an answer, as DSPy's usage trackers do."""
         self.usages.append(usage)
         if self.outer is not None:
             self.outer.add_usage(lm, usage)
+
+
+class RequestMeter(PaidUsages):
+    """Measures one request: DSPy's usage tracker while it lasts, together with the history entry of the answer.
+
+    DSPy reports usage for exactly the paid answers, including those of failed calls; an answer without reported
+    usage is from the response cache.
+
+    Attributes:
+        rejected: Whether the answer, although paid for, counts as none.
+    """
+
+    def __init__(self, lm: Any, outer: Any) -> None:
+        super().__init__(outer)
+        self.lm = lm
+        self.entry: Mapping[str, Any] | None = None
+        self.rejected = False
 
     def count(self) -> TokenCount:
         """The request's tokens and calls."""

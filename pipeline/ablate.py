@@ -4,18 +4,15 @@ Four methods on the same tasks, each a run like those of `pipeline.compile`, wit
 without the structural IR, a single LM, the agent, and the agent with learning. `--resume` completes an interrupted one.
 """
 
-import shlex
-import sys
 from collections.abc import Sequence
-from typing import Annotated
 
 from pipeline.base.choices import EMBEDDED
 from pipeline.base.config import EARLIER_RUNS, LM, SAMPLING, AblationConfig, Tasks
 from pipeline.base.errors import Exit, UsageError, start
 from pipeline.base.files import writable_folder
 from pipeline.base.outputs import json_text
-from pipeline.base.settings import Config, Option, Temperature
-from pipeline.cli.options import Json, Parser, TrackingURI, output_option
+from pipeline.base.settings import Config, Temperature, option
+from pipeline.cli.options import Json, Parser, TrackingURI, command_line, output_option
 
 NAME = "pipeline.ablate"
 EPILOG = """\
@@ -33,40 +30,32 @@ class PlanOptions(AblationConfig):
     """What is ablated."""
 
     tasks: Tasks = None
-    lm: Annotated[
-        tuple[str, ...],
-        Option("DSPy/LiteLLM model strings such as openai/gpt-4o, or `embedded`", LM, "MODEL", nargs="+"),
-    ] = (EMBEDDED,)
-    temperature: Annotated[
-        Temperature,
-        Option("of the methods that don't learn; --temperatures is for the one that does", SAMPLING, "T"),
-    ] = 0.7
-    experience: Annotated[
-        str | None,
-        Option(
-            "the run whose programs --skills are mined from, without those of the tasks to be sampled; all four methods"
-            " are shown the same skills",
-            *(EARLIER_RUNS, "RUN|FILE"),
-            resume="input",
-        ),
-    ] = None
+    lm: tuple[str, ...] = LM.option(
+        (EMBEDDED,), "DSPy/LiteLLM model strings such as openai/gpt-4o, or `embedded`", "MODEL", nargs="+"
+    )
+    temperature: Temperature = SAMPLING.option(
+        0.7, "of the methods that don't learn; --temperatures is for the one that does", "T"
+    )
+    experience: str | None = EARLIER_RUNS.option(
+        None,
+        "the run whose programs --skills are mined from, without those of the tasks to be sampled; all four methods"
+        " are shown the same skills",
+        "RUN|FILE",
+        resume="input",
+    )
 
 
 class AblateOptions(Config):
     """What the command does beside the runs."""
 
-    output: Annotated[
-        str | None, output_option("where the page goes (default: a folder in mlruns)", "DIR", writable_folder)
-    ] = None
+    output: str | None = output_option("where the page goes (default: a folder in mlruns)", "DIR", writable_folder)
     as_json: Json = False
-    resume: Annotated[
-        str | None,
-        Option(
-            "complete an interrupted ablation, with its own options and tasks and without repeating recorded requests;"
-            " --threads, --api-base and the budget may differ",
-            metavar="ABLATION",
-        ),
-    ] = None
+    resume: str | None = option(
+        None,
+        "complete an interrupted ablation, with its own options and tasks and without repeating recorded requests;"
+        " --threads, --api-base and the budget may differ",
+        "ABLATION",
+    )
     tracking_uri: TrackingURI = None
 
 
@@ -85,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         inputs = (plan_options.lm, plan_options.temperature, plan_options.tasks, plan_options.experience)
         plan, earlier = action.new_plan(plan_options, *inputs), {}
-    command = f"python -m {NAME} {shlex.join(sys.argv[1:] if argv is None else argv)}"
+    command = command_line(NAME, argv)
     if code := action.run(NAME, plan, earlier, command):
         return code
     page = action.write_page(plan, options.output)

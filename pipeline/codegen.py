@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
 from pipeline.base.errors import Exit, start
 from pipeline.base.files import file_errors
@@ -23,7 +22,7 @@ exit codes: 0 the script is written, 2 a bad option or file"""
 class CodegenOptions(Config):
     """Where the script goes."""
 
-    output: Annotated[str | None, output_option("where to write it (default: stdout)", "FILE", None)] = None
+    output: str | None = output_option("where to write it (default: stdout)", "FILE", None)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,17 +3,15 @@
 Optimizes the agent on the tasks, records the run in MLflow, writes the compiled program, and prints where.
 """
 
-import shlex
-import sys
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 from pipeline.base.config import EARLIER_RUNS, RunConfig
 from pipeline.base.errors import UsageError, start
 from pipeline.base.files import writable_file
 from pipeline.base.outputs import json_text
-from pipeline.base.settings import Config, Option
-from pipeline.cli.options import Json, Parser, TrackingURI, output_option
+from pipeline.base.settings import Config, option
+from pipeline.cli.options import Json, Parser, TrackingURI, command_line, output_option
 
 NAME = "pipeline.compile"
 EPILOG = """\
@@ -31,24 +29,19 @@ exit codes: 0 at least one task is solved, 1 none is, 2 a bad option or file,
 class CompileOptions(Config):
     """What the command does beside the run itself."""
 
-    output: Annotated[
-        str | None,
-        output_option(
-            "where to write the compiled program (default: a new file in mlruns/programs)", "FILE", writable_file
-        ),
-    ] = None
+    output: str | None = output_option(
+        "where to write the compiled program (default: a new file in mlruns/programs)", "FILE", writable_file
+    )
     as_json: Json = False
-    dry_run: Annotated[
-        bool, Option("print the requests, tokens and dollars of the run, at least and at most, and ask nothing")
-    ] = False
-    resume: Annotated[
-        str | None,
-        Option(
-            "complete an interrupted run, with its own options and tasks and without repeating recorded requests;"
-            " --threads, --api-base and the budget may differ",
-            *(EARLIER_RUNS, "RUN"),
-        ),
-    ] = None
+    dry_run: bool = option(
+        False, "print the requests, tokens and dollars of the run, at least and at most, and ask nothing"
+    )
+    resume: str | None = EARLIER_RUNS.option(
+        None,
+        "complete an interrupted run, with its own options and tasks and without repeating recorded requests;"
+        " --threads, --api-base and the budget may differ",
+        "RUN",
+    )
     tracking_uri: TrackingURI = None
 
 
@@ -65,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.actions import compile_agent as action
 
     plan = action.resume(options.resume, given) if options.resume else action.prepare(RunConfig.of(given))
-    command = f"python -m {NAME} {shlex.join(sys.argv[1:] if argv is None else argv)}"
+    command = command_line(NAME, argv)
     result = action.compile_agent(NAME, plan, options.output, command)
     if options.as_json:
         print(json_text(NAME, action.as_json(result)))

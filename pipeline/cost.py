@@ -3,13 +3,11 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from pydantic import AfterValidator
+from typing import TYPE_CHECKING
 
 from pipeline.base.errors import Exit, UsageError, start
 from pipeline.base.outputs import json_text
-from pipeline.base.settings import Config, Count, Option
+from pipeline.base.settings import Config, Count, option
 from pipeline.cli.options import Json, Parser
 from pipeline.cli.program_arguments import ProgramName, read_program
 
@@ -39,17 +37,16 @@ def _sizes(text: str) -> str:
 class CostOptions(Config):
     """Sizes, the chip, and what to print."""
 
-    sizes: Annotated[
-        str | None,
-        Option("sizes such as D=16,M=5; dims not named keep those of the task's first set", metavar="DIM=SIZE,…"),
-        AfterValidator(lambda text: text if text is None else _sizes(text)),
-    ] = None
-    chip: Annotated[str | None, Option("a YAML file that describes the chip", metavar="FILE")] = None
-    sram: Annotated[Count | None, Option("bytes of memory on the chip; what does not fit is kept off it")] = None
-    compare: Annotated[
-        tuple[str, ...] | None, Option("files with programs to show side by side", metavar="FILE", nargs="+")
-    ] = None
-    svg: Annotated[str | None, Option("draw the program with its cost", metavar="FILE")] = None
+    sizes: str | None = option(
+        None,
+        "sizes such as D=16,M=5; dims not named keep those of the task's first set",
+        "DIM=SIZE,…",
+        check=_sizes,
+    )
+    chip: str | None = option(None, "a YAML file that describes the chip", "FILE")
+    sram: Count | None = option(None, "bytes of memory on the chip; what does not fit is kept off it")
+    compare: tuple[str, ...] | None = option(None, "files with programs to show side by side", "FILE", nargs="+")
+    svg: str | None = option(None, "draw the program with its cost", "FILE")
     as_json: Json = False
 
 

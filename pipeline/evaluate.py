@@ -4,18 +4,15 @@ One pass over the tasks, sampled and verified as in a compile, with the same ans
 """
 
 import json
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
 from pipeline.base.config import ProgramConfig, Tasks
 from pipeline.base.errors import start
 from pipeline.base.files import writable_file, write_text
 from pipeline.base.outputs import versioned
-from pipeline.base.settings import Config, Option
-from pipeline.cli.options import Json, Parser, TrackingURI, output_option
+from pipeline.base.settings import Config, option
+from pipeline.cli.options import Json, Parser, TrackingURI, command_line, output_option
 
 NAME = "pipeline.evaluate"
 EPILOG = """\
@@ -34,8 +31,8 @@ class EvaluateOptions(Config):
 
     tasks: Tasks = None
     as_json: Json = False
-    output: Annotated[str | None, output_option("also write the JSON object to a file", "FILE", writable_file)] = None
-    record: Annotated[bool, Option("record it as a run, for the UI and the report")] = False
+    output: str | None = output_option("also write the JSON object to a file", "FILE", writable_file)
+    record: bool = option(False, "record it as a run, for the UI and the report")
     tracking_uri: TrackingURI = None
 
 
@@ -49,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from pipeline.actions import evaluate_program as action
 
-    command = f"python -m {NAME} {shlex.join(sys.argv[1:] if argv is None else argv)}" if options.record else None
+    command = command_line(NAME, argv) if options.record else None
     result = action.evaluate_program(NAME, config, options.tasks, command)
     figures = action.figures(result)
     output = versioned(NAME, figures)

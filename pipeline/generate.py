@@ -8,14 +8,14 @@
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pipeline.base.choices import ALL, NO_PROGRAM, PROPOSERS, SEARCH, Objective
 from pipeline.base.config import ClusterConfig, ProgramConfig
 from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import writable_folder
 from pipeline.base.outputs import json_text
-from pipeline.base.settings import Config, Count, Option, Positive, flag
+from pipeline.base.settings import Config, Count, OptionGroup, Positive, flag, option
 from pipeline.cli.options import Json, Parser, TrackingURI, output_option
 
 NAME = "pipeline.generate"
@@ -30,7 +30,7 @@ examples:
 exit codes: 0 every task has a verified program, 1 some task has none, 2 a bad option or file, 3 the LM can't be used,
 130 interrupted (what was verified is kept)"""
 
-SYNTHESIS = (
+SYNTHESIS = OptionGroup(
     "the default, and `--proposer search`: classical synthesis, which runs the task's functions and reference on data;"
     " --max-minutes is per task (default: 2; search alone: 1)"
 )
@@ -39,31 +39,21 @@ SYNTHESIS = (
 class GenerateOptions(Config):
     """Which tasks, and where the programs go."""
 
-    task: Annotated[
-        tuple[str, ...],
-        Option(
-            "task files, folders, patterns, or benchmark names such as gemm/1",
-            metavar="TASK",
-            nargs="+",
-            positional=True,
-        ),
-    ]
-    output: Annotated[
-        str | None,
-        output_option("write the programs to files in this folder (default: to stdout only)", "DIR", writable_folder),
-    ] = None
-    format: Annotated[
-        Literal["yaml", "text", "both"],
-        Option("`yaml`, the task with its program as `impl`; `text`, the program alone"),
-    ] = "yaml"
-    force: Annotated[bool, Option("overwrite existing files")] = False
-    objective: Annotated[
-        Objective,
-        Option(
-            "which verified program is offered: the cheapest by a figure, for which solved tasks are searched, too; by"
-            " `correctness`, the first found. What the others cost is shown"
-        ),
-    ] = "correctness"
+    task: tuple[str, ...] = option(
+        ..., "task files, folders, patterns, or benchmark names such as gemm/1", "TASK", nargs="+", positional=True
+    )
+    output: str | None = output_option(
+        "write the programs to files in this folder (default: to stdout only)", "DIR", writable_folder
+    )
+    format: Literal["yaml", "text", "both"] = option(
+        "yaml", "`yaml`, the task with its program as `impl`; `text`, the program alone"
+    )
+    force: bool = option(False, "overwrite existing files")
+    objective: Objective = option(
+        "correctness",
+        "which verified program is offered: the cheapest by a figure, for which solved tasks are searched, too; by"
+        " `correctness`, the first found. What the others cost is shown",
+    )
     as_json: Json = False
     tracking_uri: TrackingURI = None
 
@@ -71,15 +61,13 @@ class GenerateOptions(Config):
 class SearchConfig(Config):
     """Limits of classical synthesis, for each task."""
 
-    max_candidates: Annotated[
-        Count | None,
-        Option(
-            "maximum number of streams computed per task; unless time runs out, the same number gives the same result"
-            " on any machine (default: 20 million)",
-            *(SYNTHESIS, "N"),
-        ),
-    ] = None
-    max_minutes: Annotated[Positive | None, Option("per task (default: 2; search alone: 1)", metavar="X")] = None
+    max_candidates: Count | None = SYNTHESIS.option(
+        None,
+        "maximum number of streams computed per task; unless time runs out, the same number gives the same result"
+        " on any machine (default: 20 million)",
+        "N",
+    )
+    max_minutes: Positive | None = option(None, "per task (default: 2; search alone: 1)", "X")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,13 +3,13 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.base.choices import Figure
 from pipeline.base.errors import Exit, start
 from pipeline.base.files import file_errors
 from pipeline.base.outputs import json_text
-from pipeline.base.settings import Config, Count, Option
+from pipeline.base.settings import Config, Count, option
 from pipeline.cli.options import Json, Parser, output_option
 from pipeline.cli.program_arguments import ProgramName, read_program
 
@@ -30,10 +30,10 @@ exit codes: 0 the program is printed, 1 the given program is wrong, 2 a bad opti
 class OptimizeOptions(Config):
     """What to make small, and where the program goes."""
 
-    objective: Annotated[Figure, Option("the figure to minimize; the others break ties")] = "memory"
-    chip: Annotated[str | None, Option("a YAML file that describes the chip", metavar="FILE")] = None
-    max_programs: Annotated[Count, Option("programs to price at most")] = 200
-    output: Annotated[str | None, output_option("where to write the program (default: stdout)", "FILE", None)] = None
+    objective: Figure = option("memory", "the figure to minimize; the others break ties")
+    chip: str | None = option(None, "a YAML file that describes the chip", "FILE")
+    max_programs: Count = option(200, "programs to price at most")
+    output: str | None = output_option("where to write the program (default: stdout)", "FILE", None)
     as_json: Json = False
 
 

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 from pipeline.base.errors import Exit, print_message, start
 from pipeline.base.files import file_errors, writable_folder
 from pipeline.base.outputs import json_text
 from pipeline.base.paths import shown
-from pipeline.base.settings import Config, Option
+from pipeline.base.settings import Config, option
 from pipeline.cli.options import Json, Parser, TrackingURI, output_option
 
 NAME = "pipeline.report"
@@ -26,18 +25,14 @@ exit codes: 0 the page is written, 2 a bad option, no such run, or none with rec
 class ReportOptions(Config):
     """Which runs, and where the report goes."""
 
-    run: Annotated[
-        tuple[str, ...],
-        Option(
-            "a run's id, or the beginning of an id or a name, which may match several (default: the latest run)",
-            metavar="RUN",
-            nargs="*",
-            positional=True,
-        ),
-    ] = ()
-    output: Annotated[
-        str, output_option("the folder to write; it is created if missing", "DIR", writable_folder, required=True)
-    ]
+    run: tuple[str, ...] = option(
+        (),
+        "a run's id, or the beginning of an id or a name, which may match several (default: the latest run)",
+        "RUN",
+        nargs="*",
+        positional=True,
+    )
+    output: str = output_option("the folder to write; it is created if missing", "DIR", writable_folder, required=True)
     as_json: Json = False
     tracking_uri: TrackingURI = None
 

@@ -3,16 +3,13 @@
 Run again, it skips the runs that have finished and resumes those that were interrupted.
 """
 
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
 from pipeline.base.errors import start
 from pipeline.base.outputs import json_text
-from pipeline.base.settings import Config, Option
-from pipeline.cli.options import Json, Parser, TrackingURI
+from pipeline.base.settings import Config, option
+from pipeline.cli.options import Json, Parser, TrackingURI, command_line
 
 NAME = "pipeline.sweep"
 EPILOG = """\
@@ -33,7 +30,7 @@ exit codes: 0 all runs have finished, 1 some are being made by another process, 
 class SweepOptions(Config):
     """Which sweep."""
 
-    spec: Annotated[str, Option("the file of the sweep", metavar="SPEC.yaml", positional=True)]
+    spec: str = option(..., "the file of the sweep", "SPEC.yaml", positional=True)
     as_json: Json = False
     tracking_uri: TrackingURI = None
 
@@ -46,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.actions import run_sweep as action
 
     sweep = action.open_sweep(Path(options.spec))
-    command = f"python -m {NAME} {shlex.join(sys.argv[1:] if argv is None else argv)}"
+    command = command_line(NAME, argv)
     code = action.run(NAME, sweep, command)
     figures = action.figures(sweep)
     if options.as_json:

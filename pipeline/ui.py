@@ -13,12 +13,11 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
 from pipeline.base.errors import Exit, PipelineError, UsageError, start
 from pipeline.base.paths import shown
 from pipeline.base.redaction import without_secrets
-from pipeline.base.settings import Config, Count, Option
+from pipeline.base.settings import Config, Count, option
 from pipeline.cli.options import Parser, TrackingURI
 from pipeline.record import experiment_view, store
 
@@ -37,14 +36,12 @@ START_SECONDS = 120
 class UIOptions(Config):
     """Where the server listens."""
 
-    port: Annotated[Count, Option("the port to listen on", metavar="N")] = 5000
-    host: Annotated[
-        str,
-        Option(
-            "the address to listen on; anyone who can reach an address such as 0.0.0.0 can read and change the record"
-            " (default: 127.0.0.1, this machine only)"
-        ),
-    ] = LOOPBACK[0]
+    port: Count = option(5000, "the port to listen on", "N")
+    host: str = option(
+        LOOPBACK[0],
+        "the address to listen on; anyone who can reach an address such as 0.0.0.0 can read and change the record"
+        " (default: 127.0.0.1, this machine only)",
+    )
     tracking_uri: TrackingURI = None
 
 

@@ -6,12 +6,11 @@ Worker processes read the task, run its code and judge the program; this process
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated
 
 from pipeline.base.choices import FloatType
 from pipeline.base.errors import Exit, UsageError, print_message, start
 from pipeline.base.files import writable_file
-from pipeline.base.settings import Config, Count, Option, Positive
+from pipeline.base.settings import Config, Count, OptionGroup, Positive, option
 from pipeline.cli.options import Json, Parser
 
 NAME = "pipeline.verify"
@@ -28,63 +27,52 @@ examples:
 
 exit codes: 0 every program passes, 1 some program does not, 2 a bad option or file, 130 interrupted"""
 
-MANY = "several programs"
-LIMITS = "limits of a program"
+MANY = OptionGroup("several programs")
+LIMITS = OptionGroup("limits of a program")
 
 
 class VerifyOptions(Config):
     """Which programs, and what to show beside the verdicts."""
 
-    task: Annotated[
-        tuple[str, ...],
-        Option(
-            "a task (a file, or a benchmark name such as gemm/1), and a file with the program, - for stdin (default:"
-            " the task's own `impl`); or several of both, folders and patterns included: see below",
-            metavar="TASK",
-            nargs="+",
-            positional=True,
-        ),
-    ]
-    dtype: Annotated[FloatType, Option("the floating type to compute in")] = "float64"
-    explain: Annotated[bool, Option("print every stream with its element type and dims")] = False
-    values: Annotated[bool, Option("if values are wrong, print the first stream unlike any in the reference")] = False
-    no_stress: Annotated[
-        bool, Option("skip the stress inputs, on which programs that pass are run in float32 beside the reference")
-    ] = False
-    graph: Annotated[str | None, Option("draw the dataflow: .svg, .png or .pdf", metavar="FILE")] = None
-    cost: Annotated[bool, Option("show what a program that passes costs, as pipeline.cost does")] = False
+    task: tuple[str, ...] = option(
+        ...,
+        "a task (a file, or a benchmark name such as gemm/1), and a file with the program, - for stdin (default:"
+        " the task's own `impl`); or several of both, folders and patterns included: see below",
+        "TASK",
+        nargs="+",
+        positional=True,
+    )
+    dtype: FloatType = option("float64", "the floating type to compute in")
+    explain: bool = option(False, "print every stream with its element type and dims")
+    values: bool = option(False, "if values are wrong, print the first stream unlike any in the reference")
+    no_stress: bool = option(
+        False, "skip the stress inputs, on which programs that pass are run in float32 beside the reference"
+    )
+    graph: str | None = option(None, "draw the dataflow: .svg, .png or .pdf", "FILE")
+    cost: bool = option(False, "show what a program that passes costs, as pipeline.cost does")
     as_json: Json = False
-    strict: Annotated[bool, Option("a program with warnings fails")] = False
-    programs: Annotated[
-        str | None,
-        Option("the folder with the programs of tasks: tasks/gemm/1.yaml has DIR/gemm/1.step", MANY, "DIR"),
-    ] = None
-    junit: Annotated[
-        str | None, Option("also write JUnit XML, a test case per program", MANY, "FILE", check=writable_file)
-    ] = None
-    sarif: Annotated[
-        str | None, Option("also write all findings as SARIF 2.1.0", MANY, "FILE", check=writable_file)
-    ] = None
-    watch: Annotated[bool, Option("verify again what changes on disk, until Ctrl-C", MANY)] = False
+    strict: bool = option(False, "a program with warnings fails")
+    programs: str | None = MANY.option(
+        None, "the folder with the programs of tasks: tasks/gemm/1.yaml has DIR/gemm/1.step", "DIR"
+    )
+    junit: str | None = MANY.option(None, "also write JUnit XML, a test case per program", "FILE", check=writable_file)
+    sarif: str | None = MANY.option(None, "also write all findings as SARIF 2.1.0", "FILE", check=writable_file)
+    watch: bool = MANY.option(False, "verify again what changes on disk, until Ctrl-C")
 
 
 class LimitOptions(Config):
     """The limits of a program; the defaults are those of `step_runtime.Limits`."""
 
-    limit_seconds: Annotated[Positive | None, Option("processor time of one run (default: 10)", LIMITS, "SECONDS")] = (
-        None
+    limit_seconds: Positive | None = LIMITS.option(None, "processor time of one run (default: 10)", "SECONDS")
+    limit_bytes: Count | None = LIMITS.option(None, "bytes that its streams hold at a time (default: 1073741824)", "N")
+    limit_numbers: Count | None = LIMITS.option(
+        None, "numbers that its streams carry, all together (default: 4294967296)", "N"
     )
-    limit_bytes: Annotated[
-        Count | None, Option("bytes that its streams hold at a time (default: 1073741824)", LIMITS, "N")
-    ] = None
-    limit_numbers: Annotated[
-        Count | None, Option("numbers that its streams carry, all together (default: 4294967296)", LIMITS, "N")
-    ] = None
-    limit_primitives: Annotated[Count | None, Option("primitives, after unrolling (default: 1000)", LIMITS, "N")] = None
-    limit_dims: Annotated[Count | None, Option("dims of one stream (default: 32)", LIMITS, "N")] = None
-    limit_steps: Annotated[Count | None, Option("steps of unrolling it (default: 100000)", LIMITS, "N")] = None
-    limit_characters: Annotated[Count | None, Option("characters of its source (default: 20000)", LIMITS, "N")] = None
-    limit_depth: Annotated[Count | None, Option("levels of nesting (default: 80)", LIMITS, "N")] = None
+    limit_primitives: Count | None = LIMITS.option(None, "primitives, after unrolling (default: 1000)", "N")
+    limit_dims: Count | None = LIMITS.option(None, "dims of one stream (default: 32)", "N")
+    limit_steps: Count | None = LIMITS.option(None, "steps of unrolling it (default: 100000)", "N")
+    limit_characters: Count | None = LIMITS.option(None, "characters of its source (default: 20000)", "N")
+    limit_depth: Count | None = LIMITS.option(None, "levels of nesting (default: 80)", "N")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

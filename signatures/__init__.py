@@ -6,7 +6,6 @@ Without the structural IR (`signatures.bare`), the same signatures and prompts i
 from signatures.adapter import YAMLAdapter, render_task
 from signatures.bare import BareWords, compose_bare, render_script, without_ir
 from signatures.extract import ANSWERS, extract_program, holds_program
-from signatures.guard import Guard
 from signatures.prompts import (
     BasePrompt,
     GuardianPrompt,
@@ -18,8 +17,7 @@ from signatures.prompts import (
     load_prompt,
     read_yaml,
 )
-from signatures.propose import Propose
-from signatures.refine import Refine
+from signatures.requests import Guard, Propose, Refine
 
 __all__ = [
     "ANSWERS",

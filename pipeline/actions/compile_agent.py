@@ -20,6 +20,7 @@ from pipeline.base.terminal import console, print_lines
 from pipeline.base.text import counted
 from pipeline.cli import summary
 from pipeline.cli.progress import progress_display
+from pipeline.cluster.cluster import open_workers
 from pipeline.lms import factory
 from pipeline.record import resume as earlier_runs
 from pipeline.record import store
@@ -29,7 +30,6 @@ from pipeline.record.resume import Finished, Resumed
 from pipeline.reporting.advice import Advice, advise
 from pipeline.running.job import JobResult, LMs, program_path, start_job
 from pipeline.running.session import open_lm, require_price, require_tool_calls, with_context
-from pipeline.running.workers import open_workers
 from pipeline.verification.task_files import load_tasks
 
 __all__ = ["as_json", "compile_agent", "exit_code", "prepare", "print_summary", "resume"]

@@ -17,6 +17,7 @@ from pipeline.base.errors import Exit, print_message
 from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.base.text import counted
 from pipeline.cli.progress import progress_display
+from pipeline.cluster.cluster import open_workers
 from pipeline.record.recorder import recorded
 from pipeline.reporting import measures
 from pipeline.running.job import run_params
@@ -30,7 +31,6 @@ from pipeline.running.session import (
     open_program,
     trusted,
 )
-from pipeline.running.workers import open_workers
 from pipeline.verification.task_files import load_tasks
 from pipeline.verification.workers import Workers
 from step_runtime.tasks.task import Task

@@ -14,17 +14,16 @@ import dspy
 from optimizers import Attempt, Budget, Sampling
 from optimizers.sampling import Sampler
 from optimizers.until_solved import sample_until_solved
-from pipeline.actions.generated import Generated
-from pipeline.actions.offers import NO_OFFER, Offer, Offering, Solution, WrittenOffer, write_offer
+from pipeline.actions.offers import NO_OFFER, Generated, Offer, Offering, Solution, WrittenOffer, write_offer
 from pipeline.base.choices import Objective
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_message
 from pipeline.base.text import counted
 from pipeline.cli.progress import sampling_lines
+from pipeline.cluster.cluster import open_workers
 from pipeline.reporting.advice import Advice, advise
 from pipeline.reporting.failures import nearest_failures, summarize
 from pipeline.running.session import ProgramSession, budget, lm_session, open_program
-from pipeline.running.workers import open_workers
 from pipeline.synthesis import SearchOutcome
 from pipeline.synthesis.parallel_search import solve_all
 from pipeline.synthesis.results import programs_of, why

@@ -12,15 +12,23 @@ import dspy
 from optimizers import Attempt, Sampling, TokenCount
 from optimizers.sampling import Sampler
 from optimizers.until_solved import UntilSolved, sample_until_solved
-from pipeline.actions.generated import Generated
-from pipeline.actions.offers import NO_OFFER, Offer, Offering, Solution, WrittenOffer, alternatives_folder, write_offer
+from pipeline.actions.offers import (
+    NO_OFFER,
+    Generated,
+    Offer,
+    Offering,
+    Solution,
+    WrittenOffer,
+    alternatives_folder,
+    write_offer,
+)
 from pipeline.base.choices import SEARCH, Objective
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_message
 from pipeline.base.text import counted
+from pipeline.cluster.cluster import open_workers
 from pipeline.reporting.failures import summarize
 from pipeline.running.session import RERUN, ProgramSession, budget, fitted, lm_session, open_program, trusted
-from pipeline.running.workers import open_workers
 from pipeline.synthesis import SearchBudget, SearchOutcome, results
 from pipeline.synthesis.parallel_search import search_all
 from pipeline.verification.checking import stress_findings

@@ -2,28 +2,69 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.actions.generated import write_solution
 from pipeline.base.choices import Figure, Objective
-from pipeline.base.errors import UsageError
+from pipeline.base.errors import Exit, UsageError
 from pipeline.base.files import write_text
 from pipeline.base.paths import shown
 from pipeline.base.text import exact_number
 from pipeline.cli.cost_tables import aligned
 from pipeline.rewriting.simplification import annotated, simplified
 from pipeline.verification.costs import Pricing
+from step_runtime.base.errors import TaskError
 from step_runtime.base.shapes import Sizes, format_sizes
 from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.cost.front import TRADED, figures_key, pareto_front
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import Task, dump_task
 
 if TYPE_CHECKING:
     from pipeline.verification.metric import Metric
     from step_runtime.rewriting.search import Variant
     from step_runtime.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The results by task: for machines, for people, and as an exit code with a message for stderr."""
+
+    as_json: Mapping[str, Any]
+    text: str
+    exit_code: Exit
+    message: str = ""
+
+
+def write_solution(task: Task, impl: str, files: Sequence[Path], text: str | None = None) -> list[Path]:
+    """Writes a task's program, alone or with its task by the file's suffix, and returns the files written.
+
+    Comments and layout of the task file's `text` are kept.
+
+    Raises:
+        UsageError: A file can't be written.
+    """
+    for path in files:
+        write_text(path, solved_text(task, impl, text) if path.suffix == ".yaml" else impl.rstrip() + "\n")
+    return list(files)
+
+
+def solved_text(task: Task, impl: str, text: str | None = None) -> str:
+    """The task with its program as `impl`, as YAML: the task's own text where that is possible."""
+    solved = task.model_copy(update={"impl": impl})
+    if text is not None:
+        own = f"{text.rstrip()}\n\nimpl: |\n{textwrap.indent(impl.rstrip(), '  ')}\n"
+        try:
+            found = loads_task(own, task.name)
+        except TaskError:  # it has an `impl`, or its layout leaves no place for one
+            return dump_task(solved)
+        if found.without_impl() == task.without_impl() and (found.impl or "").strip() == impl.strip():
+            return own
+    return dump_task(solved)
+
 
 PRICED = 60
 """Programs that are priced around each verified one."""

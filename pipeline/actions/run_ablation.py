@@ -19,6 +19,7 @@ from pipeline.base.paths import shown
 from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.base.text import counted
 from pipeline.cli.progress import progress_display
+from pipeline.cluster.cluster import open_workers
 from pipeline.record import store
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed, load_experience, open_run
@@ -27,7 +28,6 @@ from pipeline.reporting.ablation import ModelRuns, overview
 from pipeline.reporting.runs import read_runs
 from pipeline.running.job import LMs, start_job
 from pipeline.running.session import open_lm, require_price, with_context
-from pipeline.running.workers import open_workers
 from pipeline.verification.task_files import load_tasks
 from step_runtime.tasks.task import Task
 

@@ -40,6 +40,23 @@ class Option:
         return next(each for each in model.model_fields[name].metadata if isinstance(each, cls))
 
 
+@dataclass(frozen=True)
+class OptionGroup:
+    """Options that `--help` lists together, under a title."""
+
+    title: str = ""
+
+    def option(self, default: Any, text: str, metavar: str | None = None, **details: Any) -> Any:
+        """A field with a default, `...` for none, and an option; `details` are further fields of `Option`."""
+        field = Field(default)
+        field.metadata.append(Option(text, self.title, metavar, **details))
+        return field
+
+
+option = OptionGroup().option
+"""A field in no group; see `OptionGroup.option`."""
+
+
 def flag(name: str) -> str:
     """A field's name as it is typed on the command line."""
     return f"--{name.replace('_', '-')}"

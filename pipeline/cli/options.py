@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
+import sys
 from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin
@@ -15,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from pipeline.base.errors import UsageError
-from pipeline.base.settings import Config, Option, flag
+from pipeline.base.settings import Config, Option, flag, option
 from pipeline.record import store
 
 TrackingURI = Annotated[
@@ -30,9 +32,15 @@ TrackingURI = Annotated[
 Json = Annotated[bool, Option("print the result as one JSON object on stdout", flags=("--json",))]
 
 
-def output_option(text: str, metavar: str, check: Callable[[str], str] | None, *, required: bool = False) -> Option:
-    """`-o`: where results go; see `Option` for the arguments."""
-    return Option(text, metavar=metavar, flags=("-o", "--output"), check=check, required=required)
+def output_option(text: str, metavar: str, check: Callable[[str], str] | None, *, required: bool = False) -> Any:
+    """The field of `-o`: where results go; see `Option` for the arguments."""
+    default = ... if required else None
+    return option(default, text, metavar, flags=("-o", "--output"), check=check, required=required)
+
+
+def command_line(name: str, argv: Sequence[str] | None) -> str:
+    """The command that is running, for the record; without `argv` with this process's arguments."""
+    return f"python -m {name} {shlex.join(sys.argv[1:] if argv is None else argv)}"
 
 
 class Parser(argparse.ArgumentParser):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from pipeline.base.choices import FloatType
 from pipeline.base.errors import UsageError
 from pipeline.base.files import read_bytes
-from pipeline.base.settings import Config, Option
+from pipeline.base.settings import Config, option
 
 if TYPE_CHECKING:
     from step_runtime import Task
@@ -25,22 +25,20 @@ _LINE_END = re.compile("\r\n?")
 class ProgramName(Config):
     """A task and a program for it."""
 
-    task: Annotated[str, Option("a task file, or a benchmark name such as gemm/1", metavar="TASK", positional=True)]
-    impl: Annotated[
-        str | None,
-        Option(
-            "a file with the program, `-` for stdin (default: the task's own `impl`)",
-            metavar="IMPL",
-            nargs="?",
-            positional=True,
-        ),
-    ] = None
+    task: str = option(..., "a task file, or a benchmark name such as gemm/1", "TASK", positional=True)
+    impl: str | None = option(
+        None,
+        "a file with the program, `-` for stdin (default: the task's own `impl`)",
+        "IMPL",
+        nargs="?",
+        positional=True,
+    )
 
 
 class ProgramArguments(ProgramName):
     """A task, a program for it, and the floating type to compute in."""
 
-    dtype: Annotated[FloatType, Option("the floating type to compute in")] = "float64"
+    dtype: FloatType = option("float64", "the floating type to compute in")
 
 
 def read_program(arguments: ProgramName, task: Task) -> str:

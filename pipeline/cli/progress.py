@@ -22,7 +22,7 @@ from optimizers import (
     TokenCount,
 )
 from pipeline.base.terminal import console, print_lines
-from pipeline.charts.curves import title
+from pipeline.charts.plots import title
 
 SECONDS_BETWEEN_LINES = 10.0
 

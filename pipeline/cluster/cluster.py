@@ -9,11 +9,13 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import Any
 
+from pipeline.base.addresses import NO_CLUSTER
 from pipeline.base.errors import print_message
+from pipeline.base.text import counted
 from pipeline.cluster.connection import CLOSE_SECONDS, Connection
 from pipeline.cluster.dispatcher import Dispatcher
 from pipeline.cluster.membership import SILENCE, Membership
-from pipeline.verification.workers import KillableExecutor, PoolSettings, Workers
+from pipeline.verification.workers import KillableExecutor, LocalWorkers, PoolSettings, Workers
 
 
 class ClusterPool(KillableExecutor):
@@ -141,3 +143,19 @@ def open_cluster(address: str, name: str = "", silence: float = SILENCE) -> Iter
             cluster.close()
     finally:
         connection.close()
+
+
+@contextmanager
+def open_workers(address: str | None, name: str) -> Iterator[Workers]:
+    """The nodes of a cluster or, without an address, this machine's cores.
+
+    Raises:
+        UsageError: Dask is not installed, or a node has other versions.
+        ClusterUnavailable: The cluster can't be used.
+    """
+    if address is None or address == NO_CLUSTER:
+        yield LocalWorkers()
+        return
+    with open_cluster(address, name) as cluster:
+        print_message(name, f"cluster {address}: {counted(cluster.nodes, 'node')}, {counted(cluster.count, 'worker')}")
+        yield cluster

@@ -22,7 +22,7 @@ from typing import Any
 
 from pipeline.cluster.software import Software, installed
 from pipeline.verification.isolation import answers
-from pipeline.verification.pool import WorkerLost
+from pipeline.verification.pool import WorkerLost, settle
 from pipeline.verification.workers import PoolSettings
 
 LEASE = 60.0
@@ -70,20 +70,13 @@ class Answer:
 
     def settle(self, future: Future[Any]) -> None:
         """Gives the result, or the exception, to the call's future."""
-        if self.lost is not None:
-            code, text, attributes = self.lost
-            error = WorkerLost(code, text)
-            error.__dict__.update(attributes)
-            future.set_exception(error)
+        if self.lost is None:
+            settle(future, (self.result or "").encode())
             return
-        try:
-            returned, value = answers.read((self.result or "").encode())
-        except ValueError as error:
-            returned, value = False, WorkerLost("crashed", str(error))
-        if returned:
-            future.set_result(value)
-        else:
-            future.set_exception(value)
+        code, text, attributes = self.lost
+        error = WorkerLost(code, text)
+        error.__dict__.update(attributes)
+        future.set_exception(error)
 
 
 class Mailbox:

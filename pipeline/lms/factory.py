@@ -163,8 +163,7 @@ def _embedded(model: str, api_base: str | None, n: int, settings: dict[str, Any]
 def _remote(model: str, settings: dict[str, Any]) -> dspy.LM:
     from dspy.utils.exceptions import LMConfigurationError
 
-    from pipeline.lms.prompt_cache import PROVIDERS, MarkingLM
-    from pipeline.lms.served import ServedLM
+    from pipeline.lms.served import PROVIDERS, MarkingLM, ServedLM
 
     cls = MarkingLM if model.partition("/")[0] in PROVIDERS else ServedLM
     try:

@@ -19,6 +19,7 @@ from urllib.parse import urljoin, urlsplit
 
 import dspy
 from dspy.clients.engines.lm15_engine import LM15Engine
+from dspy.lm15 import CacheConfig
 
 from optimizers.usage import whole
 
@@ -134,3 +135,22 @@ def _counts(usage: Any) -> dict[str, Any]:
         else:
             counts[name] = value
     return counts
+
+
+PROVIDERS = ("anthropic",)
+"""Providers that need marks; others cache common beginnings automatically, or not at all."""
+
+
+class MarkingLM(ServedLM):
+    """Marks the system message and, where there are demonstrations, the last of them: only the task comes after."""
+
+    def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """As `dspy.LM`, whose default for all requests can't mark the end of a request's constant part."""
+        marked = {"prompt_cache": constant_part(messages)} if messages else {}
+        return super().__call__(prompt, messages=messages, **{**marked, **kwargs})
+
+
+def constant_part(messages: list[dict[str, Any]]) -> CacheConfig:
+    """What to cache of a request: all but its last message."""
+    turns = sum(message["role"] != "system" for message in messages)
+    return CacheConfig(prefix_until_index=turns - 2) if turns > 1 else CacheConfig(prefix="stable")

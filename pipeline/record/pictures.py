@@ -7,7 +7,7 @@ from pathlib import Path
 
 from optimizers import IterationResult
 from pipeline.charts import plots
-from pipeline.charts.curves import final_counts, learning_points, pass_at_k_curve, title
+from pipeline.charts.plots import final_counts, learning_points, pass_at_k_curve, title
 
 
 def draw(iterations: Sequence[IterationResult], tasks: int, samples: int, folder: Path) -> None:

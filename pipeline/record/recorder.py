@@ -53,7 +53,7 @@ from pipeline.agent.compiled import save_program
 from pipeline.base.errors import RecordError, RunLost, UsageError
 from pipeline.base.paths import shown
 from pipeline.base.text import first_line
-from pipeline.charts.curves import final_counts
+from pipeline.charts.plots import final_counts
 from pipeline.record import models, ownership, pictures, resume, store
 from pipeline.record.attempt_table import FILE, TAG, stage_metrics, tag_value, write_table
 from pipeline.record.attempts import AttemptWriter, read_attempts
@@ -67,8 +67,8 @@ from pipeline.record.metrics import (
     run_metrics,
     within_bounds,
 )
-from pipeline.record.persistent_ledger import PersistentLedger
 from pipeline.record.request import Request
+from pipeline.record.resume import PersistentLedger
 from pipeline.record.run_tree import NestedRuns, create_parent, recorded_points, run_name
 from pipeline.record.transcript import as_yaml, demonstrations, messages
 from step_runtime.tasks.task import Task, dump_task

@@ -1,19 +1,23 @@
 """Earlier runs in the store: finding one, resuming one that was interrupted, and loading what one learned.
 
 A run's artifact `request.json` holds its settings and its tasks, even if their files have changed
-since; its `attempts.jsonl.gz` hold every answer; its `experience.json`, once it has ended, holds what it learned.
+since; its `attempts.jsonl.gz` hold every answer; its `experience.json`, once it has ended, holds what it learned; its
+`overhead.json` and `probe.json` hold the tokens of what came before sampling.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optimizers import Experience, TokenCount
+from optimizers.ledger import Ledger
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import make_agent, parse_program
 from pipeline.base.errors import UsageError
@@ -26,6 +30,7 @@ from step_runtime.tasks.task import Task
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
+
 
 ID_PREFIX = 6
 """The least number of characters of the beginning of a run's id."""
@@ -167,3 +172,25 @@ def _find(client: MlflowClient, experiment: str, text: str, option: str = "--res
 
 def _label(run: Run) -> str:
     return f"{run.info.run_id[: ID_PREFIX + 2]} ({run.info.run_name}, {run.info.status.lower()})"
+
+
+class PersistentLedger(Ledger):
+    """A ledger that writes its counts, per predictor, to a JSON file after every entry.
+
+    It starts from the counts of earlier processes.
+    """
+
+    def __init__(self, path: Path, counts: Mapping[str, TokenCount]) -> None:
+        super().__init__()
+        self._path, self._writing = path, threading.Lock()
+        for name, count in counts.items():
+            super().add(name, count)
+
+    def add(self, name: str, count: TokenCount) -> None:
+        """Adds `count` to predictor `name`, and rewrites the file."""
+        super().add(name, count)
+        # This runs in the optimizer's threads, which ignore errors; a full disk is reported by the next other write.
+        with self._writing, suppress(OSError):
+            partial = self._path.with_suffix(".partial")
+            partial.write_text(json.dumps({key: each.to_dict() for key, each in self.counts.items()}, indent=1))
+            partial.replace(self._path)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from optimizers import TaskCount
 from pipeline.charts import plots
-from pipeline.charts.curves import pass_at_k_curve, title
-from pipeline.charts.plots import COLOURS, MARKERS, CurvePoint
+from pipeline.charts.plots import COLOURS, MARKERS, CurvePoint, pass_at_k_curve, title
 from pipeline.reporting import measures
 from pipeline.reporting.runs import LABEL_FORMATS, Iteration, RecordedRun
 

@@ -18,7 +18,7 @@ from pipeline.base.paths import TASKS
 from step_runtime.base.errors import STAGES, Stage
 from step_runtime.language.equivalence import canonical_key
 from step_runtime.language.parser import parse
-from step_runtime.program.classes import program_class
+from step_runtime.program.graph import Program
 from step_runtime.tasks.reader import read_task
 from step_runtime.tasks.scope import static_scope
 
@@ -167,3 +167,13 @@ def _tree(text: str, inputs: tuple[str, ...]) -> str:
 
 def _rate(count: TaskCount) -> float:
     return count.successes / count.samples
+
+
+def program_class(program: Program) -> str:
+    """A for arithmetic only or S for shape-manipulating, then 1 for every stream used once or R for some reused.
+
+    The program keeps the affine rule: it copies exactly the streams that it reuses.
+    """
+    shapes = any(node.op.reshapes for node in program.nodes)
+    reuses = any(node.op.kind == "copy" for node in program.nodes)
+    return ("S" if shapes else "A") + ("R" if reuses else "1")

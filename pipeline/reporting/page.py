@@ -12,7 +12,7 @@ from pygments import highlight  # type: ignore[import-untyped]
 from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
 from pygments.lexers import PythonLexer  # type: ignore[import-untyped]
 
-from pipeline.charts.curves import title
+from pipeline.charts.plots import title
 from pipeline.reporting import figures, measures, tables
 from pipeline.reporting.runs import RecordedRun
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from optimizers import Attempt
-from pipeline.charts.curves import pass_at_k_curve, title
+from pipeline.charts.plots import pass_at_k_curve, title
 from pipeline.reporting import measures
 from pipeline.reporting.figures import pass_at_k_at
 from pipeline.reporting.measures import Score

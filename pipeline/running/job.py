@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+import math
+import platform
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import dspy
 
-from optimizers import Experience, Observer, TokenCount, registry
+from optimizers import Entry, Experience, Observer, TokenCount, registry
 from optimizers.baselines import Baseline
 from optimizers.context_window import Window
 from optimizers.prompt_sizes import longest_prompt
@@ -19,13 +26,13 @@ from pipeline.agent.compiled import SavedNeeds, save_program
 from pipeline.agent.domain import examples, step_domain
 from pipeline.base.config import RunConfig, SamplingConfig
 from pipeline.base.errors import RecordError, UsageError
-from pipeline.base.versions import code_version, versions
+from pipeline.base.paths import CHECKOUT
 from pipeline.record import store
 from pipeline.record.metrics import STATUS
 from pipeline.record.recorder import Recorder, recorded
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed
-from pipeline.running.readable_solutions import readable_solutions
+from pipeline.rewriting.simplification import simplified
 from pipeline.running.session import budget, default_threads, lm_session, mined_skills, new_agent, trusted
 from pipeline.verification.costs import AnswerCost, answer_cost, task_bounds
 from pipeline.verification.metric import Metric
@@ -216,3 +223,84 @@ def _metadata(experience: Experience, run_id: str) -> dict[str, object]:
 def program_path(config: RunConfig, run_id: str) -> Path:
     """The default path of a run's compiled program."""
     return store.folder() / "programs" / f"{config.optimizer}-{config.lm.replace('/', '-')}-{run_id[:8]}.json"
+
+
+logger = logging.getLogger(__name__)
+
+MOST_THREADS = 32
+"""Solutions that are simplified at a time, at most."""
+
+
+def readable_solutions(
+    entries: Sequence[Entry],
+    passes: Callable[[Task, str], bool],
+    cost: Callable[[Task, str], float | None] | None,
+    threads: int,
+) -> dict[str, str]:
+    """Simpler texts of solved tasks' programs, by task; a task is absent if its program stays as it was sampled.
+
+    Where a task's code or a worker fails, the program stays, with a warning. Where a run has an objective, `cost` is
+    that of a right program, and no text costs more than the answer. `threads` programs are simplified at a time; most
+    of the time is spent waiting for verdicts.
+    """
+    ended = threading.Event()
+
+    def accepts(task: Task, text: str) -> bool:
+        return not ended.is_set() and passes(task, text)
+
+    pool = ThreadPoolExecutor(max(1, min(threads, MOST_THREADS)), thread_name_prefix="simplify")
+    try:
+        texts = list(pool.map(lambda entry: _readable(entry, accepts, cost), entries))
+    finally:
+        ended.set()  # after an interrupt, nothing more is verified
+        pool.shutdown(cancel_futures=True)
+    return {entry.task_key: text for entry, text in zip(entries, texts, strict=True) if text != entry.outputs["impl"]}
+
+
+def _readable(
+    entry: Entry, passes: Callable[[Task, str], bool], cost: Callable[[Task, str], float | None] | None
+) -> str:
+    task, draft = entry.inputs["task"], str(entry.outputs["impl"])
+
+    def accepted(text: str) -> bool:
+        return passes(task, text) and (cost is None or _known(cost(task, text)) <= _known(cost(task, draft)))
+
+    try:
+        return simplified(task, draft, accepted)
+    except Exception as error:
+        logger.warning("%s: the solution is recorded as it was sampled: %s", entry.task_key, error)
+        return draft
+
+
+def _known(cost: float | None) -> float:
+    return math.inf if cost is None else cost
+
+
+PACKAGES = ("dspy", "mlflow", "torch")
+
+
+def code_version() -> str:
+    """The package's version and, in a checkout, git's name for the commit, marked `-dirty` if files differ from it."""
+    try:
+        version = metadata.version("adaptive-step")
+    except metadata.PackageNotFoundError:
+        version = "not installed"
+    if CHECKOUT is None:
+        return version
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--tags"],
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return version
+    return f"{version} ({described.stdout.strip()})"
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the libraries that results may depend on."""
+    return {"python": platform.python_version()} | {name: metadata.version(name) for name in PACKAGES}

@@ -203,7 +203,7 @@ class WorkerPool(Executor):
                 answer = worker.receive(PATIENCE * self._seconds + _GRACE)
                 job = jobs.popleft()
                 if isinstance(answer, bytes):
-                    job.finish(answer)
+                    settle(job.future, answer)
                 elif job.lost(answer.error, answer.ready):
                     self._learn(answer.error, job)
                 else:
@@ -240,6 +240,18 @@ class WorkerPool(Executor):
         return bool(jobs)
 
 
+def settle(future: Future[Any], answer: bytes) -> None:
+    """Gives what a call returned or raised to its future; an answer that is none is the loss of its worker."""
+    try:
+        returned, value = answers.read(answer)
+    except ValueError as error:
+        returned, value = False, WorkerLost("crashed", str(error))
+    if returned:
+        future.set_result(value)
+    else:
+        future.set_exception(value)
+
+
 @dataclass
 class _Job:
     """A call, pickled, and its future; `retried` once it has cost a process, when it was `at` something."""
@@ -250,17 +262,6 @@ class _Job:
     module: str
     retried: bool = False
     at: str = ""
-
-    def finish(self, answer: bytes) -> None:
-        """The call was answered."""
-        try:
-            returned, value = answers.read(answer)
-        except ValueError as error:
-            returned, value = False, WorkerLost("crashed", str(error))
-        if returned:
-            self.future.set_result(value)
-        else:
-            self.future.set_exception(value)
 
     def lost(self, error: WorkerLost, ready: bool) -> bool:
         """A process was lost, at this call or, not ready yet, before it; whether that settles the call."""

@@ -14,7 +14,7 @@ from step_runtime.base.types import StreamType, components_of
 from step_runtime.execution.applier import Data, StreamData, element_layout
 from step_runtime.primitives import Frame, Operand
 from step_runtime.program.graph import Program
-from step_runtime.program.pipelining import PART, part_axis, part_size, pipelined
+from step_runtime.program.memory import PART, part_axis, part_size, pipelined
 
 
 class NodeError(StepError):

@@ -16,7 +16,7 @@ from pipeline.verification.cache import VerdictStore
 from pipeline.verification.metric import Metric
 from signatures import YAMLAdapter, extract_program
 from signatures.extract import sections
-from signatures.propose import Propose
+from signatures.requests import Propose
 from step_runtime import Verifier
 from step_runtime.base.errors import STAGES
 from step_runtime.language.comments import REMOVED, printable

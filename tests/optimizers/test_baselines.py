@@ -15,13 +15,13 @@ import dspy
 import numpy as np
 import pytest
 
-from optimizers import OptimizerError, TokenCount, registry
+from optimizers import OptimizerError, SinglePass, TokenCount, registry
 from optimizers.baselines import Baseline
 from optimizers.demonstrations import demonstrated_tasks
 from optimizers.ledger import Ledger
 from optimizers.sampling import TaskExample
 from tests.support.reflective_engine import NAMES, SHOWING, THOUGHT, Reflective, tuned
-from tests.support.scripted_program import Heard, Solver, is_right, learn, tasks
+from tests.support.scripted_program import Heard, Solver, is_right, learn, story, tasks
 
 # DSPy's optimizers ask their own libraries for things that are on their way out.
 pytestmark = [
@@ -180,3 +180,17 @@ def test_demonstrations_of_arrays_are_found_again() -> None:
     student = dspy.Predict("task -> answer")
     student.demos = [example, dspy.Example(task=np.arange(4), answer="x")]
     assert demonstrated_tasks(student, [TaskExample(0, "a", example)]) == ("a", "?")
+
+
+UNAIDED = {"a": 1, "b": 2, "c": 3}
+
+
+def unaided(task: str, demos: tuple[str, ...], visit: int) -> int:
+    return UNAIDED.get(task, 0)
+
+
+def test_none_samples_once_without_demonstrations_and_learns_nothing():
+    compiled = learn("abcx", unaided, optimizer=SinglePass)
+    assert story(compiled) == ["None: - -> abc"]
+    assert (compiled.solve.demos, compiled.experience.stopped) == ([], "exhausted")
+    assert len(compiled.experience.entries) == 3

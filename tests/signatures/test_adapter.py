@@ -13,8 +13,7 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 
 from signatures.adapter import YAMLAdapter, render_task
-from signatures.guard import Guard
-from signatures.propose import Propose
+from signatures.requests import Guard, Propose
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task, dump_task
 from tests.support.scripted_answers import RIGHT, scripted, task

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from signatures import ANSWERS, YAMLAdapter
-from signatures.guard import Guard
+from signatures.requests import Guard
 from tests.support.samples import general
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from signatures.guard import Guard
 from signatures.prompts import BasePrompt, GuardianPrompt, PromptError, ProposerPrompt, compose, digest, load_prompt
-from signatures.propose import Propose
+from signatures.requests import Guard, Propose
 from step_runtime.tasks.task import dump_task
 from tests.support.paths import PROJECT
 

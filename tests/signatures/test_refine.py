@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from signatures import ANSWERS, YAMLAdapter
-from signatures.refine import Refine
+from signatures.requests import Refine
 from tests.support.samples import general
 
 

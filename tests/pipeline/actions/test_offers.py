@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions.offers import Offer, Offering, write_offer
+from pipeline.actions.offers import Offer, Offering, solved_text, write_offer, write_solution
 from pipeline.base.choices import Objective
 from pipeline.verification.metric import Metric
 from step_runtime import verify
+from step_runtime.tasks.reader import loads_task, read_task
 from tests.support.oracles import task
+from tests.support.paths import PROJECT
 
 NEEDLESS = """\
 E1, E2 = step.Copy().apply(E0)
@@ -60,3 +62,23 @@ def test_without_a_folder_programs_are_numbered() -> None:
     written = write_offer(task("norm/2"), offer("correctness"), [])
     assert written.files == written.alternatives == ()
     assert any(line.split()[0] == "2" for line in written.lines())
+
+
+TEXT = (PROJECT / "data/tasks-modern/horner.yaml").read_text()
+IMPL = (PROJECT / "data/oracles-modern/horner.step").read_text()
+
+
+def test_the_comments_of_the_task_file_are_kept(tmp_path: Path) -> None:
+    task = loads_task(TEXT, "horner")
+    (path,) = write_solution(task, IMPL, [tmp_path / "horner.yaml"], TEXT)
+    assert path.read_text().startswith(TEXT.rstrip())
+    solved = read_task(path)
+    assert solved.impl is not None and solved.impl.strip() == IMPL.strip()
+    assert solved.without_impl() == task
+
+
+def test_a_text_that_has_a_program_or_is_another_task_is_written_again() -> None:
+    task = loads_task(TEXT, "horner")
+    for text in (None, f"{TEXT}\nimpl: |\n  return x\n", TEXT.replace("[3, 2]", "[4, 2]", 1)):
+        solved = loads_task(solved_text(task, IMPL, text), "horner")
+        assert solved.without_impl() == task and (solved.impl or "").strip() == IMPL.strip()

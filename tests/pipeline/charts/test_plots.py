@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from pipeline.charts.plots import MAX_SERIES_INSIDE, CurvePoint, learning_curve, pass_at_k
+from optimizers import Experience
+from pipeline.charts.plots import (
+    MAX_SERIES_INSIDE,
+    CurvePoint,
+    final_counts,
+    learning_curve,
+    learning_points,
+    pass_at_k,
+    pass_at_k_curve,
+    title,
+)
+from tests.support.scripted_runs import learn
 
 PATH = Path("unused.png")
 
@@ -61,3 +72,23 @@ def test_an_svg_keeps_texts_follows_dark_mode_and_has_a_png_beside_it(tmp_path: 
     assert b">pass@k (% of tasks)</text>" in text and b"prefers-color-scheme: dark" in text
     assert text == (tmp_path / "b.svg").read_bytes()
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.fixture(scope="module")
+def experience() -> Experience:
+    return learn([])
+
+
+def test_the_curve_follows_from_the_iterations(experience: Experience) -> None:
+    """Points are labelled as the paper's Figure 7 labels them, iterations counted from 1."""
+    points = learning_points(experience.iterations)
+    assert [point.label for point in points] == ["1: None", "2: H_1", "3: H_2", "4: HM_2"]
+    assert [round(point.pass_at_n, 3) for point in points] == [0.333, 0.667, 0.667, 0.667]
+    assert title(-1, "H_3") == "validating H_3"
+
+
+def test_pass_at_k_over_k_ends_at_the_recorded_figures(experience: Experience) -> None:
+    """pass@1 and pass@n of the curve are those of the last iteration."""
+    last = experience.iterations[-1]
+    curve = pass_at_k_curve(final_counts(experience.iterations), len(experience.tasks), 2)
+    assert curve == [pytest.approx(last.pass_at_1), pytest.approx(last.pass_at_n)]

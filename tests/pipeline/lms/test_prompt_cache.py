@@ -18,7 +18,7 @@ from optimizers import TokenCount
 from optimizers.sampling import Sampler, Sampling, TaskExample
 from pipeline.agent.agent import Agent
 from pipeline.lms.factory import make_lm
-from pipeline.lms.prompt_cache import constant_part
+from pipeline.lms.served import constant_part
 from step_runtime.tasks.task import Task
 from tests.support.lm_server import Server
 from tests.support.scripted_runs import RIGHT, tasks

@@ -26,7 +26,7 @@ import dspy
 import pytest
 from mlflow import MlflowClient
 
-from optimizers import Attempt, Experience, Sampling
+from optimizers import Attempt, Experience, Sampling, TokenCount
 from optimizers.sampling import Sampler
 from pipeline import compile as command
 from pipeline import load_program
@@ -36,6 +36,7 @@ from pipeline.record import resume, store
 from pipeline.record.attempts import read_attempts
 from pipeline.record.recorder import recorded
 from pipeline.record.request import Request
+from pipeline.record.resume import PersistentLedger
 from pipeline.verification.task_files import load_tasks
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import dump_task
@@ -291,3 +292,29 @@ def test_a_request_keeps_every_task_of_the_benchmark_whole() -> None:
     assert [(task.name, dump_task(task)) for task in read.tasks] == [(t.name, dump_task(t)) for t in tasks]
     assert read.tasks == [loads_task(dump_task(task), task.name) for task in tasks] == tasks
     assert (read.validation, read.experience, read.config) == (tasks[:1], request.experience, request.config)
+
+
+EARLIER = {"solve": TokenCount(calls=2, prompt=7)}
+
+
+def read(path: Path) -> dict[str, TokenCount]:
+    return {name: TokenCount.from_dict(count) for name, count in json.loads(path.read_text()).items()}
+
+
+def test_earlier_counts_are_kept_and_every_entry_is_written(tmp_path: Path) -> None:
+    """Nothing is written before the first entry, and no partial file stays."""
+    path = tmp_path / "overhead.json"
+    ledger = PersistentLedger(path, EARLIER)
+    assert not path.exists() and ledger.counts == EARLIER
+    ledger.add("solve", TokenCount(calls=1, prompt=1))
+    assert read(path) == {"solve": TokenCount(calls=3, prompt=8)}
+    ledger.add("other", TokenCount(calls=1))
+    assert read(path) == ledger.counts == {"solve": TokenCount(calls=3, prompt=8), "other": TokenCount(calls=1)}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
+    """The counts are kept in memory."""
+    ledger = PersistentLedger(tmp_path / "no" / "overhead.json", EARLIER)
+    ledger.add("solve", TokenCount(calls=1))
+    assert ledger.counts["solve"].calls == 3

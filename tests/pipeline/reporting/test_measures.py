@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
+import pytest
+
 from optimizers import Attempt, TaskCount
 from pipeline.base.paths import TASKS
 from pipeline.reporting import measures
+from pipeline.reporting.measures import program_class
+from step_runtime.language.parser import parse
+from tests.support.samples import general_scope
 from tests.support.scripted_runs import RIGHT
 
 
@@ -56,3 +61,19 @@ def test_outcomes_are_right_or_a_stage() -> None:
     found = measures.outcomes([right, value, value, unread, replace(unread, score=None)])
     assert {name: count for name, count in found.items() if count} == {"right": 1, "value": 2, "parse": 1}
     assert list(found)[:4] == ["right", "stress", "cost", "value"] and list(found)[-1] == "parse"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("return step.Map(fn=fn_square).apply(E0)", "A1"),
+        ("a, b = step.Copy().apply(E0)\nreturn step.Map(fn=fn_mul).apply((a, b))", "AR"),
+        ("return step.Repeat(n=2).apply(step.Map(fn=fn_square).apply(E0))", "S1"),
+        ("a, b = step.Copy().apply(E0)\nreturn a, step.Promote(b=0).apply(b)", "SR"),
+        ("return E0", "A1"),
+    ],
+)
+def test_shape_and_reuse_decide_the_class(text: str, expected: str) -> None:
+    """S where a primitive changes shapes, R where a stream is copied."""
+    program, found = parse(text, general_scope())
+    assert not found and program_class(program) == expected

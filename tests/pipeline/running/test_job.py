@@ -9,8 +9,12 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
+import subprocess
+from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dspy
@@ -19,16 +23,23 @@ import yaml
 from dspy import lm15
 from mlflow import MlflowClient
 
+from optimizers import Entry, TokenCount
 from pipeline import compile as command
 from pipeline import load_program
 from pipeline.base.errors import run_command
 from pipeline.record import store
 from pipeline.reporting.runs import read_runs
 from pipeline.reporting.tables import learning
+from pipeline.rewriting.simplification import code_lines
+from pipeline.running import job as job_module
+from pipeline.running.job import readable_solutions
 from pipeline.verification.task_files import load_tasks
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import Task
 from step_runtime.verification.verify import verify
 from tests.support import answering_lm as answering
 from tests.support.answering_lm import write_tasks
+from tests.support.paths import PROJECT
 
 # DSPy's optimizers ask their own libraries for things that are on their way out.
 pytestmark = [
@@ -208,3 +219,110 @@ def test_a_validation_set_chooses_and_is_kept_for_going_on(
     calls = engine.calls
     _, again, _ = run(capsys, "--resume", result["run_id"])
     assert (engine.calls, again["tokens"]) == (calls, result["tokens"])
+
+
+GEMM = loads_task((PROJECT / "data/tasks/gemm/0.yaml").read_text(), "gemm/0")
+LONG = """\
+E2 = step.Streamify().apply(step.Bufferize(a=1).apply(E0))
+E3 = step.Bufferize(a=1).apply(E1)
+E4 = step.Repeat(n=M).apply(E3)
+E5 = step.Map(fn=fn_mul).apply((E2, step.Streamify().apply(E4)))
+return step.Accum(fn=fn_add, b=1).apply(E5)
+"""
+
+
+def entry(task: Task, impl: str) -> Entry:
+    return Entry(str(task.name), {"task": task}, {"impl": impl}, 1, 2, 0.7, 0, 0.7, 0, TokenCount())
+
+
+def passes(task: Task, text: str) -> bool:
+    return verify(task, text).passed
+
+
+def test_solutions_are_simpler_and_pass() -> None:
+    """With the types of streams as comments; the entry holds the answer."""
+    solved = entry(GEMM, LONG)
+    (text,) = readable_solutions([solved], passes, None, 2).values()
+    assert passes(GEMM, text) and code_lines(text) <= code_lines(LONG)
+    assert text.count("Bufferize") == 1 and "# fp32" in text
+    assert solved.outputs["impl"] == LONG
+
+
+def test_no_text_costs_more_than_the_answer() -> None:
+    """Where a run has an objective: the same graph stays, only its text is another."""
+    asked = []
+
+    def fewest_buffers(task: Task, text: str) -> float:
+        asked.append(text)
+        return -text.count("Bufferize")
+
+    (text,) = readable_solutions([entry(GEMM, LONG)], passes, fewest_buffers, 2).values()
+    assert text.count("Bufferize") == LONG.count("Bufferize") and "# fp32" in text
+    assert any(shorter.count("Bufferize") == 1 for shorter in asked)
+
+
+def test_a_solution_that_cannot_be_simplified_stays(caplog: pytest.LogCaptureFixture) -> None:
+    """A verifier that fails, and a text that is as simple as can be, keep the answers; others go on."""
+
+    def lost(task: Task, text: str) -> bool:
+        if task.name == "lost":
+            raise OSError("the worker is lost")
+        return passes(task, text)
+
+    found = readable_solutions([entry(GEMM.named("lost"), LONG), entry(GEMM, LONG)], lost, None, 2)
+    assert list(found) == ["gemm/0"]
+    assert caplog.messages == ["lost: the solution is recorded as it was sampled: the worker is lost"]
+    assert readable_solutions([entry(GEMM, found["gemm/0"])], passes, None, 2) == {}
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Version 1.2 is installed."""
+    monkeypatch.setattr(metadata, "version", lambda name: "1.2")
+
+
+def test_a_checkout_names_its_commit(installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As git describes it."""
+    asked: list[Any] = []
+
+    def describe(command: Any, **options: Any) -> Any:
+        asked.append((command[:2], options["cwd"]))
+        return SimpleNamespace(stdout="abc123-dirty\n")
+
+    monkeypatch.setattr(job_module, "CHECKOUT", Path("here"))
+    monkeypatch.setattr(subprocess, "run", describe)
+    assert job_module.code_version() == "1.2 (abc123-dirty)"
+    assert asked == [(["git", "describe"], Path("here"))]
+
+
+def test_without_git_the_version_alone_is_named(installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor where there is no checkout."""
+
+    def absent(*_: Any, **__: Any) -> None:
+        raise FileNotFoundError("git")
+
+    monkeypatch.setattr(subprocess, "run", absent)
+    for checkout in (Path("here"), None):
+        monkeypatch.setattr(job_module, "CHECKOUT", checkout)
+        assert job_module.code_version() == "1.2"
+
+
+def test_code_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkout can be run from without installing it."""
+
+    def absent(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", absent)
+    monkeypatch.setattr(job_module, "CHECKOUT", None)
+    assert job_module.code_version() == "not installed"
+
+
+def test_python_and_the_libraries_that_results_depend_on_are_named(installed: None) -> None:
+    """Each with its version."""
+    assert job_module.versions() == {
+        "python": platform.python_version(),
+        "dspy": "1.2",
+        "mlflow": "1.2",
+        "torch": "1.2",
+    }

@@ -43,7 +43,7 @@ def test_parts_give_the_same(text: str, monkeypatch: pytest.MonkeyPatch) -> None
     whole = results(text)
     assert whole.shape == (7,)
     for size in (1, 1000, 3000):
-        for name in ("step_runtime.verification.pipelines.PART", "step_runtime.program.pipelining.PART"):
+        for name in ("step_runtime.verification.pipelines.PART", "step_runtime.program.memory.PART"):
             monkeypatch.setattr(name, size)
         assert torch.allclose(results(text), whole)
 

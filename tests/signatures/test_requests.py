@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from signatures import ANSWERS, YAMLAdapter
-from signatures.propose import Propose
+from signatures.requests import Propose
 from tests.support.samples import general
 
 
