@@ -104,7 +104,7 @@ class Imitator:
     def _imitate(self, name: str, state: str, demos: list[tuple[str, dict[str, str]]]) -> str:
         at, reply = max(demos, key=lambda demo: self._similarity(state, demo[0]))
         value = reply.get(name, "")
-        if value in at:
+        if value and value in at:
             return self._transferred(value, at, state)
         return QUOTED.sub(lambda word: self._transferred(word[0], at, state), value)
 
