@@ -234,7 +234,7 @@ class _Writer:
             *(["", *self._code(task.global_)] if task.global_ else []),
             "",
             "input_data = {",
-            *(f"{_INDENT}{spec.name!r}: {self._tensor(spec, type_)}," for _, spec, type_ in task.tensors()),
+            *(f"{_INDENT}{spec.name!r}: {self._data(spec, type_)}," for _, spec, type_ in task.tensors()),
             "}",
             *(line for typed in zip(task.fns, task.fn_types, strict=True) for line in ["", *self._function(*typed)]),
             "",
@@ -262,8 +262,11 @@ class _Writer:
                 plain = ast.unparse(wide)
         return plain.splitlines()
 
-    def _tensor(self, spec: TensorSpec, stream: StreamType) -> str:
-        element = components_of(stream.dtype)[0]
+    def _data(self, spec: TensorSpec, stream: StreamType) -> str:
+        parts = [self._tensor(spec, stream, element) for element in components_of(stream.dtype)]
+        return parts[0] if len(parts) == 1 else f"[{', '.join(parts)}]"
+
+    def _tensor(self, spec: TensorSpec, stream: StreamType, element: Element) -> str:
         kind = _type(element) or "DTYPE"
         dims = [*reversed(stream.shape), *layout(element)]
         shape = ", ".join(_size(dim) for dim in dims)
@@ -302,7 +305,7 @@ class _Writer:
             yield from _indented([
                 f'{spec.name} = step.Stream("{spec.name}", {_dtype(stream.dtype)}, {stream.rank}, [{shape}])',
                 f"{spec.name}.ctx = ctx",
-                f"{spec.name}.data = [input_data[{spec.name!r}].clone()]",
+                f"{spec.name}.data = [{_clones(spec.name, stream.dtype)}]",
             ])  # fmt: skip
         yield f"{_INDENT}return {', '.join(spec.name for spec in self._task.inputs)},"
 
@@ -346,6 +349,12 @@ def _rejected(task: Task, program: str, reasons: str) -> str:
         f"{_INDENT}pytest.fail(REASONS)",
         "",
     ])  # fmt: skip
+
+
+def _clones(name: str, dtype: DType) -> str:
+    if len(components_of(dtype)) == 1:
+        return f"input_data[{name!r}].clone()"
+    return f"part.clone() for part in input_data[{name!r}]"
 
 
 def _indented(lines: Sequence[str] | Iterator[str]) -> list[str]:

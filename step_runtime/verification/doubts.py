@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from step_runtime.base.errors import TaskCodeError, TaskWarning
 from step_runtime.base.syntax import parse_python
-from step_runtime.base.types import components_of
+from step_runtime.base.types import Element, components_of
 from step_runtime.execution.invocation import Data
 from step_runtime.execution.number_formats import exact
 from step_runtime.tasks.task import Task, TensorSpec
@@ -89,26 +89,23 @@ def unvaried_data(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskWar
     A constant input that no reference reads is none of them: a program may count its elements.
     """
     for place, spec, stream in task.tensors():
-        fault = _unvaried(spec, [str(dim) for dim in reversed(stream.shape)], tried)
+        dims, parts = [str(dim) for dim in reversed(stream.shape)], range(len(components_of(stream.dtype)))
+        fault = next(filter(None, (_unvaried(spec, part, dims, tried) for part in parts)), None)
         if fault and any(_depends(instance, spec, len(stream.shape)) for instance in tried):
             message = f"{place[0][:-1]} {spec.name} {fault}: a program that is wrong for other data may pass"
             yield TaskWarning("constant-input", message, place)
 
 
-def _unvaried(spec: TensorSpec, dims: Sequence[str], tried: Sequence[TaskInstance]) -> str | None:
-    """How the data of an input is constant, if it is; `dims` are in torch's order."""
-    seeds = range(_MOST_SAMPLES)
-    if all(torch.equal(_sample(one, spec, 0), _sample(one, spec, seed)) for one in tried for seed in seeds[1:]):
+def _unvaried(spec: TensorSpec, part: int, dims: Sequence[str], tried: Sequence[TaskInstance]) -> str | None:
+    """How a component of an input is constant, if it is; `dims` are in torch's order."""
+    samples = [[one.sampled(seed)[spec.name][part] for seed in range(_MOST_SAMPLES)] for one in tried]
+    if all(torch.equal(first, other) for first, *others in samples for other in others):
         return "has the same data at every seed"
     for axis, dim in enumerate(dims):
-        longer = [one for one in tried if _sample(one, spec, 0).shape[axis] > 1]
-        if longer and all(_repeats(_sample(one, spec, seed), axis) for one in longer for seed in seeds):
+        longer = [sample for of_one in samples for sample in of_one if sample.shape[axis] > 1]
+        if longer and all(_repeats(sample, axis) for sample in longer):
             return f"has the same data all along {dim}"
     return None
-
-
-def _sample(instance: TaskInstance, spec: TensorSpec, seed: int) -> Tensor:
-    return instance.sampled(seed)[spec.name][0]
 
 
 def _repeats(data: Tensor, axis: int) -> bool:
@@ -119,7 +116,7 @@ def _depends(instance: TaskInstance, spec: TensorSpec, axes: int) -> bool:
     """Whether an output depends on an input: on the order of its elements, or where they are equal, on their values."""
     instance.sample_inputs(0)
     values = instance.reference()
-    instance.replace_input(spec, _other(_sample(instance, spec, 0), axes))
+    instance.replace_input(spec, tuple(_other(part, axes) for part in instance.sampled(0)[spec.name]))
     try:
         others = instance.reference()
     except TaskCodeError:  # it has read the input, then
@@ -196,14 +193,15 @@ def assumptions(instance: TaskInstance) -> Iterator[TaskWarning]:
     """Inputs whose data is not what the task says that its reference assumes."""
     data = instance.sampled(0)
     for place, spec, stream in instance.task.tensors():
-        slack = components_of(stream.dtype)[0].format.rtol
+        elements = components_of(stream.dtype)
         for name in spec.assumes:
-            part = exact(data[spec.name][0])
-            holds = {
-                "positive": bool((part > 0).all()),
-                "nonnegative": bool((part >= 0).all()),
-                "sums_to_1": torch.allclose(part.sum(-1), torch.ones((), dtype=part.dtype), rtol=max(slack, 1e-5)),
-            }
-            if not holds[name]:
+            if not all(_holds(name, *each) for each in zip(data[spec.name], elements, strict=True)):
                 message = f"{place[0][:-1]} {spec.name} is assumed {name}, and its data_gen gives other numbers"
                 yield TaskWarning("assumption", message, (*place, "assumes"))
+
+
+def _holds(assumption: str, data: Tensor, element: Element) -> bool:
+    part = exact(data)
+    if assumption == "sums_to_1":
+        return torch.allclose(part.sum(-1), torch.ones((), dtype=part.dtype), rtol=max(element.format.rtol, 1e-5))
+    return bool((part > 0).all() if assumption == "positive" else (part >= 0).all())

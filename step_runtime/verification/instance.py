@@ -227,7 +227,7 @@ class TaskInstance:
         seen: dict[str, Any] = self._namespace["input_data"]
         seen.clear()
         # Clones: a snippet that writes into its input must not reach the streams, nor either of them the next run.
-        seen.update({name: parts[0].clone() for name, parts in data.items()})
+        seen.update({name: _as_seen(parts) for name, parts in data.items()})
         return {spec.name: tuple(part.clone() for part in data[spec.name]) for spec in self.task.inputs}
 
     def sampled(self, seed: int) -> Mapping[str, Data]:
@@ -238,7 +238,7 @@ class TaskInstance:
     def use_inputs(self, data: Mapping[str, Data]) -> dict[str, Data]:
         """Gives the snippets and the caller this data for inputs and parameters, in this instance's type."""
         own = {name: tuple(map(self._own, parts)) for name, parts in data.items()}
-        self._namespace["input_data"].update({name: parts[0].clone() for name, parts in own.items()})
+        self._namespace["input_data"].update({name: _as_seen(parts) for name, parts in own.items()})
         return {spec.name: tuple(part.clone() for part in own[spec.name]) for spec in self.task.inputs}
 
     def _own(self, part: Tensor) -> Tensor:
@@ -247,17 +247,14 @@ class TaskInstance:
 
     def change_input(self, spec: TensorSpec) -> bool:
         """Gives the snippets other data for one input, the rest as of seed 0; whether there is any other."""
-        self.sample_inputs(0)
-        before = self._namespace["input_data"][spec.name]
-        self.sample_inputs(1)
-        other = self._namespace["input_data"][spec.name]
+        before, other = (self.sampled(seed)[spec.name] for seed in (0, 1))
         self.sample_inputs(0)
         self.replace_input(spec, other)
-        return not torch.equal(before, other)
+        return not all(map(torch.equal, before, other))
 
-    def replace_input(self, spec: TensorSpec, data: Tensor) -> None:
+    def replace_input(self, spec: TensorSpec, data: Data) -> None:
         """Gives the snippets this data for one input or parameter, until inputs are sampled."""
-        self._namespace["input_data"][spec.name] = data
+        self._namespace["input_data"][spec.name] = _as_seen(data)
 
     def _tensors(self, spec: TensorSpec, stream: StreamType, generator: torch.Generator) -> Data:
         outer = torch_shape(stream.shape, self.sizes)
@@ -321,7 +318,8 @@ class TaskInstance:
             TaskCodeError: A snippet fails, or its value is not a tensor of the declared shape.
         """
         namespace = dict(self._namespace)
-        namespace["input_data"] = {name: value.clone() for name, value in self._namespace["input_data"].items()}
+        given = self._namespace["input_data"].items()
+        namespace["input_data"] = {name: _as_seen(v if isinstance(v, list) else (v,)) for name, v in given}
         outputs = []
         for number, (spec, stream) in enumerate(zip(self.task.outputs, self.task.output_types, strict=True)):
             outer = torch_shape(stream.shape, self.sizes)
@@ -339,6 +337,11 @@ class TaskInstance:
                 parts.append(value.detach().to(self._type(element)))
             outputs.append(tuple(parts))
         return outputs
+
+
+def _as_seen(parts: Sequence[Tensor]) -> Tensor | list[Tensor]:
+    """Data as snippets find it: a list of tensors for a stream of tuples."""
+    return parts[0].clone() if len(parts) == 1 else [part.clone() for part in parts]
 
 
 def _not_as_declared(value: object, expected: tuple[int, ...]) -> str | None:

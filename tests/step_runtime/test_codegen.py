@@ -21,6 +21,7 @@ from step_runtime.tasks.scope import static_scope
 from tests.support import oracles
 from tests.support.edits import mutants
 from tests.support.paths import PROJECT
+from tests.support.samples import TUPLES
 
 
 def run_script(script: str) -> BaseException | None:
@@ -100,6 +101,14 @@ def test_script_of_a_task_with_a_near_miss_agrees_with_the_verifier(kind: str, n
         failure = run_script(generate_test(task, program))
         assert (failure is None) == passes, f"{program}\n{failure!r}"
         assert failure is None or "not close" in str(failure) or "not equal" in str(failure)
+
+
+@pytest.mark.parametrize(("fold", "passes"), [("Accum", True), ("Scan", False)])
+def test_script_of_a_task_with_an_input_of_tuples_agrees_with_the_verifier(fold: str, passes: bool) -> None:
+    """Its stream and its reference have each component."""
+    task = loads_task(TUPLES, "tuples")
+    program = f"return step.{fold}(fn=fn_sum, b=1).apply(step.Map(fn=fn_scale).apply(G))"
+    assert Verifier(task).verify(program).passed == passes == (run_script(generate_test(task, program)) is None)
 
 
 @pytest.mark.parametrize(

@@ -338,3 +338,22 @@ def assert_reported(mistake: Mistake) -> None:
     assert source == f"  {text.strip()}"
     assert carets.index("^") - 2 == column - 1 - (len(text) - len(text.lstrip()))
     assert found[0].hint and mistake.hint in found[0].hint, reported[0]
+
+
+TUPLES = """\
+inputs:
+- {name: G, dtype: [fp32, "Buffer(fp32, [D])"], dims: [N, M], data_gen: torch.randn}
+fns:
+- {name: Scale, apply: "return [input[0] * input[1]]", input_dtype: [fp32, "Buffer(fp32, [D])"],
+   output_dtype: "Buffer(fp32, [D])", func_name: fn_scale}
+- {name: Sum, apply: "return [state[0] + input[0]]", init: [0], input_dtype: "Buffer(fp32, [D])",
+   output_dtype: "Buffer(fp32, [D])", func_name: fn_sum}
+outputs:
+- name: S
+  dtype: Buffer(fp32, [D])
+  dims: [M]
+  data_transform: |
+    weight, rows = input_data['G']
+    torch.einsum('mn,mnd->md', weight, rows)
+"""
+"""A task whose input is a stream of tuples."""

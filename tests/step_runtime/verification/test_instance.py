@@ -11,7 +11,7 @@ import torch
 
 from step_runtime import TaskError, loads_task
 from step_runtime.verification.instance import TaskInstance, instances
-from tests.support.samples import general
+from tests.support.samples import TUPLES, general
 
 HEAD = "inputs: [{name: E0, dtype: fp32, dims: [M], data_gen: torch.rand}]\n"
 TAIL = "outputs: [{name: S0, dtype: fp32, dims: [M], data_transform: \"input_data['E0']\"}]\n"
@@ -69,6 +69,19 @@ def test_inputs_have_their_shapes_and_kinds() -> None:
     assert shapes == {"E0": ((7, 5),), "E1": ((7, 5, 16),), "E2": ((7, 3),), "E3": ((7,),)}
     assert all(part.dtype == torch.float64 for parts in data.values() for part in parts)
     assert set(data["E2"][0].unique().tolist()) <= {0.0, 1.0}
+
+
+def test_snippets_find_a_stream_of_tuples_as_a_list() -> None:
+    """One tensor per component, sampled, replaced and given alike."""
+    task = loads_task(TUPLES, "tuples")
+    instance = TaskInstance(task, task.size_sets()[0])
+    weight, rows = instance.sample_inputs(0)["G"]
+    expected = torch.einsum("mn,mnd->md", weight, rows)
+    assert torch.allclose(instance.reference()[0][0], expected)
+    assert instance.change_input(task.inputs[0])
+    assert not torch.allclose(instance.reference()[0][0], expected)
+    given = instance.use_inputs({"G": (weight * 2, rows)})["G"]
+    assert torch.equal(given[0], weight * 2) and torch.allclose(instance.reference()[0][0], 2 * expected)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from step_runtime import Task, Verifier, loads_task
@@ -66,6 +68,23 @@ def test_what_holds_for_the_inputs_given_only_is_another_value() -> None:
     assert "negative" in codes(of_rows(reference, apply), MAPPED)["stress-value"]
     assert codes(of_rows(reference, apply, "data_gen: torch.rand, assumes: [nonnegative]"), MAPPED) == {}
     assert codes(of_rows(reference, apply, 'data_gen: "uniform(0, 2)"'), MAPPED) == {}
+
+
+def test_a_difference_shows_the_numbers() -> None:
+    """Those that differ most, with their place."""
+    task = of_rows("input_data['E0'].abs().sum(-1)", "return [input[0].sum()]")
+    (finding,) = Verifier(task).stress(MAPPED)
+    assert re.search(r"in float64 too: -\d+\.\d+ for \d+\.\d+ at \[\d\]$", finding.message)
+
+
+def test_what_rounding_leaves_of_a_sum_that_cancels_is_no_other_value() -> None:
+    """Where all inputs are equal, the reference gives 1e-16 and the program 0; a program that gives 1 is found."""
+    reference = (
+        "(1.1 * input_data['E0'] - input_data['E0'] - 0.1 * input_data['E0']).sum(-1) + input_data['E0'].var(-1)"
+    )
+    assert codes(of_rows(reference, "return [input[0].var()]"), MAPPED) == {}
+    apply = "return [input[0].var() + (input[0].var() == 0)]"
+    assert "all zero" in codes(of_rows(reference, apply), MAPPED)["stress-value"]
 
 
 @pytest.mark.parametrize("reference", ["input_data['E0'].log().sum(-1)", "(1 / (input_data['E0'] - 1e3)).sum(-1)"])
