@@ -26,7 +26,7 @@ from optimizers.demonstrations import demonstrated_tasks
 from optimizers.domain import Domain
 from optimizers.errors import RunStopped
 from optimizers.experience import Entry, Experience, IterationResult, LevelScore
-from optimizers.iteration_counts import IterationCounts
+from optimizers.iteration_counts import IterationCounts, Trials
 from optimizers.observer import IterationStarted, Observer, RunStarted
 from optimizers.prompt_sizes import demo_count, trimmed
 from optimizers.sampling import Sampler, TaskExample
@@ -34,7 +34,6 @@ from optimizers.sampling_loop import SamplingLoop
 from optimizers.showing import DemoFitter, ShownDemos, entry_keys
 from optimizers.solutions import Solutions
 from optimizers.strategies.base import DemoSet, Selection, Trial
-from optimizers.trials import Trials
 
 logger = logging.getLogger(__name__)
 
