@@ -310,10 +310,6 @@ class RecentHistory:
                 own.append(entry)
                 history.append(entry)
                 while len(own) > self._most:
-                    _remove(history, own.popleft())
-
-
-def _remove(history: list[Any], entry: Any) -> None:
-    place = next((place for place, each in enumerate(history) if each is entry), None)
-    if place is not None:  # users clear histories
-        del history[place]
+                    oldest = own.popleft()
+                    if (place := next((at for at, each in enumerate(history) if each is oldest), None)) is not None:
+                        del history[place]  # users clear histories
