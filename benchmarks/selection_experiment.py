@@ -34,8 +34,7 @@ from optimizers.errors import one_line
 from optimizers.usage import Price, message_text
 from pipeline.agent.agent import Agent
 from pipeline.base.errors import LMUnavailable
-from pipeline.lms.model_data import known_price
-from pipeline.lms.tokenizer import count_tokens
+from pipeline.lms.model_data import count_tokens, known_price
 from signatures import YAMLAdapter
 from step_runtime.tasks.task import Task
 

@@ -19,12 +19,15 @@ import functools
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import count
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import dspy
+from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.lm15 import Request
 from dspy.utils.exceptions import LMError, LMProviderError, is_retryable_lm_error
 
@@ -33,7 +36,6 @@ from optimizers.context_window import as_too_long, request_characters
 from optimizers.deadline import Deadline
 from optimizers.errors import NoAnswerError
 from optimizers.ledger import Ledger, TokenCount
-from optimizers.recent_history import RecentHistory
 from optimizers.usage import RequestMeter, no_answer
 
 OTHER = "other"
@@ -279,3 +281,35 @@ def replace_lms(value: Any, replace: Callable[[Any], Any], seen: dict[int, Any] 
     else:
         return value
     return seen[id(value)]
+
+
+KEPT = 100
+"""Entries that a history keeps of the requests through copies of its LM."""
+
+_lock = threading.Lock()
+_global: deque[Any] = deque()
+_of_lms: WeakKeyDictionary[Any, deque[Any]] = WeakKeyDictionary()
+
+
+class RecentHistory:
+    """Keeps the last requests of copies of an LM in its history, and in DSPy's global one."""
+
+    def __init__(self, lm: dspy.BaseLM) -> None:
+        self._lm = lm
+        self._most = 0 if dspy.settings.disable_history else min(KEPT, dspy.settings.max_history_size)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RecentHistory:
+        return self  # copies of a copy count too
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Adds an entry, and removes the oldest one added here if they are too many."""
+        if not self._most:
+            return
+        with _lock:
+            for own, history in ((_global, GLOBAL_HISTORY), (_of_lms.setdefault(self._lm, deque()), self._lm.history)):
+                own.append(entry)
+                history.append(entry)
+                while len(own) > self._most:
+                    oldest = own.popleft()
+                    if (place := next((at for at, each in enumerate(history) if each is oldest), None)) is not None:
+                        del history[place]  # users clear histories

@@ -26,7 +26,7 @@ from optimizers.demonstrations import demonstrated_tasks
 from optimizers.domain import Domain
 from optimizers.errors import RunStopped
 from optimizers.experience import Entry, Experience, IterationResult, LevelScore
-from optimizers.iteration_counts import IterationCounts
+from optimizers.iteration_counts import IterationCounts, Trials
 from optimizers.observer import IterationStarted, Observer, RunStarted
 from optimizers.prompt_sizes import demo_count, trimmed
 from optimizers.sampling import Sampler, TaskExample
@@ -34,7 +34,6 @@ from optimizers.sampling_loop import SamplingLoop
 from optimizers.showing import DemoFitter, ShownDemos, entry_keys
 from optimizers.solutions import Solutions
 from optimizers.strategies.base import DemoSet, Selection, Trial
-from optimizers.trials import Trials
 
 logger = logging.getLogger(__name__)
 
@@ -220,6 +219,7 @@ class Run:
         counts, stop = self._sample(index, demo_set, shown, tasks)
         self._trials.finish_iteration({task.key: shown.keys(task) for task in tasks})
         solved, improved = self._learn_from(index, tasks, counts, window if stop is None else None)
+        input_tokens = self.spending.overhead_input + self.solutions.input_tokens
         result = IterationResult(
             index=index, label=demo_set.label, cycle=demo_set.cycle, level=demo_set.level,
             demos=self._carried + entry_keys(shown.demos), left_out=entry_keys(shown.left_out), tasks=_task_keys(tasks),
@@ -228,7 +228,7 @@ class Run:
             solved=solved, solved_total=len(self.tasks) - len(self.unsolved),
             pass_at_1=self.solutions.pass_at(1), pass_at_8=self.solutions.pass_at(8),
             pass_at_n=self.solutions.pass_at(None),
-            tokens=counts.tokens, tokens_prompt_per_task=self._prompt_per_task(),
+            tokens=counts.tokens, tokens_prompt_per_task=input_tokens / len(self.tasks),
             samples=counts.samples, failures=counts.failures, seconds=time.monotonic() - start,
             seconds_sampling=counts.seconds, seconds_verifying=counts.metric_seconds, complete=stop is None,
             improved=improved, costs=self.solutions.costs,
@@ -374,9 +374,6 @@ class Run:
         if answered := [task for task in tasks if window is not None and counts.best(task).samples]:
             self.context.accept(self.program, answered)
         return self.solutions.extend(earned)
-
-    def _prompt_per_task(self) -> float:
-        return (self.spending.overhead_input + self.solutions.input_tokens) / len(self.tasks)
 
 
 def _task_keys(tasks: Iterable[TaskExample]) -> tuple[str, ...]:

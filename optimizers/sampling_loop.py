@@ -152,7 +152,9 @@ class SamplingLoop:
         failed, done = counts.failures - excused, counts.samples - excused
         if isinstance(failure, DeadlineReached):
             return self._out_of_budget()
-        if isinstance(failure, ContextWindowExceededError) and self._none_fits(counts, excused, total):
+        # All samples so far were refused, at least one of each task and temperature.
+        none_fits = excused == counts.samples >= total // self.sampler.sampling.num_samples
+        if isinstance(failure, ContextWindowExceededError) and none_fits:
             message = "every prompt is too long for the LM, even without demonstrations"
             return RunStopped("failed", f"{message}: {one_line(failure)}", failure)
         unavailable = failure.__cause__ if isinstance(failure, MetricError) else failure
@@ -170,10 +172,6 @@ class SamplingLoop:
         if self.max_errors is None:
             return self.spending.budget.too_many_failures(failed, done, total)
         return failed >= self.max_errors
-
-    def _none_fits(self, counts: IterationCounts, too_long: int, total: int) -> bool:
-        """Whether all samples so far were refused, at least one of each task and temperature."""
-        return too_long == counts.samples >= total // self.sampler.sampling.num_samples
 
     def _out_of_budget(self) -> RunStopped:
         return RunStopped("budget", f"budget reached: {self.spending.reached() or 'the time'}")

@@ -14,7 +14,7 @@ from pipeline.cli.options import Json, Parser, output_option
 from pipeline.cli.program_arguments import ProgramName, read_program
 
 if TYPE_CHECKING:
-    from pipeline.actions.optimize_program import Optimized
+    from pipeline.actions.price_program import Optimized
 
 NAME = "pipeline.optimize"
 EPILOG = """\
@@ -43,8 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                    ProgramName, OptimizeOptions).given(argv)  # fmt: skip
     arguments, options = ProgramName.of(given), OptimizeOptions.of(given)
 
-    from pipeline.actions.optimize_program import Optimized, optimize
-    from pipeline.actions.price_program import chip_of
+    from pipeline.actions.price_program import Optimized, chip_of, optimize
     from pipeline.verification.task_files import load_task_named
 
     task = load_task_named(arguments.task)

@@ -244,7 +244,8 @@ def _value_at(key: re.Match[str], following: str) -> str:
         return value if "\n" in value else value.replace("\\n", "\n")
     if rest[:1] == "'":
         return _SINGLE_QUOTE.split(f"{rest[1:]}\n{following}", maxsplit=1)[0].replace("''", "'")
-    lines = _indented(following, len(key["indent"])) or _until_key(following)
+    # A block that is not indented ends at the next key of the mapping.
+    lines = _indented(following, len(key["indent"])) or _OTHER_KEY.split(following, maxsplit=1)[0].split("\n")
     return textwrap.dedent("\n".join(lines)) if _BLOCK.match(rest) else "\n".join([rest, *lines])
 
 
@@ -260,11 +261,6 @@ def _indented(text: str, indent: int) -> list[str]:
     ends = (number for number, line in enumerate(lines) if line.strip() and _indent(line) <= indent)
     lines = lines[: next(ends, len(lines))]
     return lines if any(line.strip() for line in lines) else []
-
-
-def _until_key(text: str) -> list[str]:
-    """The lines before the next key of a mapping: a block that is not indented."""
-    return _OTHER_KEY.split(text, maxsplit=1)[0].split("\n")
 
 
 def _function(text: str) -> str:

@@ -156,7 +156,7 @@ def _run(
         open_workers(config.cluster, name) as workers,
         start_job(request, lms, run_name, params, resumed, workers) as job,
     ):
-        state = f"resumes with {job.recorded_answers:,} recorded answers" if resumed else "starts"
+        state = f"resumes with {job.recorder.answers:,} recorded answers" if resumed else "starts"
         print_message(name, f"run {job.run_id} {state}; if interrupted, resume with: {_resume_command(job.run_id)}")
         with progress_display(config.samples) as display:
             return job.run([display], Path(output) if output else None)

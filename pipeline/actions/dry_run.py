@@ -18,8 +18,7 @@ from pipeline.agent.proposer import TURNS
 from pipeline.base.choices import is_embedded
 from pipeline.base.config import RunConfig
 from pipeline.base.outputs import DryRunBounds
-from pipeline.lms.model_data import known_context, known_price
-from pipeline.lms.tokenizer import count_tokens
+from pipeline.lms.model_data import count_tokens, known_context, known_price
 from pipeline.record.request import Request
 from pipeline.running.session import mined_skills, new_agent, require_price
 from signatures import YAMLAdapter

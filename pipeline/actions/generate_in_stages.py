@@ -158,7 +158,8 @@ class Stages:
         print_message(self.name, f"search and repairs: {counted(len(searched), 'task')}")
         share = 1.0 if len(searched) + len(repaired) <= workers.count else SEARCH_SHARE
         limits = search_budget(share * left, self.candidates, thorough=thorough)
-        drafts = {task.name: _nearest(progress.attempts.get(task.name, ())) for task in searched}
+        nearest = {task.name: nearest_failures(progress.attempts.get(task.name, ())) for task in searched}
+        drafts = {name: [failure.impl for failure in found[:MOST_REPAIRED]] for name, found in nearest.items()}
         seconds = left if share == 1 else left - share * left
         for task, outcome in solve_all(searched, limits, repaired, seconds, drafts, workers):
             progress.seconds[task.name] += outcome.seconds
@@ -179,10 +180,6 @@ class Stages:
             known.append(solution)
         if len(known) == 1:
             print_message(self.name, f"{task.name}: verified, found by {source[0]}")
-
-
-def _nearest(attempts: Iterable[Attempt]) -> list[str]:
-    return [failure.impl for failure in nearest_failures(attempts)[:MOST_REPAIRED]]
 
 
 def generate_in_stages(stages: Stages, files: Mapping[str, Sequence[Path]], texts: Mapping[str, str]) -> Generated:

@@ -247,7 +247,9 @@ def synthesize(
     except KeyboardInterrupt:
         stopped, code = "interrupted", Exit.INTERRUPTED
     written = _write(tasks, offers or _offers(None, tasks, _programs(outcomes)), files)
-    text = "\n\n".join(_searched_text(task.name, outcomes.get(task.name), written.get(task.name)) for task in tasks)
+    heads = {task.name: results.headline(task.name, outcomes.get(task.name)) for task in tasks}
+    bodies = {name: offer.lines() for name, offer in written.items()}
+    text = "\n\n".join("\n  ".join([head, *bodies.get(name, ())]) for name, head in heads.items())
     result = results.as_json(tasks, outcomes)
     for task_name in outcomes:
         result["tasks"][task_name] |= written[task_name].to_dict() if task_name in written else NO_OFFER
@@ -264,9 +266,3 @@ def _programs(outcomes: Mapping[str, SearchOutcome]) -> dict[str, list[tuple[str
         for task, outcome in outcomes.items()
         if outcome.impl is not None
     }
-
-
-def _searched_text(name: str, outcome: SearchOutcome | None, written: WrittenOffer | None) -> str:
-    """The result of one task: its program or where it was written, or why there is none."""
-    lines = written.lines() if written is not None else ()
-    return "\n".join([results.headline(name, outcome), *(f"  {line}" for line in lines)])

@@ -25,7 +25,7 @@ from step_runtime.tasks.task import Task, dump_task
 
 if TYPE_CHECKING:
     from pipeline.verification.metric import Metric
-    from step_runtime.rewriting.search import Variant
+    from step_runtime.rewriting.optimizing import Variant
     from step_runtime.tasks.task import Task
 
 

@@ -212,7 +212,7 @@ def _run(
         open_workers(request.config.cluster, name) as workers,
         start_job(request, LMs(solving), run_name, params, resumed, workers) as job,
     ):
-        print_message(name, f"{lm}, {method}: run {job.run_id}, {job.recorded_answers:,} recorded answers")
+        print_message(name, f"{lm}, {method}: run {job.run_id}, {job.recorder.answers:,} recorded answers")
         with progress_display(request.config.samples) as display:
             return job.run([display]).experience
 
@@ -260,19 +260,14 @@ def write_page(plan: AblationPlan, output: str | None) -> dict[str, Any]:
         UsageError: It can't be written.
     """
     folder = Path(output) if output is not None else store.folder() / "ablations" / plan.id
-    studies = _studies(plan)
+    latest = {(run.data.params["named"], run.data.params["method"]): run.info.run_id for run in _runs(plan.id)}
+    recorded = {run.run_id: run for run in read_runs(list(latest.values()))}
+    studies = [ModelRuns(lm, {method: recorded[latest[lm, method]] for method in METHODS}) for lm in plan.lms]
     with file_errors(f"--output: can't write the page to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         files = ablation.write(studies, folder)
     figures = {study.name: _figures(study) for study in studies}
     return {"ablation": plan.id, "page": str(folder / files[0]), "files": files, "lms": figures}
-
-
-def _studies(plan: AblationPlan) -> list[ModelRuns]:
-    """The runs of the plan, read from the store."""
-    latest = {(run.data.params["named"], run.data.params["method"]): run.info.run_id for run in _runs(plan.id)}
-    recorded = {run.run_id: run for run in read_runs(list(latest.values()))}
-    return [ModelRuns(lm, {method: recorded[latest[lm, method]] for method in METHODS}) for lm in plan.lms]
 
 
 def _figures(study: ModelRuns) -> dict[str, dict[str, Any]]:

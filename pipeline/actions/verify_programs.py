@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 from pipeline.base.errors import Exit, UsageError
 from pipeline.base.files import write_text
 from pipeline.base.machine import cores
-from pipeline.base.outputs import BatchOutput, VerifyOutput
+from pipeline.base.outputs import BatchOutput, BatchSummary, Finding, ProgramVerdict, VerifyOutput
 from pipeline.base.paths import shown
-from pipeline.cli import batch_lines
-from pipeline.cli.batch_lines import warning_line
+from pipeline.base.text import counted
 from pipeline.cli.junit import junit_text
 from pipeline.cli.program_items import Item, names_many, resolve
 from pipeline.cli.sarif import sarif_text
@@ -170,7 +169,7 @@ def batch(results: Sequence[Checked], seconds: float) -> BatchOutput:
     """The verdicts on many programs as the command's JSON object."""
     verdicts = tuple(result.verdict for result in results)
     passed = all(verdict.passed for verdict in verdicts)
-    return BatchOutput(passed=passed, programs=verdicts, summary=batch_lines.summarize(verdicts, seconds))
+    return BatchOutput(passed=passed, programs=verdicts, summary=summarize(verdicts, seconds))
 
 
 def exit_code(results: Sequence[Checked]) -> Exit:
@@ -254,14 +253,59 @@ def _round(
     for item, result in zip(items, settings.check(items, pool), strict=True):
         results.append(result)
         if not as_json:
-            say(batch_lines.line(item.label, result.verdict))
+            say(verdict_line(item.label, result.verdict))
     output = batch(results, time.monotonic() - start)
     settings.write(results)
     if as_json:
         say(output.text())
         return exit_code(results)
     for result in results:
-        for paragraph in batch_lines.findings(result):
+        for paragraph in findings(result):
             say(f"\n{paragraph}")
-    say(f"\n{batch_lines.summary_line(output.summary)}")
+    say(f"\n{summary_line(output.summary)}")
     return exit_code(results)
+
+
+def summarize(verdicts: Sequence[ProgramVerdict], seconds: float) -> BatchSummary:
+    """Counts of the verdicts; `seconds` is wall time."""
+    return BatchSummary(
+        programs=len(verdicts),
+        passed=sum(verdict.passed for verdict in verdicts),
+        failed=sum(not verdict.passed and verdict.error is None for verdict in verdicts),
+        unusable=sum(verdict.error is not None for verdict in verdicts),
+        warnings=sum(len(verdict.warnings) for verdict in verdicts),
+        seconds=round(seconds, 3),
+    )
+
+
+def verdict_line(label: str, verdict: ProgramVerdict) -> str:
+    """A program's line: its verdict, its name, and what failed first."""
+    if verdict.error is not None:
+        return f"unusable  {label}"
+    warned = f"  ({counted(len(verdict.warnings), 'warning')})" if verdict.warnings else ""
+    if verdict.passed:
+        return f"passed    {label}{warned}"
+    codes = ", ".join(dict.fromkeys(finding.code for finding in verdict.diagnostics)) or "warnings"
+    return f"failed    {label}: {verdict.stage}: {codes}{warned}"
+
+
+def findings(result: Checked) -> list[str]:
+    """All that there is to say of a program: errors, then warnings; nothing for one that passes without any."""
+    verdict = result.verdict
+    errors = [] if verdict.passed or not (verdict.diagnostics or verdict.error) else [result.text]
+    return [*errors, *map(warning_line, verdict.warnings)]
+
+
+def warning_line(finding: Finding) -> str:
+    """A warning as one line, or several where it has details."""
+    place = ":".join(str(part) for part in (finding.file, finding.line, finding.column) if part is not None)
+    head = f"{place}: warning: {finding.code}: {finding.message}"
+    return "\n".join([head, *(f"  {detail}" for detail in finding.details)])
+
+
+def summary_line(summary: BatchSummary) -> str:
+    """The counts, as the last line."""
+    counts = [f"{summary.passed} passed", f"{summary.failed} failed"]
+    counts += [f"{summary.unusable} unusable"] if summary.unusable else []
+    counts += [counted(summary.warnings, "warning")] if summary.warnings else []
+    return f"{counted(summary.programs, 'program')}: {', '.join(counts)} in {summary.seconds:.1f} s"

@@ -11,9 +11,10 @@ Invariants: the same programs, in whichever order, give the same skills; every s
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 from pipeline.agent.features import element_kind
@@ -24,7 +25,7 @@ from step_runtime.language.comments import printable, undivided
 from step_runtime.language.parser import parse
 from step_runtime.primitives import Primitive
 from step_runtime.program.graph import Program
-from step_runtime.program.printer import print_primitive
+from step_runtime.program.printer import print_node
 from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import SolvedTask
 from step_runtime.verification.check import infer_types
@@ -330,16 +331,8 @@ def _type(graph: _Graph, stream: int) -> str:
 def _lines(graph: _Graph, members: Sequence[int], takes: Sequence[int]) -> tuple[str, ...]:
     """The part as a program of its own, with the types of what each line makes."""
     names = {stream: f"X{number}" for number, stream in enumerate(takes)}
-    lines, counts = [], Counter[str]()
-    for member in members:
-        node = graph.program.nodes[member]
-        fresh = []
-        for _ in range(1 if node.op.lists_results else len(node.outputs)):
-            fresh.append(f"Y{counts['Y']}")
-            counts["Y"] += 1
-        made = [f"{fresh[0]}[{n}]" for n in range(len(node.outputs))] if node.op.lists_results else fresh
-        argument = node.op.print_argument([names[stream] for stream in node.inputs])
-        names |= dict(zip(node.outputs, made, strict=True))
+    lines, fresh = [], (f"Y{number}" for number in count())
+    for node in (graph.program.nodes[member] for member in members):
         kinds = ", ".join(dict.fromkeys(_type(graph, stream) for stream in node.outputs))
-        lines.append(f"{', '.join(fresh)} = {print_primitive(node.op)}.apply({argument}) # {kinds}")
+        lines.append(f"{print_node(node, names, fresh)} # {kinds}")
     return tuple(lines)

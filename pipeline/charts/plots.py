@@ -174,7 +174,7 @@ def _place_labels(figure: Figure, axes: Axes, points: Sequence[CurvePoint]) -> N
     taken += [Bbox.from_bounds(x, y, 1, 1) for line in axes.lines for x, y in _along(axes, line)]
     for point in points:
         note = axes.annotate(
-            _subscripted(point.label),
+            re.sub(r"_(\d+)$", r"$_{\1}$", point.label),  # the cycle as a subscript, as in the paper
             (point.tokens, 100 * point.pass_at_n),
             xytext=_OFFSETS[0],
             textcoords="offset points",
@@ -198,11 +198,6 @@ def _along(axes: Axes, line: Line2D) -> Iterator[tuple[float, float]]:
     for (x0, y0), (x1, y1) in pairwise(corners):
         steps = int(max(abs(x1 - x0), abs(y1 - y0)) // 8) + 1
         yield from ((x0 + (x1 - x0) * i / steps, y0 + (y1 - y0) * i / steps) for i in range(1, steps))
-
-
-def _subscripted(label: str) -> str:
-    """`3: HM_2` with the cycle as a subscript, as in the paper."""
-    return re.sub(r"_(\d+)$", r"$_{\1}$", label)
 
 
 def title(index: int, label: str) -> str:

@@ -29,7 +29,9 @@ def cost_table(priced: Priced, name: str, chip: str) -> str:
         rows.append([figure, value, UNITS[figure], formula_text(priced, figure), shown, share])
     lines = [f"{name} at {format_sizes(cost.sizes)} on the {chip} chip", "", *aligned(rows, right={1, 4, 5}), ""]
     lines += [*aligned(_node_rows(priced), right={2, 3, 5, 6, 7}), ""]
-    lines += [_queue_line(priced, number) for number in range(len(cost.queues))]
+    for queue in cost.queues:
+        where = f"queue of {priced.program.name(queue.stream)} before {node_label(priced, queue.node)}"
+        lines.append(f"{where}: {exact_number(queue.length)} elements, {exact_number(queue.bits / 8)} bytes")
     lines += [_spill_line(priced, spill) for spill in cost.spills]
     lines.append(f"transfers pass through {exact_number(cost.staging)} bytes: one element of every input and result")
     if cost.bounded:
@@ -156,13 +158,6 @@ def _node_rows(priced: Priced) -> list[list[str]]:
             ]
         )
     return rows
-
-
-def _queue_line(priced: Priced, number: int) -> str:
-    queue = priced.cost.queues[number]
-    stream = priced.program.name(queue.stream)
-    where = f"queue of {stream} before {node_label(priced, queue.node)}"
-    return f"{where}: {exact_number(queue.length)} elements, {exact_number(queue.bits / 8)} bytes"
 
 
 def _spill_line(priced: Priced, spill: Spill) -> str:

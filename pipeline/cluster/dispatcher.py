@@ -75,7 +75,7 @@ class Dispatcher:
         self._events: deque[Callable[[], None]] = deque()
         self._pools: dict[str, CallPool] = {}
         self._unanswered: dict[int, Call] = {}
-        self._limit = MOST_AHEAD * BATCH
+        self.limit = MOST_AHEAD * BATCH  # calls without an answer at which `submit` waits
         self._error: Exception | None = None
         self._closed = False
         # What follows belongs to the thread.
@@ -83,11 +83,6 @@ class Dispatcher:
         self._suspects: deque[Call] = deque()
         self._thread = threading.Thread(target=self._run, name="cluster-dispatch", daemon=True)
         self._thread.start()
-
-    @property
-    def limit(self) -> int:
-        """Calls without an answer at which `submit` waits."""
-        return self._limit
 
     def pool(self, settings: PoolSettings) -> str:
         """A new kind of calls; returns its name."""
@@ -106,7 +101,7 @@ class Dispatcher:
             PipelineError: The cluster can't be used any more.
         """
         with self._changed:
-            self._changed.wait_for(lambda: len(self._unanswered) < self._limit or self._error)
+            self._changed.wait_for(lambda: len(self._unanswered) < self.limit or self._error)
             if self._error is not None:
                 raise self._error
             if pool not in self._pools:
@@ -187,7 +182,7 @@ class Dispatcher:
                 for call in reversed(node.take_all()):
                     (self._suspects if call.alone else call.pool.queue).appendleft(call)
         with self._changed:
-            self._limit = MOST_AHEAD * max(BATCH, 2 * sum(node.workers for node in self._nodes.values()))
+            self.limit = MOST_AHEAD * max(BATCH, 2 * sum(node.workers for node in self._nodes.values()))
             self._changed.notify_all()
 
     def _lost(self, call: Call) -> None:

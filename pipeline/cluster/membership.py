@@ -10,8 +10,7 @@ from typing import Any, Protocol
 
 from pipeline.base.errors import ClusterUnavailable, UsageError
 from pipeline.cluster import node
-from pipeline.cluster.node import NodeFacts
-from pipeline.cluster.software import installed
+from pipeline.cluster.node import NodeFacts, installed
 
 POLL = 0.5
 """Seconds between two looks at the scheduler; for many nodes, a hundredth of a second for each."""

@@ -11,19 +11,67 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import hashlib
 import multiprocessing
 import os
 import pickle
+import platform
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
-from pipeline.cluster.software import Software, installed
 from pipeline.verification.isolation import answers
 from pipeline.verification.pool import WorkerLost, settle
 from pipeline.verification.workers import PoolSettings
+
+PACKAGES = ("optimizers", "pipeline", "signatures", "step_runtime")
+
+
+@dataclass(frozen=True)
+class Software:
+    """The versions of one process; `code` is a digest of the sources of `PACKAGES`."""
+
+    code: str
+    python: str
+    torch: str
+    numpy: str
+
+    def differences(self, other: Software) -> str:
+        """What differs, with both values: `torch 2.13.0 here, 2.12.1 there`; empty if nothing does."""
+        return ", ".join(
+            f"{field.name} {mine} here, {theirs} there"
+            for field in fields(self)
+            if (mine := getattr(self, field.name)) != (theirs := getattr(other, field.name))
+        )
+
+
+@functools.cache
+def installed() -> Software:
+    """The versions of this process."""
+    return Software(_digest(Path(__file__).parents[2]), platform.python_version(), _version("torch"), _version("numpy"))
+
+
+def _digest(root: Path) -> str:
+    """A digest of all source files of the packages below a folder."""
+    digest = hashlib.sha256()
+    for package in PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
+            data = path.read_bytes()
+            digest.update(f"{path.relative_to(root).as_posix()}\n{len(data)}\n".encode() + data)
+    return digest.hexdigest()[:12]
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "none"
+
 
 LEASE = 60.0
 """Seconds without a request from its client after which a mailbox is closed."""

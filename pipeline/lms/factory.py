@@ -73,8 +73,7 @@ def make_lm(
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     from dspy.utils.exceptions import LMError
 
-    from pipeline.lms.model_data import known_price
-    from pipeline.lms.tokenizer import count_tokens
+    from pipeline.lms.model_data import count_tokens, known_price
 
     settings: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "num_retries": num_retries}
     if is_embedded(model):

@@ -53,8 +53,9 @@ from pipeline.agent.compiled import save_program
 from pipeline.base.errors import RecordError, RunLost, UsageError
 from pipeline.base.paths import shown
 from pipeline.base.text import first_line
-from pipeline.charts.plots import final_counts
-from pipeline.record import models, ownership, pictures, resume, store
+from pipeline.charts import plots
+from pipeline.charts.plots import final_counts, learning_points, pass_at_k_curve, title
+from pipeline.record import models, ownership, resume, store
 from pipeline.record.attempt_table import FILE, TAG, stage_metrics, tag_value, write_table
 from pipeline.record.attempts import AttemptWriter, read_attempts
 from pipeline.record.heartbeat import Heartbeat
@@ -355,7 +356,7 @@ class Recorder(BaseObserver):
     def _draw(self) -> None:
         self._drawn = time.monotonic()
         with tempfile.TemporaryDirectory() as scratch:
-            pictures.draw(self._iterations, len(self._tasks), self._samples, Path(scratch))
+            draw(self._iterations, len(self._tasks), self._samples, Path(scratch))
             self._client.log_artifacts(self.run_id, scratch)
 
 
@@ -370,3 +371,16 @@ def _reported() -> Iterator[None]:
 
 def _place(name: str, index: int) -> str:
     return f"{'iterations' if index >= 0 else 'validation'}/{name.replace(' ', '_')}"
+
+
+def draw(iterations: Sequence[IterationResult], tasks: int, samples: int, folder: Path) -> None:
+    """Draws `learning_curve.png` and `pass_at_k.png` of at least one iteration into a folder.
+
+    `samples` are those per task and temperature.
+    """
+    curves = {title(it.index, it.label): final_counts([it]) for it in iterations[:1]}
+    if len(iterations) > 1:
+        curves["all iterations"] = final_counts(iterations)
+    plots.learning_curve(learning_points(iterations), samples, folder / "learning_curve.png")
+    values = {name: pass_at_k_curve(counts, tasks, samples) for name, counts in curves.items()}
+    plots.pass_at_k(values, folder / "pass_at_k.png")

@@ -33,7 +33,6 @@ from pipeline.record import experiment_view, ownership
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Experiment
 
 EXPERIMENT = "compile"
 EXPERIMENT_TAGS = {
@@ -136,14 +135,10 @@ def _experiment(client: MlflowClient) -> str:
         except MlflowException:  # another machine may have created it
             if not (experiment := client.get_experiment_by_name(EXPERIMENT)):
                 raise
-    _set_view(client, experiment)
-    return str(experiment.experiment_id)
-
-
-def _set_view(client: MlflowClient, experiment: Experiment) -> None:
-    """Gives the view to an experiment that an earlier version created; a person may have edited its description."""
+    # It may be of an earlier version; a person may have edited its description.
     if experiment.tags.get(experiment_view.TAG) != experiment_view.VIEW:
         client.set_experiment_tag(experiment.experiment_id, experiment_view.TAG, experiment_view.VIEW)
+    return str(experiment.experiment_id)
 
 
 def faults() -> tuple[type[Exception], ...]:

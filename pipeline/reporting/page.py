@@ -121,7 +121,7 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
         return page_table(table, texts) if several else page_table(table.drop("run"), texts - 1)
 
     text = template("page").render(
-        title=_title(runs),
+        title=f"Report on {len(runs)} runs" if several else f"Report on {runs[0].name}",
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         code_css=_CODE.get_style_defs("pre"),
         dark_code_css=_DARK_CODE.get_style_defs("pre"),
@@ -254,10 +254,6 @@ def _result(run: RecordedRun, name: str) -> str:
 
 def _names(runs: Sequence[RecordedRun]) -> list[str]:
     return measures.in_group_order(dict.fromkeys(name for run in runs for name in run.tasks))
-
-
-def _title(runs: Sequence[RecordedRun]) -> str:
-    return f"Report on {runs[0].name}" if len(runs) == 1 else f"Report on {len(runs)} runs"
 
 
 def page_table(table: tables.Table, texts: int) -> PageTable:

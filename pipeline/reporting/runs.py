@@ -250,6 +250,7 @@ def _read(client: MlflowClient, run: Run) -> RecordedRun | None:
         if "label" in nested.data.params:
             labels[int(nested.data.params["iteration"]) - 1] = nested.data.params["label"]
     names = measures.in_group_order(tasks)
+    samples = Counter((a.iteration, a.task_key, a.temperature) for each in attempts.values() for a in each if a.scored)
     iterations, counts = replay(attempts, labels, names, inherited, before)
     programs = {name: task.impl for name, task in solutions.items() if task.impl}
     return RecordedRun(
@@ -263,7 +264,7 @@ def _read(client: MlflowClient, run: Run) -> RecordedRun | None:
         iterations=tuple(replace(it, demos=demos.get(it.index, ())) for it in iterations),
         counts=counts,
         programs={name: programs.get(name) or _shortest(name, iterations) for name in names if name in counts},
-        samples=_most_samples(attempt for each in attempts.values() for attempt in each),
+        samples=max(samples.values(), default=0),
         overhead=overhead,
     )
 
@@ -317,11 +318,6 @@ def _overhead(path: Path) -> TokenCount:
     """The tokens of an optimizer before the first iteration, all predictors together."""
     counts = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     return TokenCount.sum(map(TokenCount.from_dict, counts.values()))
-
-
-def _most_samples(attempts: Iterable[Attempt]) -> int:
-    samples = Counter((a.iteration, a.task_key, a.temperature) for a in attempts if a.scored)
-    return max(samples.values(), default=0)
 
 
 def _shortest(name: str, iterations: Iterable[Iteration]) -> str:

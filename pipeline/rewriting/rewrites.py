@@ -64,7 +64,9 @@ def _around_maps(program: Program) -> Iterator[Program]:
         if before is None or len(users) != 1 or not isinstance(before.op, STRUCTURAL):
             continue
         if isinstance(users[0].op, STRUCTURAL) and node.outputs[0] not in program.results:
-            yield _without(_past(program, node, before.inputs[0]), users[0], node.outputs[0])
+            past = replace(node, inputs=(before.inputs[0],))
+            nodes = tuple(past if each is node else each for each in program.nodes)
+            yield _without(replace(program, nodes=nodes), users[0], node.outputs[0])
 
 
 def _chains(program: Program) -> Iterator[list[Node]]:
@@ -108,12 +110,6 @@ def _replaced(program: Program, chain: list[Node], ops: tuple[Primitive, ...]) -
 def _without(program: Program, node: Node, stream: StreamId) -> Program:
     nodes = tuple(each for each in program.nodes if each is not node)
     return _renamed(replace(program, nodes=nodes), {node.outputs[0]: stream})
-
-
-def _past(program: Program, node: Node, source: StreamId) -> Program:
-    """The program with a node that reads another stream."""
-    nodes = tuple(replace(each, inputs=(source,)) if each is node else each for each in program.nodes)
-    return replace(program, nodes=nodes)
 
 
 def _renamed(program: Program, names: Mapping[StreamId, StreamId]) -> Program:

@@ -104,11 +104,6 @@ class CompileJob:
         """MLflow's."""
         return self.recorder.run_id
 
-    @property
-    def recorded_answers(self) -> int:
-        """Answers recorded before the run was resumed; attempts without an answer don't count."""
-        return self.recorder.answers
-
     def run(self, observers: Sequence[Observer] = (), output: Path | None = None) -> JobResult:
         """Optimizes, and writes the program to `output`, by default next to the store.
 
@@ -120,9 +115,12 @@ class CompileJob:
         compiled = self._compile([*observers, self.recorder])
         experience: Experience = compiled.experience
         program = output or program_path(self.request.config, self.run_id)
+        rates = {entry.task_key: f"{entry.successes}/{entry.samples}" for entry in experience.entries}
+        origin = {"run_id": self.run_id, "solved": rates, "unsolved": list(experience.unsolved)}
+        origin |= {"settings": experience.settings}
         try:
             with dspy.context(lm=self.lms.solving):
-                save_program(compiled, program, _metadata(experience, self.run_id), self._needs(compiled))
+                save_program(compiled, program, origin, self._needs(compiled))
         except UsageError as error:
             raise RecordError(str(error)) from error
         self.recorder.log_program(program)
@@ -212,12 +210,6 @@ def run_params(config: SamplingConfig, tasks: Sequence[Task], lm: dspy.LM, threa
         "code_version": code_version(),
         **versions(),
     }
-
-
-def _metadata(experience: Experience, run_id: str) -> dict[str, object]:
-    """The metadata on its origin in the program's file."""
-    rates = {entry.task_key: f"{entry.successes}/{entry.samples}" for entry in experience.entries}
-    return {"run_id": run_id, "solved": rates, "unsolved": list(experience.unsolved), "settings": experience.settings}
 
 
 def program_path(config: RunConfig, run_id: str) -> Path:

@@ -85,33 +85,22 @@ def outcome(request: CheckRequest, name: str, future: Future[Checked]) -> Checke
         what = worker.lost_snippet(error)
         details = (f"it had come to {what}",) if what else ()
         hint = "a function of the task may be at fault, and not the program; --limit-seconds raises the limit of time"
-        finding = Finding(
-            severity="error",
-            stage="run",
-            code=error.code,
-            message=f"verification {error}",
-            file=request.name,
-            details=details,
-            hint=hint,
-        )
-        text = "\n".join([f"{request.name or name}: {error.code}: {finding.message}", *details, f"hint: {hint}"])
-        verdict = ProgramVerdict(
-            task=name,
-            task_file=request.path,
-            program=request.name,
-            passed=False,
-            stage="run",
-            diagnostics=(finding,),
-        )
+        message = f"verification {error}"
+        found = {"code": error.code, "message": message, "details": details, "hint": hint}
+        finding = Finding(severity="error", stage="run", file=request.name, **found)
+        text = "\n".join([f"{request.name or name}: {error.code}: {message}", *details, f"hint: {hint}"])
+        verdict = _failed(request, name, stage="run", diagnostics=(finding,))
         return Checked(verdict, text.replace("\n", "\n  "))
+
+
+def _failed(request: CheckRequest, name: str, **fields: Any) -> ProgramVerdict:
+    """The verdict on a program that does not pass."""
+    return ProgramVerdict(task=name, task_file=request.path, program=request.name, passed=False, **fields)
 
 
 def unusable(request: CheckRequest, name: str, message: str) -> Checked:
     """The outcome for a task or a program that can't be used."""
-    verdict = ProgramVerdict(
-        task=name, task_file=request.path, program=request.name, passed=False, stage=None, error=message
-    )
-    return Checked(verdict, message)
+    return Checked(_failed(request, name, stage=None, error=message), message)
 
 
 def stress_findings(programs: Sequence[tuple[Task, str]]) -> dict[str, list[str]]:
@@ -159,7 +148,13 @@ def check(request: CheckRequest) -> Checked:
     if request.values and verdict.stage == "value":
         checked = _with_values(request, task, checked)
     seconds = round(time.process_time() - start, 3)
-    warned = (*(_warning(request.path, warning) for warning in found), *checked.verdict.warnings)
+    doubts = [
+        Finding(
+            severity="warning", stage="task", code=each.code, message=each.message, file=request.path, line=each.line
+        )
+        for each in found
+    ]
+    warned = (*doubts, *checked.verdict.warnings)
     return dataclasses.replace(
         checked, verdict=checked.verdict.model_copy(update={"warnings": warned, "seconds": seconds})
     )
@@ -227,23 +222,6 @@ def _with_values(request: CheckRequest, task: Task, checked: Checked) -> Checked
 
 
 def _finding(file: str | None, diagnostic: Diagnostic, severity: Severity = "error") -> Finding:
-    span = diagnostic.span
-    return Finding(
-        severity=severity,
-        stage=diagnostic.stage,
-        code=diagnostic.code,
-        message=diagnostic.message,
-        file=file,
-        line=span and span.line,
-        column=span and span.column,
-        end_line=span and span.end_line,
-        end_column=span and span.end_column,
-        details=diagnostic.details,
-        hint=diagnostic.hint,
-    )
-
-
-def _warning(path: str, warning: TaskWarning) -> Finding:
-    return Finding(
-        severity="warning", stage="task", code=warning.code, message=warning.message, file=path, line=warning.line
-    )
+    found = {name: getattr(diagnostic, name) for name in ("stage", "code", "message", "details", "hint")}
+    place = dataclasses.asdict(diagnostic.span) if diagnostic.span else {}
+    return Finding(severity=severity, file=file, **found, **place)

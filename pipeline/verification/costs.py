@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from step_runtime.base.errors import Diagnostic
     from step_runtime.base.measures import Figure
     from step_runtime.cost.chip import Chip
-    from step_runtime.rewriting.search import Variant
+    from step_runtime.rewriting.optimizing import Variant
     from step_runtime.tasks.task import Task
     from step_runtime.verification.costing import Priced, TaskCosts
 

@@ -52,17 +52,12 @@ class Metric:
     """
 
     def __init__(self, executor: Executor | None = None, store: VerdictStore | None = None) -> None:
-        self._executor = executor or ThreadPoolExecutor(1, thread_name_prefix="verify")
+        self.executor = executor or ThreadPoolExecutor(1, thread_name_prefix="verify")
         self._store = store
         self._lock = threading.Lock()
         self._known: dict[_Key, _Judged] = {}
         self._scopes: dict[str, KnownScopes | None] = {}
         self._moved: dict[_Key, Verdict] = {}
-
-    @property
-    def executor(self) -> Executor:
-        """Where programs are verified, and may be priced."""
-        return self._executor
 
     def __call__(self, example: Any, prediction: Any, trace: Any = None, *_: Any) -> Reward:
         """The verdict on one program.
@@ -116,7 +111,9 @@ class Metric:
         if (content, text) in self._moved:
             return self._moved[content, text]
         try:
-            own = relocated(verdict, judged, text, self._scopes_of(task, content))
+            if content not in self._scopes:
+                self._scopes[content] = known_scopes(task)
+            own = relocated(verdict, judged, text, self._scopes[content])
         except Exception:  # whatever a text does to code that only saves time, the text is judged by itself
             _LOG.exception("two programs could not be compared")
             return None
@@ -125,17 +122,12 @@ class Metric:
                 _remember(self._moved, (content, text), own)
         return own
 
-    def _scopes_of(self, task: Task, content: str) -> KnownScopes | None:
-        if content not in self._scopes:
-            self._scopes[content] = known_scopes(task)
-        return self._scopes[content]
-
     def _judge_once(self, task: Task, content: str, key: str, text: str) -> tuple[str, Verdict, bool]:
         """The text first seen under the key, its verdict, and whether that was reached now."""
         with self._lock:
             known = self._known.get((content, key)) or self._stored(content, key)
             if known is None:
-                future = self._executor.submit(judge, task.name, content, text)
+                future = self.executor.submit(judge, task.name, content, text)
                 _remember(self._known, (content, key), (text, future))
         judged, future = known or (text, future)
         try:

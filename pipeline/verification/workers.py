@@ -58,13 +58,8 @@ class LocalWorkers:
     """Workers of this machine: in each pool so many, or one per core."""
 
     def __init__(self, count: int | None = None) -> None:
-        self._count = count or cores()
-
-    @property
-    def count(self) -> int:
-        """How many calls of a pool can run at a time."""
-        return self._count
+        self.count = count or cores()
 
     def pool(self, settings: PoolSettings, most: int | None = None) -> WorkerPool:
         """A pool of processes that start at once."""
-        return settings.start(self._count if most is None else max(1, min(self._count, most)))
+        return settings.start(self.count if most is None else max(1, min(self.count, most)))

@@ -1,7 +1,6 @@
 """What a program costs the chip: memory, off-chip traffic, operations, time and queues, from its checked graph alone.
 
-- chip: the chip, and its YAML file
-- weights: what torch's operators count as
+- chip: the chip, its YAML file, and what torch's operators count as
 - operations: the operations of a function, by its recorded operators
 - timeline: when every token of every stream comes
 - queues: how much waits before joins

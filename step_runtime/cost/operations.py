@@ -14,7 +14,7 @@ from torch.utils.flop_counter import flop_registry
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Sizes
 from step_runtime.base.types import DType, Element, Multihot, components_of
-from step_runtime.cost.weights import ELEMENTWISE, MATMUL, OTHER, Weight
+from step_runtime.cost.chip import ELEMENTWISE, MATMUL, OTHER, Weight
 from step_runtime.execution.invocation import apply, default_dtype, element_layout, initial
 from step_runtime.execution.number_formats import element_type
 

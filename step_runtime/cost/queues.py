@@ -83,7 +83,9 @@ def _leads(program: Program, start: int, end: int) -> bool:
 def _measured(timeline: Timeline, clock: int) -> dict[tuple[int, int], int]:
     """The length of every queue downstream of a copy, on the clock of the stream that it copies."""
     program = timeline.program
-    streams = {stream: _ticks(timeline.streams[stream]) for stream in program.nodes[clock].outputs}
+    copied = {stream: timeline.streams[stream] for stream in program.nodes[clock].outputs}
+    # Its clock ticks at every value.
+    streams = {stream: Tokens(each.levels, np.cumsum(each.levels == 0)) for stream, each in copied.items()}
     found = {}
     for number, node in enumerate(program.nodes[clock + 1 :], clock + 1):
         if not any(stream in streams for stream in node.inputs):
@@ -95,10 +97,6 @@ def _measured(timeline: Timeline, clock: int) -> dict[tuple[int, int], int]:
             if node.inputs[operand] in streams:
                 found[number, operand] = waiting(tokens[operand].values, taken)
     return found
-
-
-def _ticks(copied: Tokens) -> Tokens:
-    return Tokens(copied.levels, np.cumsum(copied.levels == 0))
 
 
 def _at_once(tokens: Tokens) -> Tokens:

@@ -341,46 +341,38 @@ class Streamify(Primitive):
         return (inputs[0].data,)
 
 
-@dataclass(frozen=True)
-class Copy(Primitive):
-    """Two streams from one, as every stream may be consumed only once."""
+class _Passing(Primitive):
+    """The base of Copy and Identity: every result is the stream itself."""
 
-    kind: ClassVar[Kind] = "copy"
     view: ClassVar[bool] = True
     transparent: ClassVar[bool] = True
-
-    def output_count(self, sizes: Sizes) -> int | None:
-        """Two."""
-        return 2
-
-    def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
-        """The same type, twice."""
-        return (inputs[0], inputs[0])
-
-    def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
-        """The same tokens, twice."""
-        return Schedule((tokens[0], tokens[0]))
-
-    def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
-        """The same tensors, which no primitive writes into."""
-        return (inputs[0].data, inputs[0].data)
-
-
-@dataclass(frozen=True)
-class Identity(Primitive):
-    """The same stream."""
-
-    transparent: ClassVar[bool] = True
-    view: ClassVar[bool] = True
+    results: ClassVar[int] = 1
 
     def infer(self, inputs: Sequence[StreamType], rules: Rules) -> tuple[StreamType, ...]:
         """The same type."""
-        return (inputs[0],)
+        return (inputs[0],) * self.results
 
     def schedule(self, tokens: Sequence[Tokens], inputs: Sequence[StreamType], pace: Pace) -> Schedule:
         """The same tokens."""
-        return Schedule((tokens[0],))
+        return Schedule((tokens[0],) * self.results)
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[StreamType], frame: Frame) -> tuple[StreamData, ...]:
-        """The same tensors."""
-        return (inputs[0].data,)
+        """The same tensors, which no primitive writes into."""
+        return (inputs[0].data,) * self.results
+
+
+@dataclass(frozen=True)
+class Copy(_Passing):
+    """Two streams from one, as every stream may be consumed only once."""
+
+    kind: ClassVar[Kind] = "copy"
+    results: ClassVar[int] = 2
+
+    def output_count(self, sizes: Sizes) -> int | None:
+        """Two."""
+        return self.results
+
+
+@dataclass(frozen=True)
+class Identity(_Passing):
+    """The same stream."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count, islice
 from typing import Any
 
 import sympy
@@ -9,7 +11,7 @@ import sympy
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import format_dim
 from step_runtime.primitives import Primitive
-from step_runtime.program.graph import Program, StreamId
+from step_runtime.program.graph import Node, Program, StreamId
 
 
 def print_program(program: Program) -> str:
@@ -18,24 +20,20 @@ def print_program(program: Program) -> str:
     The streams of a result list are written `E4[0]`; other results get a name each.
     """
     names: dict[StreamId, str] = dict(enumerate(program.inputs))
-    taken = set(program.inputs)
-    number = 0
-    lines = []
-    for node in program.nodes:
-        fresh = []
-        for _ in range(1 if node.op.lists_results else len(node.outputs)):
-            while f"E{number}" in taken:
-                number += 1
-            fresh.append(f"E{number}")
-            taken.add(fresh[-1])
-        if node.op.lists_results:
-            names |= {stream: f"{fresh[0]}[{index}]" for index, stream in enumerate(node.outputs)}
-        else:
-            names |= dict(zip(node.outputs, fresh, strict=True))
-        argument = node.op.print_argument([names[stream] for stream in node.inputs])
-        lines.append(f"{', '.join(fresh)} = {print_primitive(node.op)}.apply({argument})")
+    fresh = (name for number in count() if (name := f"E{number}") not in program.inputs)
+    lines = [print_node(node, names, fresh) for node in program.nodes]
     lines.append(f"return {', '.join(names[stream] for stream in program.results)}")
     return "\n".join(lines) + "\n"
+
+
+def print_node(node: Node, names: dict[StreamId, str], fresh: Iterator[str]) -> str:
+    """A node's line, whose results get fresh names, which are added to those of the streams."""
+    listed = node.op.lists_results
+    own = list(islice(fresh, 1 if listed else len(node.outputs)))
+    argument = node.op.print_argument([names[stream] for stream in node.inputs])
+    made = [f"{own[0]}[{index}]" for index in range(len(node.outputs))] if listed else own
+    names |= zip(node.outputs, made, strict=True)
+    return f"{', '.join(own)} = {print_primitive(node.op)}.apply({argument})"
 
 
 def print_primitive(op: Primitive) -> str:

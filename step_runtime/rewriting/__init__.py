@@ -2,7 +2,7 @@
 
 - shared: programs without Copies, and how one node is replaced
 - rules: the rewrites
-- search: every program within reach, the cheapest first
+- optimizing: every program within reach, the cheapest first
 
 Rewrites assume that functions are pure: the same element always gives the same value.
 """

@@ -285,18 +285,14 @@ class WrittenDim:
 
 def declared_shapes(task: Task) -> Iterator[tuple[WrittenDim, ...]]:
     """The dims of every component of the task's inputs, parameters and outputs, and of its functions' types."""
-    groups: dict[str, tuple[Sequence[TensorSpec | OutputSpec], Sequence[StreamType]]]
-    groups = {
-        "inputs": (task.inputs, task.input_types),
-        "parameters": (task.parameters, task.parameter_types),
-        "outputs": (task.outputs, task.output_types),
-    }
-    for key, (specs, types) in groups.items():
-        for index, (spec, stream) in enumerate(zip(specs, types, strict=True)):
-            texts = enumerate(zip(spec.dims, stream.shape, strict=True))
-            outer = [WrittenDim((key, index, "dims", at), str(text), dim) for at, (text, dim) in texts]
-            for inner in _layouts((key, index, "dtype"), spec.dtype, stream.dtype):
-                yield (*outer, *inner)
+    outputs = zip(task.outputs, task.output_types, strict=True)
+    declared: list[tuple[tuple[str, int], TensorSpec | OutputSpec, StreamType]] = [*task.tensors()]
+    declared += [(("outputs", index), *output) for index, output in enumerate(outputs)]
+    for place, spec, stream in declared:
+        texts = enumerate(zip(spec.dims, stream.shape, strict=True))
+        outer = [WrittenDim((*place, "dims", at), str(text), dim) for at, (text, dim) in texts]
+        for inner in _layouts((*place, "dtype"), spec.dtype, stream.dtype):
+            yield (*outer, *inner)
     for index, (fn, (taken, given)) in enumerate(zip(task.fns, task.fn_types, strict=True)):
         yield from _layouts(("fns", index, "input_dtype"), fn.input_dtype, taken)
         yield from _layouts(("fns", index, "output_dtype"), fn.output_dtype, given)

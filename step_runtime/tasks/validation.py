@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import keyword
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from step_runtime.base.errors import RuleError, describe_value, quantity, shortened
@@ -14,7 +14,7 @@ from step_runtime.base.syntax import BUILTINS, parse_python
 from step_runtime.base.types import DType, Multihot, components_of, parse_dim, parse_dtype
 from step_runtime.tasks.generators import EXPECTED, TRUTH, WHOLE, expression, family
 from step_runtime.tasks.snippets import NARROW, compile_block, compile_function, compile_value
-from step_runtime.tasks.task import DTypeText, FnSpec, OutputSpec, Task, TensorSpec, parse_limit
+from step_runtime.tasks.task import FnSpec, OutputSpec, Task, TensorSpec, parse_limit
 from step_runtime.tasks.yaml_format import Location
 
 Problem: TypeAlias = tuple[Location, str]
@@ -82,23 +82,18 @@ def _tensor(loc: Location, spec: TensorSpec | OutputSpec, symbols: Mapping[str, 
     if not spec.dims:
         yield (*loc, "dims"), "expected at least one dim"
     for index, dim in enumerate(spec.dims):
-        try:
-            parse_dim(dim, symbols)
-        except (ValueError, RuleError, RecursionError) as error:
-            yield (*loc, "dims", index), shortened(str(error))
-    problem = _dtype_problem(spec.dtype, symbols)
-    if problem is not None:
-        yield (*loc, "dtype"), problem
+        yield from _unreadable((*loc, "dims", index), parse_dim, dim, symbols)
+    yield from _unreadable((*loc, "dtype"), parse_dtype, spec.dtype, symbols)
 
 
 def _data(loc: Location, spec: TensorSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
-    if _dtype_problem(spec.dtype, symbols) is not None:
+    if _unreadable(loc, parse_dtype, spec.dtype, symbols):
         return
     if not isinstance(parse_dtype(spec.dtype, symbols), Multihot):
         if spec.data_gen is None:
             yield (*loc, "data_gen"), f"this key is missing; expected {EXPECTED}"
         else:
-            yield from _generator((*loc, "data_gen"), spec.data_gen, symbols)
+            yield from _unreadable((*loc, "data_gen"), expression, spec.data_gen, symbols)
             yield from _whole((*loc, "data_gen"), spec, symbols)
         if spec.min is not None or spec.max is not None:
             yield loc, "min and max are for Multihot inputs"
@@ -107,13 +102,6 @@ def _data(loc: Location, spec: TensorSpec, symbols: Mapping[str, Dim]) -> Iterat
     if least < 0 or (most is not None and most < least):
         found = f"min {least} and max {most}" if most is not None else f"min {least}"
         yield (*loc, "max" if spec.min is None else "min"), f"expected 0 <= min <= max, found {found}"
-
-
-def _generator(loc: Location, text: str, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
-    try:
-        expression(text, symbols)
-    except (ValueError, RecursionError) as error:
-        yield loc, shortened(str(error))
 
 
 def _whole(loc: Location, spec: TensorSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
@@ -131,7 +119,7 @@ def _whole(loc: Location, spec: TensorSpec, symbols: Mapping[str, Dim]) -> Itera
 
 
 def _reference(loc: Location, spec: OutputSpec, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
-    if _dtype_problem(spec.dtype, symbols) is None:
+    if not _unreadable(loc, parse_dtype, spec.dtype, symbols):
         count = len(components_of(parse_dtype(spec.dtype, symbols)))
         if len(spec.data_transform) != count:
             expected = f"expected {quantity(count, 'snippet')}, one per component"
@@ -144,10 +132,9 @@ def _function(loc: Location, fn: FnSpec, symbols: Mapping[str, Dim]) -> Iterator
     if not _is_name(fn.func_name):
         yield (*loc, "func_name"), f"expected a Python name, found {fn.func_name!r}"
     for key, text in (("input_dtype", fn.input_dtype), ("output_dtype", fn.output_dtype)):
-        problem = _dtype_problem(text, symbols)
-        if problem is not None:
-            yield (*loc, key), problem
-        elif key == "output_dtype" and fn.init is not None:
+        problems_of_type = _unreadable((*loc, key), parse_dtype, text, symbols)
+        yield from problems_of_type
+        if not problems_of_type and key == "output_dtype" and fn.init is not None:
             state: DType = parse_dtype(text, symbols)
             count = len(components_of(state))
             if len(fn.init) != count:
@@ -161,18 +148,16 @@ def _function(loc: Location, fn: FnSpec, symbols: Mapping[str, Dim]) -> Iterator
 
 def _limits(task: Task, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
     for figure, limit in task.limits.items():
-        try:
-            parse_limit(limit, symbols)
-        except (ValueError, RuleError, RecursionError) as error:
-            yield ("limits", figure), shortened(str(error))
+        yield from _unreadable(("limits", figure), parse_limit, limit, symbols)
 
 
-def _dtype_problem(source: DTypeText, symbols: Mapping[str, Dim]) -> str | None:
+def _unreadable(loc: Location, read: Callable[..., object], text: object, symbols: Mapping[str, Dim]) -> list[Problem]:
+    """The problem with a text that `read` rejects."""
     try:
-        parse_dtype(source, symbols)
+        read(text, symbols)
     except (ValueError, RuleError, RecursionError) as error:
-        return shortened(str(error))
-    return None
+        return [(loc, shortened(str(error)))]
+    return []
 
 
 def _duplicates(task: Task) -> Iterator[Problem]:

@@ -10,16 +10,17 @@ import torch
 
 from step_runtime.base.errors import Diagnostic, RuleError, TaskError
 from step_runtime.base.functions import Fn
-from step_runtime.base.measures import measure_at
-from step_runtime.base.shapes import Dim, Sizes
+from step_runtime.base.measures import UNITS, Figure, measure_at
+from step_runtime.base.shapes import Dim, Sizes, format_dim, format_sizes, upper_bound
 from step_runtime.base.types import StreamType
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip
 from step_runtime.cost.formulas import TypeFormulas, Values, fitted, type_formulas
 from step_runtime.cost.model import Cost, estimate, in_bytes
 from step_runtime.cost.operations import OperationCounter, operations_of
 from step_runtime.language.parser import read
-from step_runtime.program.graph import Program
+from step_runtime.program.graph import Node, Program
 from step_runtime.program.limits import Limits
+from step_runtime.program.printer import label
 from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.task import Task, declared_shapes
 from step_runtime.verification.check import check_program
@@ -168,3 +169,52 @@ class TaskCosts:
             instance.sample_inputs(0)
             self._known[key] = instance, OperationCounter(instance.sizes, self.chip.weights)
         return self._known[key]
+
+
+_HINTS: dict[Figure, str] = {
+    "memory": "hold less at a time: fold elements as they come, and let no stream wait for another",
+    "traffic": "read every input once, and return no more than the outputs",
+    "operations": "compute what repeats once, and before it is repeated",
+    "time": "let functions work on streams at the same time, and reduce before the slow ones",
+    "queue": "make both ways of a copied stream equally long, e.g. combine after the reduction and not before",
+}
+
+
+def over_limits(task: Task, program: Program, cost: Cost) -> list[Diagnostic]:
+    """A finding for each limit of the task that a program exceeds, at the primitive that costs most."""
+    found = []
+    for figure, limit in task.cost_limits.items():
+        most, value = upper_bound(limit, cost.sizes), cost.figure(figure)
+        if value <= most:
+            continue
+        written = format_dim(limit) if limit != 0 else "0"
+        shown = f"{most:,}" if written in (f"{most}", "0") else f"{written} = {most:,}"
+        message = f"the program's {figure} is {value:,} {UNITS[figure]}; the task's limit is {shown}"
+        node, why = _costliest(figure, program, cost)
+        names = sorted(symbol.name for symbol in limit.free_symbols)
+        where = [f"at {format_sizes({name: cost.sizes[name] for name in names or cost.sizes})}"]
+        bounded = ["dims that depend on the data count as their upper bounds"] if cost.bounded else []
+        span = program.result_span if node is None else node.span
+        details = (*([why] if why else []), *where, *bounded)
+        found.append(Diagnostic("cost", f"cost-{figure}", message, span, details, _HINTS[figure]))
+    return found
+
+
+def _costliest(figure: Figure, program: Program, cost: Cost) -> tuple[Node | None, str]:
+    """The primitive that costs most, and what it costs; None where no single one does."""
+    candidates: list[tuple[float, int, str]] = []
+    for number, spent in enumerate(cost.nodes):
+        name = label(program.nodes[number].op)
+        if figure == "memory":
+            candidates.append((spent.memory, number, f"{name} holds {spent.memory / 8:,.10g} bytes"))
+        elif figure == "operations":
+            candidates.append((spent.operations, number, f"{name} takes {spent.operations:,} operations"))
+        elif figure == "time" and cost.path:
+            candidates.append((spent.added, number, f"{name} adds {spent.added:,} cycles to the critical path"))
+    for queue in cost.queues if figure in ("memory", "queue") else ():
+        name = label(program.nodes[queue.node].op)
+        waits = f"operand {queue.operand} of {name} waits in a queue of {queue.length:,} elements"
+        amount = queue.bits if figure == "memory" else queue.length
+        candidates.append((amount, queue.node, f"{waits}, {queue.bits / 8:,.10g} bytes"))
+    most, number, why = max(candidates, default=(0, 0, ""), key=lambda candidate: candidate[0])
+    return (program.nodes[number], why) if most else (None, "")

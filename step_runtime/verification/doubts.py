@@ -75,10 +75,11 @@ def _agrees_without(name: str, instance: TaskInstance, seed: int) -> bool:
             simpler = instance.reference()
     except TaskCodeError:
         return False
-    return all(_close(one, other) for one, other in zip(whole, simpler, strict=True))
+    return all(map(agree, whole, simpler))
 
 
-def _close(one: Data, other: Data) -> bool:
+def agree(one: Data, other: Data) -> bool:
+    """Whether two values of an output are close."""
     return all(close(a, b) for a, b in zip(one, other, strict=True))
 
 
@@ -123,7 +124,7 @@ def _depends(instance: TaskInstance, spec: TensorSpec, axes: int) -> bool:
         return True
     finally:
         instance.sample_inputs(0)
-    return not all(_close(one, other) for one, other in zip(values, others, strict=True))
+    return not all(map(agree, values, others))
 
 
 def _other(data: Tensor, axes: int) -> Tensor:

@@ -16,6 +16,7 @@ from step_runtime.tasks.reader import loads_task, task_name, task_text
 from step_runtime.tasks.task import Task, declared_shapes
 from step_runtime.verification.compare import close
 from step_runtime.verification.doubts import (
+    agree,
     assumptions,
     boolean_functions,
     fixed_dims,
@@ -104,8 +105,7 @@ def _unread(task: Task, instance: TaskInstance) -> Iterator[TaskWarning]:
             others = instance.reference()
         except TaskCodeError:  # it has read the input, then
             continue
-        pairs = [parts for one, other in zip(values, others, strict=True) for parts in zip(one, other, strict=True)]
-        if all(close(*parts) for parts in pairs):
+        if all(map(agree, values, others)):
             message = f"no output depends on input {spec.name}: whatever a program does with it passes"
             yield TaskWarning("unread-input", message, ("inputs", index))
 
@@ -115,7 +115,7 @@ def _random(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskWarning]:
     random = [instance for instance in tried if any(place[0] == "outputs" for place in instance.random)]
     pairs = [_at_other_seeds(instance) for instance in random]
     for index, spec in enumerate(task.outputs):
-        if not all(close(*parts) for one, other in pairs for parts in zip(one[index], other[index], strict=True)):
+        if not all(agree(one[index], other[index]) for one, other in pairs):
             message = f"reference of output {spec.name} uses random numbers, which no program can match"
             yield TaskWarning("random-reference", message, ("outputs", index))
 

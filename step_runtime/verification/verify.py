@@ -41,7 +41,7 @@ from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import Types, check_program, infer_types
 from step_runtime.verification.compare import difference, tolerance
-from step_runtime.verification.cost_limits import over_limits
+from step_runtime.verification.costing import over_limits
 from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.pipelines import NodeError
 from step_runtime.verification.simulate import simulate

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import io
 import threading
 from typing import Any
 
 import dspy
 import pytest
 from dspy import lm15
+from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.utils.exceptions import (
     LMAuthError,
     LMError,
@@ -19,9 +21,10 @@ from dspy.utils.exceptions import (
     LMTransportError,
 )
 
+from optimizers import AdaptiveFewShot
 from optimizers.ledger import Ledger
-from optimizers.metering import LONGEST_WAIT, RequestSlots, _wait, is_transient, metered, retry_after
-from tests.support.scripted_program import ScriptedEngine, Solver, learn
+from optimizers.metering import KEPT, LONGEST_WAIT, RequestSlots, _wait, is_transient, metered, retry_after
+from tests.support.scripted_program import ScriptedEngine, Solver, is_right, learn, some, tasks
 
 
 @pytest.mark.parametrize(
@@ -158,3 +161,38 @@ def test_requests_of_lms_that_modules_and_adapters_hold_are_counted():
         counts = learn("a", lambda *_: 4).experience.tokens
     assert extracting.calls == 4 and counts["solve"].calls == 8
     assert {request.config.temperature for request in extracting.requests} == {0.1}
+
+
+def run(lm: dspy.LM, samples: int) -> None:
+    with dspy.context(lm=lm):
+        AdaptiveFewShot(is_right, samples, temperatures=(0.7,)).compile(Solver(), trainset=tasks("ax"))
+
+
+def test_the_last_requests_are_in_the_histories_and_others_stay():
+    """Whatever number of samples was made; what the user asked before and in between is not touched."""
+    lm = dspy.LM("scripted", engine=ScriptedEngine(some, 4), cache=False)
+    with dspy.context(lm=lm):
+        Solver()(task="before")
+    before = list(lm.history)
+    run(lm, 80)
+    assert len(lm.history) == 1 + KEPT and lm.history[0] is before[0]
+    assert lm.history[-1] is GLOBAL_HISTORY[-1] and "x" in str(lm.history[-1]["messages"][-1])
+    with dspy.context(lm=lm):
+        Solver()(task="between")
+    run(lm, 80)
+    asked = [str(entry["messages"][-1]["content"]).split()[5] for entry in lm.history]
+    assert asked[:2] == ["before", "between"] and len(asked) == 2 + KEPT
+    shown = io.StringIO()
+    lm.inspect_history(1, file=shown)
+    assert "[[ ## answer ## ]]" in shown.getvalue()
+
+
+def test_a_user_who_switched_histories_off_gets_none():
+    lm, known = dspy.LM("scripted", engine=ScriptedEngine(some, 4), cache=False), len(GLOBAL_HISTORY)
+    for setting in ({"disable_history": True}, {"max_history_size": 0}):
+        with dspy.context(**setting):
+            run(lm, 4)
+    assert lm.history == [] and len(GLOBAL_HISTORY) == known
+    with dspy.context(max_history_size=3):
+        run(lm, 4)
+    assert len(lm.history) == 3

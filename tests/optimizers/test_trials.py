@@ -6,8 +6,8 @@ import random
 from typing import Any
 
 from optimizers.attempt import Attempt
+from optimizers.iteration_counts import Trials
 from optimizers.strategies.base import Trial
-from optimizers.trials import Trials
 
 
 def attempt(task: str, score: float | None, answer: str = "", **fields: Any) -> Attempt:

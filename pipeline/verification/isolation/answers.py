@@ -284,7 +284,8 @@ def conforms(value: Any, hint: Any) -> bool:
     if isinstance(origin, type):
         return isinstance(value, origin) and _parts_conform(value, origin, parts)
     # What remains is a class, or what has no instances to look for: Any, a type variable, a type's name alone.
-    return isinstance(value, hint) if _is_class(hint) else True
+    is_class = isinstance(hint, type) and not getattr(hint, "_is_protocol", False) and hint is not Any
+    return isinstance(value, hint) if is_class else True
 
 
 def _parts_conform(value: Any, origin: type, parts: tuple[Any, ...]) -> bool:
@@ -295,7 +296,3 @@ def _parts_conform(value: Any, origin: type, parts: tuple[Any, ...]) -> bool:
     if issubclass(origin, collections.abc.Collection) and parts:
         return not isinstance(value, str) and all(conforms(item, parts[0]) for item in value)
     return True
-
-
-def _is_class(hint: Any) -> bool:
-    return isinstance(hint, type) and not getattr(hint, "_is_protocol", False) and hint is not Any

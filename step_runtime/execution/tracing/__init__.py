@@ -16,7 +16,7 @@ package.
 from step_runtime.execution.tracing.captures import Captures
 from step_runtime.execution.tracing.folds import Fold
 from step_runtime.execution.tracing.operators import MAX_BATCH_DIMS, Untraceable, trace
-from step_runtime.execution.tracing.products import Product
+from step_runtime.execution.tracing.recurrences import Product
 from step_runtime.execution.tracing.tape import Tape
 
 __all__ = ["MAX_BATCH_DIMS", "Captures", "Fold", "Product", "Tape", "Untraceable", "trace"]

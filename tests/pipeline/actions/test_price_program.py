@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions.price_program import chip_of, price_programs
+from pipeline.actions.price_program import Optimized, chip_of, optimize, price_programs
 from pipeline.base.errors import UsageError
 from step_runtime.cost.chip import DEFAULT_CHIP
+from tests.step_runtime.rewriting.test_optimizing import NEEDLESS
+from tests.support.oracles import task
 from tests.support.scripted_runs import RIGHT, tasks
 
 TASK = tasks()[0]
@@ -33,3 +35,15 @@ def test_the_chip_is_the_default_one_a_file_or_one_with_other_memory(tmp_path: P
     path.write_text("rate: x")
     with pytest.raises(UsageError, match="rate"):
         chip_of(str(path), None)
+
+
+def test_a_program_becomes_cheaper() -> None:
+    found = optimize(task("norm/2"), NEEDLESS, "memory", DEFAULT_CHIP, 40)
+    assert isinstance(found, Optimized)
+    assert found.best.cost.memory < found.given.cost.memory
+    assert "drop a round trip" in found.best.rewrites and found.refused == 0
+
+
+def test_a_wrong_program_gets_its_verdict() -> None:
+    found = optimize(task("norm/2"), "return E0", "memory", DEFAULT_CHIP, 40)
+    assert not isinstance(found, Optimized) and found.stage == "value"

@@ -11,8 +11,10 @@ import pytest
 
 from pipeline import verify
 from pipeline.actions import verify_programs as action
+from pipeline.actions.verify_programs import findings, summarize, summary_line, verdict_line
 from pipeline.base.errors import UsageError, run_command
-from pipeline.base.outputs import BatchOutput
+from pipeline.base.outputs import BatchOutput, Finding, ProgramVerdict
+from pipeline.verification.checking import Checked
 from tests.support.scripted_runs import RIGHT, TASK
 
 WRONG = "return E0"
@@ -114,3 +116,39 @@ def test_options_for_one_program_need_one(folder: Path, capsys: pytest.CaptureFi
     assert "--watch" in json.loads(capsys.readouterr().out)["error"]["message"]
     assert run("good.yaml", "--watch", "--cost") == 2
     assert "--cost: shows one program; omit --watch" in capsys.readouterr().err
+
+
+WARNING = Finding(severity="warning", stage="task", code="equal-dims", message="both 4", file="t.yaml", line=2)
+ERROR = Finding(severity="error", stage="type", code="zip-shape", message="differ", file="p", line=1, column=2)
+
+
+def verdict(**fields: object) -> ProgramVerdict:
+    values = {"task": "t", "task_file": "t.yaml", "program": "p", "passed": True, "stage": None}
+    return ProgramVerdict.model_validate({**values, **fields})
+
+
+PASSED, WARNED = verdict(), verdict(warnings=(WARNING,))
+FAILED = verdict(passed=False, stage="type", diagnostics=(ERROR, ERROR))
+UNUSABLE = verdict(passed=False, error="t.yaml:1: odd")
+
+
+def test_a_line_says_verdict_name_and_reason() -> None:
+    """Of several findings with one code the code once."""
+    assert verdict_line("x", PASSED) == "passed    x"
+    assert verdict_line("x", WARNED) == "passed    x  (1 warning)"
+    assert verdict_line("x", FAILED) == "failed    x: type: zip-shape"
+    assert verdict_line("x", UNUSABLE) == "unusable  x"
+
+
+def test_what_failed_is_given_in_full() -> None:
+    """Warnings with their place; a program that passes without any gives nothing."""
+    assert findings(Checked(PASSED, "x: passed")) == []
+    assert findings(Checked(FAILED, "the findings")) == ["the findings"]
+    assert findings(Checked(WARNED, "x: passed")) == ["t.yaml:2: warning: equal-dims: both 4"]
+
+
+def test_the_summary_counts_every_program_once() -> None:
+    """And shows only what there is."""
+    summary = summarize([PASSED, WARNED, FAILED, UNUSABLE], 1.25)
+    assert summary_line(summary) == "4 programs: 2 passed, 1 failed, 1 unusable, 1 warning in 1.2 s"
+    assert summary_line(summarize([PASSED], 0.0)) == "1 program: 1 passed, 0 failed in 0.0 s"

@@ -14,7 +14,7 @@ from dspy import lm15
 from pipeline.agent.agent import PROMPTS, Agent
 from pipeline.base.choices import GuardianMode
 from pipeline.base.errors import UsageError
-from pipeline.lms.tokenizer import count_tokens
+from pipeline.lms.model_data import count_tokens
 from signatures import GuardianPrompt, ProposerPrompt, load_prompt
 from step_runtime import verify
 from tests.support.scripted_answers import REUSING, RIGHT, Engine, asks_guardian, scripted, task

@@ -12,8 +12,7 @@ import pytest
 from pipeline.base.errors import ClusterUnavailable, UsageError
 from pipeline.cluster import membership as module
 from pipeline.cluster.membership import Membership
-from pipeline.cluster.node import NodeFacts
-from pipeline.cluster.software import installed
+from pipeline.cluster.node import NodeFacts, installed
 from tests.support.dask_processes import eventually
 
 GOOD = NodeFacts(installed(), 4, False, 1)

@@ -26,6 +26,7 @@ from mlflow.exceptions import MlflowException
 
 from optimizers import Attempt, BaseObserver, Budget, Experience
 from pipeline.base.errors import RecordError
+from pipeline.record import recorder as recorder_module
 from pipeline.record import store
 from pipeline.record.recorder import recorded
 from step_runtime.tasks.reader import loads_task
@@ -360,3 +361,12 @@ def test_a_call_to_a_busy_store_is_retried(store_folder: Path, monkeypatch: pyte
     monkeypatch.setattr(MlflowClient, "log_batch", busy)
     assert record().stopped == "exhausted"
     assert points(store_folder, runs(store_folder)[0])["solved"] == [1, 2, 3, 4]
+
+
+def test_both_pictures_are_there_after_any_iteration(recorded_run: Recorded, tmp_path: Path) -> None:
+    iterations = recorded_run.experience.iterations
+    for number in (1, len(iterations)):
+        (folder := tmp_path / str(number)).mkdir()
+        recorder_module.draw(iterations[:number], 3, 2, folder)
+        assert {path.name for path in folder.iterdir()} == {"learning_curve.png", "pass_at_k.png"}
+        assert all(path.read_bytes().startswith(b"\x89PNG") for path in folder.iterdir())

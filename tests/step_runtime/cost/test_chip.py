@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from step_runtime.base.errors import ChipError
 from step_runtime.base.formats import FORMATS
-from step_runtime.cost.chip import DEFAULT_CHIP, Chip, load_chip
+from step_runtime.cost.chip import DEFAULT_CHIP, DEFAULT_WEIGHTS, ELEMENTWISE, MATMUL, OTHER, Chip, load_chip
 
 
 def test_cycles_and_transfers_are_rounded_up() -> None:
@@ -64,3 +65,16 @@ def test_a_file_that_describes_no_chip_is_refused(text: str, quoted: list[str], 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ChipError, match="cannot read the chip: No such file"):
         load_chip(tmp_path / "none.yaml")
+
+
+def test_every_entry_is_a_torch_operator() -> None:
+    """So that a misspelt one is noticed."""
+    classes = {MATMUL, ELEMENTWISE, OTHER}
+    known = {name for name in DEFAULT_WEIGHTS if hasattr(torch.ops.aten, name)}
+    assert DEFAULT_WEIGHTS.keys() - classes == known - classes
+
+
+def test_what_the_documentation_counts() -> None:
+    assert DEFAULT_WEIGHTS[MATMUL] == 2
+    assert DEFAULT_WEIGHTS[ELEMENTWISE] == 1
+    assert {DEFAULT_WEIGHTS[name] for name in ("exp", "tanh", "pow", "sqrt", "div")} == {4}

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from step_runtime.base.errors import TaskCodeError
 from step_runtime.base.types import Buffer, DType, Multihot, Scalar, STuple
+from step_runtime.cost.chip import DEFAULT_WEIGHTS
 from step_runtime.cost.operations import OperationCounter, operations_of
-from step_runtime.cost.weights import DEFAULT_WEIGHTS
 from step_runtime.execution.number_formats import element_type
 from tests.support.element_functions import Given
 
