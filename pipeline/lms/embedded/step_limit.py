@@ -42,5 +42,8 @@ class StepLimit:
         Raises:
             StepsExhausted: There were too many.
         """
-        self.spend(1 if work in self._seen else steps)
-        self._seen.add(work)
+        if work in self._seen:
+            self.spend()
+        else:
+            self.spend(steps)
+            self._seen.add(work)

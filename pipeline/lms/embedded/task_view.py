@@ -72,6 +72,8 @@ class TaskView:
         self._agreements: dict[tuple[int, int, int], bool] = {}
         self._parts: dict[TypeId, frozenset[Dim]] = {}
         self._plain: dict[TypeId, tuple[Dim, ...]] = {}
+        self._shapes: list[tuple[Dim, ...]] = []
+        self._shape_numbers: dict[TypeId, int] = {}
 
     def callees_given(
         self, routings: Sequence[Routing], *, also_alone: bool = False
@@ -278,6 +280,25 @@ class TaskView:
         if known is None:
             known = self._plain[type_] = without_ones(self.table.types[type_].shape)
         return known
+
+    def shape_number(self, type_: TypeId) -> int:
+        """A number for a type's stream dims without ones."""
+        known = self._shape_numbers.get(type_)
+        if known is None:
+            shape = self.plain_shape(type_)
+            if shape not in self._shapes:
+                self._shapes.append(shape)
+            known = self._shape_numbers[type_] = self._shapes.index(shape)
+        return known
+
+    def shape_numbered(self, number: int) -> tuple[Dim, ...]:
+        """The dims that `shape_number` numbers so."""
+        return self._shapes[number]
+
+    @cached_property
+    def outer_shapes(self) -> tuple[tuple[Dim, ...], ...]:
+        """The stream dims of inputs and outputs, without ones."""
+        return tuple(dict.fromkeys(self.plain_shape(type_) for type_ in (*self.table.inputs, *self.table.outputs)))
 
     def parts(self, type_: TypeId) -> frozenset[Dim]:
         """A type's stream dims without ones, with the factors of products."""

@@ -7,7 +7,7 @@ depend on the order of its moves, and of what it leaves to be done (`Outlook`).
 from __future__ import annotations
 
 import heapq
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from pipeline.lms.embedded.strong.output_binding import OutputBinder
 from pipeline.lms.embedded.strong.replay import Replay
 from pipeline.lms.embedded.strong.slicing import trimmed
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
+from pipeline.lms.embedded.strong.ways import MoveMemory
 from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.type_table import TypeId
 from step_runtime.base.functions import Fn
@@ -32,9 +33,7 @@ from step_runtime.base.functions import Fn
 _WIDTH = 12
 """The number of drafts of one length that are continued,"""
 _CHILDREN = 12
-"""of ways to continue one by one function,"""
-_VARIANTS = 8
-"""and of shapes and folds with which a function is applied to the same streams."""
+"""and of ways to continue one by one function."""
 _DEEPER = 12
 """How many moves more than functions a draft may have."""
 _AFTER = 1
@@ -75,8 +74,10 @@ class State:
     """A draft as a set of streams of the pool: inputs first, then in the order in which they were added."""
 
     streams: tuple[int, ...]
-    uses: Counter[int]
-    applied: Counter[Fn]
+    used: frozenset[int]
+    """The streams that another one is made of."""
+    applied: tuple[int, ...]
+    """How often each function of the task is applied."""
     score: float
 
 
@@ -85,7 +86,7 @@ class _Child(NamedTuple):
 
     parent: State
     fresh: tuple[int, ...]
-    applied: Counter[Fn]
+    applied: tuple[int, ...]
     score: float
 
 
@@ -103,12 +104,12 @@ class Levels:
 
     def best(self, length: int) -> list[_Child]:
         """Removes and returns the best drafts of this length, best first; those that apply the same are rivals."""
-        rivals: Counter[frozenset[tuple[Fn, int]]] = Counter()
+        rivals: dict[tuple[int, ...], int] = {}
         found = []
         for promise, child in sorted(self._levels.pop(length, {}).values(), key=lambda pair: -pair[0]):
-            applies = frozenset(child.applied.items())
-            found.append((promise + _RIVAL * rivals[applies], child))
-            rivals[applies] += 1
+            better = rivals.get(child.applied, 0)
+            found.append((promise + _RIVAL * better, child))
+            rivals[child.applied] = better + 1
         return [child for _, child in heapq.nlargest(_WIDTH, found, key=lambda pair: pair[0])]
 
 
@@ -129,6 +130,7 @@ class BeamSearch:
         routings: Sequence[Routing],
         *,
         trust: float = 1.0,
+        memory: MoveMemory | None = None,
     ) -> None:
         self.finished: list[Draft] = []
         self._view = view
@@ -136,13 +138,13 @@ class BeamSearch:
         self._steps = steps
         self._given = view.callees_given(routings)
         self._pool = StreamPool(view.table, dependences, steps, trust)
-        self._builder = MoveBuilder(view, edge_model, choice, steps, read=True)
+        self._builder = MoveBuilder(view, edge_model, choice, steps, read=True, memory=memory)
         self._outlook = Outlook(view, [callee for callee, _ in self._given])
         self._operands = OperandBeam(view, self._pool, self._outlook, steps, trust)
         self._replay = Replay(view.table, self._pool.draft, view.rounds)
+        self._number = {fn: place for place, fn in enumerate(view.fns)}
+        self._lefts: dict[tuple[int, ...], frozenset[Fn]] = {}
         self._built: dict[tuple[int, Operands], list[Built]] = {}
-        types = (*view.table.inputs, *view.table.outputs)
-        self._shapes = tuple(dict.fromkeys(view.plain_shape(type_) for type_ in types))
         self._most = max((_MOST_USES, *view.rounds))
 
     def run(self) -> None:
@@ -152,11 +154,11 @@ class BeamSearch:
             StepsExhausted: The sample has used all its steps.
         """
         levels = Levels()
-        states = [State(tuple(range(self._pool.first)), Counter(), Counter(), 0.0)]
+        states = [State(tuple(range(self._pool.first)), frozenset(), (0,) * len(self._view.fns), 0.0)]
         last, level = len(self._view.fns) + _DEEPER, 0
         while level <= last:
             for state in states:
-                if len(state.applied) == len(self._view.fns) and self._finish(state) > _EXACT:
+                if all(state.applied) and self._finish(state) > _EXACT:
                     last = min(last, level + _AFTER)
             for state in states if level < last else ():
                 self._continue(state, levels)
@@ -165,43 +167,57 @@ class BeamSearch:
 
     def _continue(self, state: State, levels: Levels) -> None:
         """Adds what a state can become to the levels."""
-        known = frozenset(state.streams)
+        known, pool = frozenset(state.streams), self._pool
+        steps = _CONTINUED + len(self._view.fns) ** 2 // 8
+        loose = [stream for stream in state.streams if stream not in state.used]
         for score, fresh in (*self._applied(state), *self._repeated(state)):
-            self._steps.spend(_CONTINUED + len(self._view.fns) ** 2 // 8)
-            uses = Counter(source for stream in fresh for source in self._pool.move(stream).sources)
-            unused = [
-                self._pool.type_of(stream)
-                for stream in (*state.streams, *fresh)
-                if not uses[stream] and not state.uses[stream]
-            ]
-            applied = state.applied + Counter(fn for stream in fresh for fn in self._pool.move(stream).functions())
-            left = frozenset(fn for fn in self._view.fns if fn not in applied)
-            promise = state.score + score + self._outlook.score(unused, left) + _NOISE * self._choice.noise()
+            self._steps.spend(steps)
+            taken = {source for stream in fresh for source in pool.move(stream).sources}
+            unused = [pool.type_of(stream) for stream in (*loose, *fresh) if stream not in taken]
+            applied = self._with(state.applied, fresh)
+            promise = state.score + score + self._outlook.score(unused, self._left(applied))
+            promise += _NOISE * self._choice.noise()
             levels.offer(promise, known.union(fresh), _Child(state, fresh, applied, score))
+
+    def _with(self, applied: tuple[int, ...], fresh: Iterable[int]) -> tuple[int, ...]:
+        """How often each function is applied with these streams more."""
+        counts = list(applied)
+        for stream in fresh:
+            for fn in self._pool.move(stream).functions():
+                counts[self._number[fn]] += 1
+        return tuple(counts)
+
+    def _left(self, applied: tuple[int, ...]) -> frozenset[Fn]:
+        """The functions that are not applied."""
+        known = self._lefts.get(applied)
+        if known is None:
+            left = frozenset(fn for fn, count in zip(self._view.fns, applied, strict=True) if not count)
+            known = self._lefts[applied] = left
+        return known
 
     def _applied(self, state: State) -> Iterator[tuple[float, tuple[int, ...]]]:
         """The streams that one function more gives, or a routing, with their scores."""
         moves = [self._pool.move(stream) for stream in state.streams[self._pool.first :]]
         made = {(fn, move.sources) for move in moves for fn in move.functions()}
         for callee, routing in self._given:
-            count = state.applied[callee.fn]
+            count = state.applied[self._number[callee.fn]]
             if count >= (1 if routing else self._most):
                 continue
             found: list[tuple[float, float, int]] = []
-            for score, operands in self._operands.best(callee, state.streams, state.uses):
+            for score, operands in self._operands.best(callee, state.streams, state.used):
                 again = _AGAIN * (count > 0) + _SAME_AGAIN * ((callee.fn, operands.sources) in made)
                 ways = self._applications(callee, routing, operands)
                 self._steps.spend(_CONSIDERED * len(ways))
                 for place, built in enumerate(ways):
                     total = built.score + score + again
                     found.append((total + _LATER_WAY * place, total, built.stream))
-            for _, score, stream in heapq.nlargest(_CHILDREN, found):
+            for _, score, stream in sorted(found, reverse=True)[:_CHILDREN]:
                 if stream not in state.streams:
                     yield score, (stream,)
 
     def _repeated(self, state: State) -> Iterator[tuple[float, tuple[int, ...]]]:
         """The streams of a section repeated that leads to a state's newest stream, with their scores."""
-        unused = [stream for stream in range(self._pool.first) if not state.uses[stream]]
+        unused = [stream for stream in range(self._pool.first) if stream not in state.used]
         for made in self._replay.repeated(state.streams[-1], unused, self._rebuild):
             fresh = tuple(stream for stream in made if stream not in state.streams)
             if fresh:
@@ -210,10 +226,8 @@ class BeamSearch:
 
     def _state(self, child: _Child) -> State:
         """A child as a state of its own."""
-        uses = child.parent.uses.copy()
-        for stream in child.fresh:
-            uses.update(self._pool.move(stream).sources)
-        return State((*child.parent.streams, *child.fresh), uses, child.applied, child.parent.score + child.score)
+        used = child.parent.used.union(*(self._pool.move(stream).sources for stream in child.fresh))
+        return State((*child.parent.streams, *child.fresh), used, child.applied, child.parent.score + child.score)
 
     def _rebuild(self, move: Move, sources: tuple[int, ...], wanted: TypeId) -> int | None:
         """The stream of the same application on other sources, with a result of a type."""
@@ -234,11 +248,10 @@ class BeamSearch:
         if known is None:
             streams = self._pool.draft.streams
             if routing is None:
-                ways = self._builder.variants(streams, callee, operands, self._shapes)
+                ways = self._builder.variants(streams, callee, operands)
             else:
                 ways = self._builder.route_variants(streams, callee, routing, operands)
-            best = heapq.nlargest(_VARIANTS, ways, key=lambda pair: pair[1])
-            made = [self._pool.add(move, score) for move, score in best]
+            made = [self._pool.add(move, score) for move, score in ways]
             known = [Built(stream, self._pool.scores[stream]) for stream in made]
             self._built[key] = known
         return known

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pipeline.lms.embedded.dependence.dependences import Dependences
 from pipeline.lms.embedded.draft import Draft, Move, Routing
@@ -29,6 +29,7 @@ from pipeline.lms.embedded.strong.reference_guide import Hint, ReferenceGuide
 from pipeline.lms.embedded.strong.repetition import analogy, meets_itself
 from pipeline.lms.embedded.strong.routing_choice import choose_callees
 from pipeline.lms.embedded.strong.slicing import backward_slice, trimmed
+from pipeline.lms.embedded.strong.ways import MoveMemory
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation
 from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.coercions import cut, dims_of, without_ones
@@ -83,6 +84,8 @@ class LearnedEdges:
 
     edge_model: EdgeModel
     precedents: Precedents
+    memory: MoveMemory = field(default_factory=MoveMemory, compare=False)
+    """What follows from both about moves, as far as it is known."""
 
 
 def _resemblance(draft: Draft) -> float:
@@ -122,7 +125,9 @@ class DraftSearch:
         self._rounds = 1
         self.best: Draft | None = None
         read, habits = interpretation is not None, learned.precedents.habits
-        self._operands = MoveBuilder(view, learned.edge_model, choice, steps, read=read, habits=habits)
+        self._operands = MoveBuilder(
+            view, learned.edge_model, choice, steps, read=read, habits=habits, memory=learned.memory
+        )
         self.followed = 0.0
 
     def sample(self) -> Draft | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import sympy
 
@@ -13,6 +14,7 @@ from pipeline.lms.embedded.retrieval.applications import How, form_of
 from pipeline.lms.embedded.retrieval.habits import Habits
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
+from pipeline.lms.embedded.strong.ways import MoveMemory, Way, Ways
 from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.coercions import ONE, cut, without_ones
 from pipeline.lms.embedded.types.type_table import FoldSpec, Join, TypeId, TypeTable
@@ -72,13 +74,15 @@ _UNORDERED = -2.0
 """For a Scan where the reference has no order."""
 _JOINED = 230
 """Steps that bringing a stream to a shape counts for, and again for each of its dims that can be split."""
+_VARIANTS = 8
+"""The number of shapes and folds with which a function is applied to the same streams."""
 
 
 class MoveBuilder:
     """Turns a function and its sources into a move, for one sample.
 
     `read` says whether the sample may use the interpretation of the functions' code; `habits` are those of solved
-    tasks.
+    tasks. Builders that share a `memory` have the same task, edge model and habits.
     """
 
     def __init__(
@@ -90,7 +94,10 @@ class MoveBuilder:
         *,
         read: bool,
         habits: Habits | None = None,
+        memory: MoveMemory | None = None,
     ) -> None:
+        self._memory = memory or MoveMemory()
+        self._works: list[tuple[int, int]] = []
         self._steps = steps
         self._view = view
         self._table: TypeTable = view.table
@@ -114,87 +121,154 @@ class MoveBuilder:
         `scan` says how it folds, if that is decided; `left` are the functions that are then left to apply, if the
         sample looks ahead.
         """
-        types = [draft.streams[source] for source in operands.sources]
-        joins = self._joins(types, callee.operand_types(operands.counts), callee.number)
-        if not callee.fn.stateful:
-            if not joins:
-                return None
-            # A step along the reading may well take a stream twice.
-            twice = left is not None and len(set(operands.sources)) < len(operands.sources)
+        types = tuple([draft.streams[source] for source in operands.sources])
+        # A step along the reading may well take a stream twice.
+        twice = left is not None and len(set(operands.sources)) < len(operands.sources)
+        key = (self._read, self._habits is not None, callee, operands.counts, types)
+        if callee.fn.stateful:
+            shapes = tuple(dict.fromkeys(map(self._view.shape_number, draft.streams)))
+            found = self._remembered(
+                (*key, shapes, scan, left), lambda: self._folds(callee, operands.counts, types, shapes, scan, left)
+            )
+        else:
+            found = self._remembered((*key, twice), lambda: self._maps(callee, operands.counts, types, twice=twice))
+        scores = found.scores
+        if left is not None and isinstance(callee.fn.output, STuple):
+            others = self._unused_tuples(draft, operands)
             scores = [
+                score + _APART * sum(self._view.apart(fn, way.result, other) for fn in left for other in others)
+                for way, score in zip(found.ways, scores, strict=True)
+            ]
+        if not found.ways:
+            return None
+        way = self._choice.pick(found.ways, scores)
+        return Move((callee.fn,), operands.sources, way.coercions, way.result, way.fold)
+
+    def variants(self, streams: Sequence[TypeId], callee: Callee, operands: Operands) -> list[tuple[Move, float]]:
+        """The best ways to apply a function to its sources, each with its score, best first.
+
+        Folds may also be at the shape of an input or an output.
+        """
+        types = tuple([streams[source] for source in operands.sources])
+        twice = len(set(operands.sources)) < len(operands.sources)
+        found = self._remembered(
+            (self._read, callee, operands.counts, types, twice),
+            lambda: self._variants(callee, operands.counts, types, twice=twice),
+        )
+        return [
+            (Move((callee.fn,), operands.sources, way.coercions, way.result, way.fold), score)
+            for way, score in zip(found.ways, found.scores, strict=True)
+        ]
+
+    def _remembered(self, key: tuple[object, ...], find: Callable[[], list[tuple[Way, float]]]) -> Ways:
+        """The ways that were found for a key before, or are found now; either takes the same steps."""
+        known = self._memory.ways.get(key)
+        if known is not None:
+            for work, steps in known.works:
+                self._steps.spend_once(work, steps)
+            return known
+        self._works = []
+        found = find()
+        ways, scores = [way for way, _ in found], [score for _, score in found]
+        return self._memory.ways.keep(key, Ways(ways, scores, tuple(self._works)))
+
+    def _maps(
+        self, callee: Callee, counts: tuple[int, ...], types: tuple[TypeId, ...], *, twice: bool
+    ) -> list[tuple[Way, float]]:
+        """The ways to apply a function without a state."""
+        return [
+            (
+                Way(join.coercions, self._type(callee.fn, join.shape)),
                 _COST * join.cost
                 + twice * (_CROSSED * self._view.crosses if join.crossed else _ALONE)
-                + self._apart(draft, operands, callee.fn, join.shape, left)
-                + self._form_score(callee.fn, types, join)
-                for join in joins
-            ]
-            join = self._choice.pick(joins, scores)
-            return Move((callee.fn,), operands.sources, join.coercions, self._type(callee.fn, join.shape))
-        grown = tuple(self._grown(draft, callee, operands, joins))
-        find_operands = [*((join, False) for join in joins), *((join, True) for join in grown)]
-        ways = [
-            (join, fold, larger)
-            for join, larger in find_operands
+                + self._form_score(callee.fn, types, join),
+            )
+            for join in self._joins(types, callee.operand_types(counts), callee.number)
+        ]
+
+    def _folds(
+        self,
+        callee: Callee,
+        counts: tuple[int, ...],
+        types: tuple[TypeId, ...],
+        shapes: Sequence[int],
+        scan: bool | None,
+        left: frozenset[Fn] | None,
+    ) -> list[tuple[Way, float]]:
+        """The ways to fold with a function, also at the larger ones of some shapes: a fold may count what is repeated.
+
+        `scan` says how it folds, if that is decided; `left` are the functions that are then left to apply.
+        """
+        joins, larger = self._joins_at(callee, counts, types, map(self._view.shape_numbered, shapes))
+        return [
+            (
+                Way(join.coercions, self._type(callee.fn, _folded(join, fold)), fold),
+                self._fold_score(callee.fn, join, fold, grown=grown)
+                + self._leftover(callee.fn, join, fold, left, alone=len(types) == 1)
+                + self._form_score(callee.fn, types, join, fold),
+            )
+            for join, grown in [*((join, False) for join in joins), *((join, True) for join in larger)]
             for fold in self._table.folds(join.shape)
             if scan in (None, fold.scan)
         ]
-        if not ways:
-            return None
-        scores = [
-            self._fold_score(callee.fn, join, fold, grown=larger)
-            + self._leftover(callee.fn, join, fold, left, alone=len(operands.sources) == 1)
-            + self._apart(draft, operands, callee.fn, _folded(join, fold), left)
-            + self._form_score(callee.fn, types, join, fold)
-            for join, fold, larger in ways
-        ]
-        join, fold, _ = self._choice.pick(ways, scores)
-        shape = _folded(join, fold)
-        return Move((callee.fn,), operands.sources, join.coercions, self._type(callee.fn, shape), fold)
 
-    def variants(
-        self, streams: Sequence[TypeId], callee: Callee, operands: Operands, shapes: Sequence[tuple[Dim, ...]]
-    ) -> list[tuple[Move, float]]:
-        """All ways to apply a function to its sources, each with its score; folds may also be at one of `shapes`."""
-        types = [streams[source] for source in operands.sources]
-        operand_types, number = callee.operand_types(operands.counts), callee.number
-        joins = self._joins(types, operand_types, number)
-        twice = len(set(operands.sources)) < len(operands.sources)
+    def _variants(
+        self, callee: Callee, counts: tuple[int, ...], types: tuple[TypeId, ...], *, twice: bool
+    ) -> list[tuple[Way, float]]:
+        """The best ways to apply a function to streams of these types, or to a stream `twice`."""
         found = []
-        eased = -_EASED * max((self._effort(types, join) for join in joins), default=0.0)
         if not callee.fn.stateful:
+            joins = self._joins(types, callee.operand_types(counts), callee.number)
+            eased = self._eased(types, joins)
             for join in joins:
                 met = twice * (_MET * self._view.crosses if join.crossed else _ALONE)
-                move = Move((callee.fn,), operands.sources, join.coercions, self._type(callee.fn, join.shape))
-                found.append((move, self._effort(types, join) + eased + met))
-            return found
-        larger = [
+                way = Way(join.coercions, self._type(callee.fn, join.shape))
+                found.append((way, self._effort(types, join) + eased + met))
+            return _best(found)
+        joins, larger = self._joins_at(callee, counts, types, self._view.outer_shapes)
+        eased = self._eased(types, joins)
+        for join, grown in [*((join, False) for join in joins), *((join, True) for join in larger)]:
+            for fold in self._table.folds(join.shape):
+                score = self._fold_score(callee.fn, join, fold, grown=grown) - _COST * join.cost
+                score += self._effort(types, join, grown=grown) + eased + twice * (0.0 if join.crossed else _ALONE)
+                score += _UNORDERED * (fold.scan and not self._view.sequential)
+                found.append((Way(join.coercions, self._type(callee.fn, _folded(join, fold)), fold), score))
+        return _best(found)
+
+    def _eased(self, types: Sequence[TypeId], joins: Sequence[Join]) -> float:
+        """What is not counted of the effort."""
+        return -_EASED * max((self._effort(types, join) for join in joins), default=0.0)
+
+    def _joins_at(
+        self, callee: Callee, counts: tuple[int, ...], types: tuple[TypeId, ...], shapes: Iterable[tuple[Dim, ...]]
+    ) -> tuple[tuple[Join, ...], tuple[Join, ...]]:
+        """The joins of streams, and those at the larger ones of some shapes."""
+        operand_types, number = callee.operand_types(counts), callee.number
+        joins = self._joins(types, operand_types, number)
+        larger = tuple(
             join
             for dims in shapes
             for join in self._joins(types, operand_types, number, dims)
             if joins and len(join.shape) > len(joins[0].shape)
-        ]
-        for join, grown in [*((join, False) for join in joins), *((join, True) for join in larger)]:
-            for fold in self._table.folds(join.shape):
-                result = self._type(callee.fn, _folded(join, fold))
-                move = Move((callee.fn,), operands.sources, join.coercions, result, fold)
-                score = self._fold_score(callee.fn, join, fold, grown=grown) - _COST * join.cost
-                score += self._effort(types, join, grown=grown) + eased + twice * (0.0 if join.crossed else _ALONE)
-                score += _UNORDERED * (fold.scan and not self._view.sequential)
-                found.append((move, score))
-        return found
+        )
+        return joins, larger
 
     def route_variants(
         self, streams: Sequence[TypeId], callee: Callee, routing: Routing, operands: Operands
     ) -> list[tuple[Move, float]]:
         """As `variants`, for a routing with its branches in the order that its functions' code suggests."""
         order = self._view.branch_order(routing)
-        types = [streams[source] for source in operands.sources]
+        types = tuple([streams[source] for source in operands.sources])
+        found = self._remembered(
+            (self._read, callee, operands.counts, types),
+            lambda: _best(
+                (Way(join.coercions, self._type(routing.merge, join.shape)), self._effort(types, join))
+                for join in self._index_joins(callee, operands, types)
+            ),
+        )
         return [
-            (
-                Move(order, operands.sources, join.coercions, self._type(routing.merge, join.shape), routing=routing),
-                self._effort(types, join),
-            )
-            for join in self._index_joins(callee, operands, types)
+            (Move(order, operands.sources, way.coercions, way.result, routing=routing), score)
+            for way, score in zip(found.ways, found.scores, strict=True)
         ]
 
     def route(self, draft: Draft, routing: Routing, operands: Operands, branches: tuple[Fn | None, ...]) -> Move | None:
@@ -220,38 +294,25 @@ class MoveBuilder:
             score += _LOST * sum(dim in self._table.always_kept for dim in fold.inner)
         return score + _STUCK * sum(dim not in removable for dim in without_ones(_folded(join, fold)))
 
-    def _apart(
-        self, draft: Draft, operands: Operands, fn: Fn, shape: tuple[Dim, ...], left: frozenset[Fn] | None
-    ) -> float:
-        """The score for tuples that can never meet those that a function takes with them."""
-        if left is None or not isinstance(fn.output, STuple):
-            return 0.0
-        result = self._type(fn, shape)
-        unused = {
+    def _unused_tuples(self, draft: Draft, operands: Operands) -> set[TypeId]:
+        """The types of tuples that nothing takes yet: some can never meet those that a function takes with them."""
+        return {
             type_
             for stream, type_ in enumerate(draft.streams)
             if not draft.uses[stream] and stream not in operands.sources
             if isinstance(self._table.types[type_].dtype, STuple)
         }
-        return _APART * sum(self._view.apart(fn, result, other) for fn in left for other in unused)
 
     def _type(self, fn: Fn, shape: tuple[Dim, ...]) -> TypeId:
         return self._table.intern(StreamType(fn.output, shape))
-
-    def _grown(self, draft: Draft, callee: Callee, operands: Operands, joins: Sequence[Join]) -> Iterator[Join]:
-        """Joins at the larger shape of another stream: a fold may count what is repeated."""
-        types = [draft.streams[source] for source in operands.sources]
-        operand_types, number = callee.operand_types(operands.counts), callee.number
-        for dims in dict.fromkeys(self._view.plain_shape(type_) for type_ in draft.streams):
-            for join in self._joins(types, operand_types, number, dims):
-                if joins and len(join.shape) > len(joins[0].shape):
-                    yield join
 
     def _joins(
         self, types: Sequence[TypeId], operand_types: Sequence[DType], number: int, towards: tuple[Dim, ...] = ()
     ) -> tuple[Join, ...]:
         splits = sum(isinstance(dim, sympy.Mul) for type_ in types for dim in self._view.plain_shape(type_))
-        self._steps.spend_once((*types, number, len(operand_types), towards), _JOINED * (len(types) + splits))
+        work = self._table.join_number(types, len(operand_types), number, towards), _JOINED * (len(types) + splits)
+        self._works.append(work)
+        self._steps.spend_once(*work)
         return self._table.joins(types, operand_types, number, towards)
 
     def _effort(self, types: Sequence[TypeId], join: Join, *, grown: bool = False) -> float:
@@ -309,6 +370,11 @@ class MoveBuilder:
             symbols = {symbol for dim in fold.inner for symbol in dim.free_symbols}
             score += _COUNTED if not fold.scan and any(dims == symbols for dims in counted) else -_COUNTED
         return score + _HABIT * self._edge_model.fold_bias(fold.scan, fn, fold.inner, self._view.context)
+
+
+def _best(ways: Iterable[tuple[Way, float]]) -> list[tuple[Way, float]]:
+    """The best of some ways, best first."""
+    return heapq.nlargest(_VARIANTS, ways, key=lambda pair: pair[1])
 
 
 def _folded(join: Join, fold: FoldSpec) -> tuple[Dim, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from operator import itemgetter
+from typing import NamedTuple
 
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.step_limit import StepLimit
@@ -35,6 +35,14 @@ _MISFIT = -4.0
 """For streams that together would get to the result in a way in which the reference has none of its inputs."""
 _OTHER_DIMS = -0.5
 """For each dim that a stream lacks and others have."""
+_RANK = itemgetter(0)
+
+
+class _Serving(NamedTuple):
+    """A stream that serves at a place, and what ranks it there on its own."""
+
+    candidate: OperandCandidate
+    alone: float
 
 
 class OperandBeam:
@@ -47,30 +55,34 @@ class OperandBeam:
         self._steps = steps
         self._trust = trust
         self._ranking = OperandRanking(view, pool.draft, read=True)
-        self._candidates: dict[tuple[Callee, int, int], OperandCandidate | None] = {}
-        self._alone: dict[tuple[Callee, int, int], float] = {}
+        self._candidates: dict[tuple[Callee, int], dict[int, _Serving | None]] = {}
+        """For each place of a callee, the streams that were considered for it."""
         self._together: dict[tuple[Callee, tuple[int, ...]], float] = {}
 
-    def best(self, callee: Callee, streams: Sequence[int], uses: Counter[int]) -> list[tuple[float, Operands]]:
-        """The best operands for a callee, each with its score; `uses` counts who takes the streams already."""
+    def best(self, callee: Callee, streams: Sequence[int], used: Collection[int]) -> list[tuple[float, Operands]]:
+        """The best operands for a callee, each with its score; `used` are the streams that something takes already."""
         need, whole = len(callee.need), self._view.projects(callee.fn)
+        steps, again = 2 + len(streams) + len(streams) ** 2 // 8, self._ranking.twice
+        places: dict[int, list[tuple[float, float, OperandCandidate]]] = {}
         beam: list[tuple[float, float, Operands, int]] = [(0.0, 0.0, Operands((), ()), 0)]
         done: list[tuple[float, float, Operands, int]] = []
         while beam:
             longer = []
             for rank, score, operands, place in beam:
-                self._steps.spend(2 + len(streams) + len(streams) ** 2 // 8)
-                for far, own, each in self._candidates_at(callee, place, streams, uses, whole=whole):
-                    twice = self._ranking.twice * (each.stream in operands.sources)
-                    met = Operands((*operands.sources, each.stream), (*operands.counts, each.serves))
-                    longer.append((rank + own + far + twice, score + own + twice, met, place + each.serves))
-            several = heapq.nlargest(_COMPARED, longer, key=lambda each: each[0])
-            longer = [(rank + self._joined(callee, met), score, met, place) for rank, score, met, place in several]
-            longer = heapq.nlargest(_KEPT, longer, key=lambda each: each[0])
-            done += [each for each in longer if each[3] == need]
-            beam = [each for each in longer if each[3] < need]
-        best = heapq.nlargest(_KEPT, done, key=lambda each: each[0])
-        return [(score, operands) for _, score, operands, _ in best]
+                self._steps.spend(steps)
+                if place not in places:
+                    places[place] = self._candidates_at(callee, place, streams, used, whole=whole)
+                for far, own, each in places[place]:
+                    twice = again * (each.stream in operands.sources)
+                    longer.append((rank + own + far + twice, score + own + twice, operands, each, place))
+            met = []
+            for rank, score, (sources, counts), each, place in sorted(longer, key=_RANK, reverse=True)[:_COMPARED]:
+                operands = Operands((*sources, each.stream), (*counts, each.serves))
+                met.append((rank + self._joined(callee, operands), score, operands, place + each.serves))
+            met = sorted(met, key=_RANK, reverse=True)[:_KEPT]
+            done += [each for each in met if each[3] == need]
+            beam = [each for each in met if each[3] < need]
+        return [(score, operands) for _, score, operands, _ in sorted(done, key=_RANK, reverse=True)[:_KEPT]]
 
     def serving(self, callee: Callee, sources: tuple[int, ...]) -> Operands | None:
         """These streams as operands; None if they do not serve the callee's components in order."""
@@ -80,34 +92,38 @@ class OperandBeam:
             each = self._candidate(callee, place, source) if place < len(callee.need) else None
             if each is None:
                 return None
-            counts = (*counts, each.serves)
+            counts = (*counts, each.candidate.serves)
         return Operands(sources, counts) if sum(counts) == len(callee.need) else None
 
     def _candidates_at(
-        self, callee: Callee, place: int, streams: Sequence[int], uses: Counter[int], *, whole: bool
+        self, callee: Callee, place: int, streams: Sequence[int], used: Collection[int], *, whole: bool
     ) -> list[tuple[float, float, OperandCandidate]]:
         """The best streams for one place: what ranks them further, their score, and the candidate."""
-        serving = [each for stream in streams if (each := self._candidate(callee, place, stream))]
+        known = self._candidates.setdefault((callee, place), {})
+        looked_at = (known[s] if s in known else self._candidate(callee, place, s) for s in streams)
+        serving = [pair for pair in looked_at if pair is not None]
         if whole:
-            serving = [each for each in serving if each.serves == len(callee.need)]
-        tear = _TORN if any(each.serves > 1 and not uses[each.stream] for each in serving) else _TORN_LATER
+            serving = [pair for pair in serving if pair.candidate.serves == len(callee.need)]
+        tear = _TORN if any(each.serves > 1 and each.stream not in used for each, _ in serving) else _TORN_LATER
         found = []
-        for each in serving:
+        for each, alone in serving:
             own = each.score - (each.serves - 1) + tear * each.torn
-            if uses[each.stream]:
+            if each.stream in used:
                 again = _USED_AGAIN if each.stream >= self._pool.first else _INPUT_AGAIN
                 own += _USED_AGAIN_TUPLE if each.serves > 1 else again
-            found.append((self._alone[callee, place, each.stream], own, each))
-        return heapq.nlargest(_EXTENDED, found, key=lambda pair: pair[0] + pair[1])
+            found.append((alone, own, each))
+        return sorted(found, key=lambda pair: pair[0] + pair[1], reverse=True)[:_EXTENDED]
 
-    def _candidate(self, callee: Callee, place: int, stream: int) -> OperandCandidate | None:
-        key = (callee, place, stream)
-        if key not in self._candidates:
-            each = self._candidates[key] = self._ranking.candidate(callee, place, stream)
-            if each is not None:
+    def _candidate(self, callee: Callee, place: int, stream: int) -> _Serving | None:
+        known = self._candidates.setdefault((callee, place), {})
+        if stream not in known:
+            each = self._ranking.candidate(callee, place, stream)
+            if each is None:
+                known[stream] = None
+            else:
                 misfit = self._trust and 1 - self._pool.guide.place_fit(callee, place, stream)
-                self._alone[key] = _FAR * each.distance + self._trust * _MISFIT * misfit
-        return self._candidates[key]
+                known[stream] = _Serving(each, _FAR * each.distance + self._trust * _MISFIT * misfit)
+        return known[stream]
 
     def _joined(self, callee: Callee, operands: Operands) -> float:
         """How well several streams fit together: by their dependences, and by their dims."""

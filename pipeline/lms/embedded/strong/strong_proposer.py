@@ -217,6 +217,7 @@ class _Sample:
             self._view.dependences,
             routings,
             trust=trust,
+            memory=self._learned.memory,
         )
         with suppress(StepsExhausted):
             search.run()

@@ -50,6 +50,13 @@ class Coercion:
     cost: float
 
     @cached_property
+    def _hash(self) -> int:
+        return hash((self.ops, self.cost))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
     def repeats(self) -> tuple[Dim, ...]:
         """The dims along which it repeats."""
         return tuple(op.n for op in self.ops if isinstance(op, Repeat))

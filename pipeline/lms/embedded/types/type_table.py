@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import sympy
@@ -64,6 +65,13 @@ class FoldSpec:
     inner: tuple[Dim, ...]
     placeholder: bool
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.scan, self.b, self.inner, self.placeholder))
+
+    def __hash__(self) -> int:
+        return self._hash
+
 
 class TypeTable:
     """The types that programs of one scope meet; `sizes` are those that hold at every set of sizes."""
@@ -77,7 +85,12 @@ class TypeTable:
         self._needs: dict[Need, int] = {}
         self._fits: dict[tuple[TypeId, int], tuple[int, float]] = {}
         self._joins: dict[tuple[object, ...], tuple[Join, ...]] = {}
+        self._join_numbers: dict[tuple[object, ...], int] = {}
+        self._count = itertools.count()
         self._folds: dict[tuple[Dim, ...], tuple[FoldSpec, ...]] = {}
+        self._same_coercions: dict[Coercion, Coercion] = {}
+        self._same_folds: dict[FoldSpec, FoldSpec] = {}
+        """Equal ones are one object, as those are compared fastest."""
         self.inputs = tuple(self.intern(stream) for stream in scope.inputs.values())
         self.outputs = tuple(self.intern(stream) for stream in scope.outputs)
         self.output_dims = tuple(without_ones(dims_of(stream)) for stream in scope.outputs)
@@ -108,7 +121,8 @@ class TypeTable:
         key = (source, target)
         found = self._coercions.get(key)
         if found is None:
-            found = self._coercions[key] = find_coercions(self.types[source], self.types[target])
+            ways = find_coercions(self.types[source], self.types[target])
+            found = self._coercions[key] = tuple(self._same_coercions.setdefault(way, way) for way in ways)
         return found
 
     def number(self, need: Need) -> int:
@@ -149,6 +163,10 @@ class TypeTable:
         if found is None:
             found = self._joins[key] = self._find_joins(sources, operand_types, towards)
         return found
+
+    def join_number(self, sources: Sequence[TypeId], count: int, number: int, towards: tuple[Dim, ...]) -> int:
+        """A number for the question that `joins` answers, with the `count` of the operand types."""
+        return self._join_numbers.setdefault((*sources, -1, number, count, towards), next(self._count))
 
     def plain_joins(self, sources: Sequence[TypeId], operand_types: Sequence[DType], number: int) -> tuple[Join, ...]:
         """Those `joins` in which elements meet at their own places only."""
@@ -233,7 +251,7 @@ class TypeTable:
             for b in range(1, min(len(shape), 3) + 1):
                 if inner := without_ones(shape[:b]):
                     ways += [FoldSpec(scan, b, inner, b == len(shape)) for scan in (False, True)]
-            found = self._folds[shape] = tuple(ways)
+            found = self._folds[shape] = tuple(self._same_folds.setdefault(way, way) for way in ways)
         return found
 
     def bits(self, index: DType) -> int | None:

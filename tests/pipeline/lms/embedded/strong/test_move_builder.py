@@ -71,7 +71,7 @@ def test_a_fold_is_as_deep_as_in_a_solved_task() -> None:
 
 def test_all_ways_to_apply_a_function_are_scored() -> None:
     """Folds come with and without a Scan; the reference has no order here, so that scanning scores less."""
-    ways = builder().variants(start().streams, callee("fn_sum"), Operands((0,), (1,)), ())
+    ways = builder().variants(start().streams, callee("fn_sum"), Operands((0,), (1,)))
     scans = {move.fold.scan for move, _ in ways if move.fold is not None}
     assert scans == {True, False}
     best = max(ways, key=lambda pair: pair[1])[0]

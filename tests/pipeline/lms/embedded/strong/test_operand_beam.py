@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from pipeline.lms.embedded.draft import Move
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.step_limit import StepLimit
@@ -23,25 +21,25 @@ def beam() -> tuple[OperandBeam, StreamPool]:
     return OperandBeam(VIEW, pool, Outlook(VIEW, VIEW.callees), steps, 1.0), pool
 
 
-def ranked(callee: Callee, uses: Counter[int]) -> list[tuple[int, ...]]:
-    return [operands.sources for _, operands in beam()[0].best(callee, (0, 1, 2), uses)]
+def ranked(callee: Callee, used: set[int]) -> list[tuple[int, ...]]:
+    return [operands.sources for _, operands in beam()[0].best(callee, (0, 1, 2), used)]
 
 
 def test_streams_that_nothing_takes_come_first() -> None:
     """A stream that is taken already is a worse operand than one that is not."""
-    fresh = ranked(DECAY, Counter())
+    fresh = ranked(DECAY, set())
     assert len(fresh) == len(set(fresh)) > 3
-    taken = ranked(DECAY, Counter({1: 1}))
+    taken = ranked(DECAY, {1})
     assert taken.index((0, 2)) < taken.index((0, 1))
 
 
 def test_what_only_selects_takes_a_tuple_in_one_piece() -> None:
     """Zipping streams for a function that returns one of its arguments is useless."""
     operands, pool = beam()
-    assert operands.best(FIRST, (0, 1, 2), Counter()) == []
+    assert operands.best(FIRST, (0, 1, 2), set()) == []
     pair = VIEW.table.intern(StreamType(DECAY.fn.output, VIEW.table.types[VIEW.table.inputs[0]].shape))
     made = pool.add(Move((DECAY.fn,), (0, 1), (Coercion((), 0.0),) * 2, pair), 0.0)
-    assert [found.sources for _, found in operands.best(FIRST, (0, 1, 2, made), Counter())] == [(made,)]
+    assert [found.sources for _, found in operands.best(FIRST, (0, 1, 2, made), set())] == [(made,)]
 
 
 def test_streams_serve_in_order_or_not_at_all() -> None:
