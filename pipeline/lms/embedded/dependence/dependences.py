@@ -7,7 +7,7 @@ also hold for loops, masks and calls of which only the name is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from pipeline.lms.embedded.dependence.paths import (
@@ -22,8 +22,10 @@ from pipeline.lms.embedded.dependence.paths import (
     Path,
     among,
     coarse,
+    factors,
     leaf,
     leaves,
+    nonlinear,
     orders,
     replaced,
     tagged,
@@ -72,7 +74,7 @@ class Dependences:
         self._visible: dict[Flow, Flow] = {}
         self._outputs = [tuple(self._shown(self._common(flow)) for flow in flows) for flows in reference]
         self._summaries = {name: tuple(map(self._common, flows)) for name, flows in summaries.items()}
-        self._wanted = self._by_leaf(flow for flows in self._outputs for flow in flows)
+        self._wanted = self._by_leaf(self._shown(self._common(flow, self._told)) for flows in reference for flow in flows)
         self._applied: dict[tuple[object, ...], Flows] = {}
         self._fits: dict[Flow, float] = {}
 
@@ -90,10 +92,10 @@ class Dependences:
         """What a routing gives of these data by this index; `merge` folds what its branches give."""
         given = [arguments if fn is None else self.applied(fn, arguments) for fn in branches]
         joined = tuple(union(*flows) for flows in zip(*given, strict=True))
-        chosen = leaves(index)
-        data = tuple(tagged(flow, TIMES, chosen) for flow in joined)
+        chosen, first = leaves(index), factors(index)
+        data = tuple(tagged(flow, TIMES, chosen, first) for flow in joined)
         results = self.applied(merge, data)
-        return tuple(union(flow, tagged(index, TIMES | UNSIGNED, leaves(flow))) for flow in results)
+        return tuple(union(flow, tagged(index, TIMES | UNSIGNED, leaves(flow), factors(flow))) for flow in results)
 
     def fits(self, flows: Flows) -> float:
         """How much of some flows the reference has, too, or more of it: 1 if each path can still become one of its."""
@@ -169,12 +171,20 @@ class Dependences:
         self._leaves = met & more & ((1 << _ARGUMENT) - 1) | own
         self._partners = self._leaves | ~((1 << _ARGUMENT) - 1)
 
-    def _common(self, flow: Flow) -> Flow:
-        return frozenset(
-            Path(path.leaf, path.tags & self._kept_tags, path.partners & self._partners, path.first & self._partners)
-            for path in flow
-            if path.leaf >= _ARGUMENT or self._leaves >> path.leaf & 1
-        )
+    def _common(self, flow: Flow, kept: Callable[[Path], Path] | None = None) -> Flow:
+        keep = kept or self._kept
+        return frozenset(keep(path) for path in flow if path.leaf >= _ARGUMENT or self._leaves >> path.leaf & 1)
+
+    def _kept(self, path: Path) -> Path:
+        partners = path.partners & self._partners
+        # What was multiplied by nothing that counts is not a product.
+        tags = path.tags & (self._kept_tags if partners or not path.partners else self._kept_tags & ~TIMES)
+        return Path(path.leaf, tags, partners, path.first & partners)
+
+    def _told(self, path: Path) -> Path:
+        """A path of the reference; behind an operation that functions do otherwise, any order of factors may be right."""
+        kept = self._kept(path)
+        return kept if nonlinear(path.tags) == nonlinear(kept.tags) else kept._replace(first=kept.partners)
 
     def _shown(self, flow: Flow) -> Flow:
         """A flow with the operations that are compared."""

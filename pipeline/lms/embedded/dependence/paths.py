@@ -22,12 +22,14 @@ TIMES = 4
 """The tag of a path that is multiplied by something that is not constant."""
 POSITION = 1
 """The leaf 0, as bits: a position, which is no more than a mask as a partner."""
-SUM, MINUS, LARGEST, EXP = (TIMES << place for place in range(1, 5))
-"""The tags of a reduction, of what is taken off, of the larger one of several, and of an exponential."""
+SUM, MINUS, LARGEST, EXP, OVER, CHOICE = (TIMES << place for place in range(1, 7))
+"""The tags of a reduction, of what is taken off, of the larger one of several, of an exponential, of an inverse, and of
+an index that selects."""
 _LINEAR = TIMES | SUM
 OPERATIONS = 40
 """The number of bits for operations; behind them, there is one for each two that follow each other on a path."""
 _OPERATION_BITS = (1 << OPERATIONS) - 1
+_NONLINEAR = _OPERATION_BITS & ~(_LINEAR | MINUS | CHOICE | SIGNS)
 _MOST_PATHS = 40
 """A flow of more paths keeps one for each leaf, which passes all the operations."""
 
@@ -39,7 +41,8 @@ class Path(NamedTuple):
         leaf: Where it starts.
         tags: The operations that it passes, and its sign, as bits.
         partners: The leaves that what it passes is multiplied by, as bits.
-        first: Those of them that it is multiplied by first.
+        first: Those of them that it is multiplied by before any operation but sums, differences, products and
+            selections, whose order does not matter; inverses are left out, as they may as well come later.
     """
 
     leaf: int
@@ -63,19 +66,27 @@ def leaves(flow: Flow) -> int:
     return reduce(or_, (1 << path.leaf for path in flow), 0)
 
 
+def factors(flow: Flow) -> int:
+    """Those of a flow's leaves that are more than inverses and positions, as bits."""
+    return reduce(or_, (1 << path.leaf for path in flow if not path.tags & OVER), 0) & ~POSITION
+
+
 def union(*flows: Flow) -> Flow:
     """What depends on all of these."""
     return bounded(frozenset().union(*flows)) if len(flows) != 1 else flows[0]
 
 
-def tagged(flow: Flow, tags: int, partners: int = 0) -> Flow:
+def tagged(flow: Flow, tags: int, partners: int = 0, first: int | None = None) -> Flow:
     """The flow after an operation, or several; `FALLS` in `tags` turns the sign of all paths."""
-    return bounded(continued(path, tags, partners, partners & ~POSITION) for path in flow)
+    known = partners & ~POSITION if first is None else first
+    return bounded(continued(path, tags, partners, known) for path in flow)
 
 
 def continued(path: Path, tags: int, partners: int, first: int) -> Path:
     """A path that goes on by these."""
-    return Path(path.leaf, joined(path.tags, tags), path.partners | partners, path.first or first)
+    if nonlinear(path.tags):
+        first = 0
+    return Path(path.leaf, joined(path.tags, tags), path.partners | partners, path.first | first)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -90,6 +101,11 @@ def orders(before: int, after: int) -> int:
     """The bits of every operation before another one; sums and products are exchanged too freely to count."""
     earlier, later = ([n for n in range(OPERATIONS) if (tags & ~_LINEAR & ~SIGNS) >> n & 1] for tags in (before, after))
     return reduce(or_, (1 << OPERATIONS * (i + 1) + j for i in earlier for j in later if i != j), 0)
+
+
+def nonlinear(tags: int) -> int:
+    """The bits of the operations whose order with products matters."""
+    return tags & _NONLINEAR
 
 
 def cancels(tags: int) -> bool:
@@ -111,28 +127,19 @@ def product(one: Flow, other: Flow) -> Flow:
     if not mine or not theirs:
         return union(one, other)
     both = TIMES | UNSIGNED if one is other else TIMES
-    return union(tagged(one, both, theirs), tagged(other, both, mine))
-
-
-def quotient(one: Flow, inverse: Flow) -> Flow:
-    """The product of a value and an inverse, which may as well come later: it is nothing's first partner."""
-    mine, theirs = leaves(one), leaves(inverse)
-    if not mine or not theirs:
-        return union(one, inverse)
-    parts = ((one, theirs), (inverse, mine))
-    return bounded(continued(path, TIMES, bits, 0) for flow, bits in parts for path in flow)
+    return union(tagged(one, both, theirs, factors(other)), tagged(other, both, mine, factors(one)))
 
 
 def replaced(flow: Flow, flows: Mapping[int, Flow]) -> Flow:
     """The flow with each of these leaves replaced by what leads to it."""
-    known = {number: leaves(source) for number, source in flows.items()}
+    known = {number: (leaves(source), factors(source)) for number, source in flows.items()}
     found = set()
     for path in flow:
         partners, first = path.partners, path.first
-        for number, bits in known.items():
+        for number, (bits, own) in known.items():
             if partners >> number & 1:
                 partners = partners & ~(1 << number) | bits
-                first = first & ~(1 << number) | bits if first >> number & 1 else first
+                first = first & ~(1 << number) | own if first >> number & 1 else first
         # What turns out to be multiplied by a constant is not a product.
         tags = path.tags if partners or not path.partners else path.tags & ~TIMES
         if path.leaf not in flows:

@@ -11,19 +11,21 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pipeline.lms.embedded.dependence.paths import (
+    CHOICE,
     EXP,
     FALLS,
     LARGEST,
     MINUS,
     NOTHING,
     OPERATIONS,
+    OVER,
     SUM,
     TIMES,
     UNSIGNED,
     Flow,
+    factors,
     leaves,
     product,
-    quotient,
     tagged,
     union,
 )
@@ -86,7 +88,9 @@ class Vocabulary:
 
     def __init__(self, position: Flow) -> None:
         self.position = position
-        self._bits: dict[str, int] = {"sum": SUM, "minus": MINUS, "largest": LARGEST, "exp": EXP}
+        self._bits: dict[str, int] = {
+            "sum": SUM, "minus": MINUS, "largest": LARGEST, "exp": EXP, "over": OVER, "choice": CHOICE
+        }  # fmt: skip
         self._known: dict[str, Callable[[str, Sequence[Value]], Value]] = {}
         for names, method in (
             (_SAME, self._same), (_CONSTANT, self._constant), (_JOINED, self._join), (_SUMMED, self._sum),
@@ -134,11 +138,11 @@ class Vocabulary:
 
     def inverse(self, flow: Flow) -> Flow:
         """One divided by a value."""
-        return tagged(flow, self.bit("over") | FALLS)
+        return tagged(flow, OVER | FALLS)
 
     def choice(self, flow: Flow) -> Flow:
         """The flow of a value that only selects."""
-        return tagged(flow, self.bit("choice") | UNSIGNED)
+        return tagged(flow, CHOICE | UNSIGNED)
 
     def selected(self, flow: Flow, index: Flow) -> Flow:
         """The elements of a value that an index selects: a product with zeros and ones."""
@@ -204,7 +208,7 @@ class Vocabulary:
         return tagged(self.flow(args[0]), FALLS)
 
     def _div(self, name: str, args: Sequence[Value]) -> Value:
-        return quotient(self.flow(args[0]), self.inverse(self.flow(args[1])))
+        return product(self.flow(args[0]), self.inverse(self.flow(args[1])))
 
     def _pow(self, name: str, args: Sequence[Value]) -> Value:
         base, exponent = self.flow(args[0]), args[1]
@@ -229,7 +233,8 @@ class Vocabulary:
         chosen = leaves(condition)
         if not chosen:
             return ways
-        return union(tagged(condition, TIMES | UNSIGNED, leaves(ways)), tagged(ways, TIMES, chosen))
+        selecting = tagged(condition, TIMES | UNSIGNED, leaves(ways), factors(ways))
+        return union(selecting, tagged(ways, TIMES, chosen, factors(condition)))
 
     def _abs(self, name: str, args: Sequence[Value]) -> Value:
         return tagged(self.flow(args[0]), self.bit("abs") | UNSIGNED)
