@@ -18,6 +18,7 @@ from pipeline.lms.embedded.dependence.paths import (
     SIGNS,
     TIMES,
     UNSIGNED,
+    ZERO,
     Flow,
     Path,
     among,
@@ -150,7 +151,8 @@ class Dependences:
         if not state:
             return results
         after = {STATE + place: flow for place, flow in enumerate(results)}
-        found = solved(after, dict.fromkeys(after, NOTHING), self._reader.words.position)
+        before = {STATE + place: NOTHING if first else ZERO for place, first in enumerate(spec.init or ())}
+        found = solved(after, before, self._reader.words.position)
         return tuple(found[STATE + place] for place in range(width))
 
     def _limit(self, reference: Iterable[Iterable[Flow]], summaries: Mapping[str, Flows], inputs: int) -> None:

@@ -56,6 +56,14 @@ NOTHING: Flow = frozenset()
 """The flow of a constant."""
 
 
+class _Zero(frozenset[Path]):
+    """A type of its own, so that zero is not the object `NOTHING`."""
+
+
+ZERO: Flow = _Zero()
+"""The flow of the constant zero, by which a product is zero, too."""
+
+
 def leaf(number: int) -> Flow:
     """The flow of a leaf itself."""
     return frozenset((Path(number, 0, 0, 0),))
@@ -123,6 +131,8 @@ _SHIFT = orders(LARGEST, MINUS) | orders(MINUS, EXP)
 
 def product(one: Flow, other: Flow) -> Flow:
     """The product of two values; a constant factor leaves no trace."""
+    if one is ZERO or other is ZERO:
+        return ZERO
     mine, theirs = leaves(one), leaves(other)
     if not mine or not theirs:
         return union(one, other)
@@ -131,11 +141,14 @@ def product(one: Flow, other: Flow) -> Flow:
 
 
 def replaced(flow: Flow, flows: Mapping[int, Flow]) -> Flow:
-    """The flow with each of these leaves replaced by what leads to it."""
+    """The flow with each of these leaves replaced by what leads to it; nothing is left of a product with `ZERO`."""
     known = {number: (leaves(source), factors(source)) for number, source in flows.items()}
     found = set()
+    gone = reduce(or_, (1 << number for number, source in flows.items() if source is ZERO), 0)
     for path in flow:
         partners, first = path.partners, path.first
+        if partners & gone:
+            continue
         for number, (bits, own) in known.items():
             if partners >> number & 1:
                 partners = partners & ~(1 << number) | bits

@@ -22,6 +22,7 @@ from pipeline.lms.embedded.dependence.paths import (
     SUM,
     TIMES,
     UNSIGNED,
+    ZERO,
     Flow,
     factors,
     leaves,
@@ -52,9 +53,10 @@ _SAME = frozenset(
     view_as nan_to_num item tolist list tuple reversed cpu requires_grad_ numpy select rot90 split chunk unbind
     """.split()  # noqa: SIM905 (a list of so many strings would be harder to read)
 )
+_ZEROS = frozenset(("zeros", "zeros_like", "new_zeros"))
 _CONSTANT = frozenset(
     """
-    zeros ones empty full zeros_like ones_like empty_like full_like new_zeros new_ones new_full size numel len dim
+    ones empty full ones_like empty_like full_like new_ones new_full size numel len dim
     finfo float32 top shape print
     """.split()  # noqa: SIM905
 )
@@ -93,7 +95,7 @@ class Vocabulary:
         }  # fmt: skip
         self._known: dict[str, Callable[[str, Sequence[Value]], Value]] = {}
         for names, method in (
-            (_SAME, self._same), (_CONSTANT, self._constant), (_JOINED, self._join), (_SUMMED, self._sum),
+            (_SAME, self._same), (_ZEROS, self._zeros), (_CONSTANT, self._constant), (_JOINED, self._join), (_SUMMED, self._sum),
             (_PRODUCTS, self._product), (_CONTRACTIONS, self._product), (_LARGEST, self._largest),
             (_ORDERED, self._order), (_COMPARED, self._compare), (_EQUAL, self._compare), (_INDICES, self._indices),
             (_ROUNDED, self._round), (_POSITIONS, self._positions),
@@ -155,6 +157,9 @@ class Vocabulary:
 
     def _constant(self, name: str, args: Sequence[Value]) -> Value:
         return NOTHING
+
+    def _zeros(self, name: str, args: Sequence[Value]) -> Value:
+        return ZERO
 
     def _other(self, name: str, args: Sequence[Value]) -> Value:
         return tagged(union(*map(self.flow, args)) if args else NOTHING, self.bit(name))
@@ -248,7 +253,8 @@ class Vocabulary:
     def _gather(self, name: str, args: Sequence[Value]) -> Value:
         flows = [self.flow(arg) for arg in args]
         indices = flows[2] if len(flows) > 2 else NOTHING
-        return union(self.selected(flows[0], indices), *flows[3:])
+        # What is scattered into zeros does not stay zero.
+        return union(self.selected(NOTHING if flows[0] is ZERO else flows[0], indices), *flows[3:])
 
     def _reduce(self, name: str, args: Sequence[Value]) -> Value:
         flow = self.flow(args[0])
