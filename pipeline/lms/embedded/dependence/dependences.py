@@ -7,12 +7,13 @@ also hold for loops, masks and calls of which only the name is known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from pipeline.lms.embedded.dependence.paths import (
     EXP,
     LARGEST,
+    LOG,
     MINUS,
     NOTHING,
     SIGNS,
@@ -24,6 +25,8 @@ from pipeline.lms.embedded.dependence.paths import (
     among,
     coarse,
     factors,
+    is_largest,
+    is_top,
     leaf,
     leaves,
     nonlinear,
@@ -34,7 +37,7 @@ from pipeline.lms.embedded.dependence.paths import (
 )
 from pipeline.lms.embedded.dependence.reader import FlowReader
 from pipeline.lms.embedded.dependence.recurrences import solved
-from pipeline.lms.embedded.dependence.vocabulary import STATE, Value, Vocabulary
+from pipeline.lms.embedded.dependence.vocabulary import ARGUMENT, STATE, Value, Vocabulary
 from step_runtime.base.functions import Fn
 from step_runtime.tasks.task import FnSpec, Task
 
@@ -42,12 +45,11 @@ Flows: TypeAlias = tuple[Flow, ...]
 """One flow for each component of a stream."""
 
 _POSITION = 0
-_ARGUMENT = 128
-"""Leaves from this number on are the arguments of a function."""
 _OTHER_PARTNERS = 0.25
 """How well a path fits one of the reference's that is multiplied by less."""
 _OTHER_FIRST = 0.6
 """How well it fits one that is multiplied by the same in another order."""
+_EXPONENTIAL = EXP | LOG
 _EXACT = 0.5
 """The part of exactly equal paths in a similarity; operations and partners of each leaf make up the rest."""
 
@@ -61,7 +63,7 @@ class Dependences:
 
     def __init__(self, task: Task, sizes: Mapping[str, int]) -> None:
         named = [spec.name for spec in (*task.inputs, *task.parameters)]
-        data = {name: leaf(min(place + 1, _ARGUMENT - 1)) for place, name in enumerate(named)}
+        data = {name: leaf(min(place + 1, ARGUMENT - 1)) for place, name in enumerate(named)}
         words = Vocabulary(leaf(_POSITION))
         # The running sum of ones is a position.
         data |= {spec.name: words.position for spec in task.inputs if spec.data_gen == "torch.ones"}
@@ -76,6 +78,8 @@ class Dependences:
         self._outputs = [tuple(self._shown(self._common(flow)) for flow in flows) for flows in reference]
         self._summaries = {name: tuple(map(self._common, flows)) for name, flows in summaries.items()}
         self._wanted = self._by_leaf(self._shown(self._common(flow, self._told)) for flows in reference for flow in flows)
+        self._specs = {spec.func_name: spec for spec in task.fns}
+        self._guarded: dict[tuple[str, frozenset[int]], Flows] = {}
         self._applied: dict[tuple[object, ...], Flows] = {}
         self._fits: dict[Flow, float] = {}
 
@@ -84,8 +88,8 @@ class Dependences:
         key = (fn.label, *arguments)
         known = self._applied.get(key)
         if known is None:
-            given = {_ARGUMENT + place: flow for place, flow in enumerate(arguments)}
-            known = tuple(replaced(flow, given) for flow in self._summaries[fn.label])
+            given = {ARGUMENT + place: flow for place, flow in enumerate(arguments)}
+            known = tuple(replaced(flow, given) for flow in self._summary_for(fn.label, arguments))
             self._applied[key] = known
         return known
 
@@ -120,6 +124,8 @@ class Dependences:
                         return 1.0
                     best = _OTHER_FIRST
                 best = max(best, _OTHER_PARTNERS)
+            elif path.tags & LARGEST and other.tags & EXP and is_top(path.tags):
+                return 1.0  # It may shift the exponents.
         return best
 
     def similarity(self, results: Sequence[Flows]) -> float:
@@ -138,22 +144,49 @@ class Dependences:
             return 0.0
         return sum(map(_similarity, map(self._shown, flows), wanted)) / len(flows)
 
-    def _summary(self, spec: FnSpec) -> Flows:
-        """The flows of a function's results, of its arguments; states are solved for all steps of a fold."""
+    def _summary_for(self, label: str, arguments: Flows) -> Flows:
+        """The flows of a function's results, where it matters which of its arguments are largest elements."""
+        plain = self._summaries[label]
+        if not any(path.tags & _EXPONENTIAL for flow in plain for path in flow):
+            return plain
+        largest = frozenset(place for place, flow in enumerate(arguments) if is_largest(flow))
+        if not largest:
+            return plain
+        key = (label, largest)
+        known = self._guarded.get(key)
+        if known is None:
+            known = tuple(map(self._common, self._summary(self._specs[label], largest)))
+            self._guarded[key] = known
+        return known
+
+    def _summary(self, spec: FnSpec, largest: Collection[int] = ()) -> Flows:
+        """The flows of a function's results, of its arguments; states are solved for all steps of a fold.
+
+        The arguments `largest` are largest elements, which exponents may be shifted by, and so may states be.
+        """
+        results = self._step(spec, largest, ())
+        tops = [place for place, flow in enumerate(results) if spec.init and is_largest(flow)]
+        return self._folded(spec, self._step(spec, largest, tops) if tops else results)
+
+    def _step(self, spec: FnSpec, largest: Collection[int], tops: Collection[int]) -> Flows:
+        """The flows of one step of a function; `tops` are the states that are largest elements."""
         count = len(spec.input_dtype) if isinstance(spec.input_dtype, list) else 1
-        state = tuple(leaf(STATE + place) for place in range(len(spec.init or ())))
-        arguments = tuple(leaf(_ARGUMENT + place) for place in range(count))
+        state = tuple(_marked(STATE, place, tops) for place in range(len(spec.init or ())))
+        arguments = tuple(_marked(ARGUMENT, place, largest) for place in range(count))
         env: dict[str, Value] = {**self._helpers, "input": arguments, "state": state}
         value = self._reader.run(spec.apply, env)
         width = len(spec.init or ()) or (len(spec.output_dtype) if isinstance(spec.output_dtype, list) else 1)
         parts = value if isinstance(value, tuple) and len(value) == width else (value,) * width
-        results = tuple(map(self._reader.words.flow, parts))
-        if not state:
+        return tuple(map(self._reader.words.flow, parts))
+
+    def _folded(self, spec: FnSpec, results: Flows) -> Flows:
+        """The flows of all steps of a fold, by those of one step."""
+        if not spec.init:
             return results
         after = {STATE + place: flow for place, flow in enumerate(results)}
         before = {STATE + place: NOTHING if first else ZERO for place, first in enumerate(spec.init or ())}
         found = solved(after, before, self._reader.words.position)
-        return tuple(found[STATE + place] for place in range(width))
+        return tuple(found[STATE + place] for place in range(len(results)))
 
     def _limit(self, reference: Iterable[Iterable[Flow]], summaries: Mapping[str, Flows], inputs: int) -> None:
         """Operations, weights and positions that only one side mentions say nothing: they are left out."""
@@ -170,12 +203,12 @@ class Dependences:
         # Where the reference takes no largest element, one before an exponential only guards it.
         self._shifts = 0 if tags & LARGEST else orders(LARGEST, EXP)
         own = (1 << inputs + 1) - 2
-        self._leaves = met & more & ((1 << _ARGUMENT) - 1) | own
-        self._partners = self._leaves | ~((1 << _ARGUMENT) - 1)
+        self._leaves = met & more & ((1 << ARGUMENT) - 1) | own
+        self._partners = self._leaves | ~((1 << ARGUMENT) - 1)
 
     def _common(self, flow: Flow, kept: Callable[[Path], Path] | None = None) -> Flow:
         keep = kept or self._kept
-        return frozenset(keep(path) for path in flow if path.leaf >= _ARGUMENT or self._leaves >> path.leaf & 1)
+        return frozenset(keep(path) for path in flow if path.leaf >= ARGUMENT or self._leaves >> path.leaf & 1)
 
     def _kept(self, path: Path) -> Path:
         partners = path.partners & self._partners
@@ -203,6 +236,12 @@ class Dependences:
             for path in flow:
                 found.setdefault(path.leaf, []).append(path)
         return found
+
+
+def _marked(first: int, place: int, largest: Collection[int]) -> Flow:
+    """The leaf of an argument or a state."""
+    own = leaf(first + place)
+    return tagged(own, LARGEST) if place in largest else own
 
 
 def _similarity(one: Flow, other: Flow) -> float:

@@ -22,9 +22,9 @@ TIMES = 4
 """The tag of a path that is multiplied by something that is not constant."""
 POSITION = 1
 """The leaf 0, as bits: a position, which is no more than a mask as a partner."""
-SUM, MINUS, LARGEST, EXP, OVER, CHOICE = (TIMES << place for place in range(1, 7))
-"""The tags of a reduction, of what is taken off, of the larger one of several, of an exponential, of an inverse, and of
-an index that selects."""
+SUM, MINUS, LARGEST, EXP, OVER, CHOICE, LOG = (TIMES << place for place in range(1, 8))
+"""The tags of a reduction, of what is taken off, of the larger one of several, of an exponential, of an inverse, of an
+index that selects, and of a logarithm."""
 _LINEAR = TIMES | SUM
 OPERATIONS = 40
 """The number of bits for operations; behind them, there is one for each two that follow each other on a path."""
@@ -127,6 +127,38 @@ def among(operations: int) -> int:
 
 
 _SHIFT = orders(LARGEST, MINUS) | orders(MINUS, EXP)
+_SHIFTED = orders(LARGEST, MINUS)
+_BEHIND_LARGEST = orders(LARGEST, _NONLINEAR & ~LARGEST)
+_LOG_SUM_EXP = orders(EXP, LOG)
+
+
+def is_top(tags: int) -> bool:
+    """Whether a path ends with a largest element, with nothing behind it whose order with products matters."""
+    return tags & LARGEST != 0 and not tags & _BEHIND_LARGEST
+
+
+def is_largest(flow: Flow) -> bool:
+    """Whether a value is the largest of several, and nothing but linear operations followed."""
+    return bool(flow) and all(is_top(path.tags) and not path.tags & _SHIFTED for path in flow)
+
+
+def unshifted(flow: Flow) -> Flow:
+    """An exponent that is shifted by a largest element without that element.
+
+    Without it, sums of exponentials that are rescaled whenever their largest one changes are the same as plain ones.
+    """
+    if not any(path.tags & _SHIFTED and is_top(path.tags) for path in flow):
+        return flow
+    return frozenset(path for path in flow if not is_top(path.tags))
+
+
+def logarithm(flow: Flow, state: int) -> Flow:
+    """The logarithm of a value. In that of a sum with the exponential of a state (a leaf from `state` on) it is plain."""
+    found = []
+    for path in flow:
+        plain = path.leaf >= state and nonlinear(path.tags) == EXP
+        found.append(path._replace(tags=path.tags & ~EXP) if plain else continued(path, LOG, 0, 0))
+    return bounded(found)
 
 
 def product(one: Flow, other: Flow) -> Flow:
@@ -163,8 +195,14 @@ def replaced(flow: Flow, flows: Mapping[int, Flow]) -> Flow:
 
 
 def bounded(paths: Iterable[Path]) -> Flow:
-    """A flow of these paths without those that cancel, or a coarser one if there are too many."""
+    """A flow of these paths without those that cancel, or a coarser one if there are too many.
+
+    The largest element that is added to the logarithm of a sum of exponentials only undoes their shift.
+    """
     flow = frozenset(path for path in paths if not cancels(path.tags))
+    logs = {(path.leaf, path.tags & SIGNS) for path in flow if path.tags & _LOG_SUM_EXP}
+    if logs:
+        flow = frozenset(path for path in flow if (path.leaf, path.tags & SIGNS) not in logs or not is_top(path.tags))
     return flow if len(flow) <= _MOST_PATHS else frozenset(coarse(flow).values())
 
 

@@ -15,6 +15,7 @@ from pipeline.lms.embedded.dependence.paths import (
     EXP,
     FALLS,
     LARGEST,
+    LOG,
     MINUS,
     NOTHING,
     OPERATIONS,
@@ -26,9 +27,11 @@ from pipeline.lms.embedded.dependence.paths import (
     Flow,
     factors,
     leaves,
+    logarithm,
     product,
     tagged,
     union,
+    unshifted,
 )
 
 
@@ -42,6 +45,8 @@ class Elements:
 Value: TypeAlias = Any
 """A Flow, a number, a string, None, a tuple of values, or something that can be called."""
 
+ARGUMENT = 128
+"""Leaves from this number on are the arguments of a function."""
 STATE = 256
 """Leaves from this number on are states, and variables that a loop changes."""
 
@@ -67,6 +72,7 @@ _CONTRACTIONS = frozenset(
     ("matmul", "mm", "bmm", "mv", "dot", "inner", "einsum", "vdot", "tensordot", "vecdot", "linear_map", "conv")
 )
 _LARGEST = frozenset(("maximum", "minimum", "amax", "amin", "max", "min", "clamp", "clip", "cummax", "cummin", "fmax"))
+_LIMITS = frozenset(("maximum", "minimum", "clamp", "clip", "fmax"))
 _ORDERED = frozenset(("sort", "topk", "kthvalue", "median", "mode", "msort", "quantile"))
 _PAIRS = frozenset(("sort", "topk", "kthvalue", "cummax", "cummin", "mode"))
 """Calls that give values and their indices; a few others do along a dim only."""
@@ -91,7 +97,7 @@ class Vocabulary:
     def __init__(self, position: Flow) -> None:
         self.position = position
         self._bits: dict[str, int] = {
-            "sum": SUM, "minus": MINUS, "largest": LARGEST, "exp": EXP, "over": OVER, "choice": CHOICE
+            "sum": SUM, "minus": MINUS, "largest": LARGEST, "exp": EXP, "over": OVER, "choice": CHOICE, "log": LOG
         }  # fmt: skip
         self._known: dict[str, Callable[[str, Sequence[Value]], Value]] = {}
         for names, method in (
@@ -100,7 +106,7 @@ class Vocabulary:
             (_ORDERED, self._order), (_COMPARED, self._compare), (_EQUAL, self._compare), (_INDICES, self._indices),
             (_ROUNDED, self._round), (_POSITIONS, self._positions),
             (("sub",), self._sub), (("div",), self._div), (("negative",), self._negative), (("pow",), self._pow),
-            (("exp",), self._exp), (("where",), self._where), (("abs",), self._abs), (("norm",), self._norm),
+            (("exp",), self._exp), (("log",), self._log), (("where",), self._where), (("abs",), self._abs), (("norm",), self._norm),
             (("gather",), self._gather), (("scatter",), self._gather), (("reduced",), self._reduce),
         ):  # fmt: skip
             self._known |= dict.fromkeys(names, method)
@@ -182,7 +188,10 @@ class Vocabulary:
         return tagged(total, SUM) if name in _CONTRACTIONS else total
 
     def _largest(self, name: str, args: Sequence[Value]) -> Value:
-        flow = tagged(union(*map(self.flow, args)), LARGEST)
+        flows = [flow for flow in map(self.flow, args) if flow]
+        # The larger one of a value and a constant limits it, and is no largest element.
+        limits = len(flows) == 1 and name in _LIMITS and len(args) > 1
+        flow = tagged(union(*flows, NOTHING), self.bit("limit") if limits else LARGEST)
         along = len(args) > 1 and name in ("max", "min") and not isinstance(args[1], frozenset)
         return (flow, self.choice(flow)) if along or name in _PAIRS else flow
 
@@ -227,7 +236,10 @@ class Vocabulary:
         return self.inverse(base) if exponent < 0 else base
 
     def _exp(self, name: str, args: Sequence[Value]) -> Value:
-        return tagged(self.flow(args[0]), EXP)
+        return tagged(unshifted(self.flow(args[0])), EXP)
+
+    def _log(self, name: str, args: Sequence[Value]) -> Value:
+        return logarithm(self.flow(args[0]), STATE)
 
     def _where(self, name: str, args: Sequence[Value]) -> Value:
         if len(args) < 3:
