@@ -14,6 +14,7 @@ from pipeline.lms.embedded.dependence.paths import (
     EXP,
     LARGEST,
     LOG,
+    LOOPED,
     MINUS,
     NOTHING,
     SIGNS,
@@ -31,6 +32,7 @@ from pipeline.lms.embedded.dependence.paths import (
     leaves,
     nonlinear,
     orders,
+    permitted,
     replaced,
     tagged,
     union,
@@ -117,10 +119,12 @@ class Dependences:
     def _possible(self, path: Path) -> float:
         """Whether a path of the reference passes at least what this one does, and is multiplied by at least as much."""
         best = 0.0
+        # A product that is written at once has no earlier values of its own.
+        partners = path.partners & ~(1 << path.leaf) if path.tags & LOOPED else path.partners
         for other in self._wanted.get(path.leaf, ()):
-            if not path.tags & ~other.tags & ~SIGNS:
-                if not path.partners & ~other.partners:
-                    if not path.first & ~other.first:
+            if not path.tags & ~permitted(other.tags):
+                if not partners & ~other.partners:
+                    if not path.first & partners & ~other.first:
                         return 1.0
                     best = _OTHER_FIRST
                 best = max(best, _OTHER_PARTNERS)
@@ -198,8 +202,8 @@ class Dependences:
                 tags, met = tags | path.tags, met | 1 << path.leaf | path.partners
             used.append((tags, met))
         (tags, met), (more_tags, more) = used
-        self._tags = among(tags & more_tags & ~MINUS) | TIMES | SIGNS
-        self._kept_tags = self._tags | among(tags & more_tags | MINUS | LARGEST | EXP)
+        self._tags = among(tags & more_tags & ~MINUS) | TIMES | SIGNS | LOOPED
+        self._kept_tags = self._tags | among(tags & more_tags | MINUS | LARGEST | EXP) | LOOPED
         # Where the reference takes no largest element, one before an exponential only guards it.
         self._shifts = 0 if tags & LARGEST else orders(LARGEST, EXP)
         own = (1 << inputs + 1) - 2
@@ -219,7 +223,7 @@ class Dependences:
     def _told(self, path: Path) -> Path:
         """A path of the reference; behind an operation that functions do otherwise, any order of factors may be right."""
         kept = self._kept(path)
-        return kept if nonlinear(path.tags) == nonlinear(kept.tags) else kept._replace(first=kept.partners)
+        return kept if nonlinear(path.tags) == nonlinear(path.tags & self._tags) else kept._replace(first=kept.partners)
 
     def _shown(self, flow: Flow) -> Flow:
         """A flow with the operations that are compared."""
@@ -256,7 +260,7 @@ def _similarity(one: Flow, other: Flow) -> float:
             continue
         a, b = mine[number], theirs[number]
         exact = _overlap(exact_mine[number], exact_theirs[number])
-        pairs = ((a.tags, b.tags), (a.partners, b.partners), (a.first, b.first))
+        pairs = ((a.tags & ~LOOPED, b.tags & ~LOOPED), (a.partners, b.partners), (a.first, b.first))
         rest = sum(_bits_alike(*pair) for pair in pairs) / len(pairs)
         total += _EXACT * exact + (1 - _EXACT) * rest
     count = len(mine.keys() | theirs.keys())
@@ -267,7 +271,7 @@ def _plain(flow: Flow) -> dict[int, set[int]]:
     """The operations of each leaf's paths."""
     found: dict[int, set[int]] = {}
     for path in flow:
-        found.setdefault(path.leaf, set()).add(path.tags)
+        found.setdefault(path.leaf, set()).add(path.tags & ~LOOPED)
     return found
 
 

@@ -22,14 +22,23 @@ TIMES = 4
 """The tag of a path that is multiplied by something that is not constant."""
 POSITION = 1
 """The leaf 0, as bits: a position, which is no more than a mask as a partner."""
-SUM, MINUS, LARGEST, EXP, OVER, CHOICE, LOG = (TIMES << place for place in range(1, 8))
+SUM, MINUS, LARGEST, EXP, OVER, CHOICE, LOG, ROOT, ABS = (TIMES << place for place in range(1, 10))
 """The tags of a reduction, of what is taken off, of the larger one of several, of an exponential, of an inverse, of an
-index that selects, and of a logarithm."""
+index that selects, of a logarithm, of a root and of an absolute value."""
+COMPARED, ORDERED, ROUNDED, LIMITED, LOOPED = (TIMES << place for place in range(10, 15))
+"""The tags of a comparison, of sorting, of rounding, of a limit, and of a loop that multiplies a value by earlier ones
+of its own."""
+_DISCRETE = CHOICE | COMPARED | ORDERED | ROUNDED
+_DISCRETELY = _DISCRETE | ABS | LIMITED | SUM | LARGEST
+"""What may compute something discrete, which is written in many ways: a rank by comparing and counting, the nearest of
+several values by the least distance."""
 _LINEAR = TIMES | SUM
+_POWERS = OVER | ROOT | ABS
+"""These can be exchanged with each other, and with products."""
 OPERATIONS = 40
 """The number of bits for operations; behind them, there is one for each two that follow each other on a path."""
 _OPERATION_BITS = (1 << OPERATIONS) - 1
-_NONLINEAR = _OPERATION_BITS & ~(_LINEAR | MINUS | CHOICE | SIGNS)
+_NONLINEAR = _OPERATION_BITS & ~(_LINEAR | _POWERS | MINUS | CHOICE | LOOPED | SIGNS)
 _MOST_PATHS = 40
 """A flow of more paths keeps one for each leaf, which passes all the operations."""
 
@@ -106,9 +115,10 @@ def joined(one: int, other: int) -> int:
 
 
 def orders(before: int, after: int) -> int:
-    """The bits of every operation before another one; sums and products are exchanged too freely to count."""
-    earlier, later = ([n for n in range(OPERATIONS) if (tags & ~_LINEAR & ~SIGNS) >> n & 1] for tags in (before, after))
-    return reduce(or_, (1 << OPERATIONS * (i + 1) + j for i in earlier for j in later if i != j), 0)
+    """The bits of every operation before another one; sums, products and powers are exchanged too freely to count."""
+    earlier, later = ([n for n in range(OPERATIONS) if (tags & ~_LINEAR & ~SIGNS & ~LOOPED) >> n & 1] for tags in (before, after))
+    pairs = ((i, j) for i in earlier for j in later if i != j and not _POWERS >> i & _POWERS >> j & 1)
+    return reduce(or_, (1 << OPERATIONS * (i + 1) + j for i, j in pairs), 0)
 
 
 def nonlinear(tags: int) -> int:
@@ -130,6 +140,16 @@ _SHIFT = orders(LARGEST, MINUS) | orders(MINUS, EXP)
 _SHIFTED = orders(LARGEST, MINUS)
 _BEHIND_LARGEST = orders(LARGEST, _NONLINEAR & ~LARGEST)
 _LOG_SUM_EXP = orders(EXP, LOG)
+
+
+@lru_cache(maxsize=1 << 12)
+def permitted(tags: int) -> int:
+    """The tags of all paths that may be part of one with these, which computes the same in another way."""
+    free = tags | SIGNS | LOOPED
+    if tags & _DISCRETE:
+        own = tags & _OPERATION_BITS
+        free |= _DISCRETELY | orders(_DISCRETELY, own | _DISCRETELY) | orders(own, _DISCRETELY)
+    return free
 
 
 def is_top(tags: int) -> bool:
@@ -172,8 +192,11 @@ def product(one: Flow, other: Flow) -> Flow:
     return union(tagged(one, both, theirs, factors(other)), tagged(other, both, mine, factors(one)))
 
 
-def replaced(flow: Flow, flows: Mapping[int, Flow]) -> Flow:
-    """The flow with each of these leaves replaced by what leads to it; nothing is left of a product with `ZERO`."""
+def replaced(flow: Flow, flows: Mapping[int, Flow], *, looped: bool = False) -> Flow:
+    """The flow with each of these leaves replaced by what leads to it; nothing is left of a product with `ZERO`.
+
+    If it is `looped`, these are states, and what they multiply by earlier values of its own is marked.
+    """
     known = {number: (leaves(source), factors(source)) for number, source in flows.items()}
     found = set()
     gone = reduce(or_, (1 << number for number, source in flows.items() if source is ZERO), 0)
@@ -181,16 +204,20 @@ def replaced(flow: Flow, flows: Mapping[int, Flow]) -> Flow:
         partners, first = path.partners, path.first
         if partners & gone:
             continue
-        for number, (bits, own) in known.items():
+        for number, (bits, lead) in known.items():
             if partners >> number & 1:
                 partners = partners & ~(1 << number) | bits
-                first = first & ~(1 << number) | own if first >> number & 1 else first
+                first = first & ~(1 << number) | lead if first >> number & 1 else first
         # What turns out to be multiplied by a constant is not a product.
         tags = path.tags if partners or not path.partners else path.tags & ~TIMES
+        if looped and partners & ~path.partners & 1 << path.leaf:
+            tags |= LOOPED
         if path.leaf not in flows:
             found.add(Path(path.leaf, tags, partners, first))
             continue
-        found.update(continued(source, tags, partners, first) for source in flows[path.leaf])
+        for source in flows[path.leaf]:
+            again = looped and partners & ~source.partners & 1 << source.leaf
+            found.add(continued(source, tags | LOOPED if again else tags, partners, first))
     return bounded(found)
 
 

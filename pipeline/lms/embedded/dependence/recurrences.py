@@ -23,13 +23,13 @@ def solved(after: Mapping[int, Flow], before: Mapping[int, Flow], position: Flow
     found = dict(before)
     if any(flow is ZERO for flow in before.values()):
         for _ in range(_ROUNDS):
-            newer = {state: _grown(found[state], replaced(flow, found)) for state, flow in after.items()}
+            newer = {state: _grown(found[state], replaced(flow, found, looped=True)) for state, flow in after.items()}
             if newer == found:
                 break
             found = newer
         found = {state: NOTHING if flow is ZERO else flow for state, flow in found.items()}
     for turn in range(_ROUNDS):
-        newer = {state: union(found[state], replaced(flow, found)) for state, flow in after.items()}
+        newer = {state: union(found[state], replaced(flow, found, looped=True)) for state, flow in after.items()}
         if newer != found:
             found = newer
             continue

@@ -11,15 +11,22 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pipeline.lms.embedded.dependence.paths import (
+    ABS,
     CHOICE,
+    COMPARED,
     EXP,
     FALLS,
     LARGEST,
+    LIMITED,
     LOG,
+    LOOPED,
     MINUS,
     NOTHING,
     OPERATIONS,
+    ORDERED,
     OVER,
+    ROOT,
+    ROUNDED,
     SUM,
     TIMES,
     UNSIGNED,
@@ -28,6 +35,7 @@ from pipeline.lms.embedded.dependence.paths import (
     factors,
     leaves,
     logarithm,
+    nonlinear,
     product,
     tagged,
     union,
@@ -97,7 +105,9 @@ class Vocabulary:
     def __init__(self, position: Flow) -> None:
         self.position = position
         self._bits: dict[str, int] = {
-            "sum": SUM, "minus": MINUS, "largest": LARGEST, "exp": EXP, "over": OVER, "choice": CHOICE, "log": LOG
+            "sum": SUM, "minus": MINUS, "largest": LARGEST, "exp": EXP, "over": OVER, "choice": CHOICE, "log": LOG,
+            "root": ROOT, "abs": ABS, "compared": COMPARED, "ordered": ORDERED, "rounded": ROUNDED, "limited": LIMITED,
+            "looped": LOOPED,
         }  # fmt: skip
         self._known: dict[str, Callable[[str, Sequence[Value]], Value]] = {}
         for names, method in (
@@ -139,9 +149,11 @@ class Vocabulary:
 
     def add(self, one: Flow, other: Flow) -> Flow:
         """A sum; what is added to a state is summed up."""
-        mine, theirs = _has_state(one), _has_state(other)
-        if mine != theirs:
-            one, other = (one, tagged(other, SUM)) if mine else (tagged(one, SUM), other)
+        mine, theirs = _states(one), _states(other)
+        if mine - theirs:
+            other = tagged(other, SUM)
+        if theirs - mine:
+            one = tagged(one, SUM)
         return union(one, other)
 
     def inverse(self, flow: Flow) -> Flow:
@@ -191,12 +203,12 @@ class Vocabulary:
         flows = [flow for flow in map(self.flow, args) if flow]
         # The larger one of a value and a constant limits it, and is no largest element.
         limits = len(flows) == 1 and name in _LIMITS and len(args) > 1
-        flow = tagged(union(*flows, NOTHING), self.bit("limit") if limits else LARGEST)
+        flow = tagged(union(*flows, NOTHING), LIMITED if limits else LARGEST)
         along = len(args) > 1 and name in ("max", "min") and not isinstance(args[1], frozenset)
         return (flow, self.choice(flow)) if along or name in _PAIRS else flow
 
     def _order(self, name: str, args: Sequence[Value]) -> Value:
-        flow = tagged(self.flow(args[0]), self.bit("order"))
+        flow = tagged(self.flow(args[0]), ORDERED)
         return (flow, self.choice(flow)) if name in _PAIRS or len(args) > 1 else flow
 
     def _compare(self, name: str, args: Sequence[Value]) -> Value:
@@ -204,13 +216,13 @@ class Vocabulary:
         if name.startswith("l"):
             first, second = second, first
         sign = UNSIGNED if name in _EQUAL else FALLS
-        return union(tagged(first, self.bit("compare") | sign & UNSIGNED), tagged(second, self.bit("compare") | sign))
+        return union(tagged(first, COMPARED | sign & UNSIGNED), tagged(second, COMPARED | sign))
 
     def _indices(self, name: str, args: Sequence[Value]) -> Value:
         return self.choice(union(*map(self.flow, args)))
 
     def _round(self, name: str, args: Sequence[Value]) -> Value:
-        return tagged(self.flow(self._div(name, args) if len(args) > 1 else args[0]), self.bit("round"))
+        return tagged(self.flow(self._div(name, args) if len(args) > 1 else args[0]), ROUNDED)
 
     def _positions(self, name: str, args: Sequence[Value]) -> Value:
         return self.position
@@ -230,7 +242,7 @@ class Vocabulary:
             power = self.flow(exponent)
             return union(tagged(base, self.bit("power") | UNSIGNED) if base else NOTHING, self._exp("exp", [power]))
         if exponent != int(exponent):
-            base = tagged(base, self.bit("root"))
+            base = tagged(base, ROOT)
         elif exponent not in (1, -1):
             base = product(base, base)
         return self.inverse(base) if exponent < 0 else base
@@ -254,13 +266,13 @@ class Vocabulary:
         return union(selecting, tagged(ways, TIMES, chosen, factors(condition)))
 
     def _abs(self, name: str, args: Sequence[Value]) -> Value:
-        return tagged(self.flow(args[0]), self.bit("abs") | UNSIGNED)
+        return tagged(self.flow(args[0]), ABS | UNSIGNED)
 
     def _norm(self, name: str, args: Sequence[Value]) -> Value:
         flow = self.flow(args[0])
         if len(args) > 1 and args[1] == 1:
             return tagged(self._abs(name, args), SUM)
-        return tagged(product(flow, flow), SUM | self.bit("root"))
+        return tagged(product(flow, flow), SUM | ROOT)
 
     def _gather(self, name: str, args: Sequence[Value]) -> Value:
         flows = [self.flow(arg) for arg in args]
@@ -273,5 +285,6 @@ class Vocabulary:
         return flow if args[1:] == ["none"] else tagged(flow, SUM)
 
 
-def _has_state(flow: Flow) -> bool:
-    return any(path.leaf >= STATE for path in flow)
+def _states(flow: Flow) -> set[int]:
+    """The states that a value grows with in proportion, if anything else is left as it is."""
+    return {path.leaf for path in flow if path.leaf >= STATE and not nonlinear(path.tags) & ~LARGEST}
