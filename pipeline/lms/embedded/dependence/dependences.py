@@ -7,31 +7,39 @@ also hold for loops, masks and calls of which only the name is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from pipeline.lms.embedded.dependence.paths import (
     EXP,
     LARGEST,
+    LOG,
+    LOOPED,
     MINUS,
     NOTHING,
     SIGNS,
     TIMES,
     UNSIGNED,
+    ZERO,
     Flow,
     Path,
     among,
     coarse,
+    factors,
+    is_largest,
+    is_top,
     leaf,
     leaves,
+    nonlinear,
     orders,
+    permitted,
     replaced,
     tagged,
     union,
 )
 from pipeline.lms.embedded.dependence.reader import FlowReader
 from pipeline.lms.embedded.dependence.recurrences import solved
-from pipeline.lms.embedded.dependence.vocabulary import STATE, Value, Vocabulary
+from pipeline.lms.embedded.dependence.vocabulary import ARGUMENT, STATE, Value, Vocabulary
 from step_runtime.base.functions import Fn
 from step_runtime.tasks.task import FnSpec, Task
 
@@ -39,12 +47,11 @@ Flows: TypeAlias = tuple[Flow, ...]
 """One flow for each component of a stream."""
 
 _POSITION = 0
-_ARGUMENT = 128
-"""Leaves from this number on are the arguments of a function."""
 _OTHER_PARTNERS = 0.25
 """How well a path fits one of the reference's that is multiplied by less."""
 _OTHER_FIRST = 0.6
 """How well it fits one that is multiplied by the same in another order."""
+_EXPONENTIAL = EXP | LOG
 _EXACT = 0.5
 """The part of exactly equal paths in a similarity; operations and partners of each leaf make up the rest."""
 
@@ -58,7 +65,7 @@ class Dependences:
 
     def __init__(self, task: Task, sizes: Mapping[str, int]) -> None:
         named = [spec.name for spec in (*task.inputs, *task.parameters)]
-        data = {name: leaf(min(place + 1, _ARGUMENT - 1)) for place, name in enumerate(named)}
+        data = {name: leaf(min(place + 1, ARGUMENT - 1)) for place, name in enumerate(named)}
         words = Vocabulary(leaf(_POSITION))
         # The running sum of ones is a position.
         data |= {spec.name: words.position for spec in task.inputs if spec.data_gen == "torch.ones"}
@@ -72,7 +79,9 @@ class Dependences:
         self._visible: dict[Flow, Flow] = {}
         self._outputs = [tuple(self._shown(self._common(flow)) for flow in flows) for flows in reference]
         self._summaries = {name: tuple(map(self._common, flows)) for name, flows in summaries.items()}
-        self._wanted = self._by_leaf(flow for flows in self._outputs for flow in flows)
+        self._wanted = self._by_leaf(self._shown(self._common(flow, self._told)) for flows in reference for flow in flows)
+        self._specs = {spec.func_name: spec for spec in task.fns}
+        self._guarded: dict[tuple[str, frozenset[int]], Flows] = {}
         self._applied: dict[tuple[object, ...], Flows] = {}
         self._fits: dict[Flow, float] = {}
 
@@ -81,8 +90,8 @@ class Dependences:
         key = (fn.label, *arguments)
         known = self._applied.get(key)
         if known is None:
-            given = {_ARGUMENT + place: flow for place, flow in enumerate(arguments)}
-            known = tuple(replaced(flow, given) for flow in self._summaries[fn.label])
+            given = {ARGUMENT + place: flow for place, flow in enumerate(arguments)}
+            known = tuple(replaced(flow, given) for flow in self._summary_for(fn.label, arguments))
             self._applied[key] = known
         return known
 
@@ -90,10 +99,10 @@ class Dependences:
         """What a routing gives of these data by this index; `merge` folds what its branches give."""
         given = [arguments if fn is None else self.applied(fn, arguments) for fn in branches]
         joined = tuple(union(*flows) for flows in zip(*given, strict=True))
-        chosen = leaves(index)
-        data = tuple(tagged(flow, TIMES, chosen) for flow in joined)
+        chosen, first = leaves(index), factors(index)
+        data = tuple(tagged(flow, TIMES, chosen, first) for flow in joined)
         results = self.applied(merge, data)
-        return tuple(union(flow, tagged(index, TIMES | UNSIGNED, leaves(flow))) for flow in results)
+        return tuple(union(flow, tagged(index, TIMES | UNSIGNED, leaves(flow), factors(flow))) for flow in results)
 
     def fits(self, flows: Flows) -> float:
         """How much of some flows the reference has, too, or more of it: 1 if each path can still become one of its."""
@@ -110,13 +119,17 @@ class Dependences:
     def _possible(self, path: Path) -> float:
         """Whether a path of the reference passes at least what this one does, and is multiplied by at least as much."""
         best = 0.0
+        # A product that is written at once has no earlier values of its own.
+        partners = path.partners & ~(1 << path.leaf) if path.tags & LOOPED else path.partners
         for other in self._wanted.get(path.leaf, ()):
-            if not path.tags & ~other.tags & ~SIGNS:
-                if not path.partners & ~other.partners:
-                    if not path.first & ~other.first:
+            if not path.tags & ~permitted(other.tags):
+                if not partners & ~other.partners:
+                    if not path.first & partners & ~other.first:
                         return 1.0
                     best = _OTHER_FIRST
                 best = max(best, _OTHER_PARTNERS)
+            elif path.tags & LARGEST and other.tags & EXP and is_top(path.tags):
+                return 1.0  # It may shift the exponents.
         return best
 
     def similarity(self, results: Sequence[Flows]) -> float:
@@ -135,21 +148,49 @@ class Dependences:
             return 0.0
         return sum(map(_similarity, map(self._shown, flows), wanted)) / len(flows)
 
-    def _summary(self, spec: FnSpec) -> Flows:
-        """The flows of a function's results, of its arguments; states are solved for all steps of a fold."""
+    def _summary_for(self, label: str, arguments: Flows) -> Flows:
+        """The flows of a function's results, where it matters which of its arguments are largest elements."""
+        plain = self._summaries[label]
+        if not any(path.tags & _EXPONENTIAL for flow in plain for path in flow):
+            return plain
+        largest = frozenset(place for place, flow in enumerate(arguments) if is_largest(flow))
+        if not largest:
+            return plain
+        key = (label, largest)
+        known = self._guarded.get(key)
+        if known is None:
+            known = tuple(map(self._common, self._summary(self._specs[label], largest)))
+            self._guarded[key] = known
+        return known
+
+    def _summary(self, spec: FnSpec, largest: Collection[int] = ()) -> Flows:
+        """The flows of a function's results, of its arguments; states are solved for all steps of a fold.
+
+        The arguments `largest` are largest elements, which exponents may be shifted by, and so may states be.
+        """
+        results = self._step(spec, largest, ())
+        tops = [place for place, flow in enumerate(results) if spec.init and is_largest(flow)]
+        return self._folded(spec, self._step(spec, largest, tops) if tops else results)
+
+    def _step(self, spec: FnSpec, largest: Collection[int], tops: Collection[int]) -> Flows:
+        """The flows of one step of a function; `tops` are the states that are largest elements."""
         count = len(spec.input_dtype) if isinstance(spec.input_dtype, list) else 1
-        state = tuple(leaf(STATE + place) for place in range(len(spec.init or ())))
-        arguments = tuple(leaf(_ARGUMENT + place) for place in range(count))
+        state = tuple(_marked(STATE, place, tops) for place in range(len(spec.init or ())))
+        arguments = tuple(_marked(ARGUMENT, place, largest) for place in range(count))
         env: dict[str, Value] = {**self._helpers, "input": arguments, "state": state}
         value = self._reader.run(spec.apply, env)
         width = len(spec.init or ()) or (len(spec.output_dtype) if isinstance(spec.output_dtype, list) else 1)
         parts = value if isinstance(value, tuple) and len(value) == width else (value,) * width
-        results = tuple(map(self._reader.words.flow, parts))
-        if not state:
+        return tuple(map(self._reader.words.flow, parts))
+
+    def _folded(self, spec: FnSpec, results: Flows) -> Flows:
+        """The flows of all steps of a fold, by those of one step."""
+        if not spec.init:
             return results
         after = {STATE + place: flow for place, flow in enumerate(results)}
-        found = solved(after, dict.fromkeys(after, NOTHING), self._reader.words.position)
-        return tuple(found[STATE + place] for place in range(width))
+        before = {STATE + place: NOTHING if first else ZERO for place, first in enumerate(spec.init or ())}
+        found = solved(after, before, self._reader.words.position)
+        return tuple(found[STATE + place] for place in range(len(results)))
 
     def _limit(self, reference: Iterable[Iterable[Flow]], summaries: Mapping[str, Flows], inputs: int) -> None:
         """Operations, weights and positions that only one side mentions say nothing: they are left out."""
@@ -161,20 +202,28 @@ class Dependences:
                 tags, met = tags | path.tags, met | 1 << path.leaf | path.partners
             used.append((tags, met))
         (tags, met), (more_tags, more) = used
-        self._tags = among(tags & more_tags & ~MINUS) | TIMES | SIGNS
-        self._kept_tags = self._tags | among(tags & more_tags | MINUS | LARGEST | EXP)
+        self._tags = among(tags & more_tags & ~MINUS) | TIMES | SIGNS | LOOPED
+        self._kept_tags = self._tags | among(tags & more_tags | MINUS | LARGEST | EXP) | LOOPED
         # Where the reference takes no largest element, one before an exponential only guards it.
         self._shifts = 0 if tags & LARGEST else orders(LARGEST, EXP)
         own = (1 << inputs + 1) - 2
-        self._leaves = met & more & ((1 << _ARGUMENT) - 1) | own
-        self._partners = self._leaves | ~((1 << _ARGUMENT) - 1)
+        self._leaves = met & more & ((1 << ARGUMENT) - 1) | own
+        self._partners = self._leaves | ~((1 << ARGUMENT) - 1)
 
-    def _common(self, flow: Flow) -> Flow:
-        return frozenset(
-            Path(path.leaf, path.tags & self._kept_tags, path.partners & self._partners, path.first & self._partners)
-            for path in flow
-            if path.leaf >= _ARGUMENT or self._leaves >> path.leaf & 1
-        )
+    def _common(self, flow: Flow, kept: Callable[[Path], Path] | None = None) -> Flow:
+        keep = kept or self._kept
+        return frozenset(keep(path) for path in flow if path.leaf >= ARGUMENT or self._leaves >> path.leaf & 1)
+
+    def _kept(self, path: Path) -> Path:
+        partners = path.partners & self._partners
+        # What was multiplied by nothing that counts is not a product.
+        tags = path.tags & (self._kept_tags if partners or not path.partners else self._kept_tags & ~TIMES)
+        return Path(path.leaf, tags, partners, path.first & partners)
+
+    def _told(self, path: Path) -> Path:
+        """A path of the reference; behind an operation that functions do otherwise, any order of factors may be right."""
+        kept = self._kept(path)
+        return kept if nonlinear(path.tags) == nonlinear(path.tags & self._tags) else kept._replace(first=kept.partners)
 
     def _shown(self, flow: Flow) -> Flow:
         """A flow with the operations that are compared."""
@@ -193,6 +242,12 @@ class Dependences:
         return found
 
 
+def _marked(first: int, place: int, largest: Collection[int]) -> Flow:
+    """The leaf of an argument or a state."""
+    own = leaf(first + place)
+    return tagged(own, LARGEST) if place in largest else own
+
+
 def _similarity(one: Flow, other: Flow) -> float:
     """The similarity of two flows: leaf by leaf, of their paths, their operations and their partners."""
     if one == other:
@@ -205,7 +260,7 @@ def _similarity(one: Flow, other: Flow) -> float:
             continue
         a, b = mine[number], theirs[number]
         exact = _overlap(exact_mine[number], exact_theirs[number])
-        pairs = ((a.tags, b.tags), (a.partners, b.partners), (a.first, b.first))
+        pairs = ((a.tags & ~LOOPED, b.tags & ~LOOPED), (a.partners, b.partners), (a.first, b.first))
         rest = sum(_bits_alike(*pair) for pair in pairs) / len(pairs)
         total += _EXACT * exact + (1 - _EXACT) * rest
     count = len(mine.keys() | theirs.keys())
@@ -216,7 +271,7 @@ def _plain(flow: Flow) -> dict[int, set[int]]:
     """The operations of each leaf's paths."""
     found: dict[int, set[int]] = {}
     for path in flow:
-        found.setdefault(path.leaf, set()).add(path.tags)
+        found.setdefault(path.leaf, set()).add(path.tags & ~LOOPED)
     return found
 
 

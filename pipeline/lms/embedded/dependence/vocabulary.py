@@ -11,21 +11,35 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pipeline.lms.embedded.dependence.paths import (
+    ABS,
+    CHOICE,
+    COMPARED,
     EXP,
     FALLS,
     LARGEST,
+    LIMITED,
+    LOG,
+    LOOPED,
     MINUS,
     NOTHING,
     OPERATIONS,
+    ORDERED,
+    OVER,
+    ROOT,
+    ROUNDED,
     SUM,
     TIMES,
     UNSIGNED,
+    ZERO,
     Flow,
+    factors,
     leaves,
+    logarithm,
+    nonlinear,
     product,
-    quotient,
     tagged,
     union,
+    unshifted,
 )
 
 
@@ -39,6 +53,8 @@ class Elements:
 Value: TypeAlias = Any
 """A Flow, a number, a string, None, a tuple of values, or something that can be called."""
 
+ARGUMENT = 128
+"""Leaves from this number on are the arguments of a function."""
 STATE = 256
 """Leaves from this number on are states, and variables that a loop changes."""
 
@@ -50,9 +66,10 @@ _SAME = frozenset(
     view_as nan_to_num item tolist list tuple reversed cpu requires_grad_ numpy select rot90 split chunk unbind
     """.split()  # noqa: SIM905 (a list of so many strings would be harder to read)
 )
+_ZEROS = frozenset(("zeros", "zeros_like", "new_zeros"))
 _CONSTANT = frozenset(
     """
-    zeros ones empty full zeros_like ones_like empty_like full_like new_zeros new_ones new_full size numel len dim
+    ones empty full ones_like empty_like full_like new_ones new_full size numel len dim
     finfo float32 top shape print
     """.split()  # noqa: SIM905
 )
@@ -63,6 +80,7 @@ _CONTRACTIONS = frozenset(
     ("matmul", "mm", "bmm", "mv", "dot", "inner", "einsum", "vdot", "tensordot", "vecdot", "linear_map", "conv")
 )
 _LARGEST = frozenset(("maximum", "minimum", "amax", "amin", "max", "min", "clamp", "clip", "cummax", "cummin", "fmax"))
+_LIMITS = frozenset(("maximum", "minimum", "clamp", "clip", "fmax"))
 _ORDERED = frozenset(("sort", "topk", "kthvalue", "median", "mode", "msort", "quantile"))
 _PAIRS = frozenset(("sort", "topk", "kthvalue", "cummax", "cummin", "mode"))
 """Calls that give values and their indices; a few others do along a dim only."""
@@ -86,15 +104,19 @@ class Vocabulary:
 
     def __init__(self, position: Flow) -> None:
         self.position = position
-        self._bits: dict[str, int] = {"sum": SUM, "minus": MINUS, "largest": LARGEST, "exp": EXP}
+        self._bits: dict[str, int] = {
+            "sum": SUM, "minus": MINUS, "largest": LARGEST, "exp": EXP, "over": OVER, "choice": CHOICE, "log": LOG,
+            "root": ROOT, "abs": ABS, "compared": COMPARED, "ordered": ORDERED, "rounded": ROUNDED, "limited": LIMITED,
+            "looped": LOOPED,
+        }  # fmt: skip
         self._known: dict[str, Callable[[str, Sequence[Value]], Value]] = {}
         for names, method in (
-            (_SAME, self._same), (_CONSTANT, self._constant), (_JOINED, self._join), (_SUMMED, self._sum),
+            (_SAME, self._same), (_ZEROS, self._zeros), (_CONSTANT, self._constant), (_JOINED, self._join), (_SUMMED, self._sum),
             (_PRODUCTS, self._product), (_CONTRACTIONS, self._product), (_LARGEST, self._largest),
             (_ORDERED, self._order), (_COMPARED, self._compare), (_EQUAL, self._compare), (_INDICES, self._indices),
             (_ROUNDED, self._round), (_POSITIONS, self._positions),
             (("sub",), self._sub), (("div",), self._div), (("negative",), self._negative), (("pow",), self._pow),
-            (("exp",), self._exp), (("where",), self._where), (("abs",), self._abs), (("norm",), self._norm),
+            (("exp",), self._exp), (("log",), self._log), (("where",), self._where), (("abs",), self._abs), (("norm",), self._norm),
             (("gather",), self._gather), (("scatter",), self._gather), (("reduced",), self._reduce),
         ):  # fmt: skip
             self._known |= dict.fromkeys(names, method)
@@ -127,18 +149,20 @@ class Vocabulary:
 
     def add(self, one: Flow, other: Flow) -> Flow:
         """A sum; what is added to a state is summed up."""
-        mine, theirs = _has_state(one), _has_state(other)
-        if mine != theirs:
-            one, other = (one, tagged(other, SUM)) if mine else (tagged(one, SUM), other)
+        mine, theirs = _states(one), _states(other)
+        if mine - theirs:
+            other = tagged(other, SUM)
+        if theirs - mine:
+            one = tagged(one, SUM)
         return union(one, other)
 
     def inverse(self, flow: Flow) -> Flow:
         """One divided by a value."""
-        return tagged(flow, self.bit("over") | FALLS)
+        return tagged(flow, OVER | FALLS)
 
     def choice(self, flow: Flow) -> Flow:
         """The flow of a value that only selects."""
-        return tagged(flow, self.bit("choice") | UNSIGNED)
+        return tagged(flow, CHOICE | UNSIGNED)
 
     def selected(self, flow: Flow, index: Flow) -> Flow:
         """The elements of a value that an index selects: a product with zeros and ones."""
@@ -151,6 +175,9 @@ class Vocabulary:
 
     def _constant(self, name: str, args: Sequence[Value]) -> Value:
         return NOTHING
+
+    def _zeros(self, name: str, args: Sequence[Value]) -> Value:
+        return ZERO
 
     def _other(self, name: str, args: Sequence[Value]) -> Value:
         return tagged(union(*map(self.flow, args)) if args else NOTHING, self.bit(name))
@@ -173,12 +200,15 @@ class Vocabulary:
         return tagged(total, SUM) if name in _CONTRACTIONS else total
 
     def _largest(self, name: str, args: Sequence[Value]) -> Value:
-        flow = tagged(union(*map(self.flow, args)), LARGEST)
+        flows = [flow for flow in map(self.flow, args) if flow]
+        # The larger one of a value and a constant limits it, and is no largest element.
+        limits = len(flows) == 1 and name in _LIMITS and len(args) > 1
+        flow = tagged(union(*flows, NOTHING), LIMITED if limits else LARGEST)
         along = len(args) > 1 and name in ("max", "min") and not isinstance(args[1], frozenset)
         return (flow, self.choice(flow)) if along or name in _PAIRS else flow
 
     def _order(self, name: str, args: Sequence[Value]) -> Value:
-        flow = tagged(self.flow(args[0]), self.bit("order"))
+        flow = tagged(self.flow(args[0]), ORDERED)
         return (flow, self.choice(flow)) if name in _PAIRS or len(args) > 1 else flow
 
     def _compare(self, name: str, args: Sequence[Value]) -> Value:
@@ -186,13 +216,13 @@ class Vocabulary:
         if name.startswith("l"):
             first, second = second, first
         sign = UNSIGNED if name in _EQUAL else FALLS
-        return union(tagged(first, self.bit("compare") | sign & UNSIGNED), tagged(second, self.bit("compare") | sign))
+        return union(tagged(first, COMPARED | sign & UNSIGNED), tagged(second, COMPARED | sign))
 
     def _indices(self, name: str, args: Sequence[Value]) -> Value:
         return self.choice(union(*map(self.flow, args)))
 
     def _round(self, name: str, args: Sequence[Value]) -> Value:
-        return tagged(self.flow(self._div(name, args) if len(args) > 1 else args[0]), self.bit("round"))
+        return tagged(self.flow(self._div(name, args) if len(args) > 1 else args[0]), ROUNDED)
 
     def _positions(self, name: str, args: Sequence[Value]) -> Value:
         return self.position
@@ -204,7 +234,7 @@ class Vocabulary:
         return tagged(self.flow(args[0]), FALLS)
 
     def _div(self, name: str, args: Sequence[Value]) -> Value:
-        return quotient(self.flow(args[0]), self.inverse(self.flow(args[1])))
+        return product(self.flow(args[0]), self.inverse(self.flow(args[1])))
 
     def _pow(self, name: str, args: Sequence[Value]) -> Value:
         base, exponent = self.flow(args[0]), args[1]
@@ -212,13 +242,16 @@ class Vocabulary:
             power = self.flow(exponent)
             return union(tagged(base, self.bit("power") | UNSIGNED) if base else NOTHING, self._exp("exp", [power]))
         if exponent != int(exponent):
-            base = tagged(base, self.bit("root"))
+            base = tagged(base, ROOT)
         elif exponent not in (1, -1):
             base = product(base, base)
         return self.inverse(base) if exponent < 0 else base
 
     def _exp(self, name: str, args: Sequence[Value]) -> Value:
-        return tagged(self.flow(args[0]), EXP)
+        return tagged(unshifted(self.flow(args[0])), EXP)
+
+    def _log(self, name: str, args: Sequence[Value]) -> Value:
+        return logarithm(self.flow(args[0]), STATE)
 
     def _where(self, name: str, args: Sequence[Value]) -> Value:
         if len(args) < 3:
@@ -229,26 +262,29 @@ class Vocabulary:
         chosen = leaves(condition)
         if not chosen:
             return ways
-        return union(tagged(condition, TIMES | UNSIGNED, leaves(ways)), tagged(ways, TIMES, chosen))
+        selecting = tagged(condition, TIMES | UNSIGNED, leaves(ways), factors(ways))
+        return union(selecting, tagged(ways, TIMES, chosen, factors(condition)))
 
     def _abs(self, name: str, args: Sequence[Value]) -> Value:
-        return tagged(self.flow(args[0]), self.bit("abs") | UNSIGNED)
+        return tagged(self.flow(args[0]), ABS | UNSIGNED)
 
     def _norm(self, name: str, args: Sequence[Value]) -> Value:
         flow = self.flow(args[0])
         if len(args) > 1 and args[1] == 1:
             return tagged(self._abs(name, args), SUM)
-        return tagged(product(flow, flow), SUM | self.bit("root"))
+        return tagged(product(flow, flow), SUM | ROOT)
 
     def _gather(self, name: str, args: Sequence[Value]) -> Value:
         flows = [self.flow(arg) for arg in args]
         indices = flows[2] if len(flows) > 2 else NOTHING
-        return union(self.selected(flows[0], indices), *flows[3:])
+        # What is scattered into zeros does not stay zero.
+        return union(self.selected(NOTHING if flows[0] is ZERO else flows[0], indices), *flows[3:])
 
     def _reduce(self, name: str, args: Sequence[Value]) -> Value:
         flow = self.flow(args[0])
         return flow if args[1:] == ["none"] else tagged(flow, SUM)
 
 
-def _has_state(flow: Flow) -> bool:
-    return any(path.leaf >= STATE for path in flow)
+def _states(flow: Flow) -> set[int]:
+    """The states that a value grows with in proportion, if anything else is left as it is."""
+    return {path.leaf for path in flow if path.leaf >= STATE and not nonlinear(path.tags) & ~LARGEST}
