@@ -11,6 +11,7 @@ from pipeline.lms.embedded.code_features import constant_indices, crosses, in_or
 from pipeline.lms.embedded.dependence.dependences import Dependences
 from pipeline.lms.embedded.dependence.recurrences import loop_counts
 from pipeline.lms.embedded.draft import Routing
+from pipeline.lms.embedded.influence.task_influence import TaskInfluence
 from pipeline.lms.embedded.kinds import Context
 from pipeline.lms.embedded.operands import Callee
 from pipeline.lms.embedded.prompt.parsing import find_task
@@ -105,6 +106,11 @@ class TaskView:
     def dependences(self) -> Dependences:
         """How the outputs, and the functions' results, depend on what they are made of."""
         return Dependences(self.task, self.fixed)
+
+    @cached_property
+    def influence(self) -> TaskInfluence:
+        """From which positions of the inputs the elements of the outputs, and of streams, get anything."""
+        return TaskInfluence(self.task)
 
     @cached_property
     def rounds(self) -> tuple[int, ...]:

@@ -1,0 +1,214 @@
+"""What a task's functions do to sources: their text is read once, and then composed with their operands' sources.
+
+A function is read on elements that stand for themselves. Constants among its operands (positions, counts, the initial
+state) may change what it depends on, so it is read once for each set of constants that it meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.lms.embedded.influence.arrays import Array, Sources, Unread, Values, as_array
+from pipeline.lms.embedded.influence.reader import ArrayReader
+from step_runtime.base.shapes import Sizes, evaluate
+from step_runtime.base.types import DType, components_of, layout
+from step_runtime.tasks.task import FnSpec, Task
+
+_WORD = 63
+"""More elements than this are numbered by integers of Python."""
+_MOST_GROUPS = 64
+"""With more sets of constants among the elements of one stream, a function is not read."""
+
+
+class Flat(NamedTuple):
+    """Elements of streams in a row: for each element of a stream, those of its components one after the other.
+
+    Attributes:
+        sources: What they depend on, of shape (elements of the stream, elements of a component).
+        values: Known constants, else NaN; of the same shape.
+    """
+
+    sources: Sources
+    values: Values
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a function's result depends on.
+
+    Attributes:
+        taken: The operands' elements that each element of the result depends on, padded with the number of operands.
+        values: The constants among the elements of the result, else NaN.
+    """
+
+    taken: NDArray[np.int64]
+    values: Values
+
+    def applied(self, operands: Flat) -> Flat:
+        """The result for many elements of a stream."""
+        count = len(operands.sources)
+        padded = np.zeros((count, operands.sources.shape[1] + 1), np.uint64)
+        padded[:, :-1] = operands.sources
+        sources = np.bitwise_or.reduce(padded[:, self.taken], axis=2)
+        return Flat(sources, np.broadcast_to(self.values, sources.shape))
+
+
+def shapes_of(dtype: DType, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
+    """The layout of each component at these sizes."""
+    return tuple(tuple(evaluate(dim, sizes) for dim in layout(part)) for part in components_of(dtype))
+
+
+class Functions:
+    """The functions of one task at one set of sizes; readings are kept."""
+
+    def __init__(self, task: Task, reader: ArrayReader, helpers: Mapping[str, Any], sizes: Sizes) -> None:
+        self._reader = reader
+        self._helpers = helpers
+        self._specs: dict[str, FnSpec] = {spec.func_name: spec for spec in task.fns}
+        self.inputs: dict[str, tuple[tuple[int, ...], ...]] = {}
+        self.outputs: dict[str, tuple[tuple[int, ...], ...]] = {}
+        for spec, (given, result) in zip(task.fns, task.fn_types, strict=True):
+            self.inputs[spec.func_name] = shapes_of(given, sizes)
+            self.outputs[spec.func_name] = shapes_of(result, sizes)
+        self._known: dict[tuple[str, bytes | None], Reading | None] = {}
+        self._steady: dict[str, Reading | None] = {}
+
+    def mapped(self, name: str, operands: Flat) -> Flat:
+        """A function on each element; of its state, too, if it has one.
+
+        Raises:
+            Unread: The function could not be read.
+        """
+        unknown = np.isnan(operands.values)
+        if unknown.all():
+            return self._reading(name, None, operands.values.shape[1]).applied(operands)
+        groups: dict[bytes, list[int]] = {}
+        for row, values in enumerate(operands.values):
+            groups.setdefault(values.tobytes(), []).append(row)
+        if len(groups) > _MOST_GROUPS:
+            raise Unread("too many sets of constants")
+        width = sum(map(prod, self.outputs[name]))
+        result = Flat(np.zeros((len(unknown), width), np.uint64), np.zeros((len(unknown), width)))
+        for rows in groups.values():
+            part = Flat(operands.sources[rows], operands.values[rows])
+            given = self._reading(name, part.values[0], part.values.shape[1]).applied(part)
+            result.sources[rows], result.values[rows] = given
+        return result
+
+    def folded(self, name: str, operands: Flat, steps: int, *, scan: bool) -> Flat:
+        """A function with state over `steps` elements at a time, the innermost dim.
+
+        Raises:
+            Unread: The function could not be read.
+        """
+        start = self._initial(name)
+        rows = len(operands.sources) // steps
+        sources = operands.sources.reshape(rows, steps, -1)
+        values = operands.values.reshape(rows, steps, -1)
+        state = Flat(np.zeros((rows, len(start)), np.uint64), np.broadcast_to(start, (rows, len(start))))
+        steady = self._steady_reading(name) if np.isnan(values).all() else None
+        if steady is not None:
+            own = steady.applied(Flat(operands.sources, operands.values)).sources.reshape(rows, steps, -1)
+            every = np.bitwise_or.accumulate(own, axis=1) if scan else np.bitwise_or.reduce(own, axis=1)
+            found = np.ascontiguousarray(every.reshape(-1, len(start)))
+            return Flat(found, np.full(found.shape, np.nan))
+        passed = []
+        for step in range(steps):
+            here = Flat(
+                np.concatenate((sources[:, step], state.sources), axis=1),
+                np.concatenate((values[:, step], state.values), axis=1),
+            )
+            state = self.mapped(name, here)
+            passed.append(state)
+        if not scan:
+            return state
+        both = (np.stack([one[part] for one in passed], axis=1).reshape(rows * steps, -1) for part in (0, 1))
+        return Flat(*both)
+
+    def steady(self, name: str) -> bool:
+        """Whether folding takes no loop."""
+        return self._steady_reading(name) is not None
+
+    def _initial(self, name: str) -> Values:
+        """The initial state, element by element."""
+        init = self._specs[name].init or ()
+        shapes = self.outputs[name]
+        if len(init) != len(shapes):
+            raise Unread("an initial state of another number of components")
+        return np.concatenate([np.full(prod(shape), float(one)) for one, shape in zip(init, shapes, strict=True)])
+
+    def _steady_reading(self, name: str) -> Reading | None:
+        """What each element of a state gains in each step, if that is the same in all and goes on from its own."""
+        if name not in self._steady:
+            try:
+                self._steady[name] = self._find_steady(name)
+            except Unread:
+                self._steady[name] = None
+        return self._steady[name]
+
+    def _find_steady(self, name: str) -> Reading | None:
+        start = self._initial(name)
+        given = sum(map(prod, self.inputs[name]))
+        first = self._reading(name, np.concatenate((np.full(given, np.nan), start)), given + len(start))
+        later = self._reading(name, None, given + len(start))
+        if not (np.isnan(first.values).all() and np.isnan(later.values).all()):
+            return None
+        taken = [set(row.tolist()) - {given + len(start)} for row in later.taken]
+        own = [{one for one in row if one < given} for row in taken]
+        states = [{one - given for one in row if one >= given} for row in taken]
+        for place, row in enumerate(first.taken):
+            if {one for one in row.tolist() if one < given} != own[place] or place not in states[place]:
+                return None
+            if any(not own[other] <= own[place] or not states[other] <= states[place] for other in states[place]):
+                return None
+        return _reading_of(own, later.values, given)
+
+    def _reading(self, name: str, values: Values | None, width: int) -> Reading:
+        """How a function depends on operands, with these constants among them."""
+        key = (name, None if values is None else values.tobytes())
+        if key not in self._known:
+            self._known[key] = None
+            self._known[key] = self._read(name, np.full(width, np.nan) if values is None else values)
+        known = self._known[key]
+        if known is None:
+            raise Unread("a function that was not read before")
+        return known
+
+    def _read(self, name: str, values: Values) -> Reading:
+        shapes = (*self.inputs[name], *(self.outputs[name] if self._specs[name].init is not None else ()))
+        constants = ~np.isnan(values)
+        if len(values) <= _WORD:
+            bits: Sources = np.left_shift(np.uint64(1), np.arange(len(values), dtype=np.uint64))
+        else:
+            bits = np.array([1 << place for place in range(len(values))], dtype=object)
+        bits = np.where(constants, np.zeros((), np.uint64), bits)
+        parts, place = [], 0
+        for shape in shapes:
+            end = place + prod(shape)
+            parts.append(Array(bits[place:end].reshape(shape), values[place:end].reshape(shape)))
+            place = end
+        count = len(self.inputs[name])
+        env = {**self._helpers, "input": parts[:count], "state": parts[count:]}
+        results = self._reader.run(self._specs[name].apply, env)
+        wanted = self.outputs[name]
+        if not isinstance(results, list | tuple) or len(results) != len(wanted):
+            raise Unread("another number of results than declared")
+        arrays = [as_array(result) for result in results]
+        if [array.shape for array in arrays] != list(wanted):
+            raise Unread("a result of another layout than declared")
+        masks = [int(mask) for array in arrays for mask in array.sources.reshape(-1)]
+        found = np.concatenate([array.values.reshape(-1) for array in arrays])
+        taken = [{bit for bit in range(len(values)) if mask >> bit & 1} for mask in masks]
+        return _reading_of(taken, found, len(values))
+
+
+def _reading_of(taken: list[set[int]], values: Values, width: int) -> Reading:
+    longest = max(1, *map(len, taken))
+    padded = [sorted(row) + [width] * (longest - len(row)) for row in taken]
+    return Reading(np.array(padded, np.int64), values)

@@ -1,0 +1,243 @@
+"""What the elements of streams depend on: primitives on sources, at one set of sizes.
+
+Nothing is kept of data: a stream is an array of sets of positions of the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.lms.embedded.influence.arrays import Array, Unread, unknown
+from pipeline.lms.embedded.influence.functions import Flat, Functions
+from pipeline.lms.embedded.types.coercions import cut
+from step_runtime.base.functions import Fn
+from step_runtime.base.shapes import Sizes, evaluate
+from step_runtime.base.types import Multihot
+from step_runtime.primitives import (
+    Accum,
+    Bufferize,
+    Copy,
+    Flatten,
+    Identity,
+    Map,
+    Merge,
+    Partition,
+    Primitive,
+    Promote,
+    Repeat,
+    RepeatRef,
+    Reshape,
+    Scan,
+    Streamify,
+    Zip,
+)
+
+UNREAD = 0
+"""The number of a stream of which nothing is known."""
+
+
+class Stream(NamedTuple):
+    """A stream's components, in the order of PyTorch's dims: the stream's, outermost first, then the element's.
+
+    Attributes:
+        parts: The components.
+        ranks: The number of the element's dims, of each component.
+        base: The number of dims of what a Buffer holds.
+        routed: The outer dims of a piece of a routed stream, merged into one.
+    """
+
+    parts: tuple[Array, ...]
+    ranks: tuple[int, ...]
+    base: int
+    routed: tuple[int, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The stream's own dims, outermost first."""
+        return self.parts[0].shape[: self.parts[0].ndim - self.ranks[0]]
+
+    def reshaped(self, shape: Sequence[int]) -> Stream:
+        """The same elements in a stream of another shape."""
+        parts = (
+            part.through(lambda data: data.reshape(*shape, *data.shape[data.ndim - rank :]))  # noqa: B023
+            for part, rank in zip(self.parts, self.ranks, strict=True)
+        )
+        return self._replace(parts=tuple(parts))
+
+    def flat(self) -> Flat:
+        """All elements in a row."""
+        count = prod(self.shape)
+        if len(self.parts) == 1:
+            (part,) = self.parts
+            return Flat(part.sources.reshape(count, -1), part.values.reshape(count, -1))
+        return Flat(
+            np.concatenate([part.sources.reshape(count, -1) for part in self.parts], axis=1),
+            np.concatenate([part.values.reshape(count, -1) for part in self.parts], axis=1),
+        )
+
+
+class Streams:
+    """The streams of one task by number, each made once; a backend of lowering."""
+
+    def __init__(self, functions: Functions, sizes: Sizes) -> None:
+        self._functions = functions
+        self._sizes = sizes
+        self._streams: list[Stream | None] = [None]
+        self._numbers: dict[Hashable, int] = {}
+        self._made: dict[tuple[Primitive, tuple[int, ...]], tuple[int, ...]] = {}
+
+    def number(self, stream: Stream) -> int:
+        """The number of a stream; streams that depend on the same are the same."""
+        content = tuple((part.shape, part.sources.tobytes(), part.values.tobytes()) for part in stream.parts)
+        key = (content, *stream[1:])
+        known = self._numbers.get(key)
+        if known is None:
+            known = self._numbers[key] = len(self._streams)
+            self._streams.append(stream)
+        return known
+
+    def stream(self, number: int) -> Stream | None:
+        """A stream by its number; None if nothing is known of it."""
+        return self._streams[number]
+
+    def rank(self, number: int) -> int:
+        """The number of a stream's own dims; 0 if nothing is known of it."""
+        stream = self._streams[number]
+        return 0 if stream is None else len(stream.shape)
+
+    def add(self, op: Primitive, *inputs: int) -> tuple[int, ...]:
+        """The results of a primitive on streams."""
+        key = (op, inputs)
+        known = self._made.get(key)
+        if known is None:
+            known = self._made[key] = self._results(op, inputs)
+        return known
+
+    def _results(self, op: Primitive, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        streams = [stream for number in inputs if (stream := self._streams[number]) is not None]
+        count = evaluate(op.N, self._sizes) if isinstance(op, Partition) else 2 if isinstance(op, Copy) else 1
+        if len(streams) < len(inputs):
+            return (UNREAD,) * count
+        try:
+            made = self._made_of(op, streams)
+        except (Unread, ValueError, IndexError, ArithmeticError):
+            return (UNREAD,) * count
+        return (self.number(made),) * count
+
+    def _made_of(self, op: Primitive, streams: list[Stream]) -> Stream:
+        """The result of a primitive; all results, where there are several."""
+        stream = streams[0]
+        match op:
+            case Copy() | Identity():
+                return stream
+            case Zip():
+                return self._zipped(streams)
+            case Map(fn=fn):
+                return self._applied(self._zipped(streams), fn, 0)
+            case Accum(fn=fn, b=b):
+                return self._applied(stream, fn, b)
+            case Scan(fn=fn, b=b):
+                return self._applied(stream, fn, b, scan=True)
+            case Partition():
+                return _piece(*streams)
+            case Merge(fn=fn):
+                return self._merged(fn, streams[:-1], streams[-1])
+            case RepeatRef():
+                return _repeated(stream, streams[1].shape[-1])
+        return self._restructured(op, stream)
+
+    def _restructured(self, op: Primitive, stream: Stream) -> Stream:
+        shape = stream.shape
+        rank = len(shape)
+        match op:
+            case Promote(b=b):
+                return stream.reshaped((*shape[: rank - b], 1, *shape[rank - b :]))
+            case Flatten(L=dims):
+                first, last = rank - 1 - max(dims), rank - min(dims)
+                return stream.reshaped((*shape[:first], prod(shape[first : last + 1]), *shape[last + 1 :]))
+            case Reshape(L=dims, S=parts):
+                size = evaluate(parts, self._sizes)
+                split = [
+                    each
+                    for axis, whole in enumerate(shape)
+                    for each in ((whole // size, size) if rank - 1 - axis in dims else (whole,))
+                ]
+                return stream.reshaped(split)
+            case Repeat(n=n):
+                return _repeated(stream, evaluate(n, self._sizes))
+            case Bufferize(a=a):
+                return stream._replace(ranks=(stream.ranks[0] + a,))
+            case Streamify():
+                return stream._replace(ranks=(stream.base,))
+        raise Unread("a primitive that is not known")
+
+    @staticmethod
+    def _zipped(streams: Sequence[Stream]) -> Stream:
+        if len(streams) == 1:
+            return streams[0]
+        if len({(stream.shape, stream.routed) for stream in streams}) > 1:
+            raise Unread("streams of several shapes")
+        parts = tuple(part for stream in streams for part in stream.parts)
+        return Stream(parts, tuple(rank for stream in streams for rank in stream.ranks), 0, streams[0].routed)
+
+    def _applied(self, stream: Stream, fn: Fn, b: int, *, scan: bool = False) -> Stream:
+        """A function on each element, or folded over the inner `b` dims."""
+        shape = stream.shape
+        if not b:
+            flat = self._functions.mapped(fn.label, stream.flat())
+        else:
+            if stream.routed and b >= len(shape):
+                raise Unread("a fold over elements that data choose")
+            steps = prod(shape[len(shape) - b :])
+            flat = self._functions.folded(fn.label, stream.flat(), steps, scan=scan)
+            shape = shape if scan else shape[: len(shape) - b]
+        return self._shaped(flat, fn, shape, stream.routed)
+
+    def _shaped(self, flat: Flat, fn: Fn, shape: tuple[int, ...], routed: tuple[int, ...]) -> Stream:
+        parts, place = [], 0
+        layouts = self._functions.outputs[fn.label]
+        for layout in layouts:
+            end = place + prod(layout)
+            whole = Array(flat.sources[:, place:end], flat.values[:, place:end])
+            parts.append(whole.through(lambda data: np.ascontiguousarray(data).reshape(*shape, *layout)))  # noqa: B023
+            place = end
+        base = int(len(layouts) == 1 and isinstance(cut(fn.output)[0], Multihot))
+        return Stream(tuple(parts), tuple(map(len, layouts)), base, routed)
+
+    def _merged(self, fn: Fn, pieces: Sequence[Stream], index: Stream) -> Stream:
+        """What an index gathers: each element may be any of those that are folded."""
+        if len({(piece.shape, piece.routed) for piece in pieces}) > 1 or pieces[0].routed != index.shape:
+            raise Unread("pieces that were not routed by this index")
+        flats = [piece.flat() for piece in pieces]
+        several = Flat(
+            np.stack([flat.sources for flat in flats], axis=1).reshape(-1, flats[0].sources.shape[1]),
+            np.full((len(flats) * len(flats[0].sources), flats[0].sources.shape[1]), np.nan),
+        )
+        folded = self._functions.folded(fn.label, several, len(flats), scan=False)
+        shape = (*index.shape, *pieces[0].shape[1:])
+        chosen = np.bitwise_or.reduce(index.parts[0].sources, axis=-1).reshape(-1)
+        each = len(folded.sources) // len(chosen)
+        sources = folded.sources | np.repeat(chosen, each)[:, None]
+        return self._shaped(Flat(sources, np.full(sources.shape, np.nan)), fn, shape, ())
+
+
+def _piece(data: Stream, index: Stream) -> Stream:
+    outer = len(index.shape)
+    if data.shape[:outer] != index.shape or data.routed:
+        raise Unread("a routing of another shape")
+    piece = data.reshaped((prod(index.shape), *data.shape[outer:]))
+    return piece._replace(parts=tuple(unknown(part.sources) for part in piece.parts), routed=index.shape)
+
+
+def _repeated(stream: Stream, count: int) -> Stream:
+    at = len(stream.shape)
+
+    def spread(data: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        shape = (*data.shape[:at], count, *data.shape[at:])
+        return np.broadcast_to(np.expand_dims(data, at), shape)
+
+    return stream._replace(parts=tuple(part.through(spread) for part in stream.parts))

@@ -1,0 +1,185 @@
+"""Where the outputs of a task depend on its inputs: the reference, and programs under construction.
+
+Of each element of each output it is known from which positions along each dim of each input it may get anything. A
+program that is right has the same positions as the reference nearly always; one that folds, repeats or scans along a
+wrong dim has not. What could not be read agrees with everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.lms.embedded.influence.arrays import Array, Unread, as_array, constant, unknown
+from pipeline.lms.embedded.influence.functions import Functions, shapes_of
+from pipeline.lms.embedded.influence.reader import ArrayReader
+from pipeline.lms.embedded.influence.streams import Stream, Streams
+from pipeline.lms.embedded.types.coercions import cut
+from step_runtime.base.shapes import Sizes, evaluate
+from step_runtime.base.types import Multihot, StreamType
+from step_runtime.tasks.scope import static_scope
+from step_runtime.tasks.task import Task
+
+_BITS = 64
+_MOST_SETS = 1500
+"""With more distinct sets of positions in the outputs, streams are not compared with them."""
+
+
+class TaskInfluence:
+    """The influence of the inputs of one task on its outputs; made on first access, and shared by its samples.
+
+    Attributes:
+        streams: The streams of the task's programs.
+        inputs: The numbers of the inputs among them.
+        outputs: For each component of each output the sets of its elements, or None where they could not be read.
+    """
+
+    def __init__(self, task: Task) -> None:
+        sets = [static_scope(task, index).sizes for index in range(len(task.size_sets()))]
+        sizes = min(sets, key=lambda one: _positions(task, one))
+        places = _Places(task, sizes)
+        data = {spec.name: unknown(np.zeros(_shape(type_, sizes), np.uint64))
+                for spec, type_ in zip(task.parameters, task.parameter_types, strict=True)}  # fmt: skip
+        data |= places.inputs
+        reader = ArrayReader(data, sizes)
+        env: dict[str, Any] = {}
+        with suppress(Unread):
+            reader.run(task.global_ or "", env)
+        self.streams = Streams(Functions(task, reader, dict(env), sizes), sizes)
+        self.inputs = tuple(
+            self.streams.number(_stream(type_, places.inputs[spec.name], sizes))
+            for spec, type_ in zip(task.inputs, task.input_types, strict=True)
+        )
+        self.outputs = [
+            tuple(
+                _sets(reader, code, env, wanted)
+                for code, wanted in zip(spec.data_transform, _component_shapes(type_, sizes), strict=True)
+            )
+            for spec, type_ in zip(task.outputs, task.output_types, strict=True)
+        ]
+        self._largest = self._find_largest()
+        self._fits: dict[int, float] = {}
+
+    def agreement(self, results: Sequence[int]) -> float:
+        """How much of what the outputs' elements and those of these streams depend on is the same: from 0 to 1."""
+        shares = []
+        for number, output in zip(results, self.outputs, strict=True):
+            stream = self.streams.stream(number)
+            if stream is None:
+                continue
+            for part, wanted in zip(stream.parts, output, strict=True):
+                if wanted is not None:
+                    shares.append(_alike(part.sources.reshape(-1), wanted.reshape(-1)))
+        return sum(shares) / len(shares) if shares else 1.0
+
+    def fit(self, number: int) -> float:
+        """How much of what its elements depend on single elements of the outputs depend on, too: from 0 to 1."""
+        known = self._fits.get(number)
+        if known is None:
+            known = self._fits[number] = self._find_fit(number)
+        return known
+
+    def _find_fit(self, number: int) -> float:
+        stream = self.streams.stream(number)
+        if stream is None or self._largest is None:
+            return 1.0
+        fits = []
+        for part in stream.parts:
+            sets, counts = np.unique(part.sources, return_counts=True)
+            inside = np.bitwise_count(sets[:, None] & self._largest).max(axis=1)
+            shares = inside / np.maximum(np.bitwise_count(sets), 1)
+            fits.append(float((np.where(sets == 0, 1.0, shares) * counts).sum() / counts.sum()))
+        return min(fits)
+
+    def _find_largest(self) -> NDArray[np.uint64] | None:
+        """The sets of the outputs that no other one contains; None if some could not be read."""
+        parts = [part for output in self.outputs for part in output]
+        known = [part.reshape(-1) for part in parts if part is not None]
+        if len(known) < len(parts) or not known:
+            return None
+        sets: NDArray[np.uint64] = np.unique(np.concatenate(known))
+        if len(sets) > _MOST_SETS:
+            return None
+        within = ((sets[:, None] & ~sets[None]) == 0).sum(axis=1)
+        return sets[within == 1]
+
+
+class _Places:
+    """Numbers the positions along the dims of the inputs; those of a Multihot itself are one."""
+
+    def __init__(self, task: Task, sizes: Sizes) -> None:
+        self.inputs: dict[str, Array] = {}
+        moving = [
+            (spec.name, _shape(type_, sizes), _counted(type_))
+            for spec, type_ in zip(task.inputs, task.input_types, strict=True)
+            if spec.data_gen != "torch.ones"
+        ]
+        for spec, type_ in zip(task.inputs, task.input_types, strict=True):
+            if spec.data_gen == "torch.ones":
+                self.inputs[spec.name] = constant(np.ones(_shape(type_, sizes)))
+        longest = max((size for _, shape, _ in moving for size in shape), default=1)
+        while longest > 1 and sum(_width(shape, count, longest) for _, shape, count in moving) > _BITS:
+            longest -= 1
+        first = 0
+        for name, shape, count in moving:
+            sources = np.zeros(shape, np.uint64)
+            for axis, size in enumerate(shape[:count]):
+                # Positions from the last number on are not distinguished.
+                bits = first + np.minimum(np.arange(size), longest - 1)
+                marks = np.left_shift(np.uint64(1), np.minimum(bits, _BITS - 1).astype(np.uint64))
+                sources |= marks.reshape(-1, *[1] * (len(shape) - axis - 1))
+                first += min(size, longest)
+            if not count:
+                sources |= np.uint64(1) << np.uint64(min(first, _BITS - 1))
+                first += 1
+            self.inputs[name] = unknown(sources)
+
+
+def _width(shape: tuple[int, ...], count: int, longest: int) -> int:
+    return sum(min(size, longest) for size in shape[:count]) or 1
+
+
+def _positions(task: Task, sizes: Sizes) -> int:
+    return sum(_width(_shape(type_, sizes), _counted(type_), 1 << 30) for type_ in task.input_types)
+
+
+def _counted(type_: StreamType) -> int:
+    """The number of dims, in PyTorch's order, whose positions count."""
+    return len(type_.shape) + len(cut(type_.dtype)[1])
+
+
+def _component_shapes(type_: StreamType, sizes: Sizes) -> list[tuple[int, ...]]:
+    outer = tuple(evaluate(dim, sizes) for dim in reversed(type_.shape))
+    return [(*outer, *layout) for layout in shapes_of(type_.dtype, sizes)]
+
+
+def _shape(type_: StreamType, sizes: Sizes) -> tuple[int, ...]:
+    (shape,) = _component_shapes(type_, sizes)
+    return shape
+
+
+def _stream(type_: StreamType, array: Array, sizes: Sizes) -> Stream:
+    return Stream((array,), (array.ndim - len(type_.shape),), int(isinstance(cut(type_.dtype)[0], Multihot)))
+
+
+def _sets(
+    reader: ArrayReader, code: str, env: dict[str, Any], shape: tuple[int, ...]
+) -> NDArray[np.uint64] | None:
+    """The sets of an output's elements; None if its code could not be read."""
+    try:
+        array = as_array(reader.run(code, env))
+    except Unread:
+        return None
+    return np.ascontiguousarray(array.sources) if array.shape == shape else None
+
+
+def _alike(mine: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> float:
+    """The share of positions that two lists of sets have in common, on average."""
+    if np.array_equal(mine, wanted):
+        return 1.0
+    common, all_ = np.bitwise_count(mine & wanted), np.bitwise_count(mine | wanted)
+    return float(np.where(all_ == 0, 1.0, common / np.maximum(all_, 1)).mean())

@@ -1,0 +1,56 @@
+"""Where the streams of a draft get their elements from, compared with the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline.lms.embedded.draft import Draft, Move
+from pipeline.lms.embedded.influence.task_influence import TaskInfluence
+from pipeline.lms.embedded.lowering import route, zipped
+from pipeline.lms.embedded.step_limit import StepLimit
+from pipeline.lms.embedded.types.coercions import Coercion
+from step_runtime.primitives import Accum, Map, Promote, Scan
+
+_MOVED = 100
+"""Steps that following a move counts for."""
+
+
+class DimGuide:
+    """Follows drafts of one sample."""
+
+    def __init__(self, influence: TaskInfluence, steps: StepLimit) -> None:
+        self._influence = influence
+        self._steps = steps
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The numbers of the inputs."""
+        return self._influence.inputs
+
+    def agreement(self, draft: Draft) -> float:
+        """How much of what the results of a finished draft depend on the outputs depend on, too: from 0 to 1."""
+        numbers = list(self.inputs)
+        for move in draft.moves:
+            numbers.append(self.moved(move, [numbers[source] for source in move.sources]))
+        ends = zip(draft.results, draft.output_coercions, strict=True)
+        return self._influence.agreement([self._coerced(numbers[stream], coercion) for stream, coercion in ends])
+
+    def moved(self, move: Move, sources: Sequence[int]) -> int:
+        """The number of a move's result, by those of its sources."""
+        streams = self._influence.streams
+        self._steps.spend_once((move.key[:1], move.result, move.fold, move.coercions, *sources), _MOVED)
+        parts = [self._coerced(source, way) for source, way in zip(sources, move.coercions, strict=True)]
+        if move.routing is not None:
+            return route(streams, move.fns, move.routing.merge, parts)
+        stream = zipped(streams, parts)
+        (fn,) = move.functions()
+        if move.fold is None:
+            return streams.add(Map(fn), stream)[0]
+        if move.fold.placeholder:
+            stream = streams.add(Promote(streams.rank(stream)), stream)[0]
+        return streams.add((Scan if move.fold.scan else Accum)(fn, move.fold.b), stream)[0]
+
+    def _coerced(self, stream: int, coercion: Coercion) -> int:
+        for op in coercion.ops:
+            stream = self._influence.streams.add(op, stream)[0]
+        return stream
