@@ -4,5 +4,5 @@ addresses      what `--cluster` accepts (in `pipeline.base`, for every command's
 node           runs on a node, of equal versions: mailboxes, each with a worker pool that keeps each call's limits
 connection     the client's side of Dask: membership, heartbeats, requests with a time limit
 dispatcher     which call runs where: batches, windows, repeats after a loss; knows no Dask
-cluster        which nodes may be used, and which were lost; all of it as `Workers`, whose pools are `concurrent.futures.Executor`s
+cluster        the usable nodes, and all of it as `Workers`, whose pools are `concurrent.futures.Executor`s
 """
