@@ -19,7 +19,7 @@ START = time.perf_counter()
 
 def places() -> Mapping[str, Sequence[Place]]:
     """What to measure, imported here so that the import's time counts."""
-    import pipeline.agent.guardian
+    import pipeline.agent.agent
     import pipeline.running.job
     from optimizers import sampling
     from pipeline.cli.progress import ProgressDisplay
@@ -32,7 +32,7 @@ def places() -> Mapping[str, Sequence[Place]]:
     return {
         "the embedded LM": [(EmbeddedEngine, "complete")],
         "adapter": [(YAMLAdapter, "format"), (YAMLAdapter, "parse")],
-        "the guardian's gate": [(pipeline.agent.guardian, "_affine_violation")],
+        "the guardian's gate": [(pipeline.agent.agent, "_affine_violation")],
         "metric, waiting for verdicts": [(Metric, "__call__")],
         "DSPy, accounting": [(sampling.Sampler, "_ask")],
         "recording": [(Recorder, name) for name in recording],

@@ -24,7 +24,7 @@ import dspy
 from dspy import lm15
 from rich.console import Console
 
-import pipeline.agent.guardian
+import pipeline.agent.agent
 import pipeline.verification.metric
 from benchmarks.parts import Parts, Place
 from optimizers import Experience, sampling
@@ -51,7 +51,7 @@ PLACES: Mapping[str, Sequence[Place]] = {
     "the scripted LM": [],
     "adapter: request": [(YAMLAdapter, "format")],
     "adapter: answer, extraction": [(YAMLAdapter, "parse")],
-    "the guardian's gate": [(pipeline.agent.guardian, "_affine_violation")],
+    "the guardian's gate": [(pipeline.agent.agent, "_affine_violation")],
     "metric: the key": [(pipeline.verification.metric, "skeleton")],
     "metric: the rest": [(Metric, "__call__")],
     "accounting": [(sampling, "metered"), (Ledger, "add"), (RequestMeter, "count"), (RequestMeter, "add_usage")],

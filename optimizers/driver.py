@@ -32,11 +32,10 @@ from optimizers.context_fit import ContextFit
 from optimizers.demonstrations import copy_program, taught_predictors
 from optimizers.domain import Domain
 from optimizers.errors import MetricError, RunStopped
-from optimizers.evaluate_events import evaluate_events
 from optimizers.experience import Entry, Experience, in_task_order
 from optimizers.ledger import Ledger
 from optimizers.metric import checked_metric
-from optimizers.observer import Observer
+from optimizers.observer import Observer, evaluate_events
 from optimizers.run import Run
 from optimizers.sampling import Sampler, Sampling, TaskExample
 from optimizers.showing import DemoFitter

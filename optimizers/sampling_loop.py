@@ -17,15 +17,15 @@ import dspy
 from dspy.utils.exceptions import ContextWindowExceededError, LMError
 
 from optimizers.attempt import Attempt
-from optimizers.budget import Spending
+from optimizers.budget import Budget, Spending
 from optimizers.context_window import Window
 from optimizers.deadline import DeadlineReached
 from optimizers.errors import MetricError, RunStopped, SampleError, UnavailableError, one_line
 from optimizers.iteration_counts import IterationCounts
 from optimizers.metering import is_transient
-from optimizers.observer import InFlight
+from optimizers.observer import BaseObserver, InFlight, Observer
 from optimizers.pool import Pool
-from optimizers.sampling import FATAL, Sampler, SampleResult, SampleSpec
+from optimizers.sampling import FATAL, Sampler, SampleResult, SampleSpec, TaskExample
 
 PATIENCE = 5.0
 """Seconds that samples in flight get when the user interrupts, or the time is up."""
@@ -183,3 +183,68 @@ def _last(failure: Exception) -> str:
         return f"verdict, the last: {failure}"
     last = "the last:" if isinstance(failure, LMError) else "the last as the program raised"
     return f"answer, {last} {one_line(failure)}"
+
+
+@dataclass(frozen=True)
+class UntilSolved:
+    """The attempts, and why sampling ended early, if it did.
+
+    Attributes:
+        attempts: The attempts at each task, by its name, in the order of sampling.
+        stopped: None, `interrupted`, `budget` if a limit was reached, or `failed` if the LM became unusable.
+        message: One line about `stopped`.
+    """
+
+    attempts: Mapping[str, list[Attempt]]
+    stopped: str | None = None
+    message: str = ""
+
+    def found(self, name: str) -> Attempt | None:
+        """The first right answer to a task, or None."""
+        return next((attempt for attempt in self.attempts[name] if attempt.passed), None)
+
+
+def sample_until_solved(
+    program: dspy.Module,
+    examples: Mapping[str, dspy.Example],
+    sampler: Sampler,
+    on_solved: Callable[[str], None] = lambda name: None,
+    budget: Budget | None = None,
+    watch: Observer | None = None,
+) -> UntilSolved:
+    """Samples until every task has a right answer or all its samples.
+
+    `examples` are the tasks by name; `on_solved` is called with a task's name when its first right answer arrives.
+    The answer found is the first in order of sampling that passes, for any number of threads: only samples after one
+    that passed are omitted. Answers in flight when a limit of the budget is reached are still awaited, and everything
+    sampled before an interrupt or a failure of the LM is kept.
+
+    Raises:
+        MetricError: The metric cannot be used, or fails before it gives any verdict.
+        LMError: The LM fails before it gives any answer.
+    """
+    spending, watch = Spending(budget or Budget()), watch or BaseObserver()
+    tasks = [TaskExample(index, name, example) for index, (name, example) in enumerate(examples.items())]
+    counts, attempts, solved = IterationCounts(sampler.sampling), list[Attempt](), set[str]()
+
+    def take(attempt: Attempt) -> None:
+        attempts.append(attempt)
+        counts.add(attempt)
+        spending.add(attempt.tokens)
+        watch.sample_done(attempt)
+        if attempt.passed and attempt.task_key not in solved:
+            solved.add(attempt.task_key)
+            on_solved(attempt.task_key)
+
+    specs = (spec for spec in sampler.samples(0, tasks) if spec.task.key not in solved)
+    total = len(tasks) * len(sampler.sampling.temperatures) * sampler.sampling.num_samples
+    loop = SamplingLoop(sampler, spending, take, in_flight=watch.in_flight)
+    stop = loop.run(program, specs, counts, total)
+    if stop is not None and (cause := stop.unusable(scored=not all(attempt.failed for attempt in attempts))):
+        raise cause from cause.__cause__
+    order = {temperature: place for place, temperature in enumerate(sampler.sampling.temperatures)}
+    attempts.sort(key=lambda attempt: (attempt.sample, order[attempt.temperature]))
+    by_task = {task.key: [attempt for attempt in attempts if attempt.task_key == task.key] for task in tasks}
+    if stop is None:
+        return UntilSolved(by_task)
+    return UntilSolved(by_task, stop.stopped, one_line(stop.cause) if stop.cause is not None else stop.message)

@@ -13,7 +13,7 @@ import dspy
 
 from optimizers import Attempt, Budget, Sampling
 from optimizers.sampling import Sampler
-from optimizers.until_solved import sample_until_solved
+from optimizers.sampling_loop import sample_until_solved
 from pipeline.actions.offers import NO_OFFER, Generated, Offer, Offering, Solution, WrittenOffer, write_offer
 from pipeline.base.choices import Objective
 from pipeline.base.config import ProgramConfig

@@ -11,7 +11,7 @@ import dspy
 
 from optimizers import Attempt, Sampling, TokenCount
 from optimizers.sampling import Sampler
-from optimizers.until_solved import UntilSolved, sample_until_solved
+from optimizers.sampling_loop import UntilSolved, sample_until_solved
 from pipeline.actions.offers import (
     NO_OFFER,
     Generated,

@@ -2,16 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
+from pipeline.lms.embedded.types.coercions import find_coercions
 from pipeline.rewriting.readable_text import readable_text
-from pipeline.rewriting.rewrites import bare, rewrites
+from step_runtime.base.types import StreamType
 from step_runtime.language.parser import parse
-from step_runtime.program.graph import Program
+from step_runtime.primitives import Bufferize, Flatten, Map, Primitive, Promote, Repeat, Reshape, Streamify, Zip
+from step_runtime.program.graph import Node, Program, StreamId
 from step_runtime.program.printer import print_program
+from step_runtime.rewriting.shared import computed_once, pruned, uncopied
 from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task
-from step_runtime.verification.check import insert_copies
+from step_runtime.verification.check import infer_types, insert_copies
+
+STRUCTURAL = (Promote, Flatten, Reshape, Repeat, Bufferize, Streamify)
+"""Primitives of one stream that move data without a function."""
+
+
+def bare(program: Program) -> Program:
+    """The program without Copies, Identities, dead nodes and repeated computations.
+
+    Raises:
+        KeyError: A stream is used that nothing makes before.
+    """
+    return computed_once(uncopied(pruned(program)))
+
+
+def rewrites(program: Program, scope: Scope) -> Iterator[Program]:
+    """Programs with less structure, those that leave out most first; whether they keep the meaning is to be verified.
+
+    The program is without Copies: a stream may be used several times.
+    """
+    types = infer_types(program, scope)[0]
+    chains = sorted(_chains(program), key=len, reverse=True)
+    for chain in chains:
+        yield from _shortened(program, chain, types)
+    yield from _without_zips(program)
+    yield from _around_maps(program)
+    for node in reversed(program.nodes):
+        if len(node.outputs) == 1:
+            yield from (_without(program, node, stream) for stream in dict.fromkeys(node.inputs))
+
+
+def _without_zips(program: Program) -> Iterator[Program]:
+    """A Map takes several streams itself: a Zip that only it reads goes."""
+    consumers = program.consumers()
+    for node in program.nodes:
+        users = consumers.get(node.outputs[0], []) if isinstance(node.op, Zip) else []
+        if len(users) == 1 and isinstance(users[0].op, Map) and node.outputs[0] not in program.results:
+            at = users[0].inputs.index(node.outputs[0])
+            inputs = (*users[0].inputs[:at], *node.inputs, *users[0].inputs[at + 1 :])
+            taking = replace(users[0], inputs=inputs)
+            nodes = [taking if each is users[0] else each for each in program.nodes if each is not node]
+            yield replace(program, nodes=tuple(nodes))
+
+
+def _around_maps(program: Program) -> Iterator[Program]:
+    """What is undone after a Map need not be done before it, such as a Reshape that a Flatten undoes."""
+    consumers, makers = program.consumers(), {stream: node for node in program.nodes for stream in node.outputs}
+    for node in program.nodes:
+        before = makers.get(node.inputs[0]) if isinstance(node.op, Map) and len(node.inputs) == 1 else None
+        users = consumers.get(node.outputs[0], [])
+        if before is None or len(users) != 1 or not isinstance(before.op, STRUCTURAL):
+            continue
+        if isinstance(users[0].op, STRUCTURAL) and node.outputs[0] not in program.results:
+            past = replace(node, inputs=(before.inputs[0],))
+            nodes = tuple(past if each is node else each for each in program.nodes)
+            yield _without(replace(program, nodes=nodes), users[0], node.outputs[0])
+
+
+def _chains(program: Program) -> Iterator[list[Node]]:
+    """Every run of two or more structural nodes, each the only user of the one before."""
+    consumers, makers = program.consumers(), {stream: node for node in program.nodes for stream in node.outputs}
+    for last in program.nodes:
+        chain = [last] if isinstance(last.op, STRUCTURAL) else []
+        while chain:
+            before = makers.get(chain[0].inputs[0])
+            if before is None or not isinstance(before.op, STRUCTURAL):
+                break
+            if len(consumers[chain[0].inputs[0]]) > 1 or chain[0].inputs[0] in program.results:
+                break
+            chain.insert(0, before)
+        yield from (chain[start:] for start in range(len(chain) - 1))
+
+
+def _shortened(program: Program, chain: list[Node], types: list[StreamType | None]) -> Iterator[Program]:
+    source, target = types[chain[0].inputs[0]], types[chain[-1].outputs[0]]
+    if source is None or target is None:
+        return
+    for way in find_coercions(source, target):
+        if len(way.ops) < len(chain):
+            yield _replaced(program, chain, way.ops)
+
+
+def _replaced(program: Program, chain: list[Node], ops: tuple[Primitive, ...]) -> Program:
+    """The program with other primitives in place of a chain; the last result keeps its number."""
+    gone = {id(node) for node in chain}
+    fresh = 1 + max((stream for node in program.nodes for stream in node.outputs), default=len(program.inputs))
+    stream, made = chain[0].inputs[0], list[Node]()
+    for place, op in enumerate(ops):
+        output = chain[-1].outputs[0] if place == len(ops) - 1 else fresh + place
+        made.append(Node(op, (stream,), (output,)))
+        stream = output
+    nodes = [new for node in program.nodes for new in (made if node is chain[-1] else [node]) if id(new) not in gone]
+    changed = replace(program, nodes=tuple(nodes))
+    return changed if ops else _renamed(changed, {chain[-1].outputs[0]: stream})
+
+
+def _without(program: Program, node: Node, stream: StreamId) -> Program:
+    nodes = tuple(each for each in program.nodes if each is not node)
+    return _renamed(replace(program, nodes=nodes), {node.outputs[0]: stream})
+
+
+def _renamed(program: Program, names: Mapping[StreamId, StreamId]) -> Program:
+    nodes = tuple(
+        replace(node, inputs=tuple(names.get(stream, stream) for stream in node.inputs)) for node in program.nodes
+    )
+    return replace(program, nodes=nodes, results=tuple(names.get(stream, stream) for stream in program.results))
+
 
 MOST_TRIES = 150
 """Rewrites verified for one program, at most."""

@@ -2,10 +2,8 @@
 
 - chip: the chip, its YAML file, and what torch's operators count as
 - operations: the operations of a function, by its recorded operators
-- timeline: when every token of every stream comes
-- queues: how much waits before joins
+- timeline: when every token of every stream comes, and how much waits before joins
 - model: the cost at given sizes
-- formulas: the cost as polynomials in the dims
 - front: which of several programs no other beats
 
 The rules of each primitive are beside its type rule, in `step_runtime.primitives`.

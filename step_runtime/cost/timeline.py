@@ -1,9 +1,16 @@
-"""When every token of every stream of a program comes, at given sizes."""
+"""When every token of every stream of a program comes, at given sizes, and how long queues become.
+
+A join is a primitive of several operands. Its queues are measured on the clock of the stream that was copied where the
+ways of its operands part: at each tick one of its values comes, and all else takes no time. A queue's length is the
+largest difference between the values that the way has made and those that the join has taken, at the end of a tick.
+Operands that do not descend from the copied stream are read when they are needed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,7 +18,7 @@ from step_runtime.base.measures import measure_at
 from step_runtime.base.shapes import Sizes, torch_shape
 from step_runtime.base.types import StreamType
 from step_runtime.cost.chip import Chip
-from step_runtime.primitives.token_times import Bits, Pace, Schedule, Tokens, spelled
+from step_runtime.primitives.token_times import Bits, Ints, Pace, Schedule, Tokens, spelled
 from step_runtime.program.graph import Program
 
 Routing = Mapping[int, Bits]
@@ -103,3 +110,96 @@ def _input(stream: StreamType, sizes: Sizes, chip: Chip) -> Tokens:
     levels = spelled(torch_shape(stream.shape, sizes))
     port = chip.transfer(measure_at(sizes, chip.scalar_bits).bits(stream.dtype))
     return Tokens(levels, np.cumsum(levels == 0) * port)
+
+
+class Join(NamedTuple):
+    """An operand of a join: the node's number, the operand's place, and the longest its queue becomes, in values."""
+
+    node: int
+    operand: int
+    length: int
+
+
+def queues(timeline: Timeline) -> list[Join]:
+    """The queue of every operand of every join, in program order."""
+    program = timeline.program
+    joins = {number: clocks(program, number) for number, node in enumerate(program.nodes) if len(node.inputs) > 1}
+    longest = {(number, operand): 0 for number in joins for operand in range(len(program.nodes[number].inputs))}
+    for clock in sorted({clock for found in joins.values() for clock in found}):
+        for (number, operand), length in _measured(timeline, clock).items():
+            if clock in joins[number]:
+                longest[number, operand] = max(longest[number, operand], length)
+    return [Join(number, operand, length) for (number, operand), length in longest.items()]
+
+
+def clocks(program: Program, join: int) -> list[int]:
+    """The copies where the ways of a join's operands part, without those that lie downstream of another.
+
+    Ways part at a copy if they meet in no primitive before the join, that is, if none but the join is on all of them.
+    """
+    consumers = {stream: number for number, node in enumerate(program.nodes) for stream in node.inputs}
+    # For each node that leads to the join: the first node that all its ways to the join have in common, and how many
+    # such nodes follow one another to the join.
+    meets, depth = {join: join}, {join: 0}
+    for number in range(join - 1, -1, -1):
+        nexts = {consumers[stream] for stream in program.nodes[number].outputs if stream in consumers} & depth.keys()
+        if nexts:
+            meets[number] = _common(sorted(nexts), meets, depth)
+            depth[number] = depth[meets[number]] + 1
+    parting = [
+        number
+        for number, node in enumerate(program.nodes)
+        if node.op.kind == "copy"
+        and meets.get(number) == join
+        and all(consumers.get(stream) in depth for stream in node.outputs)
+    ]
+    return [copy for copy in parting if not any(_leads(program, other, copy) for other in parting if other < copy)]
+
+
+def _common(nodes: Sequence[int], meets: Mapping[int, int], depth: Mapping[int, int]) -> int:
+    """The first node that lies on all ways from some nodes to the join."""
+    left = set(nodes)
+    while len(left) > 1:
+        farthest = max(left, key=lambda node: depth[node])
+        left = left - {farthest} | {meets[farthest]}
+    return left.pop()
+
+
+def _leads(program: Program, start: int, end: int) -> bool:
+    """Whether a node's results reach another node."""
+    reached = set(program.nodes[start].outputs)
+    for node in program.nodes[start + 1 : end]:
+        if not reached.isdisjoint(node.inputs):
+            reached.update(node.outputs)
+    return not reached.isdisjoint(program.nodes[end].inputs)
+
+
+def _measured(timeline: Timeline, clock: int) -> dict[tuple[int, int], int]:
+    """The length of every queue downstream of a copy, on the clock of the stream that it copies."""
+    program = timeline.program
+    copied = {stream: timeline.streams[stream] for stream in program.nodes[clock].outputs}
+    # Its clock ticks at every value.
+    streams = {stream: Tokens(each.levels, np.cumsum(each.levels == 0)) for stream, each in copied.items()}
+    found = {}
+    for number, node in enumerate(program.nodes[clock + 1 :], clock + 1):
+        if not any(stream in streams for stream in node.inputs):
+            continue
+        tokens = [streams.get(stream) or _at_once(timeline.streams[stream]) for stream in node.inputs]
+        schedule = timeline.schedule(number, tokens)
+        streams.update(zip(node.outputs, schedule.outputs, strict=True))
+        for operand, taken in enumerate(schedule.taken):
+            if node.inputs[operand] in streams:
+                found[number, operand] = waiting(tokens[operand].values, taken)
+    return found
+
+
+def _at_once(tokens: Tokens) -> Tokens:
+    return Tokens(tokens.levels, np.zeros_like(tokens.times))
+
+
+def waiting(made: Ints, taken: Ints) -> int:
+    """The largest number of values that are made and not taken, at the end of a tick; both are sorted."""
+    if not len(made):
+        return 0
+    waiting_then = np.searchsorted(made, made, "right") - np.searchsorted(taken, made, "right")
+    return int(waiting_then.max())

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import islice
 from random import Random
 
-from pipeline.verification.relocation import relocated
+from pipeline.verification.metric import relocated
 from step_runtime.language.equivalence import canonical_key
 from step_runtime.language.identity import graphs, known_scopes, skeleton
 from step_runtime.program.graph import Program

@@ -11,7 +11,7 @@ import pytest
 
 from optimizers import Sampling
 from optimizers.sampling import Sampler
-from optimizers.until_solved import sample_until_solved
+from optimizers.sampling_loop import sample_until_solved
 from pipeline import generate
 from pipeline.actions import generate_programs
 from pipeline.agent.agent import Agent

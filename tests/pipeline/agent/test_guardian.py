@@ -11,8 +11,7 @@ import uuid
 import dspy
 import pytest
 
-from pipeline.agent.agent import Agent
-from pipeline.agent.guardian import Guardian
+from pipeline.agent.agent import Agent, Guardian
 from pipeline.base.choices import GuardianMode
 from step_runtime import verify
 from tests.support.scripted_answers import BROKEN, ILL_TYPED, REUSING, RIGHT, Engine, asks_guardian, scripted, task

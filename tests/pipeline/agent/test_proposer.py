@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import dspy
 import pytest
@@ -20,14 +21,24 @@ from optimizers.demonstrations import taught_predictors
 from pipeline import load_program
 from pipeline.agent.agent import Agent, demonstrated_predictors
 from pipeline.agent.compiled import save_program
-from pipeline.agent.proposer import Proposer
+from pipeline.agent.proposer import (
+    Proposer,
+    ToolContext,
+    check,
+    list_examples,
+    show_example,
+    tool_context,
+    verify_on_example,
+)
+from pipeline.agent.verifier import ProgramVerifier
 from pipeline.base.choices import ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.lms.embedded import engine_named
 from pipeline.running.session import require_tool_calls
+from pipeline.verification.metric import Reward
 from step_runtime import verify
-from step_runtime.tasks.task import Task
-from tests.support.scripted_answers import REUSING, RIGHT, WRONG, Engine, scripted, task
+from step_runtime.tasks.task import SolvedTask, Task
+from tests.support.scripted_answers import ILL_TYPED, REUSING, RIGHT, WRONG, Engine, scripted, task
 
 
 def turn(tool: str, **arguments: str) -> str:
@@ -163,3 +174,33 @@ def test_an_unknown_kind_is_refused() -> None:
     """With those there are."""
     with pytest.raises(ValueError, match="predict, cot, react, found 'tree'"):
         Proposer("", "tree")  # type: ignore[arg-type]
+
+
+class Refusing:
+    """A metric that must not be asked about one task."""
+
+    def __init__(self, forbidden: Task) -> None:
+        self.forbidden = forbidden
+        self.asked: list[str] = []
+
+    def __call__(self, example: Any, prediction: Any) -> Any:
+        assert example.task.without_impl() != self.forbidden
+        self.asked.append(example.task.name)
+        return Reward(score=0.0, stage="value", feedback="output S0 differs; first at [0]: 1, expected 2")
+
+
+def test_the_tools_tell_types_and_run_examples_alone() -> None:
+    """What a program computes is reported for examples; for the task only what its text shows."""
+    metric = Refusing(task())
+    example = task("other/0").model_copy(update={"sizes": {"M": [3, 4]}})
+    solved = SolvedTask(example, RIGHT)
+    with tool_context(ToolContext(task(), {"other/0": solved}, ProgramVerifier(metric), frozenset({"other/0"}))):
+        assert "E1  fp32 [M, N]" in check(RIGHT)
+        assert "No rule is broken" in check(WRONG)
+        assert "fn_mul takes [fp32, fp32]" in check(ILL_TYPED)
+        assert list_examples() == "other/0"
+        assert RIGHT in show_example("other/0")
+        assert "there are: other/0" in show_example("square/0")
+        assert verify_on_example("other/0", WRONG) == "output S0 differs; first at [0]"
+        assert "no example 'square/0'" in verify_on_example("square/0", RIGHT)
+    assert metric.asked == ["other/0"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.rewriting.rewrites import bare, rewrites
-from pipeline.rewriting.simplification import simplified
+from pipeline.rewriting.simplification import bare, rewrites, simplified
 from step_runtime import verify
 from step_runtime.language.parser import parse
 from step_runtime.primitives import Copy
