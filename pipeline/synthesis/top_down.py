@@ -23,7 +23,7 @@ from torch import Tensor
 
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.bottom_up import Bucket, StreamRef
-from pipeline.synthesis.inversion import OperandSolver, invert_path, is_elementwise
+from pipeline.synthesis.inversion import OperandSolver, invert_path, is_elementwise, rearranges
 from pipeline.synthesis.rulebook import Rulebook
 from pipeline.synthesis.rules import Rule
 from pipeline.synthesis.type_space import CoercionPath, TypeId
@@ -114,7 +114,14 @@ class Holes:
     def __init__(self, executor: BatchExecutor) -> None:
         self._executor = executor
         self._known: dict[tuple[object, ...], bool] = {}
+        self._rearranging: dict[Rule, bool] = {}
         self.solver = OperandSolver(executor)
+
+    def rearranges(self, rule: Rule) -> bool:
+        """As `inversion.rearranges`."""
+        if rule not in self._rearranging:
+            self._rearranging[rule] = rearranges(self._executor, rule)
+        return self._rearranging[rule]
 
     def of(self, rule: Rule) -> list[int]:
         """The operands of a rule that can be solved for."""
