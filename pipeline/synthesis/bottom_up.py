@@ -28,7 +28,7 @@ from step_runtime.base.types import StreamType
 _MOST_BITS = 62
 _MOST_REMEMBERED = 2**14
 """Numbers of coerced streams that are remembered for other rules."""
-_FEW_OPERANDS = 3
+_FEW_OPERANDS = 2
 """Operands up to which a function may take one stream twice in the same way."""
 GIVEN = 1
 """The largest cost of a stream that is given; what a rule makes costs more."""
