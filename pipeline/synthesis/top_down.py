@@ -33,6 +33,7 @@ from step_runtime.primitives import Map
 _HOPED = 2
 """Reduction of a job's cost, for its priority, if its subgoals must be constant along a dim: few are, and those are
 informative."""
+_MOST_OPERANDS = 3
 _GROWTH = 3.0
 """The approximate factor by which the number of streams grows per unit of cost."""
 
@@ -124,7 +125,9 @@ class Holes:
         return self._rearranging[rule]
 
     def of(self, rule: Rule) -> list[int]:
-        """The operands of a rule that can be solved for."""
+        """The operands of a rule that can be solved for; none of a rule of many, as the others are to be chosen."""
+        if len(rule.operands) > _MOST_OPERANDS:
+            return []
         return [hole for hole in range(len(rule.operands)) if self._can(rule, hole)]
 
     def _can(self, rule: Rule, hole: int) -> bool:
