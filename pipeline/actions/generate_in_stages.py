@@ -63,7 +63,7 @@ class Progress:
     def advice(self, task: Task) -> Advice:
         """What would help with an unsolved task."""
         search = self.searches.get(task.name)
-        return advise(task, self.attempts.get(task.name, ()), search.missed if search else ())
+        return advise(task, self.attempts.get(task.name, ()), search.missed if search else None)
 
     def unsolved(self, tasks: Iterable[Task]) -> list[Task]:
         """The tasks without a solution."""
@@ -243,10 +243,12 @@ def _task_text(
         yield from (f"  {line}" for line in written.lines())
         return
     yield f"{name}: no verified program"
-    yield summarize(progress.attempts.get(name, [])).render(name)
+    failures = summarize(progress.attempts.get(name, []))
+    yield from failures.counted()
     repair, search = progress.repairs.get(name), progress.searches.get(name)
     if repair is not None:
         yield f"  repairs: {repair.tried:,} programs in {repair.seconds:.1f} s: {why(repair)}"
     if search is not None:
         yield f"  search: {search.candidates:,} candidates in {search.seconds:.1f} s: {why(search)}"
-    yield advice[name].render()
+    yield from advice[name].lines()
+    yield from failures.shown(1)

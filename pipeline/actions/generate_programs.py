@@ -199,7 +199,7 @@ def _task_json(name: str, found: UntilSolved, written: WrittenOffer | None) -> d
 def _sampled_text(name: str, found: UntilSolved, written: WrittenOffer | None) -> str:
     """A task's program or the files that it was written to, or why there is none."""
     if written is None:
-        return f"{name}: no verified program\n{summarize(found.attempts[name]).render(name)}"
+        return f"{name}: no verified program\n{summarize(found.attempts[name]).render()}"
     head = f"{name}: verified, {written.offer.best.detail}"
     return "\n".join([head, *(f"  {line}" for line in written.lines())])
 

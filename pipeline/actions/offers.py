@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -56,10 +57,11 @@ def solved_text(task: Task, impl: str, text: str | None = None) -> str:
     """The task with its program as `impl`, as YAML: the task's own text where that is possible."""
     solved = task.model_copy(update={"impl": impl})
     if text is not None:
+        text = re.sub(r"^impl:.*\n(?:(?:[ \t].*)?\n)*", "", f"{text.rstrip()}\n", flags=re.MULTILINE)
         own = f"{text.rstrip()}\n\nimpl: |\n{textwrap.indent(impl.rstrip(), '  ')}\n"
         try:
             found = loads_task(own, task.name)
-        except TaskError:  # it has an `impl`, or its layout leaves no place for one
+        except TaskError:  # its layout leaves no place for a program
             return dump_task(solved)
         if found.without_impl() == task.without_impl() and (found.impl or "").strip() == impl.strip():
             return own

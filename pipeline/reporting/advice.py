@@ -39,25 +39,28 @@ class Advice:
         return asdict(self)
 
     def render(self) -> str:
-        """For people; the nearest draft is left to the caller."""
-        lines = []
+        """For people, with the verdict on the nearest draft."""
+        verdict = next(iter(self.nearest.feedback.splitlines()), "") if self.nearest else ""
+        nearest = [f"  nearest draft fails at {self.nearest.stage}: {verdict}"] if self.nearest else []
+        return "\n".join([*self.lines(), *nearest])
+
+    def lines(self) -> list[str]:
+        """Lines for people: what to do, and what no draft uses or reaches."""
+        lines = [f"  to do: {hint}" for hint in self.hints]
         if self.unused_functions:
             lines.append(f"  functions that no draft uses: {', '.join(self.unused_functions)}")
         if self.unreached_outputs:
             lines.append(f"  outputs that no draft reaches: {', '.join(self.unreached_outputs)}")
-        if self.nearest:
-            verdict = next(iter(self.nearest.feedback.splitlines()), "")
-            lines.append(f"  nearest draft fails at {self.nearest.stage}: {verdict}")
-        return "\n".join([*lines, *(f"  to do: {hint}" for hint in self.hints)])
+        return lines
 
 
-def advise(task: Task, attempts: Iterable[Attempt], missed: Sequence[str] = ()) -> Advice:
+def advise(task: Task, attempts: Iterable[Attempt], missed: Sequence[str] | None = None) -> Advice:
     """Advice on an unsolved task.
 
     Args:
         task: The task.
         attempts: The attempts at it, in the order of sampling.
-        missed: The lines of the reference none of whose values a search has made, in order.
+        missed: The lines of the reference none of whose values a search has made, in order; None without a search.
     """
     wrong = [attempt for attempt in attempts if attempt.scored]
     texts = [answer_text(attempt) for attempt in wrong]
@@ -102,14 +105,19 @@ def _missing(scope: Scope) -> Iterator[str]:
                 yield f"no function gives {part}, of which an output is made: a helper function is missing"
 
 
-def _unmade(missed: Sequence[str]) -> Iterator[str]:
+def _unmade(missed: Sequence[str] | None) -> Iterator[str]:
     """Which steps of the reference the functions do not seem to compute."""
     if missed:
         rest = f" (nor those of {len(missed) - 1} further lines)" if len(missed) > 1 else ""
         yield (
-            f"no value of this line of the reference was made from the inputs{rest}: `{missed[0]}`; if the functions"
-            " are to compute it, check their arguments, dims and constants; if not, a reference that is written in the"
-            " functions' own steps lets the search go from one to the next"
+            f"no value of this line of the reference was made from the inputs{rest}: `{missed[0]}`. If the functions"
+            " are to compute it, check their arguments, dims and constants; if they compute it in other steps, write"
+            " the reference in those: the search goes from one to the next"
+        )
+    elif missed is not None:
+        yield (
+            "values of every line of the reference were made, but not the outputs: the last steps are too many for the"
+            " time. Raise --max-minutes, or write the reference in the steps that the functions take"
         )
 
 
@@ -151,7 +159,6 @@ def _by_stage(nearest: Failure | None, unused: Sequence[str]) -> Iterator[str]:
         )
     elif STAGES.index("run") <= STAGES.index(nearest.stage):
         yield (
-            "every function is used, but in another way than the reference means: an explicit example, a solved"
-            " similar task in the compiled program's task set, shows the order; so does a helper function that joins"
-            " two steps"
+            "every function is used, but not as the reference needs it: a helper function that joins two steps leaves"
+            " fewer ways to go wrong; a program compiled on a similar, solved task (--program) is an explicit example"
         )

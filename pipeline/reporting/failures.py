@@ -55,8 +55,12 @@ class Failures:
             "without_answer": self.without_answer,
         }
 
-    def render(self, name: str) -> str:
+    def render(self) -> str:
         """For people: the counts, then the best failures in full."""
+        return "\n".join([*self.counted(), *self.shown()])
+
+    def counted(self) -> list[str]:
+        """Lines for people: how many answers there were, and where they fail."""
         answers = sum(self.stages.values())
         wrong = "all wrong" if answers > 1 else "wrong"
         lines = [f"  {counted(answers, 'answer')}, {wrong}" if answers else "  no answers"]
@@ -66,12 +70,17 @@ class Failures:
             lines.append(f"  they fail at: {_counts(self.stages)}")
         if self.diagnostics and self.diagnostics != self.stages:  # equal if each stage has one code of its name
             lines.append(f"  most common:  {_counts(dict(list(self.diagnostics.items())[:5]))}")
-        for failure in self.best:
+        return lines
+
+    def shown(self, most: int = MAX_FAILURES) -> list[str]:
+        """Lines for people: at most so many of the best failures in full."""
+        lines: list[str] = []
+        for failure in self.best[:most]:
             times = f", sampled {failure.count} times" if failure.count > 1 else ""
             lines += ["", f"  fails at {failure.stage}{times}:"]
             lines += [f"    {line}" for line in failure.impl.strip().splitlines()]
             lines += ["", *(f"    {line}" for line in failure.feedback.splitlines())]
-        return "\n".join(lines)
+        return lines
 
 
 def summarize(attempts: Sequence[Attempt]) -> Failures:

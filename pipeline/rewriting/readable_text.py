@@ -130,12 +130,10 @@ def _function(op: Primitive) -> str | None:
 
 def _aligned(lines: Sequence[tuple[str, str]]) -> list[str]:
     """Code with its comment, in one column where the lines are short enough; above a line that is too long."""
-    fitting = [len(code) + len(comment) + 4 <= _WIDTH for code, comment in lines]
-    column = max((len(code) for (code, _), fits in zip(lines, fitting, strict=True) if fits), default=0)
+    fitting = [(code, comment) for code, comment in lines if len(code) + len(comment) + 4 <= _WIDTH]
+    widest = max((len(comment) for _, comment in fitting), default=0)
+    column = min(max((len(code) for code, _ in fitting), default=0), _WIDTH - 4 - widest)
     found = []
-    for (code, comment), fits in zip(lines, fitting, strict=True):
-        if fits:
-            found.append(f"{code:<{min(column, _WIDTH - len(comment) - 4)}}  # {comment}")
-        else:
-            found += [f"# {comment}", code]
+    for code, comment in lines:
+        found += [f"{code:<{column}}  # {comment}"] if (code, comment) in fitting else [f"# {comment}", code]
     return found

@@ -10,19 +10,17 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.draft_streams import draft_streams
-from pipeline.synthesis.landmarks import landmarks_of
+from pipeline.synthesis.given_streams import GivenStreams
+from pipeline.synthesis.observation import SEED, Observation
 from pipeline.synthesis.rulebook import Reach
 from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.search_budget import FoundProgram, OutOfBudget, Reason, SearchBudget, SearchOutcome
-from pipeline.synthesis.search_round import Given, SearchRound
-from pipeline.synthesis.terms import InputTerm
+from pipeline.synthesis.search_round import SearchRound
 from pipeline.synthesis.top_down import Holes
 from pipeline.synthesis.type_space import TypeSpace
-from pipeline.synthesis.value_blocks import sane
 from step_runtime.cost.front import pareto_front
 from step_runtime.execution.invocation import default_dtype
 from step_runtime.primitives import Copy
@@ -32,9 +30,6 @@ from step_runtime.verification.costing import TaskCosts
 from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.verify import Verifier
 
-SEED = 0
-"""The seed of the data on which values are observed; the verifier also uses others."""
-
 
 class _Phase(NamedTuple):
     """What a part of the search leaves out.
@@ -42,35 +37,33 @@ class _Phase(NamedTuple):
     Attributes:
         spare: How much oftener a dim may occur than in a declared type.
         invented: The dims that elements may have and their stream lacks.
-        once: As of `BottomUp`.
         reach: How far its rounds go.
         share: The share of the whole budget that a round may use.
     """
 
     spare: int
     invented: int
-    once: bool
     reach: Reach
     share: float
 
 
 _PHASES = (
-    _Phase(0, 0, True, Reach(5, 4_000, False, free=True), 0.04),
-    _Phase(0, 0, True, Reach(8, 16_000, False), 0.12),
-    _Phase(1, 0, True, Reach(6, 4_000, False, free=True), 0.06),
-    _Phase(0, 0, True, Reach(11, 8_000, True), 0.1),
-    _Phase(0, 0, True, Reach(8, 16_000, False, free=True), 0.08),
-    _Phase(1, 0, True, Reach(9, 8_000, False), 0.12),
-    _Phase(0, 1, True, Reach(10, 4_000, True), 0.05),
-    _Phase(0, 0, True, Reach(14, 8_000, True), 0.1),
-    _Phase(1, 0, True, Reach(12, 8_000, True), 0.1),
-    _Phase(0, 0, True, Reach(12, 8_000, False), 0.1),
-    _Phase(0, 1, False, Reach(14, 8_000, True), 0.1),
-    _Phase(0, 1, False, Reach(18, 16_000, True), 0.2),
-    _Phase(1, 1, False, Reach(18, 16_000, True), 0.2),
-    _Phase(1, 1, True, Reach(24, 30_000, True), 0.2),
-    _Phase(0, 1, False, Reach(40, 30_000, True), 1.0),
-    _Phase(1, 1, False, Reach(40, 30_000, True), 1.0),
+    _Phase(0, 0, Reach(5, 4_000, False, free=True), 0.04),
+    _Phase(0, 0, Reach(8, 16_000, False), 0.12),
+    _Phase(1, 0, Reach(6, 4_000, False, free=True), 0.06),
+    _Phase(0, 0, Reach(11, 8_000, True), 0.1),
+    _Phase(0, 0, Reach(8, 16_000, False, free=True), 0.08),
+    _Phase(1, 0, Reach(9, 8_000, False), 0.12),
+    _Phase(0, 1, Reach(10, 4_000, True), 0.05),
+    _Phase(0, 0, Reach(14, 8_000, True), 0.1),
+    _Phase(1, 0, Reach(12, 8_000, True), 0.1),
+    _Phase(0, 0, Reach(12, 8_000, False), 0.1),
+    _Phase(0, 1, Reach(14, 8_000, True, once=False), 0.1),
+    _Phase(0, 1, Reach(18, 16_000, True, once=False), 0.2),
+    _Phase(1, 1, Reach(18, 16_000, True, once=False), 0.2),
+    _Phase(1, 1, Reach(24, 30_000, True), 0.2),
+    _Phase(0, 1, Reach(40, 30_000, True, once=False), 1.0),
+    _Phase(1, 1, Reach(40, 30_000, True, once=False), 1.0),
 )
 _WITH_DRAFTS = 6
 """The phase from which on all streams of drafts are started from: they are many."""
@@ -92,40 +85,24 @@ class BidirectionalSearch:
         self._verifier = Verifier(self._task)
         self._instance = min(instances(self._task), key=_numbers)
         self._executor = BatchExecutor(self._instance, TypeSpace(self._instance.scope), budget)
-        self._landmarks = landmarks_of(self._instance, SEED)
-        self._wanted, self._given = self._observed()
-        self._drafted = draft_streams(self._executor, drafts, self._given)
+        self._observation = Observation(self._instance, self._executor)
+        self._given = GivenStreams(self._observation.inputs)
+        self._drafted = draft_streams(self._executor, drafts, self._observation.inputs)
         self._take_drafted(near=True)
-        usual = all(bool(sane(value).all()) for value in self._wanted)
-        self._sane_only = usual and self._landmarks.finite
         self._refused: set[str] = set()
         self._tables: dict[tuple[int, int], tuple[RuleTable, Holes]] = {}
         self._known: set[str] = set()
         self._turn: SearchRound | None = None
 
-    def _observed(self) -> tuple[list[Tensor], list[Given]]:
-        """The outputs' values, and the inputs."""
-        data, scope = self._instance.sample_inputs(SEED), self._instance.scope
-        wanted = [
-            self._executor.layout(type_).pack(parts, 1)
-            for type_, parts in zip(scope.outputs, self._instance.reference(), strict=True)
-        ]
-        typed = zip(scope.inputs.values(), data.values(), strict=True)
-        return wanted, [
-            Given(type_, self._executor.layout(type_).pack(parts, 1), InputTerm(place), 0)
-            for place, (type_, parts) in enumerate(typed)
-        ]
-
     def _take_drafted(self, *, near: bool) -> None:
         """Starts from streams of drafts, too: first from those with landmarks, later from all."""
+        later = []
         for stream in self._drafted:
-            layout = self._executor.layout(stream.type)
-            if not near or list(self._landmarks.reached(stream.type, layout, stream.values)):
-                self._given.append(stream)
-        if near:
-            self._drafted = [stream for stream in self._drafted if stream not in self._given]
-        else:
-            self._drafted = []
+            if not near or self._observation.has_landmark(stream):
+                self._given.add(stream)
+            else:
+                later.append(stream)
+        self._drafted = later
 
     def run(self) -> SearchOutcome:
         """Searches until there are programs enough, the budget is used up, or nothing is left to try."""
@@ -162,7 +139,7 @@ class BidirectionalSearch:
             len(self._refused),
             found[impl] if impl else None,
             self._front(list(found)),
-            missed=() if found else self._landmarks.missed(),
+            missed=() if found else self._observation.landmarks.missed(),
         )
 
     def _programs(self, phase: _Phase) -> Iterator[tuple[str, int]]:
@@ -180,23 +157,17 @@ class BidirectionalSearch:
             phase.reach,
             holes,
             self._given,
-            self._wanted,
-            self._landmarks,
-            sane_only=self._sane_only,
-            once=phase.once,
+            self._observation,
         )
-        try:
-            for program in turn.programs():
-                text = print_program(program)
-                if text in self._known or text in self._refused:
-                    continue
-                if self._verifier.verify(text).passed:
-                    self._known.add(text)
-                    yield text, sum(not isinstance(node.op, Copy) for node in program.nodes)
-                else:
-                    self._refused.add(text)
-        finally:
-            self._given += turn.reached
+        for program in turn.programs():
+            text = print_program(program)
+            if text in self._known or text in self._refused:
+                continue
+            if self._verifier.verify(text).passed:
+                self._known.add(text)
+                yield text, sum(not isinstance(node.op, Copy) for node in program.nodes)
+            else:
+                self._refused.add(text)
 
     def _front(self, texts: Sequence[str]) -> tuple[FoundProgram, ...]:
         """The programs that no other beats."""

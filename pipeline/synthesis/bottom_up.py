@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import combinations, product
 from math import prod
 from typing import NamedTuple
 
@@ -28,6 +28,8 @@ from step_runtime.base.types import StreamType
 _MOST_BITS = 62
 _MOST_REMEMBERED = 2**14
 """Numbers of coerced streams that are remembered for other rules."""
+_FEW_OPERANDS = 2
+"""Operands up to which a function may take one stream twice in the same way."""
 GIVEN = 1
 """The largest cost of a stream that is given; what a rule makes costs more."""
 
@@ -110,8 +112,6 @@ class BottomUp:
         book: The rules.
         given: The streams to start from.
         sane_only: Whether streams with infinite or huge numbers are dropped.
-        once: Whether no function is applied to what it has led to itself, from the given streams on. Between one
-            landmark and the next few programs do that, and there are far fewer such streams.
     """
 
     def __init__(
@@ -121,13 +121,12 @@ class BottomUp:
         given: Mapping[TypeId, Mapping[int, Bucket]],
         *,
         sane_only: bool,
-        once: bool,
     ) -> None:
         self._executor = executor
         self._book = book
         self._sane = sane_only
         self._bits = {fn: number for number, fn in enumerate(book.space.scope.fns.values())}
-        self._once = once and len(self._bits) <= _MOST_BITS
+        self._once = book.reach.once and len(self._bits) <= _MOST_BITS
         self.buckets: dict[TypeId, dict[int, Bucket]] = {type_: dict(given.get(type_, {})) for type_ in book.types}
         self._seen = {type_: SeenValues() for type_ in book.types}
         self._done = dict.fromkeys(book.types, GIVEN)
@@ -143,10 +142,19 @@ class BottomUp:
         """
         for level in range(GIVEN + 1, self._book.reach.cost + 1):
             for cost in range(GIVEN + 1, level + 1):
-                for type_ in self._book.types:
-                    if type_ in remaining and self._done[type_] < cost <= level - remaining[type_]:
-                        self._done[type_] = cost
-                        yield from self._fill(type_, cost)
+                open_ = [type_ for type_, left in remaining.items() if self._done[type_] < cost <= level - left]
+                # The smallest first: what they hold may end the round before the larger are tried.
+                for type_ in sorted(open_, key=lambda type_: self._size(type_, cost)):
+                    self._done[type_] = cost
+                    yield from self._fill(type_, cost)
+
+    def _size(self, type_: TypeId, cost: int) -> int:
+        """The candidates for a bucket."""
+        return sum(
+            prod(len(self.buckets[path.source][own].values) for path, own in zip(rule.operands, costs, strict=True))
+            for rule in self._book.into[type_]
+            for costs in self._splits(rule, cost - self._book.cost(rule))
+        )
 
     def _fill(self, type_: TypeId, cost: int) -> Iterator[Block | tuple[TypeId, int]]:
         kept: list[Tensor] = []
@@ -195,6 +203,8 @@ class BottomUp:
             used = numpy.bitwise_or.reduce([bucket.used[at] for bucket, at in zip(buckets, rows, strict=True)])
             if own:
                 fresh = used & own == 0
+                for one, other in _alike(rule, costs):
+                    fresh &= rows[one] != rows[other]
                 rows, used = tuple(at[fresh] for at in rows), used[fresh]
             self._executor.spend(len(rows[0]))
             if not len(rows[0]):
@@ -207,3 +217,10 @@ class BottomUp:
                 values, good = values[fit], good[fit.numpy()]
             if len(good):
                 yield Derivation(rule, costs, tuple(at[good] for at in rows)), values, used[good] | own
+
+
+def _alike(rule: Rule, costs: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """Pairs of operands that take the same bucket in the same way: of many operands, hardly two are one stream."""
+    taken = list(zip(costs, rule.operands, strict=True))
+    if len(taken) > _FEW_OPERANDS:
+        yield from ((i, j) for i, j in combinations(range(len(taken)), 2) if taken[i] == taken[j])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pipeline.synthesis.batch_execution import BatchExecutor
+from pipeline.synthesis.given_streams import Given
 from pipeline.synthesis.search_budget import OutOfBudget
-from pipeline.synthesis.search_round import Given
 from pipeline.synthesis.terms import DraftTerm
 from pipeline.synthesis.value_blocks import SeenValues, operand
 from step_runtime.base.errors import RunError, StepError

@@ -12,6 +12,7 @@ from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.rules import Rule
 from pipeline.synthesis.type_space import CoercionPath
 from pipeline.synthesis.value_blocks import Rows, close, sane
+from step_runtime.primitives import Map
 
 _POINTS = torch.logspace(-6, 4, 1024, dtype=torch.float64)
 """The points at which a function of one operand is tabulated, on both sides of zero."""
@@ -42,6 +43,18 @@ def is_elementwise(executor: BatchExecutor, rule: Rule, hole: int) -> bool:
     parts[hole][1, 0] += 0.25
     values = executor.apply(rule, parts)
     return values is not None and torch.equal(values[0, 1:], values[1, 1:])
+
+
+def rearranges(executor: BatchExecutor, rule: Rule) -> bool:
+    """Whether a rule gives the numbers of its only operand in another order, as far as one random operand shows."""
+    layout = executor.layout(rule.operands[0].target)
+    if not isinstance(rule.apply, Map) or len(rule.operands) > 1 or len(layout.shapes) > 1 or layout.numbers < 2:
+        return False
+    part = torch.rand(1, layout.numbers, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    values = executor.apply(rule, [part])
+    if values is None or values.shape != part.shape or torch.equal(values, part):
+        return False
+    return torch.equal(values.sort().values, part.sort().values)
 
 
 class OperandSolver:

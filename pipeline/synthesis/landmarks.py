@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from types import FrameType
@@ -23,7 +24,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pipeline.synthesis.value_blocks import RowLayout, close
+from pipeline.synthesis.operator_steps import steps_of
+from pipeline.synthesis.value_blocks import RowLayout, close, digests, finite
 from step_runtime.tasks.task import Task
 from step_runtime.verification.instance import TaskInstance
 
@@ -40,12 +42,17 @@ _DISTINCT = 3
 """Different numbers that a landmark has at least, if they are whole and in any order."""
 _FEWEST_BITS = 8
 """Numbers that a landmark of fewer different ones has at least."""
-_FEW = 6
-"""Different numbers up to which a landmark counts in the value's own order only: others often have as many of each."""
 _LOOSE = 1e-6
 _FEWEST = 4
 """Numbers that a landmark has at least for its multiples to count."""
 
+_MOST_ORDERS = 3
+"""Streams of one type that count for a landmark, if they differ: its transpose has its numbers in another order."""
+_MOST_CHANCES = 16
+"""Streams that are tried for the other input before a landmark no longer counts, for each of them."""
+
+_Key: TypeAlias = tuple[object, int, int, bool]
+"""A kind of streams, a landmark's size and number, and whether the stream has the landmark itself or a multiple."""
 _Site: TypeAlias = tuple[tuple[str, str, int, int], ...]
 """A chain of calls: file, function, instruction and line of each, the innermost first."""
 
@@ -56,6 +63,7 @@ class ReferenceRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.made: dict[tuple[_Site, str, int], list[Tensor]] = {}
+        self._logits = (torch.empty(0), torch.empty(0))
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -67,7 +75,8 @@ class ReferenceRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         place = _place()
         if not place:
             return result
-        for number, tensor in enumerate(result if isinstance(result, tuple | list) else [result]):
+        results = result if isinstance(result, tuple | list) else [result]
+        for number, tensor in enumerate([*results, *self._steps(str(func), results, args, kwargs or {})]):
             if isinstance(tensor, Tensor) and 0 < tensor.numel() <= _MOST_NUMBERS:
                 calls = self.made.setdefault((place, str(func), number), [])
                 if len(calls) < _MOST_CALLS:
@@ -75,6 +84,14 @@ class ReferenceRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
                     calls.append(real.detach().to(torch.float64).flatten().clone())
         return result
+
+    def _steps(self, operator: str, results: Sequence[Any], args: Any, kwargs: Any) -> Iterator[Tensor]:
+        """An operator's steps; of a cross entropy the logits at the targets, too."""
+        if operator.startswith("aten._log_softmax"):
+            self._logits = results[0], args[0]
+        if operator.startswith("aten.nll_loss_forward") and self._logits[0].data_ptr() == args[0].data_ptr():
+            yield from steps_of(operator, results, (self._logits[1], *args[1:]), kwargs)
+        yield from steps_of(operator, results, args, kwargs)
 
 
 def _place() -> _Site:
@@ -96,15 +113,15 @@ class ReferenceValue(NamedTuple):
 
 
 def reference_values(instance: TaskInstance, seed: int) -> list[ReferenceValue]:
-    """What the reference computes for one input: single results, then those of a loop together.
+    """What the reference computes for one input: the outputs; single results; then those of a loop together.
 
     Raises:
         TaskCodeError: The reference fails.
     """
     instance.sample_inputs(seed)
     with ReferenceRecorder() as recorder:
-        instance.reference()
-    found = []
+        outputs = instance.reference()
+    found = [ReferenceValue("", part.to(torch.float64).flatten()) for parts in outputs for part in parts]
     for (place, *_), calls in recorder.made.items():
         values = [calls[-1]]
         if len(calls) > 1:
@@ -132,16 +149,20 @@ def _line(task: Task, place: _Site) -> str:
 
 @dataclass(frozen=True)
 class _Mark:
-    """A landmark: its numbers, ascending unless they are `in_order` of the value, with their sum and norm."""
+    """A landmark: its numbers, ascending unless they are `in_order` of the value, with their sum and norm.
+
+    `other` is the same for another input, if that says enough.
+    """
 
     numbers: Tensor
     in_order: bool
     total: float
     norm: float
     line: str
+    other: _Mark | None
 
     @classmethod
-    def of(cls, value: Tensor, line: str = "") -> _Mark | None:
+    def of(cls, value: Tensor, line: str = "", other: Tensor | None = None) -> _Mark | None:
         """The landmark of a flat value, computed in a line; None if it says too little to be one."""
         ordered = _ordered(value)
         different = int((ordered.diff() != 0).sum()) + 1
@@ -149,13 +170,19 @@ class _Mark:
         in_order = whole and different < _DISTINCT
         if (different < 2 and whole) or (in_order and len(ordered) < _FEWEST_BITS):
             return None
-        numbers = _finite(value) if in_order else ordered
-        return cls(numbers, in_order, float(numbers.sum()), float(numbers.square().sum().sqrt()), line)
+        numbers = finite(value) if in_order else ordered
+        total, norm = float(numbers.sum()), float(numbers.square().sum().sqrt())
+        return cls(numbers, in_order, total, norm, line, None if other is None else cls.of(other))
+
+    def holds(self, value: Tensor, ratio: float) -> bool:
+        """Whether a value of the other input has the landmark, too; or any multiple, if it had one other than 1."""
+        found = self.other.ratio(value) if self.other else ratio
+        return found == 1 if ratio == 1 else bool(found)
 
     def ratio(self, value: Tensor) -> float:
         """What a value is a multiple of the landmark by, 1 for the same; 0 if it is none."""
         if self.in_order:
-            return float(_same(_finite(value), self.numbers))
+            return float(_same(finite(value), self.numbers))
         ordered = _ordered(value)
         if _same(ordered, self.numbers):
             return 1.0
@@ -184,19 +211,20 @@ class Landmarks:
         for value in known:
             if mark := _Mark.of(value):
                 seen.setdefault(len(value), []).append(mark)
-        changed = [
-            each
-            for place, each in enumerate(values)
-            if len(values) != len(others) or not torch.equal(each.value, others[place].value)
-        ]
-        for line, value in changed:
-            mark, same = _Mark.of(value, line), seen.setdefault(len(value), [])
-            if mark and self.count < MOST and not any(other.ratio(value) == 1 for other in same):
+        alike = len(values) == len(others)
+        for place, (line, value) in enumerate(values):
+            other = others[place].value if alike else None
+            if other is not None and torch.equal(value, other):
+                continue
+            mark, same = _Mark.of(value, line, other), seen.setdefault(len(value), [])
+            if mark and self.count < MOST and not any(known.ratio(value) == 1 for known in same):
                 same.append(mark)
                 self._marks.setdefault(len(value), []).append(mark)
         self.finite = all(bool(torch.isfinite(value).all()) for _, value in values)
-        self._found: set[tuple[object, int, int, bool]] = set()
+        self._found: dict[_Key, set[int]] = {}
+        self._chances: Counter[_Key] = Counter()
         self._passed_on: set[tuple[int, int]] = set()
+        self._exact: set[tuple[int, int]] = set()
 
     @property
     def count(self) -> int:
@@ -216,17 +244,25 @@ class Landmarks:
         """Whether a component of such streams may have a landmark's value."""
         return any(prod(shape) in self._marks for shape in layout.shapes)
 
-    def reached(self, kind: object, layout: RowLayout, values: Tensor) -> Iterator[int]:
-        """The rows of a block that have a landmark, or a multiple of it, that no stream of this kind had before.
+    def reached(
+        self,
+        kind: object,
+        layout: RowLayout,
+        values: Tensor,
+        elsewhere: Callable[[int], Tensor | None] = lambda row: None,
+    ) -> Iterator[int]:
+        """The rows of a block that have a landmark, or a multiple of it, that few streams of this kind had before.
 
         A component of a tuple counts only for a landmark that no stream has had: functions pass components on.
+        `elsewhere` gives the value of a row for the other input, or None if there is none: what is a landmark by
+        chance is none there.
         """
-        for part in layout.unpack(values):
+        for component, part in enumerate(layout.unpack(values)):
             flat = part.reshape(len(values), -1)
             marks = self._marks.get(flat.shape[1], [])
             if not marks:
                 continue
-            clean = _finite(flat)
+            clean = finite(flat)
             sums, norms, scale = clean.sum(1), clean.square().sum(1).sqrt(), clean.abs().sum(1)
             for number, mark in enumerate(marks):
                 place = flat.shape[1], number
@@ -236,20 +272,28 @@ class Landmarks:
                 for row in near.nonzero().flatten().tolist():
                     ratio = mark.ratio(flat[row])
                     key = (kind, *place, ratio == 1)
-                    if ratio and key not in self._found:
-                        self._found |= {key, (kind, *place, False)}
+                    digest = int(digests(flat[row : row + 1])[0])
+                    if not ratio or not self._may_count(key, digest):
+                        continue
+                    self._chances[key] += 1
+                    other = elsewhere(row)
+                    if other is None or mark.holds(layout.unpack(other)[component].reshape(-1), ratio):
+                        self._found.setdefault(key, set()).add(digest)
                         self._passed_on.add(place)
+                        self._exact |= {place} if ratio == 1 else set()
                         yield row
-                        if ratio == 1:
-                            break
 
-
-def _finite(values: Tensor) -> Tensor:
-    return torch.nan_to_num(values, nan=0.5, posinf=7.0, neginf=-7.0)
+    def _may_count(self, key: _Key, digest: int) -> bool:
+        """Whether a value, or its multiple, may count: few do for each landmark and kind, no multiple after itself."""
+        _, size, number, exact = key
+        found = self._found.get(key, set())
+        most = _MOST_ORDERS if exact else 1
+        spent = len(found) == most or self._chances[key] >= most * _MOST_CHANCES
+        return not spent and digest not in found and (exact or (size, number) not in self._exact)
 
 
 def _ordered(values: Tensor) -> Tensor:
-    return _finite(values.flatten()).sort().values
+    return finite(values.flatten()).sort().values
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
@@ -257,13 +301,11 @@ def _same(one: Tensor, other: Tensor) -> bool:
 
 
 def landmarks_of(instance: TaskInstance, seed: int) -> Landmarks:
-    """The landmarks of a task on the data of a seed; its inputs and outputs are none.
+    """The landmarks of a task on the data of a seed, its outputs among them: one may be made of another.
 
     Raises:
         TaskCodeError: The reference fails.
     """
-    others = reference_values(instance, seed + 1)
-    values = reference_values(instance, seed)
+    others, values = (reference_values(instance, at) for at in (seed + 1, seed))
     inputs = [part for parts in instance.sample_inputs(seed).values() for part in parts]
-    outputs = [part for parts in instance.reference() for part in parts]
-    return Landmarks(values, others, [part.to(torch.float64).flatten() for part in (*inputs, *outputs)])
+    return Landmarks(values, others, [part.to(torch.float64).flatten() for part in inputs])

@@ -28,12 +28,15 @@ class Reach:
         meetings: The most ways to choose operands by type that are looked at, the cheapest types first.
         choices: Whether choices of structure cost, and functions that have served cost more; else only functions do.
         free: Whether streams that are given cost nothing, so that a function of many of them is as near as of one.
+        once: Whether no function is applied to what it has led to itself, from the given streams on. Between one
+            landmark and the next few programs do that, and there are far fewer such streams.
     """
 
     cost: int
     meetings: int
     choices: bool
     free: bool = False
+    once: bool = True
 
 
 class Rulebook:

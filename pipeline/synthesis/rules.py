@@ -14,13 +14,13 @@ from itertools import combinations, islice, permutations, product
 from typing import TypeVar
 
 from pipeline.lms.embedded.lowering import Backend, route, zipped
-from pipeline.lms.embedded.types.coercions import cut, factors
+from pipeline.lms.embedded.types.coercions import cut
 from pipeline.synthesis.operand_shapes import OperandShapes, PartId, Shape
 from pipeline.synthesis.type_space import ONE, CoercionPath, TypeId, TypeSpace, joined
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim, try_evaluate
-from step_runtime.base.types import DType, Multihot, StreamType, STuple, components_of, layout
+from step_runtime.base.types import DType, Multihot, StreamType, STuple, components_of
 from step_runtime.primitives import Accum, Flatten, Map, Primitive, Rules, Scan
 
 COST = 2
@@ -122,6 +122,7 @@ class RuleTable:
         self._invented = bool(invented)
         self._backend = _TypeBackend(Rules(space.scope.sizes))
         self._known: dict[tuple[Taker, tuple[TypeId, ...]], tuple[Rule, ...]] = {}
+        self._results: dict[tuple[object, ...], tuple[tuple[Flatten, ...], TypeId] | None] = {}
         self._routings: dict[DType, tuple[Taker, ...]] = {}
         self.functions = tuple(
             Taker(fn, self._parts(parts)) for fn in space.scope.fns.values() for parts in _groupings(fn.input)
@@ -188,32 +189,35 @@ class RuleTable:
     def _made(
         self, applications: Iterable[Map | Accum | Scan | OrderedRouting], paths: tuple[CoercionPath, ...]
     ) -> Iterator[Rule]:
+        targets = tuple(path.target for path in paths)
         for apply in applications:
-            try:
-                made = Rule(apply, paths, (), -1, 0).write_last(self._backend, [path.target for path in paths])
-            except RuleError:
-                continue
-            flatten = tuple(_without_placeholder(made.shape))
-            for op in flatten:
-                made = self._backend.add(op, made)[0]
-            if self.space.allowed(made):
-                yield Rule(apply, paths, flatten, self.space.intern(made), self._choices(paths))
+            key = apply, targets
+            if key not in self._results:
+                self._results[key] = self._result(apply, paths)
+            if (result := self._results[key]) is not None:
+                yield Rule(apply, paths, *result, self._choices(paths))
+
+    def _result(
+        self, apply: Map | Accum | Scan | OrderedRouting, paths: tuple[CoercionPath, ...]
+    ) -> tuple[tuple[Flatten, ...], TypeId] | None:
+        """What flattens the result of operands of these types, and its type then; None if there is none."""
+        try:
+            made = Rule(apply, paths, (), -1, 0).write_last(self._backend, [path.target for path in paths])
+        except RuleError:
+            return None
+        flatten = tuple(_without_placeholder(made.shape))
+        for op in flatten:
+            made = self._backend.add(op, made)[0]
+        return (flatten, self.space.intern(made)) if self.space.allowed(made) else None
 
     def _choices(self, paths: Sequence[CoercionPath]) -> int:
         """One for each path, and for each dim that no operand holds, or all elements of which meet.
 
         A dim that an operand lacks and another holds is forced by types.
         """
-        held = {dim for path in paths for dim in _dims(self.space.types[path.source])}
-        repeated = {(dim, _dims(path.target).count(dim) > 1) for path in paths for dim in path.invented}
-        invented = {(dim, again) for dim, again in repeated if again or dim not in held}
-        return sum(bool(path.ops) for path in paths) + len(invented)
-
-
-def _dims(type_: StreamType) -> list[Dim]:
-    """The dims of a stream and of all components of its elements, with the factors of products."""
-    dims = [*type_.shape, *(dim for part in components_of(type_.dtype) for dim in layout(part))]
-    return [*dims, *(factor for dim in dims for factor in factors(dim))]
+        repeated = frozenset[tuple[Dim, bool]]().union(*(path.multiplied for path in paths))
+        invented = sum(again or not any(dim in path.held for path in paths) for dim, again in repeated)
+        return sum(bool(path.ops) for path in paths) + invented
 
 
 def index_bits(dtype: DType, sizes: Mapping[str, int]) -> int:

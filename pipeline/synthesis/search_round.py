@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from itertools import islice, product
 
 import numpy
 import torch
-from torch import Tensor
 
 from pipeline.synthesis.assembly import Assembler, Meeting
 from pipeline.synthesis.batch_execution import BatchExecutor
-from pipeline.synthesis.bottom_up import Block, BottomUp, Bucket, StreamRef
-from pipeline.synthesis.landmarks import Landmarks
+from pipeline.synthesis.bottom_up import GIVEN, Block, BottomUp, Bucket, StreamRef
+from pipeline.synthesis.given_streams import Given, GivenStreams
+from pipeline.synthesis.observation import Observation
 from pipeline.synthesis.rulebook import Reach, Rulebook
 from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.terms import Term, functions_of
@@ -27,16 +26,6 @@ _MOST_TOGETHER = 64
 """The most programs tried for an additional way to an output, if a task has several outputs."""
 
 
-@dataclass(frozen=True, eq=False)
-class Given:
-    """A stream that a round starts from: `values` is one row, and `cost` 0 for an input and 1 for what is made."""
-
-    type: StreamType
-    values: Tensor
-    term: Term
-    cost: int
-
-
 class SearchRound:
     """Searches from given streams; it ends early when a bucket is full in which streams have reached landmarks.
 
@@ -45,11 +34,8 @@ class SearchRound:
         table: The rules of the space.
         reach: How far it goes.
         holes: The operands that can be solved for.
-        given: What to start from.
-        wanted: The outputs' values.
-        landmarks: Those not reached yet.
-        sane_only: Whether streams with infinite or huge numbers are dropped.
-        once: As of `BottomUp`.
+        given: What to start from; what a later round is to start from is added.
+        observation: The outputs' values, and landmarks.
     """
 
     def __init__(
@@ -58,30 +44,25 @@ class SearchRound:
         table: RuleTable,
         reach: Reach,
         holes: Holes,
-        given: Iterable[Given],
-        wanted: Sequence[Tensor],
-        landmarks: Landmarks,
-        *,
-        sane_only: bool,
-        once: bool,
+        given: GivenStreams,
+        observation: Observation,
     ) -> None:
-        self._executor, self._space = executor, table.space
-        self._wanted, self._landmarks = wanted, landmarks
-        given = list(given)
+        self._executor, self._space, self._holes = executor, table.space, holes
+        self._given, self._observation = given, observation
         starts = _buckets(self._space, given, free=reach.free)
         served = {fn for stream in given for fn in functions_of(stream.term)}
         costs = {type_: min(by_cost) for type_, by_cost in starts.items()}
         book = self._book = Rulebook(table, costs, reach, served, lambda: executor.spend(0))
-        self._bottom_up = BottomUp(executor, book, starts, sane_only=sane_only, once=once)
+        self._bottom_up = BottomUp(executor, book, starts, sane_only=observation.sane_only)
         self._top_down = TopDown(executor, book, self._bottom_up.buckets, holes)
         self._assembler = Assembler(self._space, self._bottom_up, self._top_down)
         self._starts = [(type_, cost) for type_, by_cost in starts.items() for cost in by_cost]
         self._streams: dict[TypeId, tuple[ValueIndex, list[int]]] = {type_: (ValueIndex(), []) for type_ in book.types}
-        self._ways: list[list[Meeting]] = [[] for _ in wanted]
+        self._ways: list[list[Meeting]] = [[] for _ in observation.wanted]
         self.reached: list[Given] = []
 
     def _is_wanted(self, type_: StreamType) -> bool:
-        return self._landmarks.wanted(self._executor.layout(type_))
+        return self._observation.landmarks.wanted(self._executor.layout(type_))
 
     @property
     def distinct(self) -> int:
@@ -133,7 +114,7 @@ class SearchRound:
 
     def _met_at_first(self) -> Iterator[Meeting]:
         """Where the given streams have the outputs' values."""
-        for output, value in enumerate(self._wanted):
+        for output, value in enumerate(self._observation.wanted):
             before = len(self._top_down.sets)
             self._top_down.add_output(output, value)
             for number in range(before, len(self._top_down.sets)):
@@ -154,10 +135,29 @@ class SearchRound:
             self._make_known(*made)
 
     def _note_landmarks(self, made: Block) -> None:
+        """Adds the streams that have landmarks, and given ones whose numbers a function has only put in another order.
+
+        What reverses or transposes is structure to its author, whatever it costs here.
+        """
         kind = self._space.types[made.type]
-        for row in sorted(set(self._landmarks.reached(kind, self._executor.layout(kind), made.values))):
-            term = self._assembler.term(made.derivation.made(row))
-            self.reached.append(Given(kind, made.values[row : row + 1].clone(), term, 1))
+
+        def term(row: int) -> Term:
+            return self._assembler.term(made.derivation.made(row))
+
+        rows = set(self._observation.reached(kind, made.values, term)) | set(self._rearranged(made))
+        for row in sorted(rows):
+            stream = Given(kind, made.values[row : row + 1].clone(), term(row), 1)
+            if self._given.add(stream):
+                self.reached.append(stream)
+
+    def _rearranged(self, made: Block) -> Iterator[int]:
+        """The rows that a function has made of given streams, once, by putting their numbers in another order."""
+        rule, costs, rows = made.derivation
+        if costs == (min(costs[0], GIVEN),) and self._holes.rearranges(rule):
+            for row, source in enumerate(rows[0]):
+                term = self._assembler.term(StreamRef(rule.operands[0].source, costs[0], int(source)))
+                if rule.fn not in functions_of(term):
+                    yield row
 
     def _make_known(self, type_: TypeId, cost: int) -> None:
         index, costs = self._streams[type_]

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.bottom_up import Bucket, StreamRef
-from pipeline.synthesis.inversion import OperandSolver, invert_path, is_elementwise
+from pipeline.synthesis.inversion import OperandSolver, invert_path, is_elementwise, rearranges
 from pipeline.synthesis.rulebook import Rulebook
 from pipeline.synthesis.rules import Rule
 from pipeline.synthesis.type_space import CoercionPath, TypeId
@@ -33,6 +33,7 @@ from step_runtime.primitives import Map
 _HOPED = 2
 """Reduction of a job's cost, for its priority, if its subgoals must be constant along a dim: few are, and those are
 informative."""
+_MOST_OPERANDS = 3
 _GROWTH = 3.0
 """The approximate factor by which the number of streams grows per unit of cost."""
 
@@ -114,10 +115,19 @@ class Holes:
     def __init__(self, executor: BatchExecutor) -> None:
         self._executor = executor
         self._known: dict[tuple[object, ...], bool] = {}
+        self._rearranging: dict[Rule, bool] = {}
         self.solver = OperandSolver(executor)
 
+    def rearranges(self, rule: Rule) -> bool:
+        """As `inversion.rearranges`."""
+        if rule not in self._rearranging:
+            self._rearranging[rule] = rearranges(self._executor, rule)
+        return self._rearranging[rule]
+
     def of(self, rule: Rule) -> list[int]:
-        """The operands of a rule that can be solved for."""
+        """The operands of a rule that can be solved for; none of a rule of many, as the others are to be chosen."""
+        if len(rule.operands) > _MOST_OPERANDS:
+            return []
         return [hole for hole in range(len(rule.operands)) if self._can(rule, hole)]
 
     def _can(self, rule: Rule, hole: int) -> bool:

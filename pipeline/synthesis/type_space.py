@@ -53,17 +53,28 @@ class CoercionPath:
         """The number of its choices: one for its presence, and one for each invented dim."""
         return bool(self.ops) + len(self.invented)
 
-    @property
+    @cached_property
     def invented(self) -> tuple[Dim, ...]:
         """The dims along which it repeats."""
         return tuple(op.n for op in self.ops if isinstance(op, Repeat))
+
+    @cached_property
+    def held(self) -> frozenset[Dim]:
+        """The dims that its source has."""
+        return frozenset(_all_dims(self.source_type))
+
+    @cached_property
+    def multiplied(self) -> frozenset[tuple[Dim, bool]]:
+        """The dims along which it repeats, each with whether its target has the dim more than once."""
+        dims = _all_dims(self.target) if self.invented else []
+        return frozenset((dim, dims.count(dim) > 1) for dim in self.invented)
 
     @cached_property
     def repeated(self) -> frozenset[int]:
         """The dims along which its result is constant: stream dims by place, those of elements as -1."""
         constant = [False] * len(dims_of(self.source_type))
         for op, before in zip(self.ops, self.steps, strict=False):
-            _follow_constant(constant, op, len(cut(before.dtype)[1]))
+            _follow_constant(constant, op, before)
         buffered = len(cut(self.target.dtype)[1])
         return frozenset(max(place - buffered, -1) for place, known in enumerate(constant) if known)
 
@@ -141,7 +152,7 @@ class TypeSpace:
         """Shortest paths to a type; two where a dim that occurs twice lets them differ in meaning."""
         key = source, target
         if key not in self._ways:
-            found = [self._path_of(source, way.ops) for way in find_coercions(self.types[source], target)[:_WAYS]]
+            found = [self._path_of(source, ops) for ops in chains(self.types[source], target)[:_WAYS]]
             found = [path for path in found if len(path.invented) <= _REPEATS]
             dims = dims_of(target)
             distinct = any(dims.count(dim) > 1 for path in found for dim in path.invented)
@@ -159,14 +170,32 @@ class TypeSpace:
         return CoercionPath(source, ops, tuple(steps))
 
 
-def _follow_constant(constant: list[bool], op: Primitive, buffered: int) -> None:
-    """Updates which dims of a type are constant, of which so many are its Buffers', for a primitive applied to it."""
+def chains(source: StreamType, target: StreamType) -> list[tuple[Primitive, ...]]:
+    """Chains of structural primitives from one type to another, at most two, the cheapest first.
+
+    A single element, of shape [1], is repeated along the target's outermost dim first.
+    """
+    found = [way.ops for way in find_coercions(source, target)]
+    if found or source.shape != (ONE,) or not target.shape or target.shape[-1] == ONE:
+        return found
+    outer = target.shape[-1]
+    grown = StreamType(source.dtype, (outer,))
+    return [(Repeat(outer), Flatten((1,)), *ops) for ops in chains(grown, target)]
+
+
+def _follow_constant(constant: list[bool], op: Primitive, before: StreamType) -> None:
+    """Updates which dims of a type are constant, for a primitive applied to it."""
+    buffered = len(cut(before.dtype)[1])
     if isinstance(op, Repeat | Promote):
         constant.insert(buffered + (op.b if isinstance(op, Promote) else 0), isinstance(op, Repeat))
     elif isinstance(op, Flatten):
         for index in sorted(op.L, reverse=True):
-            outer = constant.pop(buffered + index)
-            constant[buffered + index - 1] &= outer
+            outer, inner = constant.pop(buffered + index), buffered + index - 1
+            # A dim of 1 does not change the one that it is merged with.
+            if before.shape[index - 1] == ONE:
+                constant[inner] = outer
+            elif before.shape[index] != ONE:
+                constant[inner] &= outer
     elif isinstance(op, Reshape):
         for index in sorted(op.L, reverse=True):
             constant.insert(buffered + index, constant[buffered + index])
@@ -180,6 +209,12 @@ def joined(parts: tuple[DType, ...]) -> DType:
 def _dim_counts(type_: StreamType) -> list[Counter[Dim]]:
     """For each component how often each dim occurs, in the stream and in the element."""
     return [Counter((*type_.shape, *layout(part))) for part in components_of(type_.dtype)]
+
+
+def _all_dims(type_: StreamType) -> list[Dim]:
+    """The dims of a stream and of all components of its elements, with the factors of products."""
+    dims = [*type_.shape, *(dim for part in components_of(type_.dtype) for dim in layout(part))]
+    return [*dims, *(factor for dim in dims for factor in factors(dim))]
 
 
 def _parts(dim: Dim) -> tuple[Dim, ...]:

@@ -31,6 +31,8 @@ TOLERANCE = 1e-9
 _NOISE = 1e-13
 _LARGEST = 1e9
 _DIGITS = 9
+_NOT_A_NUMBER, _INFINITE = 0.7265, 3.1807
+"""What values are compared by in place of NaN and of infinity: masked streams differ in their other numbers."""
 
 
 def in_rows(type_: StreamType) -> StreamType:
@@ -77,9 +79,23 @@ def _directions(numbers: int) -> Tensor:
     return torch.randn(numbers, 2, dtype=torch.float64, generator=generator)
 
 
+def finite(values: Tensor) -> Tensor:
+    """The values with fixed numbers in place of NaN and infinities."""
+    return torch.nan_to_num(values, nan=_NOT_A_NUMBER, posinf=_INFINITE, neginf=-_INFINITE)
+
+
+def _projected(values: Tensor) -> Tensor:
+    """Two sums over each row."""
+    projected = values @ _directions(values.shape[1])
+    wrong = ~torch.isfinite(projected).all(1)
+    if wrong.any():
+        projected[wrong] = finite(values[wrong]) @ _directions(values.shape[1])
+    return projected
+
+
 def digests(values: Tensor) -> Rows:
     """A number for each row; rows that agree up to rounding have the same, with few exceptions."""
-    projected = (values @ _directions(values.shape[1])).numpy()
+    projected = _projected(values).numpy()
     with numpy.errstate(divide="ignore", invalid="ignore"):
         exponent = numpy.floor(numpy.log10(numpy.abs(projected)))
     exponent = numpy.where(numpy.isfinite(exponent), numpy.maximum(exponent, -12), -12)
@@ -106,14 +122,17 @@ class SeenValues:
 
 def close(left: Tensor, right: Tensor) -> Tensor:
     """Whether rows of two blocks agree, number by number, up to rounding relative to a row's largest number."""
+    left, right = finite(left), finite(right)
     slack = TOLERANCE * right.abs() + _NOISE * right.abs().amax(1, keepdim=True)
-    return (((left - right).abs() <= slack) | (left == right)).all(1)
+    return ((left - right).abs() <= slack).all(1)
 
 
 def sane(values: Tensor) -> Tensor:
-    """Whether rows are finite, and neither so large nor so small that they are more rounding than value."""
-    largest = values.abs().amax(1)
-    return (largest <= _LARGEST) & ((largest >= 1 / _LARGEST) | (largest == 0))
+    """Whether rows are finite but for -inf, as masks have it, and their size is not mostly rounding."""
+    masked = values == -torch.inf
+    largest = torch.where(masked, 0.0, values.abs()).amax(1)
+    usual = (largest <= _LARGEST) & ((largest >= 1 / _LARGEST) | (largest == 0))
+    return usual & ~masked.all(1)
 
 
 class ValueIndex:
@@ -127,7 +146,7 @@ class ValueIndex:
     def add(self, values: Tensor) -> None:
         """Adds a block."""
         self._blocks.append(values)
-        self._keys.append((values @ _directions(values.shape[1])[:, 0]).numpy())
+        self._keys.append(_projected(values)[:, 0].numpy())
         self._sorted = None
 
     def find(self, values: Tensor) -> list[tuple[int, int, int]]:
@@ -139,9 +158,8 @@ class ValueIndex:
             order = numpy.argsort(keys, kind="stable")
             self._sorted = keys[order], order
         keys, order = self._sorted
-        direction = _directions(values.shape[1])[:, 0]
-        own = (values @ direction).numpy()
-        slack = TOLERANCE * (values.abs() @ direction.abs()).numpy()
+        own = _projected(values)[:, 0].numpy()
+        slack = TOLERANCE * (finite(values).abs() @ _directions(values.shape[1])[:, 0].abs()).numpy()
         first = numpy.searchsorted(keys, own - slack, "left")
         last = numpy.searchsorted(keys, own + slack, "right")
         starts = numpy.cumsum([0, *(len(block) for block in self._blocks)])

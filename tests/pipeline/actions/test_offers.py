@@ -77,6 +77,14 @@ def test_the_comments_of_the_task_file_are_kept(tmp_path: Path) -> None:
     assert solved.without_impl() == task
 
 
+def test_a_program_that_the_file_has_is_replaced() -> None:
+    """In its place or another; the comments before and behind it stay."""
+    task = loads_task(TEXT, "horner")
+    end = TEXT.index("\nsizes:")
+    text = f"{TEXT[:end]}\nimpl: |\n  return x\n\n  # its end\n# behind it{TEXT[end:]}"
+    assert solved_text(task, IMPL, text).startswith(f"{TEXT[:end]}\n# behind it{TEXT[end:].rstrip()}\n\nimpl: |\n")
+
+
 def test_a_text_that_has_a_program_or_is_another_task_is_written_again() -> None:
     task = loads_task(TEXT, "horner")
     for text in (None, f"{TEXT}\nimpl: |\n  return x\n", TEXT.replace("[3, 2]", "[4, 2]", 1)):

@@ -45,3 +45,15 @@ def test_the_first_line_of_the_reference_that_nothing_computes_is_named() -> Non
     found = advise(TASK, [wrong("return step.Map(fn=fn_double).apply(E0)")], ["output S0, line 1: a", "line 2: b"])
     (hint,) = [hint for hint in found.hints if "`output S0, line 1: a`" in hint]
     assert "1 further lines" in hint
+
+
+def test_a_search_that_made_every_line_asks_for_time_or_smaller_steps() -> None:
+    """Without a search, nothing is said of lines."""
+    attempts = [wrong("return step.Map(fn=fn_double).apply(E0)")]
+    assert any("every line of the reference were made" in hint for hint in advise(TASK, attempts, ()).hints)
+    assert not any("line" in hint for hint in advise(TASK, attempts).hints)
+
+
+def test_what_to_do_comes_first() -> None:
+    lines = advise(TASK, [wrong("return step.Map(fn=fn_double).apply(E0)")]).lines()
+    assert lines[0].startswith("  to do: ") and lines[-1].startswith("  functions that no draft uses")

@@ -35,6 +35,16 @@ def test_it_is_the_same_program(name: str) -> None:
     assert not any("  # " in line and len(line) > 120 for line in lines)
 
 
+def test_comments_are_in_one_column() -> None:
+    """But those behind lines of code that leave too little room for it."""
+    task = loads_task((PROJECT / "data/tasks/norm/1.yaml").read_text(), "norm/1")
+    scope = static_scope(task)
+    program, _ = parse((PROJECT / "data/oracles/norm/1.step").read_text(), scope)
+    lines = [line for line in readable_text(program, scope).splitlines() if "  # " in line]
+    column = min(line.index("  # ") for line in lines)
+    assert all(line.index("  # ") == max(column, len(line[: line.index("  # ")].rstrip())) for line in lines)
+
+
 def test_streams_are_named_by_what_made_them() -> None:
     task = loads_task((PROJECT / "data/tasks/gemm/0.yaml").read_text(), "gemm/0")
     scope = static_scope(task)

@@ -45,7 +45,7 @@ def observed() -> TaskInstance:
 
 
 def test_what_a_loop_computes_is_one_landmark() -> None:
-    """The last sum, and all sums together; not the constants, the input or the output."""
+    """The last sum, and all sums together; not the constants or the input."""
     with default_dtype(torch.float64):
         instance = observed()
         landmarks = landmarks_of(instance, 0)
@@ -57,17 +57,18 @@ def test_what_a_loop_computes_is_one_landmark() -> None:
         ) == [1]
         whole = RowLayout((tuple(sums.shape),))
         assert list(landmarks.reached("all", whole, sums.T.reshape(1, -1))) == [0]
-        assert not list(landmarks.reached("all", whole, sums.reshape(1, -1))), "one is found once for a type"
+        assert not list(landmarks.reached("all", whole, sums.T.reshape(1, -1))), "a value is found once for a type"
+        assert list(landmarks.reached("all", whole, sums.reshape(1, -1))) == [0], "another order of it counts, too"
         for value in (data, torch.zeros_like(data), sums + 1e-3):
             assert not list(landmarks.reached("other", whole, value.reshape(1, -1)))
 
 
 def test_components_of_tuples_reach_landmarks() -> None:
-    values = [torch.tensor([0.5, 1.5, 2.5])]
+    values = [torch.tensor([0.5, 1.5, 2.5]).double()]
     landmarks = Landmarks(named(values), named([values[0] + 1]), [])
     pair = RowLayout(((3,), (3,)))
     assert landmarks.wanted(pair) and not landmarks.wanted(RowLayout(((4,),)))
-    assert list(landmarks.reached("pair", pair, torch.tensor([[9.0, 9.0, 9.0, 2.5, 0.5, 1.5]]))) == [0]
+    assert list(landmarks.reached("pair", pair, torch.tensor([[9.0, 9.0, 9.0, 2.5, 0.5, 1.5]]).double())) == [0]
 
 
 @pytest.mark.parametrize("value", [[0.0, 1.0, 0.0, 1.0], [7.0], [0.25, 0.5]])
@@ -108,7 +109,7 @@ def test_lines_whose_values_no_stream_has_are_missed() -> None:
 
 def test_bits_and_multiples_are_landmarks_too() -> None:
     """Bits in the order of the value only; numbers up to a factor."""
-    bits, numbers = torch.tensor([0.0, 1.0] * 3 + [1.0, 1.0]), torch.linspace(0.5, 2.5, 5)
+    bits, numbers = torch.tensor([0.0, 1.0] * 3 + [1.0, 1.0]).double(), torch.linspace(0.5, 2.5, 5).double()
     landmarks = Landmarks(named([bits, numbers]), named([1 - bits, numbers + 1]), [])
     flat = RowLayout(((8,),))
     assert not list(landmarks.reached("bits", flat, bits.flip(0).unsqueeze(0)))

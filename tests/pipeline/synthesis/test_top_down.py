@@ -16,7 +16,7 @@ DATA = PROJECT / "data"
 
 def test_going_backward_reaches_deeper(monkeypatch: pytest.MonkeyPatch) -> None:
     """LayerNorm is found within so many candidates, and not bottom-up alone, if no landmark shows the way."""
-    phase = bidirectional_search._Phase(0, 0, False, Reach(40, 8_000, True), 1.0)
+    phase = bidirectional_search._Phase(0, 0, Reach(40, 8_000, True, once=False), 1.0)
     monkeypatch.setattr(bidirectional_search, "_PHASES", (phase,))
     monkeypatch.setattr(Landmarks, "reached", lambda *args: iter(()))
     given, budget = load_task(DATA / "tasks" / "norm" / "0.yaml"), SearchBudget(seconds=1200, candidates=30_000)

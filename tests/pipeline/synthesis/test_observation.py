@@ -1,0 +1,74 @@
+"""A stream has a landmark if it has its value for two inputs; the only output is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from pipeline.synthesis import SearchBudget
+from pipeline.synthesis.batch_execution import BatchExecutor
+from pipeline.synthesis.bidirectional_search import BidirectionalSearch
+from pipeline.synthesis.given_streams import Given
+from pipeline.synthesis.observation import SEED, Observation
+from pipeline.synthesis.rules import RuleTable
+from pipeline.synthesis.terms import InputTerm, RuleTerm
+from pipeline.synthesis.type_space import TypeSpace
+from step_runtime.execution.invocation import default_dtype
+from step_runtime.verification.instance import instances
+from tests.support.small_tasks import of_scalars, task
+
+FNS = {
+    "round": ("(10 * input[0]).round()", 1),
+    "same": ("(10 * input[0] + 1e-5).round()", 1),
+    "sine": ("torch.sin(input[0])", 1),
+}
+
+
+@pytest.fixture
+def float64() -> Iterator[None]:
+    with default_dtype(torch.float64):
+        yield
+
+
+@pytest.mark.usefixtures("float64")
+def test_a_landmark_holds_at_a_second_input() -> None:
+    """Of two streams with the same value, one made by another function is refused where it differs at the next seed."""
+    given = of_scalars(FNS, "(10 * input_data['E0']).round().sin()")
+    instance = min(instances(given), key=lambda each: each.sizes["N"])
+    executor = BatchExecutor(instance, TypeSpace(instance.scope), SearchBudget())
+    observation = Observation(instance, executor)
+    (source,) = observation.inputs
+    type_ = executor.space.intern(source.type)
+    table = RuleTable(executor.space)
+    made = {
+        rule.fn.label: RuleTerm(rule, (InputTerm(0),))
+        for taker in table.functions
+        for rule in table.rules(taker, (type_,))
+    }
+    value = (10 * source.values).round()
+    assert not observation.has_landmark(Given(source.type, value, made["fn_sine"], 1))
+    assert observation.has_landmark(Given(source.type, value, made["fn_round"], 1))
+    assert not observation.has_landmark(Given(source.type, value.sin(), made["fn_sine"], 1)), "the output"
+    data = instance.sample_inputs(SEED)["E0"][0]
+    assert torch.equal(data.flatten(), source.values[0])
+
+
+def test_an_output_is_a_landmark_for_the_next() -> None:
+    """The second output is searched for from the first."""
+    text = """
+    inputs:
+    - {name: E0, dtype: fp32, dims: [N], data_gen: torch.randn}
+    fns:
+    - {name: Sine, apply: "return [torch.sin(3 * input[0])]", input_dtype: fp32, output_dtype: fp32, func_name: fn_sine}
+    - {name: Exp, apply: "return [torch.exp(input[0])]", input_dtype: fp32, output_dtype: fp32, func_name: fn_exp}
+    outputs:
+    - {name: S0, dtype: fp32, dims: [N], data_transform: "torch.sin(3 * input_data['E0'])"}
+    - {name: S1, dtype: fp32, dims: [N], data_transform: "torch.sin(3 * input_data['E0']).exp()"}
+    """
+    with default_dtype(torch.float64):
+        search = BidirectionalSearch(task(text), SearchBudget())
+        assert search.run().impl is not None
+        first = search._observation.wanted[0]
+    assert any(torch.equal(stream.values, first) for stream in search._given)
