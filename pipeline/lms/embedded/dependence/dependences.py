@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from pipeline.lms.embedded.dependence.paths import (
+    ANYTHING,
     EXP,
     LARGEST,
     LOG,
@@ -34,6 +35,7 @@ from pipeline.lms.embedded.dependence.paths import (
     orders,
     permitted,
     replaced,
+    simplified,
     tagged,
     union,
 )
@@ -51,6 +53,8 @@ _OTHER_PARTNERS = 0.25
 """How well a path fits one of the reference's that is multiplied by less."""
 _OTHER_FIRST = 0.6
 """How well it fits one that is multiplied by the same in another order."""
+_VAGUELY = 0.9
+"""The similarity of leaves of which only equal partners are known."""
 _EXPONENTIAL = EXP | LOG
 _EXACT = 0.5
 """The part of exactly equal paths in a similarity; operations and partners of each leaf make up the rest."""
@@ -78,8 +82,11 @@ class Dependences:
         self.inputs: tuple[Flows, ...] = tuple((self._common(data[spec.name]),) for spec in task.inputs)
         self._visible: dict[Flow, Flow] = {}
         self._outputs = [tuple(self._shown(self._common(flow)) for flow in flows) for flows in reference]
+        vague = {flow: self._vague(flow) for flows in reference for flow in flows}
+        self._vague_leaves = [tuple(vague[flow] for flow in flows) for flows in reference]
         self._summaries = {name: tuple(map(self._common, flows)) for name, flows in summaries.items()}
-        self._wanted = self._by_leaf(self._shown(self._common(flow, self._told)) for flows in reference for flow in flows)
+        told = (self._common(flow, self._told) for flows in reference for flow in flows)
+        self._wanted = self._by_leaf(map(self._shown, told))
         self._specs = {spec.func_name: spec for spec in task.fns}
         self._guarded: dict[tuple[str, frozenset[int]], Flows] = {}
         self._applied: dict[tuple[object, ...], Flows] = {}
@@ -135,9 +142,9 @@ class Dependences:
     def similarity(self, results: Sequence[Flows]) -> float:
         """How similar the dependences of some streams are to those of the outputs, in order: from 0 to 1."""
         pairs = [
-            _similarity(self._shown(one), other)
-            for mine, wanted in zip(results, self._outputs, strict=True)
-            for one, other in zip(mine, wanted, strict=True)
+            _similarity(self._shown(one), other, vague)
+            for mine, wanted, leaves_ in zip(results, self._outputs, self._vague_leaves, strict=True)
+            for one, other, vague in zip(mine, wanted, leaves_, strict=True)
         ]
         return sum(pairs) / len(pairs)
 
@@ -146,7 +153,7 @@ class Dependences:
         wanted = self._outputs[output]
         if len(wanted) != len(flows):
             return 0.0
-        return sum(map(_similarity, map(self._shown, flows), wanted)) / len(flows)
+        return sum(map(_similarity, map(self._shown, flows), wanted, self._vague_leaves[output])) / len(flows)
 
     def _summary_for(self, label: str, arguments: Flows) -> Flows:
         """The flows of a function's results, where it matters which of its arguments are largest elements."""
@@ -204,11 +211,16 @@ class Dependences:
         (tags, met), (more_tags, more) = used
         self._tags = among(tags & more_tags & ~MINUS) | TIMES | SIGNS | LOOPED
         self._kept_tags = self._tags | among(tags & more_tags | MINUS | LARGEST | EXP) | LOOPED
+        self._opaque = self._reader.words.opaque & tags & ~more_tags
         # Where the reference takes no largest element, one before an exponential only guards it.
         self._shifts = 0 if tags & LARGEST else orders(LARGEST, EXP)
         own = (1 << inputs + 1) - 2
         self._leaves = met & more & ((1 << ARGUMENT) - 1) | own
         self._partners = self._leaves | ~((1 << ARGUMENT) - 1)
+
+    def _vague(self, flow: Flow) -> int:
+        """The leaves, as bits, of which only partners are known, as a call that nobody defines takes them."""
+        return leaves(frozenset(path for path in flow if path.tags & self._opaque))
 
     def _common(self, flow: Flow, kept: Callable[[Path], Path] | None = None) -> Flow:
         keep = kept or self._kept
@@ -221,8 +233,14 @@ class Dependences:
         return Path(path.leaf, tags, partners, path.first & partners)
 
     def _told(self, path: Path) -> Path:
-        """A path of the reference; behind an operation that functions do otherwise, any order of factors may be right."""
+        """A path of the reference, as others are to fit it.
+
+        Behind an operation that functions do otherwise any order of factors may be right, and on a path through a call
+        that only the reference makes, and that nobody defines, any operation.
+        """
         kept = self._kept(path)
+        if path.tags & self._opaque:
+            return kept._replace(tags=ANYTHING & ~self._shifts, first=kept.partners)
         return kept if nonlinear(path.tags) == nonlinear(path.tags & self._tags) else kept._replace(first=kept.partners)
 
     def _shown(self, flow: Flow) -> Flow:
@@ -248,9 +266,12 @@ def _marked(first: int, place: int, largest: Collection[int]) -> Flow:
     return tagged(own, LARGEST) if place in largest else own
 
 
-def _similarity(one: Flow, other: Flow) -> float:
-    """The similarity of two flows: leaf by leaf, of their paths, their operations and their partners."""
-    if one == other:
+def _similarity(one: Flow, other: Flow, vague: int = 0) -> float:
+    """The similarity of two flows: leaf by leaf, of their paths, their operations and their partners.
+
+    Of `vague` leaves of the other one, as bits, only partners are compared.
+    """
+    if one == other and not vague:
         return 1.0
     mine, theirs = coarse(one), coarse(other)
     exact_mine, exact_theirs = _plain(one), _plain(other)
@@ -259,8 +280,11 @@ def _similarity(one: Flow, other: Flow) -> float:
         if number not in mine or number not in theirs:
             continue
         a, b = mine[number], theirs[number]
+        if vague >> number & 1:
+            total += _VAGUELY * _bits_alike(a.partners, b.partners)
+            continue
         exact = _overlap(exact_mine[number], exact_theirs[number])
-        pairs = ((a.tags & ~LOOPED, b.tags & ~LOOPED), (a.partners, b.partners), (a.first, b.first))
+        pairs = ((simplified(a.tags), simplified(b.tags)), (a.partners, b.partners), (a.first, b.first))
         rest = sum(_bits_alike(*pair) for pair in pairs) / len(pairs)
         total += _EXACT * exact + (1 - _EXACT) * rest
     count = len(mine.keys() | theirs.keys())
@@ -271,7 +295,7 @@ def _plain(flow: Flow) -> dict[int, set[int]]:
     """The operations of each leaf's paths."""
     found: dict[int, set[int]] = {}
     for path in flow:
-        found.setdefault(path.leaf, set()).add(path.tags & ~LOOPED)
+        found.setdefault(path.leaf, set()).add(simplified(path.tags))
     return found
 
 

@@ -39,6 +39,8 @@ OPERATIONS = 40
 """The number of bits for operations; behind them, there is one for each two that follow each other on a path."""
 _OPERATION_BITS = (1 << OPERATIONS) - 1
 _NONLINEAR = _OPERATION_BITS & ~(_LINEAR | _POWERS | MINUS | CHOICE | LOOPED | SIGNS)
+ANYTHING = (1 << OPERATIONS * (OPERATIONS + 1)) - 1
+"""The tags of a path of which nothing is known."""
 _MOST_PATHS = 40
 """A flow of more paths keeps one for each leaf, which passes all the operations."""
 
@@ -150,6 +152,16 @@ def permitted(tags: int) -> int:
         own = tags & _OPERATION_BITS
         free |= _DISCRETELY | orders(_DISCRETELY, own | _DISCRETELY) | orders(own, _DISCRETELY)
     return free
+
+
+@lru_cache(maxsize=1 << 12)
+def simplified(tags: int) -> int:
+    """The tags without what differs between ways to write the same: something discrete is as good as a choice."""
+    tags &= ~LOOPED
+    if tags & _DISCRETE:
+        touched = orders(_DISCRETELY, _OPERATION_BITS) | orders(_OPERATION_BITS, _DISCRETELY)
+        tags = tags & ~_DISCRETELY & ~touched | tags & SUM | CHOICE | UNSIGNED
+    return tags
 
 
 def is_top(tags: int) -> bool:

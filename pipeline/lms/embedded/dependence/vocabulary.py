@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, TypeAlias
 
 from pipeline.lms.embedded.dependence.paths import (
@@ -109,6 +110,8 @@ class Vocabulary:
             "root": ROOT, "abs": ABS, "compared": COMPARED, "ordered": ORDERED, "rounded": ROUNDED, "limited": LIMITED,
             "looped": LOOPED,
         }  # fmt: skip
+        self.opaque = 0
+        """The tags of the calls that nobody defines."""
         self._known: dict[str, Callable[[str, Sequence[Value]], Value]] = {}
         for names, method in (
             (_SAME, self._same), (_ZEROS, self._zeros), (_CONSTANT, self._constant), (_JOINED, self._join), (_SUMMED, self._sum),
@@ -180,7 +183,14 @@ class Vocabulary:
         return ZERO
 
     def _other(self, name: str, args: Sequence[Value]) -> Value:
-        return tagged(union(*map(self.flow, args)) if args else NOTHING, self.bit(name))
+        """A call that nobody defines: any of its arguments may be multiplied by any other."""
+        bit = self.bit(name)
+        self.opaque |= bit
+        flows = [flow for flow in map(self.flow, args) if flow]
+        if len(flows) < 2:
+            return tagged(union(*flows, NOTHING), bit)
+        total = reduce(product, flows)
+        return tagged(total, bit)
 
     def _join(self, name: str, args: Sequence[Value]) -> Value:
         if name == "add" and len(args) > 1:
