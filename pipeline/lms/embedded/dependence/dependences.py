@@ -129,7 +129,7 @@ class Dependences:
         # A product that is written at once has no earlier values of its own.
         partners = path.partners & ~(1 << path.leaf) if path.tags & LOOPED else path.partners
         for other in self._wanted.get(path.leaf, ()):
-            if not path.tags & ~permitted(other.tags):
+            if not path.tags & ~other.tags:
                 if not partners & ~other.partners:
                     if not path.first & partners & ~other.first:
                         return 1.0
@@ -239,9 +239,9 @@ class Dependences:
         that only the reference makes, and that nobody defines, any operation.
         """
         kept = self._kept(path)
-        if path.tags & self._opaque:
-            return kept._replace(tags=ANYTHING & ~self._shifts, first=kept.partners)
-        return kept if nonlinear(path.tags) == nonlinear(path.tags & self._tags) else kept._replace(first=kept.partners)
+        free = ANYTHING if path.tags & self._opaque else permitted(path.tags)
+        otherwise = nonlinear(path.tags) != nonlinear(path.tags & self._tags)
+        return kept._replace(tags=free & ~self._shifts, first=kept.partners if otherwise else kept.first)
 
     def _shown(self, flow: Flow) -> Flow:
         """A flow with the operations that are compared."""

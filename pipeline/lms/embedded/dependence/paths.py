@@ -142,6 +142,10 @@ _SHIFT = orders(LARGEST, MINUS) | orders(MINUS, EXP)
 _SHIFTED = orders(LARGEST, MINUS)
 _BEHIND_LARGEST = orders(LARGEST, _NONLINEAR & ~LARGEST)
 _LOG_SUM_EXP = orders(EXP, LOG)
+_RATIO = EXP | OVER
+_EXP_OF_LOG = orders(EXP, LOG) | orders(LOG, EXP)
+"""Of a path to a ratio of exponentials that is the exponential of a difference of logarithms."""
+_OF_LOG = LOG | orders(LOG, _OPERATION_BITS) | orders(_OPERATION_BITS, LOG)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -151,6 +155,8 @@ def permitted(tags: int) -> int:
     if tags & _DISCRETE:
         own = tags & _OPERATION_BITS
         free |= _DISCRETELY | orders(_DISCRETELY, own | _DISCRETELY) | orders(own, _DISCRETELY)
+    if tags & _RATIO == _RATIO:
+        free |= LOG | _EXP_OF_LOG
     return free
 
 
@@ -161,6 +167,8 @@ def simplified(tags: int) -> int:
     if tags & _DISCRETE:
         touched = orders(_DISCRETELY, _OPERATION_BITS) | orders(_OPERATION_BITS, _DISCRETELY)
         tags = tags & ~_DISCRETELY & ~touched | tags & SUM | CHOICE | UNSIGNED
+    if tags & _EXP_OF_LOG == _EXP_OF_LOG:
+        tags = tags & ~_OF_LOG | OVER
     return tags
 
 
