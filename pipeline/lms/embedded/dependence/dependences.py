@@ -8,7 +8,7 @@ also hold for loops, masks and calls of which only the name is known.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from pipeline.lms.embedded.dependence.paths import (
     ANYTHING,
@@ -60,6 +60,13 @@ _EXACT = 0.5
 """The part of exactly equal paths in a similarity; operations and partners of each leaf make up the rest."""
 
 
+class _Expected(NamedTuple):
+    """A flow of the reference, and the leaves, as bits, of which only partners are compared."""
+
+    flow: Flow
+    vague: int
+
+
 class Dependences:
     """The dependences of one task, read on first access. Threads may share it; answers are cached.
 
@@ -75,22 +82,39 @@ class Dependences:
         data |= {spec.name: words.position for spec in task.inputs if spec.data_gen == "torch.ones"}
         self._reader = FlowReader(words, data, sizes)
         self._helpers = _helpers(task.global_ or "", self._reader)
-        env = dict(self._helpers)
-        reference = [[words.flow(self._reader.run(code, env)) for code in spec.data_transform] for spec in task.outputs]
+        references = self._references(task)
         summaries = {spec.func_name: self._summary(spec) for spec in task.fns}
-        self._limit(reference, summaries, len(task.inputs))
+        everything = [flows for reference in references for flows in reference]
+        self._limit(everything, summaries, len(task.inputs))
         self.inputs: tuple[Flows, ...] = tuple((self._common(data[spec.name]),) for spec in task.inputs)
         self._visible: dict[Flow, Flow] = {}
-        self._outputs = [tuple(self._shown(self._common(flow)) for flow in flows) for flows in reference]
-        vague = {flow: self._vague(flow) for flows in reference for flow in flows}
-        self._vague_leaves = [tuple(vague[flow] for flow in flows) for flows in reference]
+        self._outputs = [
+            [tuple(map(self._expected, reference[place])) for reference in references]
+            for place in range(len(task.outputs))
+        ]
         self._summaries = {name: tuple(map(self._common, flows)) for name, flows in summaries.items()}
-        told = (self._common(flow, self._told) for flows in reference for flow in flows)
+        told = (self._common(flow, self._told) for flows in everything for flow in flows)
         self._wanted = self._by_leaf(map(self._shown, told))
         self._specs = {spec.func_name: spec for spec in task.fns}
         self._guarded: dict[tuple[str, frozenset[int]], Flows] = {}
         self._applied: dict[tuple[object, ...], Flows] = {}
         self._fits: dict[Flow, float] = {}
+
+    def _references(self, task: Task) -> list[list[list[Flow]]]:
+        """For each way to read it, the reference's outputs, each with one flow for each component."""
+        found = []
+        for otherwise in (False, True):
+            self._reader.otherwise, self._reader.met_other = otherwise, False
+            env = dict(self._helpers)
+            codes = [spec.data_transform for spec in task.outputs]
+            found.append([[self._reader.words.flow(self._reader.run(code, env)) for code in each] for each in codes])
+            if not self._reader.met_other:
+                break
+        self._reader.otherwise = False
+        return found
+
+    def _expected(self, flow: Flow) -> _Expected:
+        return _Expected(self._shown(self._common(flow)), self._vague(flow))
 
     def applied(self, fn: Fn, arguments: Flows) -> Flows:
         """What a function gives, once or folded, on arguments with these flows."""
@@ -141,19 +165,20 @@ class Dependences:
 
     def similarity(self, results: Sequence[Flows]) -> float:
         """How similar the dependences of some streams are to those of the outputs, in order: from 0 to 1."""
-        pairs = [
-            _similarity(self._shown(one), other, vague)
-            for mine, wanted, leaves_ in zip(results, self._outputs, self._vague_leaves, strict=True)
-            for one, other, vague in zip(mine, wanted, leaves_, strict=True)
-        ]
+        pairs = [value for place, flows in enumerate(results) for value in self._alike(flows, place)]
         return sum(pairs) / len(pairs)
 
     def matches(self, flows: Flows, output: int) -> float:
         """As `similarity`, of one stream and one output."""
-        wanted = self._outputs[output]
-        if len(wanted) != len(flows):
+        if len(self._outputs[output][0]) != len(flows):
             return 0.0
-        return sum(map(_similarity, map(self._shown, flows), wanted, self._vague_leaves[output])) / len(flows)
+        return sum(self._alike(flows, output)) / len(flows)
+
+    def _alike(self, flows: Flows, output: int) -> Sequence[float]:
+        """The similarity of each component to that of an output, by the way to read it that fits best."""
+        shown = tuple(map(self._shown, flows))
+        ways = (tuple(map(_similarity, shown, expected)) for expected in self._outputs[output])
+        return max(ways, key=sum)
 
     def _summary_for(self, label: str, arguments: Flows) -> Flows:
         """The flows of a function's results, where it matters which of its arguments are largest elements."""
@@ -266,11 +291,9 @@ def _marked(first: int, place: int, largest: Collection[int]) -> Flow:
     return tagged(own, LARGEST) if place in largest else own
 
 
-def _similarity(one: Flow, other: Flow, vague: int = 0) -> float:
-    """The similarity of two flows: leaf by leaf, of their paths, their operations and their partners.
-
-    Of `vague` leaves of the other one, as bits, only partners are compared.
-    """
+def _similarity(one: Flow, expected: _Expected) -> float:
+    """The similarity of two flows: leaf by leaf, of their paths, their operations and their partners."""
+    other, vague = expected
     if one == other and not vague:
         return 1.0
     mine, theirs = coarse(one), coarse(other)

@@ -118,7 +118,9 @@ def joined(one: int, other: int) -> int:
 
 def orders(before: int, after: int) -> int:
     """The bits of every operation before another one; sums, products and powers are exchanged too freely to count."""
-    earlier, later = ([n for n in range(OPERATIONS) if (tags & ~_LINEAR & ~SIGNS & ~LOOPED) >> n & 1] for tags in (before, after))
+    earlier, later = (
+        [n for n in range(OPERATIONS) if (tags & ~_LINEAR & ~SIGNS & ~LOOPED) >> n & 1] for tags in (before, after)
+    )
     pairs = ((i, j) for i in earlier for j in later if i != j and not _POWERS >> i & _POWERS >> j & 1)
     return reduce(or_, (1 << OPERATIONS * (i + 1) + j for i, j in pairs), 0)
 
@@ -193,7 +195,7 @@ def unshifted(flow: Flow) -> Flow:
 
 
 def logarithm(flow: Flow, state: int) -> Flow:
-    """The logarithm of a value. In that of a sum with the exponential of a state (a leaf from `state` on) it is plain."""
+    """The logarithm of a value; the exponential of a state (a leaf from `state` on) in it is again the state."""
     found = []
     for path in flow:
         plain = path.leaf >= state and nonlinear(path.tags) == EXP
