@@ -8,9 +8,10 @@ also hold for loops, masks and calls of which only the name is known.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from pipeline.lms.embedded.dependence.paths import (
+    ANYTHING,
     EXP,
     LARGEST,
     LOG,
@@ -34,6 +35,7 @@ from pipeline.lms.embedded.dependence.paths import (
     orders,
     permitted,
     replaced,
+    simplified,
     tagged,
     union,
 )
@@ -51,9 +53,18 @@ _OTHER_PARTNERS = 0.25
 """How well a path fits one of the reference's that is multiplied by less."""
 _OTHER_FIRST = 0.6
 """How well it fits one that is multiplied by the same in another order."""
+_VAGUELY = 0.9
+"""The similarity of leaves of which only equal partners are known."""
 _EXPONENTIAL = EXP | LOG
 _EXACT = 0.5
 """The part of exactly equal paths in a similarity; operations and partners of each leaf make up the rest."""
+
+
+class _Expected(NamedTuple):
+    """A flow of the reference, and the leaves, as bits, of which only partners are compared."""
+
+    flow: Flow
+    vague: int
 
 
 class Dependences:
@@ -71,19 +82,39 @@ class Dependences:
         data |= {spec.name: words.position for spec in task.inputs if spec.data_gen == "torch.ones"}
         self._reader = FlowReader(words, data, sizes)
         self._helpers = _helpers(task.global_ or "", self._reader)
-        env = dict(self._helpers)
-        reference = [[words.flow(self._reader.run(code, env)) for code in spec.data_transform] for spec in task.outputs]
+        references = self._references(task)
         summaries = {spec.func_name: self._summary(spec) for spec in task.fns}
-        self._limit(reference, summaries, len(task.inputs))
+        everything = [flows for reference in references for flows in reference]
+        self._limit(everything, summaries, len(task.inputs))
         self.inputs: tuple[Flows, ...] = tuple((self._common(data[spec.name]),) for spec in task.inputs)
         self._visible: dict[Flow, Flow] = {}
-        self._outputs = [tuple(self._shown(self._common(flow)) for flow in flows) for flows in reference]
+        self._outputs = [
+            [tuple(map(self._expected, reference[place])) for reference in references]
+            for place in range(len(task.outputs))
+        ]
         self._summaries = {name: tuple(map(self._common, flows)) for name, flows in summaries.items()}
-        self._wanted = self._by_leaf(self._shown(self._common(flow, self._told)) for flows in reference for flow in flows)
+        told = (self._common(flow, self._told) for flows in everything for flow in flows)
+        self._wanted = self._by_leaf(map(self._shown, told))
         self._specs = {spec.func_name: spec for spec in task.fns}
         self._guarded: dict[tuple[str, frozenset[int]], Flows] = {}
         self._applied: dict[tuple[object, ...], Flows] = {}
         self._fits: dict[Flow, float] = {}
+
+    def _references(self, task: Task) -> list[list[list[Flow]]]:
+        """For each way to read it, the reference's outputs, each with one flow for each component."""
+        found = []
+        for otherwise in (False, True):
+            self._reader.otherwise, self._reader.met_other = otherwise, False
+            env = dict(self._helpers)
+            codes = [spec.data_transform for spec in task.outputs]
+            found.append([[self._reader.words.flow(self._reader.run(code, env)) for code in each] for each in codes])
+            if not self._reader.met_other:
+                break
+        self._reader.otherwise = False
+        return found
+
+    def _expected(self, flow: Flow) -> _Expected:
+        return _Expected(self._shown(self._common(flow)), self._vague(flow))
 
     def applied(self, fn: Fn, arguments: Flows) -> Flows:
         """What a function gives, once or folded, on arguments with these flows."""
@@ -122,7 +153,7 @@ class Dependences:
         # A product that is written at once has no earlier values of its own.
         partners = path.partners & ~(1 << path.leaf) if path.tags & LOOPED else path.partners
         for other in self._wanted.get(path.leaf, ()):
-            if not path.tags & ~permitted(other.tags):
+            if not path.tags & ~other.tags:
                 if not partners & ~other.partners:
                     if not path.first & partners & ~other.first:
                         return 1.0
@@ -134,19 +165,20 @@ class Dependences:
 
     def similarity(self, results: Sequence[Flows]) -> float:
         """How similar the dependences of some streams are to those of the outputs, in order: from 0 to 1."""
-        pairs = [
-            _similarity(self._shown(one), other)
-            for mine, wanted in zip(results, self._outputs, strict=True)
-            for one, other in zip(mine, wanted, strict=True)
-        ]
+        pairs = [value for place, flows in enumerate(results) for value in self._alike(flows, place)]
         return sum(pairs) / len(pairs)
 
     def matches(self, flows: Flows, output: int) -> float:
         """As `similarity`, of one stream and one output."""
-        wanted = self._outputs[output]
-        if len(wanted) != len(flows):
+        if len(self._outputs[output][0]) != len(flows):
             return 0.0
-        return sum(map(_similarity, map(self._shown, flows), wanted)) / len(flows)
+        return sum(self._alike(flows, output)) / len(flows)
+
+    def _alike(self, flows: Flows, output: int) -> Sequence[float]:
+        """The similarity of each component to that of an output, by the way to read it that fits best."""
+        shown = tuple(map(self._shown, flows))
+        ways = (tuple(map(_similarity, shown, expected)) for expected in self._outputs[output])
+        return max(ways, key=sum)
 
     def _summary_for(self, label: str, arguments: Flows) -> Flows:
         """The flows of a function's results, where it matters which of its arguments are largest elements."""
@@ -204,11 +236,16 @@ class Dependences:
         (tags, met), (more_tags, more) = used
         self._tags = among(tags & more_tags & ~MINUS) | TIMES | SIGNS | LOOPED
         self._kept_tags = self._tags | among(tags & more_tags | MINUS | LARGEST | EXP) | LOOPED
+        self._opaque = self._reader.words.opaque & tags & ~more_tags
         # Where the reference takes no largest element, one before an exponential only guards it.
         self._shifts = 0 if tags & LARGEST else orders(LARGEST, EXP)
         own = (1 << inputs + 1) - 2
         self._leaves = met & more & ((1 << ARGUMENT) - 1) | own
         self._partners = self._leaves | ~((1 << ARGUMENT) - 1)
+
+    def _vague(self, flow: Flow) -> int:
+        """The leaves, as bits, of which only partners are known, as a call that nobody defines takes them."""
+        return leaves(frozenset(path for path in flow if path.tags & self._opaque))
 
     def _common(self, flow: Flow, kept: Callable[[Path], Path] | None = None) -> Flow:
         keep = kept or self._kept
@@ -221,9 +258,15 @@ class Dependences:
         return Path(path.leaf, tags, partners, path.first & partners)
 
     def _told(self, path: Path) -> Path:
-        """A path of the reference; behind an operation that functions do otherwise, any order of factors may be right."""
+        """A path of the reference, as others are to fit it.
+
+        Behind an operation that functions do otherwise any order of factors may be right, and on a path through a call
+        that only the reference makes, and that nobody defines, any operation.
+        """
         kept = self._kept(path)
-        return kept if nonlinear(path.tags) == nonlinear(path.tags & self._tags) else kept._replace(first=kept.partners)
+        free = ANYTHING if path.tags & self._opaque else permitted(path.tags)
+        otherwise = nonlinear(path.tags) != nonlinear(path.tags & self._tags)
+        return kept._replace(tags=free & ~self._shifts, first=kept.partners if otherwise else kept.first)
 
     def _shown(self, flow: Flow) -> Flow:
         """A flow with the operations that are compared."""
@@ -248,9 +291,10 @@ def _marked(first: int, place: int, largest: Collection[int]) -> Flow:
     return tagged(own, LARGEST) if place in largest else own
 
 
-def _similarity(one: Flow, other: Flow) -> float:
+def _similarity(one: Flow, expected: _Expected) -> float:
     """The similarity of two flows: leaf by leaf, of their paths, their operations and their partners."""
-    if one == other:
+    other, vague = expected
+    if one == other and not vague:
         return 1.0
     mine, theirs = coarse(one), coarse(other)
     exact_mine, exact_theirs = _plain(one), _plain(other)
@@ -259,8 +303,11 @@ def _similarity(one: Flow, other: Flow) -> float:
         if number not in mine or number not in theirs:
             continue
         a, b = mine[number], theirs[number]
+        if vague >> number & 1:
+            total += _VAGUELY * _bits_alike(a.partners, b.partners)
+            continue
         exact = _overlap(exact_mine[number], exact_theirs[number])
-        pairs = ((a.tags & ~LOOPED, b.tags & ~LOOPED), (a.partners, b.partners), (a.first, b.first))
+        pairs = ((simplified(a.tags), simplified(b.tags)), (a.partners, b.partners), (a.first, b.first))
         rest = sum(_bits_alike(*pair) for pair in pairs) / len(pairs)
         total += _EXACT * exact + (1 - _EXACT) * rest
     count = len(mine.keys() | theirs.keys())
@@ -271,7 +318,7 @@ def _plain(flow: Flow) -> dict[int, set[int]]:
     """The operations of each leaf's paths."""
     found: dict[int, set[int]] = {}
     for path in flow:
-        found.setdefault(path.leaf, set()).add(path.tags & ~LOOPED)
+        found.setdefault(path.leaf, set()).add(simplified(path.tags))
     return found
 
 

@@ -39,6 +39,8 @@ OPERATIONS = 40
 """The number of bits for operations; behind them, there is one for each two that follow each other on a path."""
 _OPERATION_BITS = (1 << OPERATIONS) - 1
 _NONLINEAR = _OPERATION_BITS & ~(_LINEAR | _POWERS | MINUS | CHOICE | LOOPED | SIGNS)
+ANYTHING = (1 << OPERATIONS * (OPERATIONS + 1)) - 1
+"""The tags of a path of which nothing is known."""
 _MOST_PATHS = 40
 """A flow of more paths keeps one for each leaf, which passes all the operations."""
 
@@ -116,7 +118,9 @@ def joined(one: int, other: int) -> int:
 
 def orders(before: int, after: int) -> int:
     """The bits of every operation before another one; sums, products and powers are exchanged too freely to count."""
-    earlier, later = ([n for n in range(OPERATIONS) if (tags & ~_LINEAR & ~SIGNS & ~LOOPED) >> n & 1] for tags in (before, after))
+    earlier, later = (
+        [n for n in range(OPERATIONS) if (tags & ~_LINEAR & ~SIGNS & ~LOOPED) >> n & 1] for tags in (before, after)
+    )
     pairs = ((i, j) for i in earlier for j in later if i != j and not _POWERS >> i & _POWERS >> j & 1)
     return reduce(or_, (1 << OPERATIONS * (i + 1) + j for i, j in pairs), 0)
 
@@ -140,6 +144,10 @@ _SHIFT = orders(LARGEST, MINUS) | orders(MINUS, EXP)
 _SHIFTED = orders(LARGEST, MINUS)
 _BEHIND_LARGEST = orders(LARGEST, _NONLINEAR & ~LARGEST)
 _LOG_SUM_EXP = orders(EXP, LOG)
+_RATIO = EXP | OVER
+_EXP_OF_LOG = orders(EXP, LOG) | orders(LOG, EXP)
+"""Of a path to a ratio of exponentials that is the exponential of a difference of logarithms."""
+_OF_LOG = LOG | orders(LOG, _OPERATION_BITS) | orders(_OPERATION_BITS, LOG)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -149,7 +157,21 @@ def permitted(tags: int) -> int:
     if tags & _DISCRETE:
         own = tags & _OPERATION_BITS
         free |= _DISCRETELY | orders(_DISCRETELY, own | _DISCRETELY) | orders(own, _DISCRETELY)
+    if tags & _RATIO == _RATIO:
+        free |= LOG | _EXP_OF_LOG
     return free
+
+
+@lru_cache(maxsize=1 << 12)
+def simplified(tags: int) -> int:
+    """The tags without what differs between ways to write the same: something discrete is as good as a choice."""
+    tags &= ~LOOPED
+    if tags & _DISCRETE:
+        touched = orders(_DISCRETELY, _OPERATION_BITS) | orders(_OPERATION_BITS, _DISCRETELY)
+        tags = tags & ~_DISCRETELY & ~touched | tags & SUM | CHOICE | UNSIGNED
+    if tags & _EXP_OF_LOG == _EXP_OF_LOG:
+        tags = tags & ~_OF_LOG | OVER
+    return tags
 
 
 def is_top(tags: int) -> bool:
@@ -173,7 +195,7 @@ def unshifted(flow: Flow) -> Flow:
 
 
 def logarithm(flow: Flow, state: int) -> Flow:
-    """The logarithm of a value. In that of a sum with the exponential of a state (a leaf from `state` on) it is plain."""
+    """The logarithm of a value; the exponential of a state (a leaf from `state` on) in it is again the state."""
     found = []
     for path in flow:
         plain = path.leaf >= state and nonlinear(path.tags) == EXP

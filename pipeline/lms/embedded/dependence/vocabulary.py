@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, TypeAlias
 
+from pipeline.lms.embedded.dependence import names
 from pipeline.lms.embedded.dependence.paths import (
     ABS,
     CHOICE,
@@ -58,43 +60,6 @@ ARGUMENT = 128
 STATE = 256
 """Leaves from this number on are states, and variables that a loop changes."""
 
-_SAME = frozenset(
-    """
-    as_tensor atleast_1d bool broadcast_to clone conj contiguous detach diag diagonal double expand expand_as flatten
-    flip fliplr flipud float index_select long moveaxis movedim narrow pad permute ravel repeat repeat_interleave
-    reshape roll squeeze swapaxes t take tensor tile to transpose tril triu type type_as unflatten unfold unsqueeze view
-    view_as nan_to_num item tolist list tuple reversed cpu requires_grad_ numpy select rot90 split chunk unbind
-    """.split()  # noqa: SIM905 (a list of so many strings would be harder to read)
-)
-_ZEROS = frozenset(("zeros", "zeros_like", "new_zeros"))
-_CONSTANT = frozenset(
-    """
-    ones empty full ones_like empty_like full_like new_ones new_full size numel len dim
-    finfo float32 top shape print
-    """.split()  # noqa: SIM905
-)
-_JOINED = frozenset(("cat", "concat", "concatenate", "stack", "hstack", "vstack", "add", "logical_or", "block_diag"))
-_SUMMED = frozenset(("sum", "cumsum", "mean", "prod", "cumprod", "nansum", "trace", "count_nonzero"))
-_PRODUCTS = frozenset(("multiply", "mul", "outer", "logical_and", "bitwise_and", "kron", "ger"))
-_CONTRACTIONS = frozenset(
-    ("matmul", "mm", "bmm", "mv", "dot", "inner", "einsum", "vdot", "tensordot", "vecdot", "linear_map", "conv")
-)
-_LARGEST = frozenset(("maximum", "minimum", "amax", "amin", "max", "min", "clamp", "clip", "cummax", "cummin", "fmax"))
-_LIMITS = frozenset(("maximum", "minimum", "clamp", "clip", "fmax"))
-_ORDERED = frozenset(("sort", "topk", "kthvalue", "median", "mode", "msort", "quantile"))
-_PAIRS = frozenset(("sort", "topk", "kthvalue", "cummax", "cummin", "mode"))
-"""Calls that give values and their indices; a few others do along a dim only."""
-_COMPARED = frozenset(("greater", "less", "gt", "lt", "ge", "le", "greater_equal", "less_equal", "heaviside", "sign"))
-_EQUAL = frozenset(("eq", "ne", "isin", "not_equal", "equal", "isclose"))
-_INDICES = frozenset(("argmax", "argmin", "argsort", "one_hot", "nonzero", "searchsorted", "bucketize", "multinomial"))
-_ROUNDED = frozenset(("round", "floor", "ceil", "trunc", "int", "frac", "floor_divide", "fix"))
-_POSITIONS = frozenset(("arange", "linspace", "eye", "range", "tril_indices", "triu_indices"))
-_ALIASES = {
-    "divide": "div", "true_divide": "div", "subtract": "sub", "rsub": "sub", "neg": "negative",
-    "bitwise_not": "negative", "logical_not": "negative", "masked_fill": "where", "absolute": "abs", "swapdims": "t",
-    "take_along_dim": "gather", "scatter_add": "scatter", "index_add": "scatter", "index_put": "scatter",
-}  # fmt: skip
-
 
 class Vocabulary:
     """Maps calls to flows. Every operation that leaves a mark has a bit, numbered in order of appearance.
@@ -109,17 +74,24 @@ class Vocabulary:
             "root": ROOT, "abs": ABS, "compared": COMPARED, "ordered": ORDERED, "rounded": ROUNDED, "limited": LIMITED,
             "looped": LOOPED,
         }  # fmt: skip
+        self.opaque = 0
+        """The tags of the calls that nobody defines."""
         self._known: dict[str, Callable[[str, Sequence[Value]], Value]] = {}
-        for names, method in (
-            (_SAME, self._same), (_ZEROS, self._zeros), (_CONSTANT, self._constant), (_JOINED, self._join), (_SUMMED, self._sum),
-            (_PRODUCTS, self._product), (_CONTRACTIONS, self._product), (_LARGEST, self._largest),
-            (_ORDERED, self._order), (_COMPARED, self._compare), (_EQUAL, self._compare), (_INDICES, self._indices),
-            (_ROUNDED, self._round), (_POSITIONS, self._positions),
+        for known, method in (
+            (names.SAME, self._same), (names.ZEROS, self._zeros), (names.CONSTANT, self._constant),
+            (names.JOINED, self._join), (names.SUMMED, self._sum),
+            (names.PRODUCTS, self._product), (names.CONTRACTIONS, self._product), (names.LARGEST, self._largest),
+            (names.ORDERED, self._order), (names.COMPARED, self._compare), (names.EQUAL, self._compare),
+            (names.INDICES, self._indices),
+            (names.ROUNDED, self._round), (names.POSITIONS, self._positions),
             (("sub",), self._sub), (("div",), self._div), (("negative",), self._negative), (("pow",), self._pow),
-            (("exp",), self._exp), (("log",), self._log), (("where",), self._where), (("abs",), self._abs), (("norm",), self._norm),
+            (("exp",), self._exp), (("log",), self._log), (("where",), self._where), (("abs",), self._abs),
+            (("norm",), self._norm),
             (("gather",), self._gather), (("scatter",), self._gather), (("reduced",), self._reduce),
+            (("take", "masked_select", "select"), self._take),
+            (("broadcast_tensors", "meshgrid"), self._each),
         ):  # fmt: skip
-            self._known |= dict.fromkeys(names, method)
+            self._known |= dict.fromkeys(known, method)
 
     def bit(self, name: str) -> int:
         """The tag of an operation; the last one is shared by those that are too many."""
@@ -127,22 +99,24 @@ class Vocabulary:
 
     def knows(self, name: str) -> bool:
         """Whether a call has a meaning here."""
-        return _ALIASES.get(name, name) in self._known
+        return names.ALIASES.get(name, name) in self._known
 
     def call(self, name: str, args: Sequence[Value]) -> Value:
         """The value of a call."""
         if name == "masked_fill" and len(args) > 2:
             args = [args[1], args[2], args[0]]
-        name = _ALIASES.get(name, name)
+        name = names.ALIASES.get(name, name)
         method = self._known.get(name)
         if method is None or not args:
-            return self._positions(name, args) if name in _POSITIONS else self._other(name, args)
+            return self._positions(name, args) if name in names.POSITIONS else self._other(name, args)
         return method(name, args)
 
     def flow(self, value: Value) -> Flow:
         """A value's flow; that of a tuple is all its parts'."""
         if isinstance(value, frozenset):
             return value
+        if _is_zero(value):
+            return ZERO
         if isinstance(value, Elements):
             return self.flow(value.item)
         return union(*map(self.flow, value)) if isinstance(value, tuple) and value else NOTHING
@@ -180,7 +154,14 @@ class Vocabulary:
         return ZERO
 
     def _other(self, name: str, args: Sequence[Value]) -> Value:
-        return tagged(union(*map(self.flow, args)) if args else NOTHING, self.bit(name))
+        """A call that nobody defines: any of its arguments may be multiplied by any other."""
+        bit = self.bit(name)
+        self.opaque |= bit
+        flows = [flow for flow in map(self.flow, args) if flow]
+        if len(flows) < 2:
+            return tagged(union(*flows, NOTHING), bit)
+        total = reduce(product, flows)
+        return tagged(total, bit)
 
     def _join(self, name: str, args: Sequence[Value]) -> Value:
         if name == "add" and len(args) > 1:
@@ -192,30 +173,32 @@ class Vocabulary:
         return tagged(flow, SUM | TIMES, leaves(flow)) if "prod" in name else tagged(flow, SUM)
 
     def _product(self, name: str, args: Sequence[Value]) -> Value:
+        if any(_is_zero(arg) for arg in args):
+            return ZERO
         operands = [arg for arg in args if isinstance(arg, frozenset | tuple)]
         parts = [part for one in operands for part in (one if isinstance(one, tuple) else (one,))]
         total = self.flow(parts[0]) if parts else NOTHING
         for part in parts[1:]:
             total = product(total, self.flow(part))
-        return tagged(total, SUM) if name in _CONTRACTIONS else total
+        return tagged(total, SUM) if name in names.CONTRACTIONS else total
 
     def _largest(self, name: str, args: Sequence[Value]) -> Value:
         flows = [flow for flow in map(self.flow, args) if flow]
         # The larger one of a value and a constant limits it, and is no largest element.
-        limits = len(flows) == 1 and name in _LIMITS and len(args) > 1
+        limits = len(flows) == 1 and name in names.LIMITS and len(args) > 1
         flow = tagged(union(*flows, NOTHING), LIMITED if limits else LARGEST)
         along = len(args) > 1 and name in ("max", "min") and not isinstance(args[1], frozenset)
-        return (flow, self.choice(flow)) if along or name in _PAIRS else flow
+        return (flow, self.choice(flow)) if along or name in names.PAIRS else flow
 
     def _order(self, name: str, args: Sequence[Value]) -> Value:
         flow = tagged(self.flow(args[0]), ORDERED)
-        return (flow, self.choice(flow)) if name in _PAIRS or len(args) > 1 else flow
+        return (flow, self.choice(flow)) if name in names.PAIRS or len(args) > 1 else flow
 
     def _compare(self, name: str, args: Sequence[Value]) -> Value:
         first, second = self.flow(args[0]), self.flow(args[1]) if len(args) > 1 else NOTHING
         if name.startswith("l"):
             first, second = second, first
-        sign = UNSIGNED if name in _EQUAL else FALLS
+        sign = UNSIGNED if name in names.EQUAL else FALLS
         return union(tagged(first, COMPARED | sign & UNSIGNED), tagged(second, COMPARED | sign))
 
     def _indices(self, name: str, args: Sequence[Value]) -> Value:
@@ -276,13 +259,24 @@ class Vocabulary:
 
     def _gather(self, name: str, args: Sequence[Value]) -> Value:
         flows = [self.flow(arg) for arg in args]
-        indices = flows[2] if len(flows) > 2 else NOTHING
+        indices = next((flow for flow in flows[1:3] if flow), NOTHING)
         # What is scattered into zeros does not stay zero.
         return union(self.selected(NOTHING if flows[0] is ZERO else flows[0], indices), *flows[3:])
+
+    def _take(self, name: str, args: Sequence[Value]) -> Value:
+        return self.selected(self.flow(args[0]), self.flow(tuple(args[1:])))
+
+    def _each(self, name: str, args: Sequence[Value]) -> Value:
+        return args[0] if len(args) == 1 and isinstance(args[0], tuple) else tuple(args)
 
     def _reduce(self, name: str, args: Sequence[Value]) -> Value:
         flow = self.flow(args[0])
         return flow if args[1:] == ["none"] else tagged(flow, SUM)
+
+
+def _is_zero(value: Value) -> bool:
+    """Whether a value is the number zero."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == 0
 
 
 def _states(flow: Flow) -> set[int]:

@@ -130,6 +130,8 @@ class SymbolicInterpreter:
         match test:
             case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
                 decision: Value = self.value(left, env) == self.value(right, env)
+            case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
+                decision = (self.value(left, env) is None) == isinstance(op, ast.Is)
             case _:
                 decision = self.value(test, env)
         if isinstance(decision, bool) or decision is None:
