@@ -7,9 +7,11 @@ also hold for loops, masks and calls of which only the name is known.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from pipeline.lms.embedded.caches import BoundedCache
 from pipeline.lms.embedded.dependence.paths import (
     EXP,
     LARGEST,
@@ -49,11 +51,19 @@ _EXACT = 0.5
 """The part of exactly equal paths in a similarity; operations and partners of each leaf make up the rest."""
 
 
+class Composed(NamedTuple):
+    """How well some flows fit as a function's arguments, and the work by which a sample counts finding it."""
+
+    work: tuple[object, ...]
+    fit: float
+
+
 class Dependences:
     """The dependences of one task, read on first access. Threads may share it; answers are cached.
 
     Attributes:
         inputs: The flows of the task's inputs.
+        composed: What samples found out about flows, by their numbers.
     """
 
     def __init__(self, task: Task, sizes: Mapping[str, int]) -> None:
@@ -73,8 +83,17 @@ class Dependences:
         self._outputs = [tuple(self._shown(self._common(flow)) for flow in flows) for flows in reference]
         self._summaries = {name: tuple(map(self._common, flows)) for name, flows in summaries.items()}
         self._wanted = self._by_leaf(flow for flows in self._outputs for flow in flows)
-        self._applied: dict[tuple[object, ...], Flows] = {}
+        self.composed: BoundedCache[tuple[object, ...], Composed] = BoundedCache()
+        self._numbers: BoundedCache[Flows, int] = BoundedCache()
+        self._count = itertools.count()
+        self._applied: BoundedCache[tuple[object, ...], Flows] = BoundedCache()
         self._fits: dict[Flow, float] = {}
+        self._matches: BoundedCache[tuple[Flows, int], float] = BoundedCache()
+
+    def number(self, flows: Flows) -> int:
+        """A number for some flows; no others have it."""
+        known = self._numbers.get(flows)
+        return self._numbers.keep(flows, next(self._count)) if known is None else known
 
     def applied(self, fn: Fn, arguments: Flows) -> Flows:
         """What a function gives, once or folded, on arguments with these flows."""
@@ -83,7 +102,7 @@ class Dependences:
         if known is None:
             given = {_ARGUMENT + place: flow for place, flow in enumerate(arguments)}
             known = tuple(replaced(flow, given) for flow in self._summaries[fn.label])
-            self._applied[key] = known
+            self._applied.keep(key, known)
         return known
 
     def routed(self, merge: Fn, branches: Sequence[Fn | None], arguments: Flows, index: Flow) -> Flows:
@@ -133,7 +152,11 @@ class Dependences:
         wanted = self._outputs[output]
         if len(wanted) != len(flows):
             return 0.0
-        return sum(map(_similarity, map(self._shown, flows), wanted)) / len(flows)
+        known = self._matches.get((flows, output))
+        if known is None:
+            alike = sum(map(_similarity, map(self._shown, flows), wanted)) / len(flows)
+            known = self._matches.keep((flows, output), alike)
+        return known
 
     def _summary(self, spec: FnSpec) -> Flows:
         """The flows of a function's results, of its arguments; states are solved for all steps of a fold."""
