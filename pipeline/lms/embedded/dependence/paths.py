@@ -125,14 +125,15 @@ def quotient(one: Flow, inverse: Flow) -> Flow:
 
 def replaced(flow: Flow, flows: Mapping[int, Flow]) -> Flow:
     """The flow with each of these leaves replaced by what leads to it."""
-    known = {number: leaves(source) for number, source in flows.items()}
+    known = [(1 << number, leaves(source)) for number, source in flows.items()]
+    every = reduce(or_, (bit for bit, _ in known), 0)
     found = set()
     for path in flow:
         partners, first = path.partners, path.first
-        for number, bits in known.items():
-            if partners >> number & 1:
-                partners = partners & ~(1 << number) | bits
-                first = first & ~(1 << number) | bits if first >> number & 1 else first
+        for bit, bits in known if partners & every else ():
+            if partners & bit:
+                partners = partners & ~bit | bits
+                first = first & ~bit | bits if first & bit else first
         # What turns out to be multiplied by a constant is not a product.
         tags = path.tags if partners or not path.partners else path.tags & ~TIMES
         if path.leaf not in flows:
