@@ -8,6 +8,7 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 from pipeline.lms.embedded.prompt.parsing import (
@@ -85,7 +86,8 @@ def answer(proposer: OfflineProposer, asked: EmbeddedRequest) -> str:
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """Puts off the garbage collector: a pass over all that PyTorch and others hold takes as long as a sample may."""
+    """Puts off the garbage collector: a pass over all that PyTorch and others hold takes longer than a sample may."""
+    _set_aside()
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -93,6 +95,12 @@ def _without_collector() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+@cache
+def _set_aside() -> None:
+    """Once, before the first sample of a process: later passes leave out what the modules hold that it has loaded."""
+    gc.freeze()
 
 
 def _proposed(

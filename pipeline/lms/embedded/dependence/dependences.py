@@ -7,9 +7,11 @@ also hold for loops, masks and calls of which only the name is known.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from pipeline.lms.embedded.caches import BoundedCache
 from pipeline.lms.embedded.dependence.paths import (
     ANYTHING,
     EXP,
@@ -67,11 +69,19 @@ class _Expected(NamedTuple):
     vague: int
 
 
+class Composed(NamedTuple):
+    """How well some flows fit as a function's arguments, and the work by which a sample counts finding it."""
+
+    work: tuple[object, ...]
+    fit: float
+
+
 class Dependences:
     """The dependences of one task, read on first access. Threads may share it; answers are cached.
 
     Attributes:
         inputs: The flows of the task's inputs.
+        composed: What samples found out about flows, by their numbers.
     """
 
     def __init__(self, task: Task, sizes: Mapping[str, int]) -> None:
@@ -97,8 +107,17 @@ class Dependences:
         self._wanted = self._by_leaf(map(self._shown, told))
         self._specs = {spec.func_name: spec for spec in task.fns}
         self._guarded: dict[tuple[str, frozenset[int]], Flows] = {}
-        self._applied: dict[tuple[object, ...], Flows] = {}
+        self.composed: BoundedCache[tuple[object, ...], Composed] = BoundedCache()
+        self._numbers: BoundedCache[Flows, int] = BoundedCache()
+        self._count = itertools.count()
+        self._applied: BoundedCache[tuple[object, ...], Flows] = BoundedCache()
         self._fits: dict[Flow, float] = {}
+        self._matches: BoundedCache[tuple[Flows, int], float] = BoundedCache()
+
+    def number(self, flows: Flows) -> int:
+        """A number for some flows; no others have it."""
+        known = self._numbers.get(flows)
+        return self._numbers.keep(flows, next(self._count)) if known is None else known
 
     def _references(self, task: Task) -> list[list[list[Flow]]]:
         """For each way to read it, the reference's outputs, each with one flow for each component."""
@@ -123,7 +142,7 @@ class Dependences:
         if known is None:
             given = {ARGUMENT + place: flow for place, flow in enumerate(arguments)}
             known = tuple(replaced(flow, given) for flow in self._summary_for(fn.label, arguments))
-            self._applied[key] = known
+            self._applied.keep(key, known)
         return known
 
     def routed(self, merge: Fn, branches: Sequence[Fn | None], arguments: Flows, index: Flow) -> Flows:
@@ -172,7 +191,10 @@ class Dependences:
         """As `similarity`, of one stream and one output."""
         if len(self._outputs[output][0]) != len(flows):
             return 0.0
-        return sum(self._alike(flows, output)) / len(flows)
+        known = self._matches.get((flows, output))
+        if known is None:
+            known = self._matches.keep((flows, output), sum(self._alike(flows, output)) / len(flows))
+        return known
 
     def _alike(self, flows: Flows, output: int) -> Sequence[float]:
         """The similarity of each component to that of an output, by the way to read it that fits best."""

@@ -219,17 +219,18 @@ def replaced(flow: Flow, flows: Mapping[int, Flow], *, looped: bool = False) -> 
 
     If it is `looped`, these are states, and what they multiply by earlier values of its own is marked.
     """
-    known = {number: (leaves(source), factors(source)) for number, source in flows.items()}
+    known = [(1 << number, leaves(source), factors(source)) for number, source in flows.items()]
+    every = reduce(or_, (bit for bit, _, _ in known), 0)
     found = set()
     gone = reduce(or_, (1 << number for number, source in flows.items() if source is ZERO), 0)
     for path in flow:
         partners, first = path.partners, path.first
         if partners & gone:
             continue
-        for number, (bits, lead) in known.items():
-            if partners >> number & 1:
-                partners = partners & ~(1 << number) | bits
-                first = first & ~(1 << number) | lead if first >> number & 1 else first
+        for bit, bits, lead in known if partners & every else ():
+            if partners & bit:
+                partners = partners & ~bit | bits
+                first = first & ~bit | lead if first & bit else first
         # What turns out to be multiplied by a constant is not a product.
         tags = path.tags if partners or not path.partners else path.tags & ~TIMES
         if looped and partners & ~path.partners & 1 << path.leaf:

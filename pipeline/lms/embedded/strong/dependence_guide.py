@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from pipeline.lms.embedded.dependence.dependences import Dependences, Flows
+from pipeline.lms.embedded.dependence.dependences import Composed, Dependences, Flows
 from pipeline.lms.embedded.dependence.paths import NOTHING
 from pipeline.lms.embedded.draft import Draft, Move, Routing
 from pipeline.lms.embedded.operands import Callee, Operands
@@ -28,11 +28,14 @@ class DependenceGuide:
         self._draft = draft
         self._steps = steps
         self._flows: list[Flows] = list(dependences.inputs)
+        self._numbers = [dependences.number(flows) for flows in self._flows]
 
     def advance(self) -> None:
         """Records the draft's last move."""
         move = self._draft.moves[-1]
-        self._flows.append(self._result(move.routing or next(move.functions()), move.fns, move.sources))
+        flows = self._result(move.maker, move.fns, move.sources)
+        self._flows.append(flows)
+        self._numbers.append(self._dependences.number(flows))
 
     def fit_of(self, stream: int) -> float:
         """How well the reference agrees with a stream: from 0 to 1."""
@@ -42,6 +45,7 @@ class DependenceGuide:
         """A guide for a draft that has some of this one's streams, in order."""
         guide = DependenceGuide(self._dependences, draft, self._steps)
         guide._flows = [self._flows[stream] for stream in streams]
+        guide._numbers = [self._dependences.number(flows) for flows in guide._flows]
         return guide
 
     def fit(self, callee: Callee, routing: Routing | None, operands: Operands) -> float:
@@ -51,29 +55,44 @@ class DependenceGuide:
 
     def partial_fit(self, callee: Callee, operands: Operands) -> float:
         """As `fit`, where only the first components are served."""
-        return self._place_fit(
-            callee, 0, tuple(itertools.chain.from_iterable(map(self._flows.__getitem__, operands.sources)))
-        )
+        numbers = tuple([self._numbers[source] for source in operands.sources])
+        return self._place_fit(callee, 0, numbers, lambda: self._joined(operands.sources))
 
     def place_fit(self, callee: Callee, place: int, stream: int) -> float:
         """How well the reference agrees with a stream as the operand that starts at a place."""
-        return self._place_fit(callee, place, self._flows[stream])
+        return self._place_fit(callee, place, (self._numbers[stream],), lambda: self._flows[stream])
 
-    def _place_fit(self, callee: Callee, place: int, flows: Flows) -> float:
+    def _place_fit(self, callee: Callee, place: int, numbers: tuple[int, ...], flows: Callable[[], Flows]) -> float:
+        """As `place_fit`, for `flows` of any number of components, which have these numbers."""
+        key = (callee, place, numbers)
+        known = self._dependences.composed.get(key)
+        if known is None:
+            known = self._dependences.composed.keep(key, self._compose(callee, place, flows()))
+        self._steps.spend_once(known.work, _COMPOSED)
+        return known.fit
+
+    def _compose(self, callee: Callee, place: int, flows: Flows) -> Composed:
         others = len(callee.need) - place - len(flows)
         arguments = (*(NOTHING,) * place, *flows, *(NOTHING,) * others)
-        self._steps.spend_once((id(callee), *arguments), _COMPOSED)
         if not callee.branches:
-            return self._dependences.fits(self._dependences.applied(callee.fn, arguments))
-        if not others:
-            return 1.0  # An index selects, which says nothing about its own operations.
-        return self._dependences.fits(self._dependences.routed(callee.fn, callee.branches, arguments[:-1], NOTHING))
+            fit = self._dependences.fits(self._dependences.applied(callee.fn, arguments))
+        elif not others:
+            fit = 1.0  # An index selects, which says nothing about its own operations.
+        else:
+            routed = self._dependences.routed(callee.fn, callee.branches, arguments[:-1], NOTHING)
+            fit = self._dependences.fits(routed)
+        return Composed((id(callee), *arguments), fit)
+
+    def _joined(self, sources: Iterable[int]) -> Flows:
+        """The flows of the components that some streams give together."""
+        return tuple(itertools.chain.from_iterable(map(self._flows.__getitem__, sources)))
 
     def serves(self, move: Move, callees: Iterable[Callee], outputs: Iterable[int]) -> bool:
         """Whether the result of a move can be an operand of one of these, or may be one of these outputs."""
-        flows = self._result(move.routing or next(move.functions()), move.fns, move.sources)
+        flows = self._result(move.maker, move.fns, move.sources)
+        numbers = (self._dependences.number(flows),)
         return any(self._dependences.matches(flows, output) > _LIKE_OUTPUT for output in outputs) or any(
-            callee.fit(move.result, place)[0] and self._place_fit(callee, place, flows) > _FITS
+            callee.fit(move.result, place)[0] and self._place_fit(callee, place, numbers, lambda: flows) > _FITS
             for callee in callees
             for place in range(len(callee.need))
         )
@@ -87,7 +106,7 @@ class DependenceGuide:
         return self._dependences.matches(self._flows[stream], output)
 
     def _result(self, maker: Fn | Routing, branches: Sequence[Fn | None], sources: Sequence[int]) -> Flows:
-        flows = tuple(itertools.chain.from_iterable(self._flows[source] for source in sources))
+        flows = self._joined(sources)
         if isinstance(maker, Routing):
             self._steps.spend_once((id(maker), *flows), _COMPOSED * maker.bits)
             return self._dependences.routed(maker.merge, branches, flows[:-1], flows[-1])

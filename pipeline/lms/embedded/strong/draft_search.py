@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from pipeline.lms.embedded.dependence.dependences import Dependences
 from pipeline.lms.embedded.draft import Draft, Move, Routing
@@ -88,10 +89,6 @@ class LearnedEdges:
     """What follows from both about moves, as far as it is known."""
 
 
-def _resemblance(draft: Draft) -> float:
-    return draft.similarity
-
-
 def _supported(hint: Hint, recommender: Recommender) -> float:
     """How well precedents support a step along the interpretation."""
     support = recommender.support(hint.callee, hint.routing, hint.operands)
@@ -124,10 +121,8 @@ class DraftSearch:
         self._precedents = learned.precedents
         self._rounds = 1
         self.best: Draft | None = None
-        read, habits = interpretation is not None, learned.precedents.habits
-        self._operands = MoveBuilder(
-            view, learned.edge_model, choice, steps, read=read, habits=habits, memory=learned.memory
-        )
+        read, habits, memory = interpretation is not None, learned.precedents.habits, learned.memory
+        self._operands = MoveBuilder(view, learned.edge_model, choice, steps, read=read, habits=habits, memory=memory)
         self.followed = 0.0
 
     def sample(self) -> Draft | None:
@@ -178,7 +173,7 @@ class DraftSearch:
         return self.best
 
     def _keep(self, end: Draft | None) -> None:
-        self.best = max((one for one in (self.best, end) if one), key=_resemblance, default=None)
+        self.best = max((one for one in (self.best, end) if one), key=attrgetter("similarity"), default=None)
 
     def _bound(self, draft: Draft, guide: ReferenceGuide | None, depends: DependenceGuide | None) -> Draft | None:
         """The draft with its outputs, without what they do not need, compared by what they depend on; None if open."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from pipeline.lms.embedded.draft import Draft
@@ -41,6 +42,7 @@ _TORN = -6.0
 """For a torn stream,"""
 _TORN_LATER = -1.0
 """and where all tuples of that kind are already taken."""
+_RANK = itemgetter(0)
 
 
 class OperandCandidate(NamedTuple):
@@ -111,39 +113,51 @@ class OperandRanking:
         A beam search, component by component: what the first streams give together must fit the reference.
         """
         beam = [(0.0, 0.0, Operands((), ()), 0)]
+        places: dict[int, list[tuple[float, float, OperandCandidate]]] = {}
         while any(place < len(callee.need) for *_, place in beam):
             longer = []
             for step in beam:
-                if step[3] == len(callee.need):
+                place = step[3]
+                if place == len(callee.need):
                     longer.append(step)
                     continue
-                longer += self._longer(callee, step, dependences)
-            beam = sorted(longer, key=lambda step: -step[0])[:_BEAM]
+                if place not in places:
+                    places[place] = self._scored(callee, place)
+                longer += self._longer(callee, step, places[place], dependences)
+            beam = sorted(longer, key=_RANK, reverse=True)[:_BEAM]
             if not beam:
                 return []
         return [(operands, score) for _, score, operands, _ in beam]
 
+    def _scored(self, callee: Callee, place: int) -> list[tuple[float, float, OperandCandidate]]:
+        """The streams that serve a place, with their scores, and the scores for being taken already."""
+        found = self._at(callee, place)
+        tear = self._tear(found)
+        return [
+            (
+                self._score(each, tear) - _WIDE * (each.serves - 1) - each.distance,
+                _TAKEN_TUPLE * (each.serves > 1 and bool(self._draft.uses[each.stream])),
+                each,
+            )
+            for each in found
+        ]
+
     def _longer(
-        self, callee: Callee, step: tuple[float, float, Operands, int], dependences: DependenceGuide
+        self,
+        callee: Callee,
+        step: tuple[float, float, Operands, int],
+        scored: Sequence[tuple[float, float, OperandCandidate]],
+        dependences: DependenceGuide,
     ) -> list[tuple[float, float, Operands, int]]:
         """A state of the beam, with its rank, its score, its operands and its place, each time one stream longer."""
-        _, score, operands, place = step
-        found = []
-        candidates = self._at(callee, place)
-        tear = self._tear(candidates)
-        for each in candidates:
-            own = self._score(each, tear) - _WIDE * (each.serves - 1) - each.distance
-            own += self.twice * (each.stream in operands.sources)
-            own += _TAKEN_TUPLE * (each.serves > 1 and bool(self._draft.uses[each.stream]))
-            met = Operands((*operands.sources, each.stream), (*operands.counts, each.serves))
-            found.append((score + own, score + own, met, place + each.serves))
-        found = sorted(found, key=lambda longer: -longer[0])[:_EXTENDED]
-        if not operands.sources:
-            return found
-        return [
-            (total + _MISFIT * (1 - dependences.partial_fit(callee, met)), total, met, place)
-            for _, total, met, place in found
-        ]
+        _, score, (sources, counts), place = step
+        found = [(score + (own + self.twice * (each.stream in sources) + taken), each) for own, taken, each in scored]
+        longer = []
+        for total, each in sorted(found, key=_RANK, reverse=True)[:_EXTENDED]:
+            met = Operands((*sources, each.stream), (*counts, each.serves))
+            misfit = _MISFIT * (1 - dependences.partial_fit(callee, met)) if sources else 0.0
+            longer.append((total + misfit, total, met, place + each.serves))
+        return longer
 
     def takes(self, callee: Callee, stream: int) -> bool:
         """Whether a stream can be an operand of a callee, by types and by dependences."""

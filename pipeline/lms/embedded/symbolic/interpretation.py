@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 from pipeline.lms.embedded.draft import Routing
@@ -41,6 +43,7 @@ class Interpretation:
         self._specs = {spec.func_name: spec for spec in task.fns}
         self._values: dict[tuple[object, ...], Terms] = {}
         self._sizes = dict(scope.sizes)
+        self._function_roles: dict[str, Mapping[int, set[str]]] = {}
         self._wanted: set[Term] = set()
         self._pieces: set[Term] = set()
         self._binary: set[str] = {spec.name for spec in task.inputs if spec.data_gen == "binary"}
@@ -127,9 +130,21 @@ class Interpretation:
 
     def agrees(self, fn: Fn, place: int, stream: int) -> bool:
         """Whether, by the interpretation, a function does to an argument what the reference does to an input."""
-        own = self._roles_in(self._seen_in(fn), self._algebra.atom("argument", place))
-        wanted = self._roles_in(self._wanted, self.inputs[stream][0])
-        return not own or not wanted or bool(own & wanted)
+        own = self._roles_of(fn).get(self._number(self._algebra.atom("argument", place)))
+        wanted = self._wanted_roles.get(self._number(self.inputs[stream][0]))
+        return not own or not wanted or not own.isdisjoint(wanted)
+
+    def _roles_of(self, fn: Fn) -> Mapping[int, set[str]]:
+        """The roles of atoms in what a function computes."""
+        known = self._function_roles.get(fn.label)
+        if known is None:
+            known = self._function_roles[fn.label] = self._roles_in(self._seen_in(fn))
+        return known
+
+    @cached_property
+    def _wanted_roles(self) -> Mapping[int, set[str]]:
+        """The roles of atoms in the reference."""
+        return self._roles_in(self._wanted)
 
     def _seen_in(self, fn: Fn) -> list[Term]:
         seen: list[Term] = []
@@ -141,24 +156,36 @@ class Interpretation:
         self._seen.append(term)
         return term
 
-    def _roles_in(self, terms: Iterable[Term], item: Term) -> set[str]:
-        """The roles of an atom in these terms: the operations that take it, and its part in sums and products."""
-        number = item.summands[0][0][0][0]
-        roles = set()
+    def _roles_in(self, terms: Iterable[Term]) -> dict[int, set[str]]:
+        """The roles of atoms in these terms: the operations that take them, and their part in sums and products."""
+        roles: defaultdict[int, set[str]] = defaultdict(set)
+        atoms: set[int] = set()
         for term in terms:
-            folded = any(self._algebra.atoms[other][0] == "state" for m, _ in term.summands for other, _ in m)
+            held = {number for monomial, _ in term.summands for number, _ in monomial}
+            atoms |= held
+            folded = len(term.summands) > 1 and any(self._algebra.atoms[number][0] == "state" for number in held)
+            for number in held if folded else ():
+                roles[number] |= {"sum", "cumsum"}
             for monomial, _ in term.summands:
-                for other, exponent in monomial:
-                    if other == number:
-                        roles |= {"over"} if exponent < 0 else {"times"} if len(monomial) > 1 else set()
-                        roles |= {"sum", "cumsum"} if folded and len(term.summands) > 1 else set()
-                    elif any(number in self._numbers(part) for part in self._algebra.atoms[other][1:]):
-                        roles.add(str(self._algebra.atoms[other][0]))
+                for number, exponent in monomial:
+                    if exponent < 0:
+                        roles[number].add("over")
+                    elif len(monomial) > 1:
+                        roles[number].add("times")
+        for number in atoms:
+            name, *parts = self._algebra.atoms[number]
+            for inner in {inner for part in parts for inner in self._numbers(part)}:
+                roles[inner].add(str(name))
         return roles
 
     @staticmethod
     def _numbers(part: object) -> set[int]:
         return {number for m, _ in part.summands for number, _ in m} if isinstance(part, Term) else set()
+
+    @staticmethod
+    def _number(atom: Term) -> int:
+        """The number of the only atom of a term."""
+        return atom.summands[0][0][0][0]
 
     def projects(self, fn: Fn) -> bool:
         """Whether a function only selects components of its input, so that zipping streams for it is useless."""

@@ -8,6 +8,7 @@ its samples. Entries are only ever added, and adding one twice is harmless, so t
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -81,6 +82,7 @@ class TypeTable:
         self._sizes = sizes
         self.types: list[StreamType] = []
         self._ids: dict[StreamType, TypeId] = {}
+        self._growing = threading.Lock()
         self._coercions: dict[tuple[TypeId, TypeId], tuple[Coercion, ...]] = {}
         self._needs: dict[Need, int] = {}
         self._fits: dict[tuple[TypeId, int], tuple[int, float]] = {}
@@ -111,10 +113,13 @@ class TypeTable:
     def intern(self, stream: StreamType) -> TypeId:
         """The type's number."""
         number = self._ids.get(stream)
-        if number is None:
-            self.types.append(stream)
-            number = self._ids.setdefault(stream, self.types.index(stream))
-        return number
+        if number is not None:
+            return number
+        with self._growing:
+            if stream not in self._ids:
+                self.types.append(stream)
+                self._ids[stream] = len(self.types) - 1
+            return self._ids[stream]
 
     def coercions(self, source: TypeId, target: TypeId) -> tuple[Coercion, ...]:
         """As `find_coercions`."""
