@@ -17,6 +17,7 @@ from pipeline.lms.embedded.draft import Draft, Move, Routing
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.step_limit import StepLimit
+from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
 from pipeline.lms.embedded.strong.move_builder import MoveBuilder
 from pipeline.lms.embedded.strong.operand_beam import OperandBeam
@@ -135,6 +136,7 @@ class BeamSearch:
         self._choice = choice
         self._steps = steps
         self._given = view.callees_given(routings)
+        self._dims = DimGuide(view.influence, steps)
         self._pool = StreamPool(view.table, dependences, steps, trust)
         self._builder = MoveBuilder(view, edge_model, choice, steps, read=True)
         self._outlook = Outlook(view, [callee for callee, _ in self._given])
@@ -260,7 +262,7 @@ class BeamSearch:
             return 0.0
         if end is None:
             return 0.0
-        end.similarity, end.worth = guide.similarity(draft), state.score
+        end.similarity, end.worth = self._dims.compared(end, guide.similarity(draft)), state.score
         self.finished.append(end)
         return end.similarity
 

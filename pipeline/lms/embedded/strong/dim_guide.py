@@ -11,6 +11,8 @@ from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.types.coercions import Coercion
 from step_runtime.primitives import Accum, Map, Promote, Scan
 
+_ELSEWHERE = 0.5
+"""The part of a similarity that is lost where no element comes from where it does in the reference."""
 _MOVED = 100
 """Steps that following a move counts for."""
 
@@ -26,6 +28,15 @@ class DimGuide:
     def inputs(self) -> tuple[int, ...]:
         """The numbers of the inputs."""
         return self._influence.inputs
+
+    def compared(self, draft: Draft, similarity: float) -> float:
+        """The similarity of a finished draft, less where its elements come from elsewhere than the reference's.
+
+        Such a draft does not compute the reference, whatever the interpretation says, which knows no dims.
+        """
+        draft.agreement = self.agreement(draft)
+        draft.read = draft.read and draft.agreement == 1.0
+        return similarity * (1.0 - _ELSEWHERE * (1.0 - draft.agreement))
 
     def agreement(self, draft: Draft) -> float:
         """How much of what the results of a finished draft depend on the outputs depend on, too: from 0 to 1."""
