@@ -10,6 +10,8 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 from pipeline.lms.embedded.dependence.dependences import Dependences
@@ -56,6 +58,8 @@ _RIVAL = -0.6
 """For each better draft that applies the same functions,"""
 _LATER_WAY = -0.2
 """and each better way to apply a function to the same streams, when ways to continue are chosen."""
+_REACHED = 2.5
+"""For each output that a stream of the draft may be."""
 _NOISE = 0.4
 
 # Steps, by what they cost in time.
@@ -137,7 +141,7 @@ class BeamSearch:
         self._steps = steps
         self._given = view.callees_given(routings)
         self._dims = DimGuide(view.influence, steps)
-        self._pool = StreamPool(view.table, dependences, steps, trust)
+        self._pool = StreamPool(view.table, dependences, self._dims, steps, trust)
         self._builder = MoveBuilder(view, edge_model, choice, steps, read=True)
         self._outlook = Outlook(view, [callee for callee, _ in self._given])
         self._operands = OperandBeam(view, self._pool, self._outlook, steps, trust)
@@ -178,7 +182,9 @@ class BeamSearch:
             ]
             applied = state.applied + Counter(fn for stream in fresh for fn in self._pool.move(stream).functions())
             left = frozenset(fn for fn in self._view.fns if fn not in applied)
+            reached = reduce(or_, map(self._pool.reached.__getitem__, (*state.streams, *fresh)))
             promise = state.score + score + self._outlook.score(unused, left) + _NOISE * self._choice.noise()
+            promise += _REACHED * reached.bit_count()
             levels.offer(promise, known.union(fresh), _Child(state, fresh, applied, score))
 
     def _applied(self, state: State) -> Iterator[tuple[float, tuple[int, ...]]]:
