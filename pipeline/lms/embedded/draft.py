@@ -82,6 +82,8 @@ class Draft:
     """Whether, by the interpretation, the results are what the reference computes."""
     similarity: float = 0.0
     """How similarly the results and the outputs depend on the inputs, if that is known."""
+    agreement: float = 1.0
+    """How much of what its results get from positions of the inputs the outputs get from there, too."""
     worth: float = 0.0
     """The score of its moves, if that is known."""
     support: list[float] = field(default_factory=list)

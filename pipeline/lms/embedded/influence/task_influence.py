@@ -19,8 +19,8 @@ from pipeline.lms.embedded.influence.functions import Functions, shapes_of
 from pipeline.lms.embedded.influence.reader import ArrayReader
 from pipeline.lms.embedded.influence.streams import Stream, Streams
 from pipeline.lms.embedded.types.coercions import cut
-from step_runtime.base.shapes import Sizes, evaluate
-from step_runtime.base.types import Multihot, StreamType
+from step_runtime.base.shapes import Dim, Sizes, evaluate
+from step_runtime.base.types import Multihot, StreamType, components_of, layout
 from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import Task
 
@@ -63,18 +63,26 @@ class TaskInfluence:
         ]
         self._largest = self._find_largest()
         self._fits: dict[int, float] = {}
+        self._alignments: dict[tuple[int, StreamType], float] = {}
+        self._output_types = task.output_types
 
     def agreement(self, results: Sequence[int]) -> float:
         """How much of what the outputs' elements and those of these streams depend on is the same: from 0 to 1."""
-        shares = []
-        for number, output in zip(results, self.outputs, strict=True):
-            stream = self.streams.stream(number)
-            if stream is None:
-                continue
-            for part, wanted in zip(stream.parts, output, strict=True):
-                if wanted is not None:
-                    shares.append(_alike(part.sources.reshape(-1), wanted.reshape(-1)))
+        shares = [share for place, number in enumerate(results) for share in self._shares(number, place)]
         return sum(shares) / len(shares) if shares else 1.0
+
+    def reaches(self, number: int, output: int) -> bool:
+        """Whether a stream is known to depend on just what an output depends on, element by element."""
+        shares = self._shares(number, output)
+        return bool(shares) and min(shares) == 1.0
+
+    def _shares(self, number: int, output: int) -> list[float]:
+        """The agreement of each component that is known."""
+        stream = self.streams.stream(number)
+        if stream is None:
+            return []
+        pairs = zip(stream.parts, self.outputs[output], strict=True)
+        return [_alike(part.sources.reshape(-1), wanted.reshape(-1)) for part, wanted in pairs if wanted is not None]
 
     def fit(self, number: int) -> float:
         """How much of what its elements depend on single elements of the outputs depend on, too: from 0 to 1."""
@@ -94,6 +102,29 @@ class TaskInfluence:
             shares = inside / np.maximum(np.bitwise_count(sets), 1)
             fits.append(float((np.where(sets == 0, 1.0, shares) * counts).sum() / counts.sum()))
         return min(fits)
+
+    def alignment(self, number: int, type_: StreamType) -> float:
+        """As `fit`, of each element and those of one output at its own positions: from 0 to 1.
+
+        It is 1 where dims are split or merged on the way. Dims that the output lacks are taken to be folded.
+        """
+        key = (number, type_)
+        known = self._alignments.get(key)
+        if known is None:
+            known = self._alignments[key] = self._find_alignment(number, type_)
+        return known
+
+    def _find_alignment(self, number: int, type_: StreamType) -> float:
+        stream = self.streams.stream(number)
+        if stream is None or self._largest is None:
+            return 1.0
+        best = 0.0
+        for wanted_type, output in zip(self._output_types, self.outputs, strict=True):
+            for wanted_dims, wanted in zip(_dims(wanted_type), output, strict=True):
+                pairs = zip(_dims(type_), stream.parts, strict=True)
+                shares = [_aligned(part.sources, dims, wanted, wanted_dims) for dims, part in pairs]
+                best = max(best, min(shares))
+        return best
 
     def _find_largest(self) -> NDArray[np.uint64] | None:
         """The sets of the outputs that no other one contains; None if some could not be read."""
@@ -175,6 +206,37 @@ def _sets(
     except Unread:
         return None
     return np.ascontiguousarray(array.sources) if array.shape == shape else None
+
+
+def _dims(type_: StreamType) -> list[tuple[Dim, ...]]:
+    """The dims of each component in PyTorch's order."""
+    return [(*reversed(type_.shape), *layout(part)) for part in components_of(type_.dtype)]
+
+
+def _aligned(
+    mine: NDArray[np.uint64], dims: tuple[Dim, ...], wanted: NDArray[np.uint64] | None, wanted_dims: tuple[Dim, ...]
+) -> float:
+    """The share of the sets of some elements that those at the same positions of an output have, too."""
+    if wanted is None:
+        return 1.0
+    left = list(range(len(wanted_dims)))
+    axes: list[int | None] = []
+    for dim in dims:
+        place = next((axis for axis in left if wanted_dims[axis] == dim), None)
+        axes.append(place)
+        if place is not None:
+            left.remove(place)
+    lost = [dim for dim, axis in zip(dims, axes, strict=True) if axis is None and not dim.is_Integer]
+    if any(not (dim.is_Symbol or dim.is_Integer) for dim in (*lost, *(wanted_dims[axis] for axis in left))):
+        return 1.0
+    gone = tuple(place for place, axis in enumerate(axes) if axis is None)
+    kept = [axis for axis in axes if axis is not None]
+    sets = np.bitwise_or.reduce(mine, axis=gone) if gone else mine
+    order = sorted(range(len(kept)), key=kept.__getitem__)
+    spread = tuple(np.newaxis if axis in left else slice(None) for axis in range(len(wanted_dims)))
+    sets = sets.transpose(order)[spread]
+    shares = np.bitwise_count(sets & wanted) / np.maximum(np.bitwise_count(sets), 1)
+    return float(np.where(sets == 0, 1.0, shares).mean())
 
 
 def _alike(mine: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> float:

@@ -10,6 +10,8 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 from pipeline.lms.embedded.dependence.dependences import Dependences
@@ -17,6 +19,7 @@ from pipeline.lms.embedded.draft import Draft, Move, Routing
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.step_limit import StepLimit
+from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
 from pipeline.lms.embedded.strong.move_builder import MoveBuilder
 from pipeline.lms.embedded.strong.operand_beam import OperandBeam
@@ -54,6 +57,8 @@ _RIVAL = -0.6
 """For each better draft that applies the same functions,"""
 _LATER_WAY = -0.2
 """and each better way to apply a function to the same streams, when ways to continue are chosen."""
+_REACHED = 2.5
+"""For each output that a stream of the draft may be."""
 _NOISE = 0.4
 
 # Steps, by what they cost in time.
@@ -137,7 +142,8 @@ class BeamSearch:
         self._choice = choice
         self._steps = steps
         self._given = view.callees_given(routings)
-        self._pool = StreamPool(view.table, dependences, steps, trust)
+        self._dims = DimGuide(view.influence, steps)
+        self._pool = StreamPool(view.table, dependences, self._dims, steps, trust)
         self._builder = MoveBuilder(view, edge_model, choice, steps, read=True, memory=memory)
         self._outlook = Outlook(view, [callee for callee, _ in self._given])
         self._operands = OperandBeam(view, self._pool, self._outlook, steps, trust)
@@ -175,8 +181,9 @@ class BeamSearch:
             taken = {source for stream in fresh for source in pool.move(stream).sources}
             unused = [pool.type_of(stream) for stream in (*loose, *fresh) if stream not in taken]
             applied = self._with(state.applied, fresh)
+            reached = reduce(or_, map(pool.reached.__getitem__, (*state.streams, *fresh)))
             promise = state.score + score + self._outlook.score(unused, self._left(applied))
-            promise += _NOISE * self._choice.noise()
+            promise += _REACHED * reached.bit_count() + _NOISE * self._choice.noise()
             levels.offer(promise, known.union(fresh), _Child(state, fresh, applied, score))
 
     def _with(self, applied: tuple[int, ...], fresh: Iterable[int]) -> tuple[int, ...]:
@@ -273,7 +280,7 @@ class BeamSearch:
             return 0.0
         if end is None:
             return 0.0
-        end.similarity, end.worth = guide.similarity(draft), state.score
+        end.similarity, end.worth = self._dims.compared(end, guide.similarity(draft)), state.score
         self.finished.append(end)
         return end.similarity
 

@@ -9,8 +9,13 @@ from pipeline.lms.embedded.influence.task_influence import TaskInfluence
 from pipeline.lms.embedded.lowering import route, zipped
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.types.coercions import Coercion
+from step_runtime.base.types import StreamType
 from step_runtime.primitives import Accum, Map, Promote, Scan
 
+_ELSEWHERE = 0.5
+"""The part of a similarity that is lost where no element comes from where it does in the reference."""
+_ALIGNED = 0.15
+"""The part of a fit that elements at the same positions make up: a function may move elements to others."""
 _MOVED = 100
 """Steps that following a move counts for."""
 
@@ -27,6 +32,15 @@ class DimGuide:
         """The numbers of the inputs."""
         return self._influence.inputs
 
+    def compared(self, draft: Draft, similarity: float) -> float:
+        """The similarity of a finished draft, less where its elements come from elsewhere than the reference's.
+
+        Such a draft does not compute the reference, whatever the interpretation says, which knows no dims.
+        """
+        draft.agreement = self.agreement(draft)
+        draft.read = draft.read and draft.agreement == 1.0
+        return similarity * (1.0 - _ELSEWHERE * (1.0 - draft.agreement))
+
     def agreement(self, draft: Draft) -> float:
         """How much of what the results of a finished draft depend on the outputs depend on, too: from 0 to 1."""
         numbers = list(self.inputs)
@@ -34,6 +48,14 @@ class DimGuide:
             numbers.append(self.moved(move, [numbers[source] for source in move.sources]))
         ends = zip(draft.results, draft.output_coercions, strict=True)
         return self._influence.agreement([self._coerced(numbers[stream], coercion) for stream, coercion in ends])
+
+    def fit(self, number: int, type_: StreamType) -> float:
+        """How well the reference agrees with where a stream's elements come from: from 0 to 1."""
+        return (1 - _ALIGNED) * self._influence.fit(number) + _ALIGNED * self._influence.alignment(number, type_)
+
+    def reaches(self, number: int, ending: Coercion, output: int) -> bool:
+        """Whether a stream, at the end of a coercion, gets its elements from where an output does."""
+        return self._influence.reaches(self._coerced(number, ending), output)
 
     def moved(self, move: Move, sources: Sequence[int]) -> int:
         """The number of a move's result, by those of its sources."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 from pipeline.lms.embedded.dependence.dependences import Dependences
@@ -22,6 +22,7 @@ from pipeline.lms.embedded.retrieval.recommender import Recommender, choose_orde
 from pipeline.lms.embedded.retrieval.skill_guide import SkillGuide
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.dependence_guide import DependenceGuide
+from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
 from pipeline.lms.embedded.strong.move_builder import MoveBuilder
 from pipeline.lms.embedded.strong.operand_ranking import OperandRanking
@@ -122,6 +123,7 @@ class DraftSearch:
         self._rounds = 1
         self.best: Draft | None = None
         read, habits, memory = interpretation is not None, learned.precedents.habits, learned.memory
+        self._dims = DimGuide(view.influence, steps)
         self._operands = MoveBuilder(view, learned.edge_model, choice, steps, read=read, habits=habits, memory=memory)
         self.followed = 0.0
 
@@ -150,7 +152,8 @@ class DraftSearch:
             if self._all_applied(draft):
                 lean = guide and backward_slice(self._table, draft, guide, set(self._view.fns))
                 if lean:
-                    return replace(lean, similarity=1.0)
+                    lean.similarity = self._dims.compared(lean, 1.0)
+                    return lean
                 end = self._bound(draft, guide, depends)
                 ended = end is not None
                 self._keep(end)
@@ -185,8 +188,8 @@ class DraftSearch:
             end = trimmed(self._table, draft, ends, set(self._view.fns))
         else:
             return None
-        if end is not None and depends is not None:
-            end.similarity = depends.similarity(draft)
+        if end is not None:
+            end.similarity = self._dims.compared(end, 0.0 if depends is None else depends.similarity(draft))
         return end
 
     def _stops(self, draft: Draft, depends: DependenceGuide | None, *, ended: bool, open_steps: bool) -> bool:

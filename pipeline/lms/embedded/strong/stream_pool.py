@@ -8,12 +8,16 @@ from pipeline.lms.embedded.dependence.dependences import Dependences
 from pipeline.lms.embedded.draft import Draft, Move
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.dependence_guide import DependenceGuide
+from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.types.type_table import TypeId, TypeTable
 from step_runtime.base.shapes import Dim
 
 # Scores, in the units of the softmax at sharpness 1.
 _MISFIT = -5.0
 """For a stream that depends on the inputs in another way than the reference, where its operands do not,"""
+_MISPLACED = -14.0
+"""for a stream whose elements get more from the inputs than any element of an output, where its operands' do not,"""
+_SAME = 0.999
 _REGAINED = -1.2
 """and for repeating along a dim that was folded before."""
 
@@ -27,15 +31,24 @@ class StreamPool:
         scores: How plausible the move is that makes each stream, given its operands.
     """
 
-    def __init__(self, table: TypeTable, dependences: Dependences, steps: StepLimit, trust: float) -> None:
+    def __init__(
+        self, table: TypeTable, dependences: Dependences, dims: DimGuide, steps: StepLimit, trust: float
+    ) -> None:
         self._table = table
         self.draft = Draft.start(table.inputs)
         self.guide = DependenceGuide(dependences, self.draft, steps)
         self.first = len(table.inputs)
         self.scores = [0.0] * self.first
         self._fits = [1.0] * self.first
+        self._dims = dims
+        self._numbers = list(dims.inputs)
+        """Where the elements of each stream come from,"""
+        self._places = [1.0] * self.first
+        """and how that fits the reference."""
         self._folded: list[frozenset[Dim]] = [frozenset()] * self.first
         """The dims that were folded on the way to each stream."""
+        self.reached = [0] * self.first
+        """The outputs that each stream may be, as bits."""
         self._trust = trust
         self._known: dict[tuple[object, ...], int] = {}
 
@@ -59,8 +72,24 @@ class StreamPool:
         )
         own = move.fold.inner if move.fold is not None and not move.fold.scan else ()
         self._fits.append(min(fit, before))
+        number = self._dims.moved(move, [self._numbers[source] for source in move.sources])
+        place = self._dims.fit(number, self._table.types[move.result])
+        place_before = min(self._places[source] for source in move.sources)
+        self._numbers.append(number)
+        self._places.append(min(place, place_before))
+        self.reached.append(self._outputs(stream, number, move.result))
         self._folded.append(frozenset().union(*folded, own))
+        score += _MISPLACED * self._trust * max(0.0, place_before - place)
         self.scores.append(score + _MISFIT * self._trust * max(0.0, before - fit) + _REGAINED * regained)
+
+    def _outputs(self, stream: int, number: int, type_: TypeId) -> int:
+        """The outputs that a stream is, by its type, by where its elements come from and by its dependences."""
+        found = 0
+        for output, wanted in enumerate(self._table.outputs):
+            ways = self._table.coercions(type_, wanted)
+            if ways and not ways[0].repeats and self._dims.reaches(number, ways[0], output):
+                found |= (self.guide.matches(stream, output) > _SAME) << output
+        return found
 
     def move(self, stream: int) -> Move:
         """The move that made a stream."""

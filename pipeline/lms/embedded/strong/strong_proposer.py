@@ -34,6 +34,8 @@ _SIMILAR = 60.0
 """For a draft whose results depend on the inputs exactly as the outputs do."""
 _ALIKE = 0.95
 """The similarity from which results depend on the inputs much as the outputs do."""
+_AGREES = 0.95
+"""The part of its elements' origins from which on a draft may be right. Others do not count as finished."""
 _MOSTLY = 0.4
 """From this share of steps along the interpretation on, drafts are made by it."""
 _CONTENT = 0.95
@@ -149,6 +151,8 @@ class _Sample:
         self._steps = StepLimit(effort.steps)
         self._found: list[_Found] = []
         self._sure = 0
+        self._agreeing = 0
+        """Drafts whose elements come from where those of the reference do;"""
         self._alike = False
         self._plenty = False
         self._followed = 0.0
@@ -161,7 +165,7 @@ class _Sample:
         dependences = self._view.dependences if self._choice.happens(self._effort.following) else None
         widely = self._choice.happens(_WIDELY)
         self._follow(interpretations, dependences, widely=widely)
-        if widely and not self._sure and not self._content():
+        if (widely or not self._agreeing) and not self._sure and not self._content():
             self._search_widely()
         if not self._found:
             return None
@@ -199,7 +203,7 @@ class _Sample:
                 self._keep(draft)
                 self._followed += search.followed
             most = self._effort.drafts if self._alike else self._effort.unlike
-            self._plenty = len(self._found) >= most
+            self._plenty = self._agreeing >= most
             if self._plenty or self._sure == self._effort.enough:
                 break
         self._steps.most = self._effort.steps
@@ -236,4 +240,5 @@ class _Sample:
         fit += _SUPPORTED * sum(draft.support) / max(len(draft.support), 1)
         self._found.append(_Found(program, habit, fit, worth))
         self._sure += draft.read
+        self._agreeing += draft.agreement > _AGREES
         self._alike = self._alike or draft.read or draft.similarity > _ALIKE
