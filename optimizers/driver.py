@@ -29,7 +29,7 @@ from optimizers.attempt import Attempt
 from optimizers.budget import Budget, Spending
 from optimizers.call_trace import TRACE_CALLS
 from optimizers.context_fit import ContextFit
-from optimizers.demonstrations import copy_program, taught_predictors
+from optimizers.demonstrations import DemoFitter, copy_program, taught_predictors
 from optimizers.domain import Domain
 from optimizers.errors import MetricError, RunStopped
 from optimizers.experience import Entry, Experience, in_task_order
@@ -38,7 +38,6 @@ from optimizers.metric import checked_metric
 from optimizers.observer import Observer, evaluate_events
 from optimizers.run import Run
 from optimizers.sampling import Sampler, Sampling, TaskExample
-from optimizers.showing import DemoFitter
 from optimizers.solutions import Solutions
 from optimizers.strategies.base import Selection
 from optimizers.strategies.registry import make_selection

@@ -22,7 +22,7 @@ from optimizers.attempt_log import AttemptLog
 from optimizers.budget import Budget, Spending
 from optimizers.context_fit import ContextFit, Refusal
 from optimizers.context_window import Window
-from optimizers.demonstrations import demonstrated_tasks
+from optimizers.demonstrations import DemoFitter, ShownDemos, demonstrated_tasks, entry_keys
 from optimizers.domain import Domain
 from optimizers.errors import RunStopped
 from optimizers.experience import Entry, Experience, IterationResult, LevelScore
@@ -31,7 +31,6 @@ from optimizers.observer import IterationStarted, Observer, RunStarted
 from optimizers.prompt_sizes import demo_count, trimmed
 from optimizers.sampling import Sampler, TaskExample
 from optimizers.sampling_loop import SamplingLoop
-from optimizers.showing import DemoFitter, ShownDemos, entry_keys
 from optimizers.solutions import Solutions
 from optimizers.strategies.base import DemoSet, Selection, Trial
 

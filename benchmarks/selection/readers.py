@@ -20,8 +20,7 @@ from optimizers import Entry
 from optimizers.filtering import choose_answer
 from optimizers.sampling import TaskExample
 from pipeline.agent.agent import Agent
-from pipeline.agent.domain import code_length
-from pipeline.agent.features import structures
+from pipeline.agent.domain import code_length, structures
 from pipeline.lms.embedded import EmbeddedEngine, SmallProposer, StrongProposer
 from pipeline.lms.embedded.strong.strong_proposer import Effort
 from pipeline.lms.factory import make_lm

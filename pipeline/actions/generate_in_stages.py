@@ -95,7 +95,7 @@ class Stages:
 
         Raises:
             UsageError: The program can't be used, or a task's own code fails.
-                LMUnavailable: The LM can't be used.
+            LMUnavailable: The LM can't be used.
             ClusterUnavailable: The cluster can't be used.
         """
         progress = Progress()
@@ -183,12 +183,7 @@ class Stages:
 
 
 def generate_in_stages(stages: Stages, files: Mapping[str, Sequence[Path]], texts: Mapping[str, str]) -> Generated:
-    """Runs the stages, and writes what was found.
-
-    Args:
-        stages: What to run.
-        files: Where the programs go, by task.
-        texts: The task files' texts, whose comments are kept.
+    """Runs the stages, and writes what was found to each task's files; comments in the task files' `texts` are kept.
 
     Raises:
         UsageError: The program can't be used, a task's own code fails, or a file can't be written.

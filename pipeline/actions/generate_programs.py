@@ -49,13 +49,9 @@ Files = Mapping[str, Sequence[Path]]
 
 
 def output_files(tasks: Sequence[Task], output: str | None, form: str, *, force: bool) -> Files:
-    """The files for each task's program; none if no folder is named.
+    """The files for each task's program in the folder `output`; none if no folder is named.
 
-    Args:
-        tasks: The tasks to solve.
-        output: The folder.
-        form: `yaml`, `text` or `both`.
-        force: Whether existing files may be overwritten.
+    `form` is `yaml`, `text` or `both`; `force` says whether existing files may be overwritten.
 
     Raises:
         UsageError: A file exists and may not be overwritten.
@@ -74,12 +70,7 @@ def output_files(tasks: Sequence[Task], output: str | None, form: str, *, force:
 def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConfig, objective: Objective) -> Generated:
     """Samples a program until each task has a verified answer, and writes what was found.
 
-    Args:
-        name: The command's, for messages.
-        tasks: The tasks to solve.
-        files: Where the programs go.
-        config: The program and the settings.
-        objective: What is preferred among the rewrites of the right answer.
+    `name` is the command's, for messages; `objective` says what is preferred among the rewrites of the right answer.
 
     Raises:
         UsageError: The program can't be used, a task's own code fails, or a file can't be written.
@@ -214,13 +205,8 @@ def synthesize(
 ) -> Generated:
     """Searches for each task's program without an LM, and writes what was found.
 
-    Args:
-        name: The command's, for messages.
-        tasks: The tasks to solve.
-        files: Where the programs go.
-        limits: Limits per task.
-        objective: What is preferred among the programs found.
-        cluster: As `--cluster` accepts it; None for this machine's cores.
+    `name` is the command's, for messages; `limits` are those of a task; `objective` says what is preferred among the
+    programs found. `cluster` is as `--cluster` accepts it; None for this machine's cores.
 
     Raises:
         UsageError: A task's own code fails, or a file can't be written.

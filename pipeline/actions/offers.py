@@ -27,7 +27,6 @@ from step_runtime.tasks.task import Task, dump_task
 if TYPE_CHECKING:
     from pipeline.verification.metric import Metric
     from step_runtime.rewriting.optimizing import Variant
-    from step_runtime.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -137,11 +136,7 @@ class Offering:
     def offer(self, task: Task, found: Sequence[Solution]) -> Offer:
         """The programs found, and what rewrites make of them, where no other is as cheap in every figure.
 
-        Args:
-            task: The task.
-            found: One program or more, none of them priced.
-
-        A program that can't be priced is offered without figures.
+        `found` are one program or more, none of them priced. A program that can't be priced is offered without figures.
         """
         pricing = Pricing(task, DEFAULT_CHIP, self.metric.executor)
         priced, rewritten, sizes = list[Solution](), list[Solution](), dict[str, int]()

@@ -15,7 +15,6 @@ from step_runtime.cost.chip import DEFAULT_CHIP, Chip, load_chip
 if TYPE_CHECKING:
     from step_runtime.base.errors import Diagnostic
     from step_runtime.base.measures import Figure
-    from step_runtime.cost.chip import Chip
     from step_runtime.rewriting.optimizing import Variant
     from step_runtime.tasks.task import Task
     from step_runtime.verification.costing import Priced

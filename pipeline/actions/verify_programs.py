@@ -21,7 +21,7 @@ from pipeline.base.outputs import BatchOutput, BatchSummary, Finding, ProgramVer
 from pipeline.base.paths import shown
 from pipeline.base.text import counted
 from pipeline.cli.junit import junit_text
-from pipeline.cli.program_items import Item, names_many, resolve
+from pipeline.cli.program_arguments import Item, names_many, resolve
 from pipeline.cli.sarif import sarif_text
 from pipeline.verification.checking import Checked, CheckRequest, check, checking_pool, outcome, unusable
 from pipeline.verification.pool import WorkerPool

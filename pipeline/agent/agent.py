@@ -19,8 +19,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from pipeline.agent.proposer import Proposer
-from pipeline.agent.refiner import Refiner
-from pipeline.agent.verifier import ProgramVerifier
+from pipeline.agent.refiner import ProgramVerifier, Refiner
 from pipeline.base.choices import GUARDIANS, GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.base.paths import DATA

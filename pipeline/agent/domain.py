@@ -1,16 +1,123 @@
-"""The optimizers' view of STeP programs."""
+"""The optimizers' view of STeP programs, and what tasks and programs are compared by.
+
+Structures are texts, so that a record can show them:
+
+- of a task: `in fp32 [2]` and `out Buffer(1) [1]` (element type and number of dims), `fn fp32, fp32 -> fp32` (a
+  signature), `fn exp` and `ref softmax` (torch operators of functions and references), `dim 2*D` (compound dims);
+- of a program: `Map` (a primitive), `Map > Accum on fp32 [2]` (an edge with its stream), `Map > Accum > Zip` (a path).
+
+No code is run: snippets are read as syntax trees, programs are parsed and typed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import ast
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import dspy
 
-from optimizers import Domain
-from pipeline.agent import features
+from optimizers import Attempt, Domain
+from step_runtime.base.errors import STAGES
+from step_runtime.base.shapes import format_dim
+from step_runtime.base.syntax import parse_python
+from step_runtime.base.types import Buffer, DType, Element, Multihot, Scalar, StreamType, components_of
 from step_runtime.language.equivalence import canonical_key
+from step_runtime.language.parser import parse
+from step_runtime.program.graph import Node
+from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task
+from step_runtime.verification.check import infer_types
+
+_OPERATORS: Mapping[type[ast.AST], str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul", ast.Pow: "pow",
+    ast.Compare: "compare", ast.For: "loop", ast.While: "loop", ast.IfExp: "choice", ast.Subscript: "index",
+}  # fmt: skip
+
+
+def structures(inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> frozenset[str]:
+    """The structures of the input field `task`, and of the output field `impl` if there is an answer.
+
+    A program that can't be read has none; one that breaks rules has those of its readable part.
+    """
+    task: Task = inputs["task"]
+    found = frozenset(_of_task(task))
+    return found if outputs is None else found | frozenset(_of_program(str(outputs["impl"]), static_scope(task)))
+
+
+def closeness(attempt: Attempt) -> float:
+    """The share of the verifier's stages that an answer passed; 0 for one that could not be read."""
+    if attempt.passed:
+        return 1.0
+    stage = attempt.feedback.get("stage")
+    return STAGES.index(stage) / len(STAGES) if stage in STAGES else 0.0
+
+
+def _of_task(task: Task) -> Iterator[str]:
+    for stream in (*task.input_types, *task.parameter_types):
+        yield f"in {_kind(stream)}"
+    for stream in task.output_types:
+        yield f"out {_kind(stream)}"
+    for stream in (*task.input_types, *task.parameter_types, *task.output_types):
+        yield from (f"dim {format_dim(dim)}" for dim in stream.shape if dim.args)
+    for taken, given in task.fn_types:
+        yield f"fn {element_kind(taken)} -> {element_kind(given)}"
+    for spec in task.fns:
+        yield from (f"fn {name}" for name in _operators(spec.apply))
+    for output in task.outputs:
+        yield from (f"ref {name}" for code in output.data_transform for name in _operators(code))
+
+
+def _of_program(text: str, scope: Scope) -> Iterator[str]:
+    program, _ = parse(text, scope)
+    types, _ = infer_types(program, scope)
+    consumers = program.consumers()
+    for node in program.nodes:
+        yield _name(node)
+        for stream in node.outputs:
+            kind = types[stream]
+            for later in consumers.get(stream, ()):
+                edge = f"{_name(node)} > {_name(later)}"
+                yield edge if kind is None else f"{edge} on {_kind(kind)}"
+                for result in later.outputs:
+                    yield from (f"{edge} > {_name(last)}" for last in consumers.get(result, ()))
+
+
+def _name(node: Node) -> str:
+    return type(node.op).__name__
+
+
+def _kind(stream: StreamType) -> str:
+    return f"{element_kind(stream.dtype)} [{len(stream.shape)}]"
+
+
+def element_kind(dtype: DType) -> str:
+    """An element type without its dims."""
+    return ", ".join(map(_component, components_of(dtype)))
+
+
+def _component(element: Element) -> str:
+    match element:
+        case Buffer():
+            return f"Buffer({len(element.dims)})"
+        case Multihot():
+            return "Multihot"
+        case Scalar():
+            return str(element)
+
+
+def _operators(code: str) -> Iterator[str]:
+    """Names of the attributes that a snippet calls, such as `exp` of `torch.exp(x)`, and of its operators."""
+    try:
+        tree = parse_python(textwrap.dedent(code))
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield node.func.attr
+        elif name := _OPERATORS.get(type(node.op) if isinstance(node, ast.BinOp | ast.AugAssign) else type(node)):
+            yield name
 
 
 def step_domain(confirm: Callable[[Any, str], bool] | None = None) -> Domain:
@@ -27,8 +134,8 @@ def step_domain(confirm: Callable[[Any, str], bool] | None = None) -> Domain:
         length=lambda outputs: code_length(outputs["impl"]),
         task_key=lambda example: str(example.task.name),
         traced_demos=False,
-        structures=features.structures,
-        closeness=features.closeness,
+        structures=structures,
+        closeness=closeness,
     )
 
 

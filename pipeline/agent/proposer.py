@@ -18,8 +18,7 @@ import yaml
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import ValidationError
 
-from pipeline.agent.refiner import without_reference_values
-from pipeline.agent.verifier import ProgramVerifier
+from pipeline.agent.refiner import ProgramVerifier, without_reference_values
 from pipeline.base.choices import PROPOSERS, ProposerKind
 from pipeline.base.paths import DATA
 from signatures import Propose, ProposerPrompt, compose, extract_program, load_prompt, render_task, without_ir

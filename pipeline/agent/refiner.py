@@ -6,14 +6,46 @@ The reference's values never reach the LM: of a wrong value it learns which outp
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
-from pipeline.agent.verifier import ProgramVerifier
+from pipeline.verification.metric import Metric, Reward
 from signatures import Refine, holds_program, without_ir
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.task import Task
+
+MetricFn = Callable[[Any, Any], Reward]
+"""Judges a prediction on an example, such as `pipeline.verification.metric.Metric`."""
+
+
+class ProgramVerifier:
+    """Verifies programs while the agent runs; copies of an agent share it.
+
+    Attributes:
+        metric: What verifies; None for verification in this process, without a memory limit.
+        tasks: The tasks that the user named: of the tasks in a prompt, only their code may run.
+    """
+
+    def __init__(self, metric: MetricFn | None = None) -> None:
+        self.metric = metric
+        self.tasks: list[Task] = []
+
+    def __call__(self, task: Task, impl: str) -> Reward:
+        """The verdict on a program.
+
+        Raises:
+            TaskError: The task can't be used, or its reference fails.
+        """
+        if self.metric is None:
+            self.metric = Metric()
+        return self.metric(dspy.Example(task=task), dspy.Prediction(impl=impl))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ProgramVerifier:
+        return self
+
 
 _VALUES = re.compile(r"(; first at \[[^\]]*\]): .*")
 

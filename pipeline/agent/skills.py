@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from pipeline.agent.features import element_kind
+from pipeline.agent.domain import element_kind
 from signatures.prompts import Reference, SolvedExample
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import StreamType

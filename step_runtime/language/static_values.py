@@ -58,9 +58,7 @@ def kind(value: Any) -> str:
 def is_unknown(value: Any, spend: Callable[[int], None]) -> bool:
     """Whether a value is unknown, or a sequence that holds something unknown at any depth.
 
-    Args:
-        value: The value.
-        spend: Called with the length of each sequence before its items are visited.
+    `spend` is called with the length of each sequence before its items are visited.
     """
     # A list may hold itself, or one list many times: each is visited once.
     seen: set[int] = set()

@@ -1,18 +1,99 @@
-"""Runs a checked program on data: a functional simulator on torch (paper, Section 4.3)."""
+"""Runs a checked program on data: a functional simulator on torch (paper, Section 4.3).
+
+Large streams that only an Accum reads are computed in parts, so that they are never held whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import NamedTuple
 
 import torch
 
-from step_runtime.base.errors import RuleError, StepError
-from step_runtime.base.shapes import Sizes
-from step_runtime.execution.applier import Applier, Data, StreamData
+from step_runtime.base.errors import RuleError, Span, StepError
+from step_runtime.base.shapes import Sizes, torch_shape, try_evaluate
+from step_runtime.base.types import StreamType, components_of
+from step_runtime.execution.applier import Applier, Data, StreamData, element_layout
 from step_runtime.primitives import Frame, Operand
 from step_runtime.program.graph import Program
+from step_runtime.program.limits import PART, part_axis, part_size, pipelined
 from step_runtime.verification.check import Types
-from step_runtime.verification.pipelines import NodeError, large_pipelines, run_in_parts
+
+
+class NodeError(StepError):
+    """An error at one primitive of a run; `cause` is the error, `span` the primitive's place."""
+
+    def __init__(self, cause: StepError, span: Span | None) -> None:
+        self.cause = cause
+        self.span = span
+        super().__init__(str(cause))
+
+
+class Pipelines(NamedTuple):
+    """The nodes that run with an Accum: `reader` has the Accum's number by theirs, `feeding` theirs by the Accum's."""
+
+    reader: Mapping[int, int]
+    feeding: Mapping[int, Sequence[int]]
+
+
+def large_pipelines(program: Program, types: Sequence[StreamType], sizes: Sizes, itemsize: int) -> Pipelines:
+    """The pipelines of which a stream is larger than a part, at sizes that do not depend on the data."""
+    feeding: dict[int, list[int]] = {}
+    for index, reader in sorted(pipelined(program).items()):
+        feeding.setdefault(reader, []).append(index)
+    large = {
+        reader: nodes
+        for reader, nodes in feeding.items()
+        if max(_bytes(types[program.nodes[index].outputs[0]], sizes, itemsize) for index in nodes) > PART
+    }
+    return Pipelines({index: reader for reader, nodes in large.items() for index in nodes}, large)
+
+
+def run_in_parts(
+    program: Program,
+    types: Sequence[StreamType],
+    values: Sequence[StreamData],
+    feeding: Sequence[int],
+    reader: int,
+    frame: Frame,
+) -> tuple[Data, ...]:
+    """The results of an Accum whose input the nodes `feeding` compute, for a part of its outer dims at a time.
+
+    Raises:
+        NodeError: A function failed, or the time limit was exceeded.
+    """
+    chain = [*(program.nodes[index] for index in feeding), program.nodes[reader]]
+    made = {stream for node in chain[:-1] for stream in node.outputs}
+    taken = {stream for node in chain for stream in node.inputs} - made
+    result = types[chain[-1].outputs[0]]
+    kept = values[next(iter(taken))][0].shape[: len(result.shape)]
+    axis = part_axis(kept)
+    itemsize = (frame.applier.dtype or torch.get_default_dtype()).itemsize
+    largest = max(_bytes(types[stream], frame.sizes, itemsize) for stream in made)
+    step = part_size(largest, kept)
+    parts: list[Data] = []
+    for start in range(0, kept[axis], step):
+        length = min(step, kept[axis] - start)
+        here = {stream: tuple(part.narrow(axis, start, length) for part in values[stream]) for stream in taken}
+        now: dict[int, StreamData] = dict(here)
+        for node in chain:
+            operands = [Operand(types[stream], now[stream]) for stream in node.inputs]
+            try:
+                found = node.op.run(operands, [types[stream] for stream in node.outputs], frame)
+            except StepError as error:
+                raise NodeError(error, node.span) from error
+            now |= dict(zip(node.outputs, found, strict=True))
+        parts.append(tuple(now[chain[-1].outputs[0]]))
+    return (tuple(torch.cat(column, axis) for column in zip(*parts, strict=True)),)
+
+
+def _bytes(stream: StreamType, sizes: Sizes, itemsize: int) -> int:
+    """The bytes of a stream stored whole; 0 where its dims depend on the data."""
+    if any(try_evaluate(dim, sizes) is None for dim in stream.shape):
+        return 0
+    each = sum(prod(element_layout(part, sizes)) for part in components_of(stream.dtype))
+    return prod(torch_shape(stream.shape, sizes)) * each * itemsize
 
 
 def simulate(

@@ -43,8 +43,7 @@ from step_runtime.verification.check import Types, check_program, infer_types
 from step_runtime.verification.compare import difference, tolerance
 from step_runtime.verification.costing import over_limits
 from step_runtime.verification.instance import TaskInstance, instances
-from step_runtime.verification.pipelines import NodeError
-from step_runtime.verification.simulate import simulate
+from step_runtime.verification.simulate import NodeError, simulate
 from step_runtime.verification.stress import Case, stress
 from step_runtime.verification.values import explain_values
 

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from pipeline.agent.proposer import ToolContext, tool_context, verify_on_example
-from pipeline.agent.verifier import ProgramVerifier
+from pipeline.agent.refiner import ProgramVerifier
 from step_runtime import Verifier, load_task
 from step_runtime.codegen import generate_test
 from step_runtime.tasks.task import SolvedTask

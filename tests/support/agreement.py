@@ -12,8 +12,7 @@ from step_runtime.execution.applier import Applier
 from step_runtime.execution.invocation import default_dtype
 from step_runtime.program.graph import Program
 from step_runtime.verification.check import Types, check_affine, infer_types
-from step_runtime.verification.pipelines import NodeError
-from step_runtime.verification.simulate import simulate
+from step_runtime.verification.simulate import NodeError, simulate
 from tests.support.random_programs import Case
 from tests.support.tokens import Value, run_tokens
 from tests.support.truth import close

@@ -30,7 +30,7 @@ from pipeline.agent.proposer import (
     tool_context,
     verify_on_example,
 )
-from pipeline.agent.verifier import ProgramVerifier
+from pipeline.agent.refiner import ProgramVerifier
 from pipeline.base.choices import ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.lms.embedded import engine_named

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 
 import dspy
@@ -20,7 +21,7 @@ from optimizers import SinglePass
 from pipeline import load_program
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import read_program, save_program
-from pipeline.agent.refiner import without_reference_values
+from pipeline.agent.refiner import ProgramVerifier, without_reference_values
 from pipeline.base.choices import GuardianMode
 from pipeline.lms.embedded import engine_named
 from pipeline.verification.metric import Metric
@@ -203,3 +204,17 @@ def test_the_small_embedded_lm_solves_more_by_repairs() -> None:
             experience = optimizer.compile(agent, trainset=[example]).experience
         passed.append(sum(attempt.passed for attempt in experience.attempts))
     assert passed[1] > passed[0]
+
+
+def test_without_a_metric_programs_are_verified_in_this_process() -> None:
+    """As when an agent is used as a library."""
+    verifier = ProgramVerifier()
+    assert verifier(task(), RIGHT)
+    assert verifier(task(), WRONG).stage == "value"
+
+
+def test_copies_of_an_agent_share_their_verifier() -> None:
+    """So that a metric that is set once serves the copies that optimizers make."""
+    agent = Agent("none", refine=1, proposer_prompt="", refiner_prompt="")
+    assert deepcopy(agent).verifier is agent.verifier
+    assert agent.refiner.verifier is agent.proposer.verifier is agent.verifier

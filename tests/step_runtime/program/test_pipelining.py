@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from step_runtime.language.parser import parse
-from step_runtime.program.memory import PART, held, part_size, pipelined
+from step_runtime.program.limits import PART, held, part_size, pipelined
 from step_runtime.tasks.scope import static_scope
 from tests.support.small_tasks import of_scalars
 

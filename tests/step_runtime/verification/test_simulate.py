@@ -6,17 +6,21 @@ from collections import Counter
 from random import Random
 
 import pytest
+import torch
 from hypothesis import given, settings
 
-from step_runtime import Verifier, loads_task
+from step_runtime import Verifier, loads_task, verify
 from step_runtime.base.types import Buffer, Multihot, STuple
+from step_runtime.execution.applier import Applier
 from step_runtime.language.parser import parse
 from step_runtime.primitives import PRIMITIVES
 from step_runtime.verification.check import infer_types
-from step_runtime.verification.instance import instances
+from step_runtime.verification.instance import TaskInstance, instances
+from step_runtime.verification.simulate import simulate
 from tests.support import oracles
 from tests.support.agreement import compare, disagreement
 from tests.support.random_programs import Case, random_case
+from tests.support.small_tasks import of_scalars
 from tests.support.strategies import cases
 from tests.support.truth import computes
 
@@ -108,3 +112,45 @@ def test_routing_carries_formats() -> None:
     swapped = verifier.verify(ROUTING.replace("fn_a, fn_b", "fn_b, fn_a"))
     assert swapped.stage == "value"
     assert "fp8_e5m2 is compared within 0.25 (relative)" in swapped.diagnostics[0].details[1]
+
+
+FNS = {
+    "f": ("torch.sin(input[0])", 1),
+    "g": ("state[0] * 0.5 + input[0]", 0),
+    "m": ("torch.exp(input[0] - input[1])", 2),
+    "bad": ("input[0].item() / 0", 1),
+}
+TASK = of_scalars(FNS, "input_data['E0'].sum(1)", out="[N]")
+PROGRAMS = {
+    "a map": "a = step.Map(fn=fn_f).apply(step.Repeat(n=M).apply(E0))\nreturn step.Accum(fn=fn_g, b=2).apply(a)",
+    "a chain": "a, b = step.Copy().apply(E0)\na = step.Map(fn=fn_f).apply(a)\na = step.Map(fn=fn_m).apply((a, b))\n"
+    "return step.Accum(fn=fn_g, b=1).apply(a)",
+}
+
+
+def results(text: str) -> torch.Tensor:
+    instance = TaskInstance(TASK, TASK.size_sets()[0])
+    program, _ = parse(text, instance.scope)
+    types, found = infer_types(program, instance.scope)
+    assert not found
+    (result,) = simulate(program, types, instance.sample_inputs(0), instance.sizes, Applier(torch.float64))
+    return result[0]
+
+
+@pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)
+def test_parts_give_the_same(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever their size, the last being smaller."""
+    whole = results(text)
+    assert whole.shape == (7,)
+    for size in (1, 1000, 3000):
+        for name in ("step_runtime.verification.simulate.PART", "step_runtime.program.limits.PART"):
+            monkeypatch.setattr(name, size)
+        assert torch.allclose(results(text), whole)
+
+
+def test_an_error_in_a_part_has_its_own_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Map's line, not the Accum's."""
+    monkeypatch.setattr("step_runtime.verification.simulate.PART", 1)
+    text = "a = step.Map(fn=fn_bad).apply(E0)\nreturn step.Accum(fn=fn_g, b=1).apply(a)"
+    (found,) = verify(TASK, text).diagnostics
+    assert found.code == "task-function" and found.span is not None and found.span.line == 1
