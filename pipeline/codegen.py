@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                    ProgramArguments, CodegenOptions).given(argv)  # fmt: skip
     output = CodegenOptions.of(given).output
 
-    from pipeline.actions.check_program import pytest_script
+    from pipeline.actions.price_program import pytest_script
 
     script = pytest_script(ProgramArguments.of(given))
     if output is None:

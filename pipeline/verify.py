@@ -111,11 +111,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_message(NAME, action.warning_line(warning))
     if options.explain:
         print(result.table, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)
-    costs = action.cost_of(items[0]) if options.cost and result.verdict.passed else None
+    table, figures = None, None
+    if options.cost and result.verdict.passed:
+        from pipeline.actions.price_program import cost_of
+
+        table, figures = cost_of(items[0])
     if options.as_json:
-        print(action.single(result, costs and costs.figures).text())
+        print(action.single(result, figures).text())
     else:
-        print(result.text, *(["", costs.table] if costs else []), sep="\n")
+        print(result.text, *(["", table] if table else []), sep="\n")
     return Exit.OK if result.verdict.passed else Exit.NO
 
 

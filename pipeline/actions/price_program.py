@@ -1,22 +1,27 @@
-"""`pipeline.cost`, `pipeline.verify --cost` and `pipeline.optimize`: what programs cost the chip, and cheaper ones."""
+"""Programs of one task: what they cost the chip, cheaper ones, their dataflow as a picture, and their pytest script."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.base.errors import UsageError
+from pipeline.charts.dataflow import draw
+from pipeline.cli.cost_tables import cost_json, cost_table
+from pipeline.cli.program_arguments import Item, ProgramArguments, read_program
 from pipeline.verification.costs import pricing
-from pipeline.verification.task_files import verdict
+from pipeline.verification.task_files import load_task_named, scopes, verdict
 from step_runtime.base.errors import ChipError
+from step_runtime.codegen import generate_test
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip, load_chip
+from step_runtime.tasks.task import Task
+from step_runtime.verification.explain import explain
 
 if TYPE_CHECKING:
     from step_runtime.base.errors import Diagnostic
     from step_runtime.base.measures import Figure
     from step_runtime.rewriting.optimizing import Variant
-    from step_runtime.tasks.task import Task
     from step_runtime.verification.costing import Priced
     from step_runtime.verification.verify import Verdict
 
@@ -94,3 +99,52 @@ def optimize(task: Task, text: str, objective: Figure, chip: Chip, limit: int) -
             return Optimized(given, variant, len(found), refused)
         refused += 1
     return Optimized(given, given, len(found), refused)
+
+
+def load(arguments: ProgramArguments) -> tuple[Task, str]:
+    """The task and the text of the program.
+
+    Raises:
+        UsageError: One of them can't be read.
+    """
+    task = load_task_named(arguments.task)
+    return task, read_program(arguments, task)
+
+
+def draw_program(name: str, text: str | None, path: str) -> None:
+    """Writes a picture of a program's dataflow, as far as it can be read; errors are the verdict's.
+
+    Without a text, the program is the task's own `impl`.
+
+    Raises:
+        UsageError: The task can't be read, or the graph can't be drawn.
+    """
+    task = load_task_named(name)
+    program = task.impl if text is None else text
+    if program is not None:
+        draw(explain(program, scopes(task)[0]), Path(path))
+
+
+def cost_of(item: Item) -> tuple[str, dict[str, Any]]:
+    """What a program that passes costs on the default chip: as tables, and as JSON.
+
+    Raises:
+        UsageError: The task's code fails.
+    """
+    task = load_task_named(str(item.task))
+    name = task.name if item.program in (None, "-") else str(item.program)
+    text = str(task.impl if item.text is None else item.text)
+    [subject] = price_programs(task, [(name, text)], DEFAULT_CHIP, {})
+    if isinstance(subject.priced, tuple):
+        raise UsageError(subject.priced[0].render(text, name))
+    return cost_table(subject.priced, name, DEFAULT_CHIP.name), cost_json(subject.priced, name, DEFAULT_CHIP.name)
+
+
+def pytest_script(arguments: ProgramArguments) -> str:
+    """A self-contained pytest script that passes or fails as the verifier does.
+
+    Raises:
+        UsageError: The task or the program can't be read.
+    """
+    task, text = load(arguments)
+    return generate_test(task, text, dtype=arguments.dtype, scopes=scopes(task))

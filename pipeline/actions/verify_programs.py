@@ -12,7 +12,7 @@ from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.base.errors import Exit, UsageError
 from pipeline.base.files import write_text
@@ -27,7 +27,7 @@ from pipeline.verification.checking import Checked, CheckRequest, check, checkin
 from pipeline.verification.pool import WorkerPool
 from pipeline.verification.worker import ProgramLimits
 
-__all__ = ["Batch", "Costs", "Item", "cost_of", "names_many", "resolve", "run_single", "settings", "warning_line"]
+__all__ = ["Batch", "Item", "names_many", "resolve", "run_single", "settings", "warning_line"]
 
 _NEEDED = ("torch", "sympy", "numpy", "yaml")
 
@@ -128,7 +128,7 @@ def run_single(settings: Batch, item: Item, graph: str | None) -> Checked:
         UsageError: The task or the program can't be used, or a file can't be written.
     """
     if graph is not None:
-        from pipeline.actions.check_program import draw_program
+        from pipeline.actions.price_program import draw_program
 
         draw_program(str(item.task), item.text, graph)
     with settings.pool(1) as pool:
@@ -137,27 +137,6 @@ def run_single(settings: Batch, item: Item, graph: str | None) -> Checked:
         raise UsageError(result.verdict.error)
     settings.write([result])
     return result
-
-
-class Costs(NamedTuple):
-    """What a program costs, as tables and as the fields of the JSON object."""
-
-    table: str
-    figures: dict[str, Any]
-
-
-def cost_of(item: Item) -> Costs:
-    """What a program that passes costs on the default chip.
-
-    Raises:
-        UsageError: The task's code fails.
-    """
-    from pipeline.actions import check_program
-    from pipeline.verification.task_files import load_task_named
-
-    task = load_task_named(str(item.task))
-    name = task.name if item.program in (None, "-") else str(item.program)
-    return Costs(*check_program.cost_of(task, name, str(task.impl if item.text is None else item.text)))
 
 
 def single(result: Checked, cost: Mapping[str, Any] | None = None) -> VerifyOutput:
