@@ -34,10 +34,6 @@ TICK = 1.0
 """Seconds without a result after which limits are checked."""
 
 
-def _ignore(samples: tuple[InFlight, ...]) -> None:
-    pass
-
-
 class _Started:
     """The samples in flight, and when each started; safe to use from several threads."""
 
@@ -81,7 +77,7 @@ class SamplingLoop:
     unanswered: Collection[str] = ()
     max_errors: int | None = None
     window: Window | None = None
-    in_flight: Callable[[tuple[InFlight, ...]], None] = _ignore
+    in_flight: Callable[[tuple[InFlight, ...]], None] = lambda samples: None
 
     def run(
         self,

@@ -111,7 +111,10 @@ class _Reader:
         base = self._mapping(("base",), content.get("base", {}))
         varied = self._mapping(("sweep",), content.get("sweep"))
         for place, fields in (("base", base), ("sweep", varied)):
-            self._check_names(place, fields)
+            for field in fields:
+                if field not in RunConfig.model_fields:
+                    known = ", ".join(sorted(RunConfig.model_fields))
+                    raise self._error((place, field), f"{place}: expected settings of a run ({known}), got {field!r}")
         for field, values in varied.items():
             self._check_list(field, values, base)
         count = prod(map(len, varied.values()))
@@ -140,12 +143,6 @@ class _Reader:
             where = f"{place[0]}: " if place else ""
             raise self._error(place, f"{where}expected names with values, got {_brief(value)}")
         return value
-
-    def _check_names(self, place: str, fields: Mapping[str, Any]) -> None:
-        for field in fields:
-            if field not in RunConfig.model_fields:
-                known = ", ".join(sorted(RunConfig.model_fields))
-                raise self._error((place, field), f"{place}: expected settings of a run ({known}), got {field!r}")
 
     def _check_list(self, field: str, values: Any, base: Mapping[str, Any]) -> None:
         place = ("sweep", field)

@@ -212,7 +212,7 @@ class Recorder(BaseObserver):
         self._end_attempts()
         self._end_iteration("FINISHED")
         self._heartbeat.check()
-        place = _place(run_name(event), event.index)
+        place = f"{'iterations' if event.index >= 0 else 'validation'}/{run_name(event).replace(' ', '_')}"
         if event.index >= 0:
             self._nested = self._nested_runs.start(event)
             self._points |= recorded_points(self._client, self._nested)
@@ -367,10 +367,6 @@ def _reported() -> Iterator[None]:
         yield
     except (OSError, UsageError) as error:
         raise RecordError(f"cannot write the record of the run: {first_line(error)}") from error
-
-
-def _place(name: str, index: int) -> str:
-    return f"{'iterations' if index >= 0 else 'validation'}/{name.replace(' ', '_')}"
 
 
 def draw(iterations: Sequence[IterationResult], tasks: int, samples: int, folder: Path) -> None:

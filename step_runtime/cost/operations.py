@@ -13,7 +13,7 @@ from torch.utils.flop_counter import flop_registry
 
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Sizes
-from step_runtime.base.types import DType, Element, Multihot, components_of
+from step_runtime.base.types import Element, Multihot, components_of
 from step_runtime.cost.chip import ELEMENTWISE, MATMUL, OTHER, Weight
 from step_runtime.execution.invocation import apply, default_dtype, element_layout, initial
 from step_runtime.execution.number_formats import element_type
@@ -122,16 +122,13 @@ class OperationCounter:
 
     def _counted(self, fn: Fn) -> int:
         with _settled(self._dtype):
-            arguments = [self._sample(fn.input)]
+            arguments = [[self._element(element) for element in components_of(fn.input)]]
             if fn.stateful:
                 # A function may write into its state, and `getInit` may return the same tensors every time.
                 arguments.insert(0, [part.clone() for part in initial(fn, self._sizes, self._dtype)])
             with Recorder(self._weights, [tensor for argument in arguments for tensor in argument]) as recorder:
                 apply(fn, arguments, self._sizes, None)
         return int(recorder.operations)
-
-    def _sample(self, dtype: DType) -> list[Tensor]:
-        return [self._element(element) for element in components_of(dtype)]
 
     def _element(self, element: Element) -> Tensor:
         shape, dtype = element_layout(element, self._sizes), element_type(element, self._dtype)

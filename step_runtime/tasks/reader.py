@@ -49,7 +49,8 @@ def problems(task: Task) -> Iterator[Problem]:
         yield from _reference(("outputs", index), output, symbols)
     for index, fn in enumerate(task.fns):
         yield from _function(("fns", index), fn, symbols)
-    yield from _limits(task, symbols)
+    for figure, limit in task.limits.items():
+        yield from _unreadable(("limits", figure), parse_limit, limit, symbols)
     yield from _duplicates(task)
     if task.global_ is not None:
         yield from _syntax(("global",), task.global_)
@@ -152,11 +153,6 @@ def _function(loc: Location, fn: FnSpec, symbols: Mapping[str, Dim]) -> Iterator
                 if not part.format.holds(value):
                     yield (*loc, "init", index), f"{part.format.name} holds {part.format.range}; found {value}"
     yield from _syntax((*loc, "apply"), fn.apply)
-
-
-def _limits(task: Task, symbols: Mapping[str, Dim]) -> Iterator[Problem]:
-    for figure, limit in task.limits.items():
-        yield from _unreadable(("limits", figure), parse_limit, limit, symbols)
 
 
 def _unreadable(loc: Location, read: Callable[..., object], text: object, symbols: Mapping[str, Dim]) -> list[Problem]:

@@ -248,11 +248,7 @@ def einsum(equation: str, *operands: Any) -> Array:
         equation += "->" + "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
     terms, result = equation.split("->")
     if "..." in equation:
-        spare = [
-            as_array(one).ndim - len(term) + 3
-            for term, one in zip(terms.split(","), operands, strict=True)
-            if "..." in term
-        ]
+        spare = [as_array(one).ndim - len(term) + 3 for term, one in zip(terms.split(","), operands, strict=True) if "..." in term]
         if len(set(spare)) > 1:
             raise Unread("an ellipsis for several numbers of dims")
         equation = equation.replace("...", "ABCDEFGH"[: spare[0]])
@@ -376,9 +372,7 @@ def loss(input: Any, target: Any, *_: Any, reduction: Any = "mean", **__: Any) -
     return _reduced_loss(mixed(as_array(input), as_array(target)), reduction)
 
 
-def cross_entropy(
-    input: Array, target: Array, weight: Any = None, *_: Any, reduction: Any = "mean", **__: Any
-) -> Array:
+def cross_entropy(input: Array, target: Array, weight: Any = None, *_: Any, reduction: Any = "mean", **__: Any) -> Array:
     """As `torch.nn.functional.cross_entropy`; classes are numbers or probabilities."""
     axis = 1 if input.ndim > 1 else 0
     whole = reduced(input, axis)

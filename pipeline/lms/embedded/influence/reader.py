@@ -392,7 +392,9 @@ class ArrayReader:
 
     # --- calls ---
 
-    def _closure(self, arguments: ast.arguments, body: tuple[ast.stmt, ...] | ast.expr, env: dict[str, Any]) -> Closure:
+    def _closure(
+        self, arguments: ast.arguments, body: tuple[ast.stmt, ...] | ast.expr, env: dict[str, Any]
+    ) -> Closure:
         names = tuple(argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
         return Closure(names, tuple(self._each(arguments.defaults, env)), body, env)
 

@@ -197,7 +197,9 @@ def _stream(type_: StreamType, array: Array, sizes: Sizes) -> Stream:
     return Stream((array,), (array.ndim - len(type_.shape),), int(isinstance(cut(type_.dtype)[0], Multihot)))
 
 
-def _sets(reader: ArrayReader, code: str, env: dict[str, Any], shape: tuple[int, ...]) -> NDArray[np.uint64] | None:
+def _sets(
+    reader: ArrayReader, code: str, env: dict[str, Any], shape: tuple[int, ...]
+) -> NDArray[np.uint64] | None:
     """The sets of an output's elements; None if its code could not be read."""
     try:
         array = as_array(reader.run(code, env))
