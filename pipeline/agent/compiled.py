@@ -182,7 +182,7 @@ def make_agent(saved: SavedProgram, source: str) -> Agent:
         predictor.signature = predictor.signature.with_instructions("\n".join(known.instructions))
         place = f"{source}: predictors.{name}.demonstrations"
         predictor.demos = [
-            _guarded(demo, f"{place}[{index}]", predictor.signature) for index, demo in enumerate(known.demonstrations)
+            _loaded(demo, f"{place}[{index}]", predictor.signature) for index, demo in enumerate(known.demonstrations)
         ]
     return agent
 
@@ -216,32 +216,21 @@ def _saved_demonstration(demo: Mapping[str, Any], names: list[str]) -> SavedDemo
     return SavedDemonstration(name=task.name, task=task.statement.split("\n"), fields=fields)
 
 
-def _guarded(saved: SavedDemonstration, where: str, signature: type[dspy.Signature]) -> dspy.Example:
-    """Like `_loaded`; any invalid content gives one clear `UsageError`."""
-    try:
-        return _loaded(saved, where, signature)
-    except UsageError:
-        raise
-    except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
-        raise UsageError(f"{where}: expected a task and a program: {describe_error(error)}") from None
-
-
 def _loaded(saved: SavedDemonstration, where: str, signature: type[dspy.Signature]) -> dspy.Example:
     """A saved demonstration as an example; raises `UsageError` unless its answer parses and is well-typed."""
     wanted = [name for name in signature.fields if name != "task"]
     if not set(wanted) - OPTIONAL <= saved.fields.keys() <= set(wanted):
         raise UsageError(f"{where}: fields: expected {', '.join(wanted)}, found {', '.join(saved.fields) or 'none'}")
+    texts = {name: "\n".join(lines) for name, lines in saved.fields.items()}
     try:
         task = loads_task("\n".join(saved.task), saved.name, source=f"{where}.task")
+        for name, text in texts.items():
+            if name in ANSWERS and (problems := list(program_problems(task, text, f"{where}.fields.{name}"))):
+                raise UsageError("\n".join(problems))
     except TaskError as error:
         raise UsageError(str(error)) from None
-    texts = {name: "\n".join(lines) for name, lines in saved.fields.items()}
-    for name, text in texts.items():
-        if name not in ANSWERS:
-            continue
-        problems = list(program_problems(task, text, f"{where}.fields.{name}"))
-        if problems:
-            raise UsageError("\n".join(problems))
+    except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+        raise UsageError(f"{where}: expected a task and a program: {describe_error(error)}") from None
     return dspy.Example(task=task, **texts)
 
 

@@ -21,17 +21,8 @@ if TYPE_CHECKING:
 LINES = ("-", "--", ":")
 WIDE_INCHES = (12.0, 5.0)
 _OUTCOME_COLOURS = (
-    "#009E73",
-    "#F0E442",
-    "#999933",
-    "#56B4E9",
-    "#0072B2",
-    "#CC79A7",
-    "#E69F00",
-    "#D55E00",
-    "#8a6d3b",
-    "#7f7f7f",
-)
+    "#009E73", "#F0E442", "#999933", "#56B4E9", "#0072B2", "#CC79A7", "#E69F00", "#D55E00", "#8a6d3b", "#7f7f7f",
+)  # fmt: skip
 OUTCOME_COLOURS = dict(zip(measures.OUTCOMES, _OUTCOME_COLOURS, strict=True))
 HATCHES = ("", "++", "--", "//", "", "\\\\", "", "..", "", "xx")
 """Distinguish neighbors in a stack without color."""
