@@ -3,8 +3,8 @@
 The search runs functions and reference; the proposer reads text alone and learns nothing but that its last answer
 was wrong, by being asked again. Each search has one core and its own process. Of the proposer, the median over
 several runs with different seeds: answers up to the first right one at temperature 0.7 and no demonstrations, and
-the seconds for those answers and their verification. Seconds are processor time of one thread, as wall time says little
-on a busy machine.
+the seconds for those answers and their verification. Seconds are processor time of one thread; `wall` is what a search
+took on the clock, which says little on a busy machine.
 
 How to run: python -m benchmarks.synthesis (two minutes of an idle core for the first two sets; --sets,
 --seconds, --runs 0 for the search alone, --tasks)
@@ -29,7 +29,7 @@ from step_runtime.tasks.task import Task
 SAMPLES = 64
 TEMPERATURE = 0.7
 _FOLDERS = ("tasks", "tasks-extra", "tasks-modern")
-_SEARCH = ("task", "search", "seconds", "candidates", "distinct values", "primitives")
+_SEARCH = ("task", "search", "seconds", "wall", "candidates", "distinct values", "primitives")
 _EMBEDDED = ("embedded: answers", "seconds")
 
 
@@ -56,6 +56,7 @@ def row(task: Task, outcome: SearchOutcome, answers: Sequence[tuple[int | None, 
         task.name,
         "solved" if outcome.impl else str(outcome.reason),
         f"{outcome.processor:.1f}",
+        f"{outcome.seconds:.1f}",
         f"{outcome.candidates:,}",
         f"{outcome.distinct:,}",
         str(outcome.length or ""),

@@ -89,7 +89,7 @@ class ReferenceRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """An operator's steps; of a cross entropy the logits at the targets, too."""
         if operator.startswith("aten._log_softmax"):
             self._logits = results[0], args[0]
-        if operator.startswith("aten.nll_loss_forward") and self._logits[0].data_ptr() == args[0].data_ptr():
+        if operator.startswith("aten.nll_loss") and self._logits[0].data_ptr() == args[0].data_ptr():
             yield from steps_of(operator, results, (self._logits[1], *args[1:]), kwargs)
         yield from steps_of(operator, results, args, kwargs)
 

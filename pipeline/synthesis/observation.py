@@ -39,6 +39,7 @@ class Observation:
 
     def __init__(self, instance: TaskInstance, executor: BatchExecutor) -> None:
         self._instance, self._executor = instance, executor
+        self._applier = Applier(instance.dtype, Deadline.at(executor.deadline))
         self.landmarks = landmarks_of(instance, SEED)
         data, scope = instance.sample_inputs(SEED), instance.scope
         self.wanted = [
@@ -72,9 +73,10 @@ class Observation:
         builder = ProgramBuilder(self._instance.scope)
         program = builder.program((TermWriter(builder).stream(term),))
         types = infer_types(program, self._instance.scope)[0]
-        applier = Applier(self._instance.dtype, Deadline.at(self._executor.deadline))
         try:
-            data = simulate(program, types, self._instance.sample_inputs(SEED + 1), self._instance.sizes, applier)[0]
+            data = simulate(
+                program, types, self._instance.sample_inputs(SEED + 1), self._instance.sizes, self._applier
+            )[0]
         except StepError:
             return None
         finally:

@@ -15,7 +15,10 @@ from torch import Tensor
 def steps_of(operator: str, results: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
     """The intermediate values of an operator, such as `aten.sort.default`, that has these results; none if unknown."""
     steps = _STEPS.get(operator.rpartition(".")[0])
-    return list(steps(results, *args, **kwargs)) if steps else []
+    try:
+        return list(steps(results, *args, **kwargs)) if steps else []
+    except (RuntimeError, TypeError, IndexError):  # called with arguments that the steps do not know
+        return []
 
 
 def _softmax(_: Sequence[Any], x: Tensor, dim: int | list[int], *__: Any) -> Iterator[Tensor]:
@@ -31,7 +34,8 @@ def _sort(results: Sequence[Any], x: Tensor, dim: int = -1, *_: Any, **kwargs: A
 
 def _picked(_: Sequence[Any], x: Tensor, target: Tensor, *__: Any) -> Iterator[Tensor]:
     """Each row's number at its target."""
-    yield x.gather(-1, target.clamp(min=0).unsqueeze(-1))
+    dim = min(x.ndim - 1, 1)
+    yield x.gather(dim, target.clamp(min=0).unsqueeze(dim))
 
 
 def _centered(_: Sequence[Any], x: Tensor, dim: list[int] | None = None, *__: Any, **___: Any) -> Iterator[Tensor]:
@@ -74,6 +78,7 @@ _STEPS: dict[str, Callable[..., Iterator[Tensor]]] = {
     "aten.logsumexp": _softmax,
     "aten.sort": _sort,
     "aten.nll_loss_forward": _picked,
+    "aten.nll_loss2d_forward": _picked,
     "aten.std": _centered,
     "aten.var": _centered,
     "aten.native_layer_norm": _layer_norm,

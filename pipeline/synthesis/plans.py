@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.lms.embedded.lowering import ProgramBuilder, route, tidy, zipped
-from pipeline.lms.embedded.types.coercions import cut, find_coercions
+from pipeline.lms.embedded.types.coercions import cut
 from pipeline.lms.embedded.types.type_table import TypeTable
+from pipeline.synthesis.type_space import chains
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim
@@ -255,10 +256,10 @@ class PlanLowering:
                 yield join.shape
 
     def _coerced(self, builder: ProgramBuilder, stream: StreamId, target: StreamType, variant: int) -> StreamId:
-        ways = find_coercions(builder.types[stream], target)
+        ways = chains(builder.types[stream], target)
         if not ways:
             raise RuleError("coercion", f"no structural primitives lead from {builder.types[stream]} to {target}")
-        for op in ways[min(variant, len(ways) - 1)].ops:
+        for op in ways[min(variant, len(ways) - 1)]:
             stream = builder.add(op, stream)[0]
         return stream
 

@@ -22,6 +22,10 @@ CALLS: dict[str, tuple[Callable[[Tensor], object], list[Tensor]]] = {
         lambda x: torch.nn.functional.cross_entropy(x, TARGET, reduction="none"),
         [X.logsumexp(-1), X.gather(1, TARGET.unsqueeze(1))],
     ),
+    "cross_entropy_of_images": (
+        lambda x: torch.nn.functional.cross_entropy(x.T.view(1, 5, 1, 3), TARGET.view(1, 1, 3)),
+        [X.logsumexp(-1), X.gather(1, TARGET.unsqueeze(1))],
+    ),
     "sort": (lambda x: x.sort(-1, descending=True), [X.argsort(-1, descending=True).argsort(-1)]),
     "stable_sort": (lambda x: x.sort(stable=True, dim=0), [X.argsort(0).argsort(0)]),
     "var": (lambda x: x.var(-1), [CENTERED, CENTERED.square()]),
@@ -51,5 +55,7 @@ def test_a_call_is_recorded_with_its_steps(name: str) -> None:
         assert any(len(each) == len(flat) and torch.allclose(each, flat) for each in recorded)
 
 
-def test_unknown_operators_have_no_steps() -> None:
+def test_unknown_operators_and_arguments_have_no_steps() -> None:
     assert steps_of("aten.sin.default", [X.sin()], (X,), {}) == []
+    assert steps_of("aten._softmax.default", [X], (X, 7, False), {}) == []
+    assert steps_of("aten.sort.default", [X], (X,), {"unknown": 1}) == []
