@@ -55,6 +55,8 @@ _OTHER_PARTNERS = 0.25
 """How well a path fits one of the reference's that is multiplied by less."""
 _OTHER_FIRST = 0.6
 """How well it fits one that is multiplied by the same in another order."""
+_MOST_GUARDED = 100
+"""How often functions are read again, with arguments that are largest elements."""
 _VAGUELY = 0.9
 """The similarity of leaves of which only equal partners are known."""
 _EXPONENTIAL = EXP | LOG
@@ -154,6 +156,10 @@ class Dependences:
         results = self.applied(merge, data)
         return tuple(union(flow, tagged(index, TIMES | UNSIGNED, leaves(flow), factors(flow))) for flow in results)
 
+    def reorders(self, fn: Fn) -> bool:
+        """Whether a function gives its argument with the elements in another order, as far as the text says."""
+        return fn.input == fn.output and not fn.stateful and self._summaries[fn.label] == (leaf(ARGUMENT),)
+
     def fits(self, flows: Flows) -> float:
         """How much of some flows the reference has, too, or more of it: 1 if each path can still become one of its."""
         return min(map(self._fit, flows))
@@ -213,6 +219,8 @@ class Dependences:
         key = (label, largest)
         known = self._guarded.get(key)
         if known is None:
+            if len(self._guarded) >= _MOST_GUARDED:
+                return plain
             known = tuple(map(self._common, self._summary(self._specs[label], largest)))
             self._guarded[key] = known
         return known
@@ -319,7 +327,8 @@ def _similarity(one: Flow, expected: _Expected) -> float:
     if one == other and not vague:
         return 1.0
     mine, theirs = coarse(one), coarse(other)
-    exact_mine, exact_theirs = _plain(one), _plain(other)
+    exact_mine, exact_theirs = _tags(one), _tags(other)
+    simple_mine, simple_theirs = _tags(one, simple=True), _tags(other, simple=True)
     total = 0.0
     for number in mine.keys() | theirs.keys():
         if number not in mine or number not in theirs:
@@ -329,6 +338,7 @@ def _similarity(one: Flow, expected: _Expected) -> float:
             total += _VAGUELY * _bits_alike(a.partners, b.partners)
             continue
         exact = _overlap(exact_mine[number], exact_theirs[number])
+        exact = (exact + _overlap(simple_mine[number], simple_theirs[number])) / 2
         pairs = ((simplified(a.tags), simplified(b.tags)), (a.partners, b.partners), (a.first, b.first))
         rest = sum(_bits_alike(*pair) for pair in pairs) / len(pairs)
         total += _EXACT * exact + (1 - _EXACT) * rest
@@ -336,11 +346,11 @@ def _similarity(one: Flow, expected: _Expected) -> float:
     return total / count if count else 1.0
 
 
-def _plain(flow: Flow) -> dict[int, set[int]]:
-    """The operations of each leaf's paths."""
+def _tags(flow: Flow, *, simple: bool = False) -> dict[int, set[int]]:
+    """The operations of each leaf's paths; if `simple`, without what differs between ways to write the same."""
     found: dict[int, set[int]] = {}
     for path in flow:
-        found.setdefault(path.leaf, set()).add(simplified(path.tags))
+        found.setdefault(path.leaf, set()).add(simplified(path.tags) if simple else path.tags & ~LOOPED)
     return found
 
 
