@@ -99,7 +99,7 @@ class Dependences:
         everything = [flows for reference in references for flows in reference]
         self._limit(everything, summaries, len(task.inputs))
         self.inputs: tuple[Flows, ...] = tuple((self._common(data[spec.name]),) for spec in task.inputs)
-        self._visible: dict[Flow, Flow] = {}
+        self._visible: BoundedCache[Flow, Flow] = BoundedCache()
         self._outputs = [
             [tuple(map(self._expected, reference[place])) for reference in references]
             for place in range(len(task.outputs))
@@ -113,7 +113,7 @@ class Dependences:
         self._numbers: BoundedCache[Flows, int] = BoundedCache()
         self._count = itertools.count()
         self._applied: BoundedCache[tuple[object, ...], Flows] = BoundedCache()
-        self._fits: dict[Flow, float] = {}
+        self._fits: BoundedCache[Flow, float] = BoundedCache()
         self._matches: BoundedCache[tuple[Flows, int], float] = BoundedCache()
 
     def number(self, flows: Flows) -> int:
@@ -169,7 +169,7 @@ class Dependences:
         if known is None:
             parts = self._by_leaf((self._shown(flow),))
             fit = [sum(map(self._possible, paths)) / len(paths) for paths in parts.values()]
-            known = self._fits[flow] = sum(fit) / len(fit) if fit else 1.0
+            known = self._fits.keep(flow, sum(fit) / len(fit) if fit else 1.0)
         return known
 
     def _possible(self, path: Path) -> float:
@@ -303,7 +303,7 @@ class Dependences:
         known = self._visible.get(flow)
         if known is None:
             paths = (path._replace(tags=path.tags & self._tags) for path in flow if not path.tags & self._shifts)
-            known = self._visible[flow] = frozenset(paths)
+            known = self._visible.keep(flow, frozenset(paths))
         return known
 
     @staticmethod

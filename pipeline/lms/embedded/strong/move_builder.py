@@ -169,7 +169,8 @@ class MoveBuilder:
             return known
         self._works = []
         found = find()
-        ways, scores = [way for way, _ in found], [score for _, score in found]
+        same = self._memory.same
+        ways, scores = [same.get(way) or same.keep(way, way) for way, _ in found], [score for _, score in found]
         return self._memory.ways.keep(key, Ways(ways, scores, tuple(self._works)))
 
     def _maps(
@@ -289,7 +290,7 @@ class MoveBuilder:
         if left is None or removable is None:
             return 0.0
         own = {dim for part in components_of(fn.input) for dim in cut(part)[1]}
-        score = _REPEATED * sum(dim in own for dim in without_ones(join.shape))
+        score = _REPEATED * sum(dim in own for dim in without_ones(join.shape)) if own else 0.0
         if not fold.scan and not (alone and self._view.joins(left)):
             score += _LOST * sum(dim in self._table.always_kept for dim in fold.inner)
         return score + _STUCK * sum(dim not in removable for dim in without_ones(_folded(join, fold)))

@@ -31,3 +31,5 @@ class MoveMemory:
 
     def __init__(self) -> None:
         self.ways: BoundedCache[tuple[object, ...], Ways] = BoundedCache()
+        self.same: BoundedCache[Way, Way] = BoundedCache()
+        """Equal ways are mostly one object: there are few, each in many entries."""

@@ -23,6 +23,7 @@ from step_runtime.base.types import Buffer, DType, StreamType
 from step_runtime.primitives import Bufferize, Flatten, Primitive, Promote, Repeat, Reshape, Rules, Streamify
 
 ONE: Dim = sympy.Integer(1)
+"""There is one such object, as `as_dim` makes all dims."""
 _WIDEST = 7
 """Longer lists of dims are not aligned: it would be slow, and they do not occur."""
 _MOST_INTERLEAVED = 24
@@ -84,7 +85,7 @@ def dims_of(stream: StreamType) -> tuple[Dim, ...]:
 
 def without_ones(dims: Sequence[Dim]) -> tuple[Dim, ...]:
     """The dims other than a literal 1."""
-    return tuple(dim for dim in dims if dim != ONE)
+    return tuple([dim for dim in dims if dim is not ONE])
 
 
 def find_coercions(source: StreamType, target: StreamType) -> tuple[Coercion, ...]:
@@ -123,7 +124,7 @@ def _first_edits(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Iterator[Edit]:
     """The possible steps at the innermost dims."""
     if a and b and a[0] == b[0]:
         yield Edit("keep", a[:1], b[:1])
-    if a and a[0] == ONE:
+    if a and a[0] is ONE:
         yield Edit("drop", a[:1], ())
     if not b:
         return
@@ -136,7 +137,7 @@ def _first_edits(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Iterator[Edit]:
 
 
 def _cost(edit: Edit) -> float:
-    return _COST["drop"] if edit == Edit("insert", (), (ONE,)) else _COST[edit.kind]
+    return _COST["drop"] if edit.kind == "insert" and edit.given[0] is ONE else _COST[edit.kind]
 
 
 @lru_cache(maxsize=8192)
@@ -211,7 +212,7 @@ class _Walk:
             place += sum(len(edit.given) for edit in neighbours)
 
     def _insert(self, place: int, dim: Dim) -> None:
-        if dim == ONE:
+        if dim is ONE:
             if place < self._cut:
                 self._do(Streamify())
             self._do(Promote(place - self._cut))
