@@ -8,7 +8,6 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Protocol
 
 from pipeline.lms.embedded.prompt.parsing import (
@@ -32,6 +31,8 @@ from step_runtime.verification.check import check_affine, insert_copies
 DEFAULT_TEMPERATURE = 0.7
 OTHERWISE = 4
 """How often a new program is sampled if the last equals the rejected one."""
+_MANY = 20_000
+"""The number of new objects from which on a pass of the garbage collector over them takes milliseconds."""
 
 
 class OfflineProposer(Protocol):
@@ -86,21 +87,20 @@ def answer(proposer: OfflineProposer, asked: EmbeddedRequest) -> str:
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """Puts off the garbage collector: a pass over all that PyTorch and others hold takes longer than a sample may."""
-    _set_aside()
+    """Puts off the garbage collector: a pass over all that a process holds takes longer than a sample may.
+
+    What a large sample leaves in caches is set aside, so that no later pass visits it.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            if gc.get_count()[0] > _MANY:
+                gc.collect(1)  # What the sample itself leaves behind in cycles would be kept for good.
+                gc.freeze()
             gc.enable()
-
-
-@cache
-def _set_aside() -> None:
-    """Once, before the first sample of a process: later passes leave out what the modules hold that it has loaded."""
-    gc.freeze()
 
 
 def _proposed(
