@@ -176,8 +176,9 @@ class Stages:
     def _keep(self, task: Task, draft: str, source: tuple[str, str], offering: Offering, progress: Progress) -> None:
         known = progress.solutions.setdefault(task.name, [])
         solution = offering.solution(task, draft, *source)
-        if solution.impl not in [each.impl for each in known]:
-            known.append(solution)
+        if solution.impl in [each.impl for each in known]:
+            return
+        known.append(solution)
         if len(known) == 1:
             print_message(self.name, f"{task.name}: verified, found by {source[0]}")
 

@@ -72,8 +72,8 @@ def advise(task: Task, attempts: Iterable[Attempt], missed: Sequence[str] | None
         parsed += is_program
         used |= functions
         reached |= outputs
-    unused = tuple(name for name in scope.fns if name not in used)
-    unreached = tuple(spec.name for place, spec in enumerate(task.outputs) if place not in reached)
+    unused = tuple(name for name in scope.fns if texts and name not in used)
+    unreached = tuple(spec.name for place, spec in enumerate(task.outputs) if texts and place not in reached)
     nearest = next(iter(nearest_failures(wrong)), None)
     hints = (*_missing(scope), *_unmade(missed), *_sampling(texts, parsed), *_by_stage(nearest, unused))
     return Advice(unused, unreached, nearest, hints)
@@ -131,7 +131,7 @@ def _given(part: DType, known: Sequence[DType]) -> bool:
 def _sampling(texts: Sequence[str], parsed: int) -> Iterator[str]:
     """Whether more samples would help, by how often the later half of the answers is a new program."""
     if not texts:
-        yield "there was no answer in the time: raise --max-minutes"
+        yield "the LM gave no answer in its share of the time: raise --max-minutes"
         return
     keys = [canonical_key(text) for text in texts]
     half = len(keys) // 2

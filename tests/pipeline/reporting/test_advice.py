@@ -39,6 +39,7 @@ def test_an_operand_that_nothing_gives_asks_for_a_helper_function() -> None:
     found = advise(task.model_copy(update={"fns": [fn, *task.fns[1:]]}), [])
     assert any("a helper function that gives it is missing" in hint for hint in found.hints)
     assert any("--max-minutes" in hint for hint in found.hints)
+    assert not found.unused_functions and not found.unreached_outputs, "there is no draft to say it of"
 
 
 def test_the_first_line_of_the_reference_that_nothing_computes_is_named() -> None:
