@@ -124,10 +124,10 @@ class Vocabulary:
     def add(self, one: Flow, other: Flow) -> Flow:
         """A sum; what is added to a state is summed up."""
         mine, theirs = _states(one), _states(other)
-        if mine - theirs:
-            other = tagged(other, SUM)
-        if theirs - mine:
-            one = tagged(one, SUM)
+        # What is made of the state that it is added to corrects it.
+        if not mine & theirs:
+            other = tagged(other, SUM) if mine else other
+            one = tagged(one, SUM) if theirs else one
         return union(one, other)
 
     def inverse(self, flow: Flow) -> Flow:

@@ -80,6 +80,81 @@ def test_a_wrong_step_does_not_fit() -> None:
     assert found.fits(found.applied(fold, (a, b, c))) > found.fits(found.applied(fold, (a, c, b)))
 
 
+ENTROPY = """
+inputs:
+- {name: A, dtype: fp32, dims: [V, N], data_gen: torch.randn}
+- {name: B, dtype: fp32, dims: [V, N], data_gen: torch.rand}
+fns:
+- name: Online
+  apply: |
+    top = torch.maximum(state[0], input[0])
+    return [top, state[1] * torch.exp(state[0] - top) + torch.exp(input[0] - top)]
+  init: [-inf, 0]
+  input_dtype: fp32
+  output_dtype: [fp32, fp32]
+  func_name: fn_online
+- name: Partition
+  apply: |
+    return [input[0] + torch.log(input[1])]
+  input_dtype: [fp32, fp32]
+  output_dtype: fp32
+  func_name: fn_partition
+- name: Score
+  apply: |
+    return [state[0] + input[0] * input[1]]
+  init: [0]
+  input_dtype: [fp32, fp32]
+  output_dtype: fp32
+  func_name: fn_score
+- name: Loss
+  apply: |
+    return [input[0] - input[1]]
+  input_dtype: [fp32, fp32]
+  output_dtype: fp32
+  func_name: fn_loss
+outputs:
+- name: O
+  dtype: fp32
+  dims: [N]
+  data_transform:
+  - |
+    REFERENCE
+sizes: {V: [4, 5], N: [3, 2]}
+"""
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "torch.nn.functional.cross_entropy(input_data['A'], input_data['B'], reduction='none')",
+        "torch.logsumexp(input_data['A'], -1) - (input_data['A'] * input_data['B']).sum(-1)",
+    ],
+)
+def test_a_running_maximum_and_sum_are_a_logsumexp(reference: str) -> None:
+    """Whatever the reference calls it, each step fits, and the whole is equal but for the order of operands."""
+    task = loads_task(ENTROPY.replace("REFERENCE", reference), "task")
+    fns = static_scope(task).fns
+    found = Dependences(task, {})
+    a, b = (flows[0] for flows in found.inputs)
+    pair = found.applied(fns["fn_online"], (a,))
+    (partition,) = found.applied(fns["fn_partition"], pair)
+    (score,) = found.applied(fns["fn_score"], (a, b))
+    right, wrong = found.applied(fns["fn_loss"], (partition, score)), found.applied(fns["fn_loss"], (score, partition))
+    assert found.fits(pair) == found.fits((partition,)) == found.fits((score,)) == found.fits(right) == 1.0
+    assert found.similarity([right]) > 0.99 > found.similarity([wrong])
+
+
+def test_a_call_that_nobody_defines_fits_what_functions_spell_out() -> None:
+    """But it does not make the outputs depend on what it does not take."""
+    unknown = "torch.ops.mine.entropy(input_data['A'], input_data['A'].sum(-1))"
+    task = loads_task(ENTROPY.replace("REFERENCE", unknown), "task")
+    fns = static_scope(task).fns
+    found = Dependences(task, {})
+    a, b = (flows[0] for flows in found.inputs)
+    assert found.fits(found.applied(fns["fn_partition"], found.applied(fns["fn_online"], (a,)))) == 1.0
+    assert found.fits(found.applied(fns["fn_score"], (a, b))) < 1.0
+
+
 def test_nothing_is_run(tmp_path: Path) -> None:
     """Code that would write a file is only read."""
     target = tmp_path / "written"
