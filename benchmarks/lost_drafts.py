@@ -20,166 +20,29 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from unittest import mock
 
 import torch
-from torch import Tensor
 
+from benchmarks.oracle_values import Oracle, Step, Stream, ValueBackend
 from benchmarks.proposing import Desk, Judge
 from pipeline.lms.embedded import engine_named
 from pipeline.lms.embedded.draft import Move, Routing
-from pipeline.lms.embedded.lowering import route, zipped
+from pipeline.lms.embedded.lowering import tidy
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.prompt.parsing import solved_examples
 from pipeline.lms.embedded.randomness import SeededChoice
+from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong import beam_search, strong_proposer
 from pipeline.lms.embedded.strong.beam_search import BeamSearch, Levels, State
 from pipeline.lms.embedded.strong.strong_proposer import Effort, learned_for
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.base.errors import StepError
-from step_runtime.base.functions import Fn
-from step_runtime.base.types import StreamType
-from step_runtime.execution.applier import Applier, Data
-from step_runtime.execution.invocation import default_dtype
-from step_runtime.language.parser import parse
-from step_runtime.primitives import Accum, Frame, Map, Merge, Operand, Partition, Primitive, Promote, Rules, Scan
-from step_runtime.verification.instance import TaskInstance, instances
+from step_runtime.program.printer import print_program
+from step_runtime.verification.instance import instances
 from step_runtime.verification.loading import load_task
-
-_SEED = 1
-
-
-class Stream(NamedTuple):
-    """A stream with its values."""
-
-    type: StreamType
-    data: Data
-
-
-class ValueBackend:
-    """Runs primitives on the inputs of one seed."""
-
-    def __init__(self, instance: TaskInstance) -> None:
-        self.instance = instance
-        self._rules = Rules(instance.sizes)
-        self._frame = Frame(dict(instance.sizes), Applier(instance.dtype))
-
-    def inputs(self) -> list[Stream]:
-        """The task's inputs."""
-        data = self.instance.sample_inputs(_SEED)
-        return [Stream(type_, data[name]) for name, type_ in self.instance.scope.inputs.items()]
-
-    def add(self, op: Primitive, *inputs: Stream) -> tuple[Stream, ...]:
-        """The results of a primitive on streams."""
-        types = op.infer([stream.type for stream in inputs], self._rules)
-        operands = [Operand(*stream) for stream in inputs]
-        with default_dtype(self.instance.dtype):
-            found = op.run(operands, list(types), self._frame)
-        return tuple(Stream(type_, tuple(data)) for type_, data in zip(types, found, strict=True))
-
-    def moved(self, move: Move, sources: Sequence[Stream]) -> Stream:
-        """What a move of a draft gives of these sources."""
-        fns = [fn and self.instance.fns[fn.label] for fn in move.fns]
-        parts = []
-        for stream, coercion in zip(sources, move.coercions, strict=True):
-            for op in coercion.ops:
-                stream = self.add(op, stream)[0]
-            parts.append(stream)
-        if move.routing is not None:
-            return route(self, fns, self.instance.fns[move.routing.merge.label], parts)
-        stream, fn = zipped(self, parts), fns[0]
-        assert fn is not None
-        if move.fold is None:
-            return self.add(Map(fn), stream)[0]
-        if move.fold.placeholder:
-            stream = self.add(Promote(len(stream.type.shape)), stream)[0]
-        return self.add((Scan if move.fold.scan else Accum)(fn, move.fold.b), stream)[0]
-
-
-def content(stream: Stream) -> tuple[Tensor, ...]:
-    """The values of a stream without repetitions, component by component."""
-    found = []
-    for part in stream.data:
-        values = part.detach().to(torch.float64)
-        for dim in range(values.dim()):
-            first = values.narrow(dim, 0, 1)
-            if values.shape[dim] > 1 and torch.equal(values, first.expand_as(values)):
-                values = first
-        found.append(values.flatten())
-    return tuple(found)
-
-
-def same(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
-    """Whether two streams hold the same values."""
-    return len(one) == len(other) and all(
-        a.shape == b.shape and torch.allclose(a, b, rtol=1e-7, atol=1e-10, equal_nan=True)
-        for a, b in zip(one, other, strict=True)
-    )
-
-
-@dataclass(frozen=True)
-class Step:
-    """A function that the oracle applies: to which contents, and what it gives."""
-
-    label: str
-    sources: tuple[int, ...]
-    content: int
-    shape: str
-
-
-class Oracle:
-    """A task's right program as steps; `contents` are those of its inputs and of its functions' results."""
-
-    def __init__(self, text: str, backend: ValueBackend) -> None:
-        self.contents: list[tuple[Tensor, ...]] = []
-        self.steps: list[Step] = []
-        program, wrong = parse(text, backend.instance.scope)
-        if wrong:
-            raise ValueError(f"the impl cannot be parsed: {wrong[0].message}")
-        streams = backend.inputs()
-        parts: list[tuple[int, ...]] = [(self._number(stream, make=True),) for stream in streams]
-        """For each stream, the contents that are zipped in it."""
-        routed: dict[int, tuple[int, ...]] = {}
-        for node in program.nodes:
-            made = backend.add(node.op, *(streams[stream] for stream in node.inputs))
-            sources = tuple(itertools.chain.from_iterable(parts[stream] for stream in node.inputs))
-            if isinstance(node.op, Merge):
-                data = routed.get(node.inputs[0], parts[node.inputs[0]])
-                sources = (*data, *parts[node.inputs[-1]])
-            streams += made
-            if isinstance(node.op, Partition):
-                routed |= dict.fromkeys(node.outputs, parts[node.inputs[0]])
-            if isinstance(node.op, Map) and node.inputs[0] in routed:
-                routed[node.outputs[0]] = routed[node.inputs[0]]
-            elif isinstance(node.op, Map | Accum | Scan | Merge):
-                sources = self._step(node.op, sources, streams[node.outputs[0]], made[0])
-            parts += [sources] * len(made)
-
-    def _step(
-        self, op: Map | Accum | Scan | Merge, sources: tuple[int, ...], stream: Stream, made: Stream
-    ) -> tuple[int]:
-        known = len(self.contents)
-        number = self._number(made, make=True)
-        if number == known:
-            self.steps.append(Step(f"{type(op).__name__}({op.fn.label})", sources, number, str(made.type)))
-        return (number,)
-
-    def _number(self, stream: Stream, *, make: bool = False) -> int:
-        values = content(stream)
-        for number, known in enumerate(self.contents):
-            if same(values, known):
-                return number
-        if make:
-            self.contents.append(values)
-            return len(self.contents) - 1
-        return -1
-
-    def number(self, stream: Stream) -> int:
-        """Which content a stream has; -1 for none of them."""
-        return self._number(stream)
 
 
 class Right:
@@ -271,7 +134,7 @@ class Follower:
     def _choices(self, step: Step) -> Iterator[tuple[Callee, Routing | None, Operands]]:
         label = step.label.partition("(")[2].rstrip(")")
         routed = step.label.startswith("Merge")
-        callees = [pair for pair in self._view.callees_given(self._view.routings, also_alone=True)]
+        callees = self._view.callees_given(self._view.routings, also_alone=True)
         for callee, routing in callees:
             if callee.fn.label != label or (routing is not None) != routed:
                 continue
@@ -284,7 +147,7 @@ class Follower:
     def _ways(self, callee: Callee, routing: Routing | None, operands: Operands) -> list[tuple[Move, float]]:
         builder, streams = self._search._builder, self._search._pool.draft.streams
         if routing is None:
-            return builder.variants(streams, callee, operands, self._search._shapes)
+            return builder.variants(streams, callee, operands)
         return builder.route_variants(streams, callee, routing, operands)
 
 
@@ -293,8 +156,8 @@ class TracedLevels(Levels):
 
     last: TracedLevels
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, width: int, rival: float) -> None:
+        super().__init__(width, rival)
         self.offered: dict[int, dict[frozenset[int], float]] = {}
         self.kept: dict[int, list[frozenset[int]]] = {}
         TracedLevels.last = self
@@ -311,11 +174,11 @@ class TracedLevels(Levels):
 class TracedSearch(BeamSearch):
     """A beam search that can be looked at when it has ended."""
 
-    last: TracedSearch | None = None
+    runs: ClassVar[list[TracedSearch]] = []
 
     def run(self) -> None:
         """As in `BeamSearch`."""
-        TracedSearch.last = self
+        TracedSearch.runs.append(self)
         super().run()
 
 
@@ -344,7 +207,7 @@ class Task:
     def follow(self) -> tuple[Follower, BeamSearch]:
         """The oracle's moves."""
         choice = SeededChoice(0, 1.0)
-        steps = strong_proposer.StepLimit(10**12)
+        steps = StepLimit(10**12)
         search = BeamSearch(
             self.view, self.learned.edge_model, choice, steps, self.view.dependences, tuple(self.view.routings)
         )
@@ -354,7 +217,7 @@ class Task:
 
     def sample(self, seed: int) -> Loss:
         """What becomes of one sample."""
-        TracedSearch.last = None
+        TracedSearch.runs.clear()
         choice = SeededChoice(seed, 1.0)
         sample = strong_proposer._Sample(self.view, self.learned, choice, Effort())
         with (
@@ -368,7 +231,7 @@ class Task:
         compared = any(found.worth is not None for found in sample._found)
         ranked = sorted(sample._found, key=lambda found: -found.score(compared=compared))
         for place, found in enumerate(ranked):
-            if self._judge.passes(self.task, strong_proposer.print_program(strong_proposer.tidy(found.program))):
+            if self._judge.passes(self.task, print_program(tidy(found.program))):
                 best = ranked[0]
                 parts = [
                     f"{name} {getattr(found, name):.1f}:{getattr(best, name):.1f}"
@@ -376,9 +239,9 @@ class Task:
                     if None not in (getattr(found, name), getattr(best, name))
                 ]
                 return Loss("not chosen", f"rank {place + 1} of {len(ranked)}, {', '.join(parts)}")
-        if TracedSearch.last is None:
+        if not TracedSearch.runs:
             return Loss("no beam search", f"{len(ranked)} drafts{', steps used up' if used else ''}")
-        return self._lost(TracedSearch.last, TracedLevels.last, used=used)
+        return self._lost(TracedSearch.runs[-1], TracedLevels.last, used=used)
 
     def _lost(self, search: BeamSearch, levels: TracedLevels, *, used: bool) -> Loss:
         """Where a beam search lost the drafts that consist of right streams."""
@@ -435,14 +298,9 @@ def show_moves(follower: Follower, search: BeamSearch) -> None:
     for stream in range(len(search._pool.scores) - 1, search._pool.first - 1, -1):
         needed |= set(search._pool.move(stream).sources) if stream in needed else set()
     streams = sorted(needed)
-    state = State(tuple(streams), Counter(), Counter(_fns(search, streams)), 0.0)
+    state = State(tuple(streams), frozenset(), (), 0.0)
     similarity = search._finish(state)
     print(f"    similarity of the whole {similarity:.3f}{'' if search.finished else ' (does not give the outputs)'}")
-
-
-def _fns(search: BeamSearch, streams: Sequence[int]) -> Iterator[Fn]:
-    for stream in streams[search._pool.first :]:
-        yield from search._pool.move(stream).functions()
 
 
 def report(task: Task, samples: int, *, moves: bool) -> None:

@@ -21,7 +21,9 @@ from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
+from pipeline.lms.embedded.strong.list_order import ListOrder
 from pipeline.lms.embedded.strong.move_builder import MoveBuilder
+from pipeline.lms.embedded.strong.move_scores import FITTED
 from pipeline.lms.embedded.strong.operand_beam import OperandBeam
 from pipeline.lms.embedded.strong.outlook import Outlook
 from pipeline.lms.embedded.strong.output_binding import OutputBinder
@@ -33,7 +35,7 @@ from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.type_table import TypeId
 from step_runtime.base.functions import Fn
 
-_WIDTH = 12
+_WIDTH = 20
 """The number of drafts of one length that are continued,"""
 _CHILDREN = 12
 """and of ways to continue one by one function."""
@@ -41,20 +43,25 @@ _DEEPER = 12
 """How many moves more than functions a draft may have."""
 _AFTER = 1
 """How many moves longer drafts may be than the shortest that depends on the inputs as the reference does."""
+_AFTER_ANY = 5
 _EXACT = 0.999
 _MOST_USES = 3
 
 # Scores, in the units of the softmax at sharpness 1.
-_AGAIN = -2.5
+_AGAIN = -0.97
 """For applying a function again,"""
-_SAME_AGAIN = -4.0
+_AGAIN_ALIKE = -0.89
+"""where it is to an unused stream of the kind of an earlier operand,"""
+_SAME_AGAIN = -1.5
 """and for doing so to the same streams."""
-_REPLAYED = -1.5
+_REPLAYED = -0.7
 """For repeating a section,"""
 _REPLAYED_SHARE = 0.3
 """and the part of its streams' scores that counts again."""
 _RIVAL = -0.6
 """For each better draft that applies the same functions,"""
+_RIVAL_IN_ORDER = -0.1
+"""the same where functions are applied in order,"""
 _LATER_WAY = -0.2
 """and each better way to apply a function to the same streams, when ways to continue are chosen."""
 _REACHED = 2.5
@@ -98,7 +105,9 @@ class _Child(NamedTuple):
 class Levels:
     """The best drafts of each length; one for each set of streams."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int, rival: float) -> None:
+        self._width = width
+        self._rival = rival
         self._levels: defaultdict[int, dict[frozenset[int], tuple[float, _Child]]] = defaultdict(dict)
 
     def offer(self, promise: float, streams: frozenset[int], child: _Child) -> None:
@@ -113,9 +122,9 @@ class Levels:
         found = []
         for promise, child in sorted(self._levels.pop(length, {}).values(), key=lambda pair: -pair[0]):
             better = rivals.get(child.applied, 0)
-            found.append((promise + _RIVAL * better, child))
+            found.append((promise + self._rival * better, child))
             rivals[child.applied] = better + 1
-        return [child for _, child in heapq.nlargest(_WIDTH, found, key=lambda pair: pair[0])]
+        return [child for _, child in heapq.nlargest(self._width, found, key=lambda pair: pair[0])]
 
 
 class BeamSearch:
@@ -135,6 +144,7 @@ class BeamSearch:
         routings: Sequence[Routing],
         *,
         trust: float = 1.0,
+        ordered: bool = False,
         memory: MoveMemory | None = None,
     ) -> None:
         self.finished: list[Draft] = []
@@ -144,7 +154,8 @@ class BeamSearch:
         self._given = view.callees_given(routings)
         self._dims = DimGuide(view.influence, steps)
         self._pool = StreamPool(view.table, dependences, self._dims, steps, trust)
-        self._builder = MoveBuilder(view, edge_model, choice, steps, read=True, memory=memory)
+        self._order = ListOrder(view.fns, self._pool.first) if ordered else None
+        self._builder = MoveBuilder(view, edge_model, choice, steps, read=True, memory=memory, scores=FITTED)
         self._outlook = Outlook(view, [callee for callee, _ in self._given])
         self._operands = OperandBeam(view, self._pool, self._outlook, steps, trust)
         self._replay = Replay(view.table, self._pool.draft, view.rounds)
@@ -159,13 +170,15 @@ class BeamSearch:
         Raises:
             StepsExhausted: The sample has used all its steps.
         """
-        levels = Levels()
+        levels = Levels(_WIDTH, _RIVAL_IN_ORDER if self._order else _RIVAL)
         states = [State(tuple(range(self._pool.first)), frozenset(), (0,) * len(self._view.fns), 0.0)]
         last, level = len(self._view.fns) + _DEEPER, 0
         while level <= last:
             for state in states:
-                if all(state.applied) and self._finish(state) > _EXACT:
-                    last = min(last, level + _AFTER)
+                if all(state.applied):
+                    similarity = self._finish(state)
+                    if self.finished:
+                        last = min(last, level + (_AFTER if similarity > _EXACT else _AFTER_ANY))
             for state in states if level < last else ():
                 self._continue(state, levels)
             level += 1
@@ -184,6 +197,7 @@ class BeamSearch:
             reached = reduce(or_, map(pool.reached.__getitem__, (*state.streams, *fresh)))
             promise = state.score + score + self._outlook.score(unused, self._left(applied))
             promise += _REACHED * reached.bit_count() + _NOISE * self._choice.noise()
+            promise += self._order.skipped(applied) if self._order else 0.0
             levels.offer(promise, known.union(fresh), _Child(state, fresh, applied, score))
 
     def _with(self, applied: tuple[int, ...], fresh: Iterable[int]) -> tuple[int, ...]:
@@ -207,12 +221,15 @@ class BeamSearch:
         moves = [self._pool.move(stream) for stream in state.streams[self._pool.first :]]
         made = {(fn, move.sources) for move in moves for fn in move.functions()}
         for callee, routing in self._given:
+            if self._order and self._order.premature(callee, state.applied):
+                continue
             count = state.applied[self._number[callee.fn]]
             if count >= (1 if routing else self._most):
                 continue
             found: list[tuple[float, float, int]] = []
             for score, operands in self._operands.best(callee, state.streams, state.used):
-                again = _AGAIN * (count > 0) + _SAME_AGAIN * ((callee.fn, operands.sources) in made)
+                again = self._again(state, callee, operands) if count else 0.0
+                again += _SAME_AGAIN * ((callee.fn, operands.sources) in made) + self._by_list(callee, operands)
                 ways = self._applications(callee, routing, operands)
                 self._steps.spend(_CONSIDERED * len(ways))
                 for place, built in enumerate(ways):
@@ -221,6 +238,25 @@ class BeamSearch:
             for _, score, stream in sorted(found, reverse=True)[:_CHILDREN]:
                 if stream not in state.streams:
                     yield score, (stream,)
+
+    def _again(self, state: State, callee: Callee, operands: Operands) -> float:
+        """The score for applying a function again: more likely to what nothing takes yet, like its earlier operand."""
+        streams = self._pool.draft.streams
+        fresh = [(p, streams[s]) for p, s in enumerate(operands.sources) if s not in state.used]
+        earlier = (self._pool.move(stream) for stream in state.streams[self._pool.first :])
+        taken = [move.sources for move in earlier if callee.fn in move.functions()]
+        alike = any(
+            place < len(sources) and streams[sources[place]] == type_ for sources in taken for place, type_ in fresh
+        )
+        return _AGAIN_ALIKE if alike else _AGAIN
+
+    def _by_list(self, callee: Callee, operands: Operands) -> float:
+        """The score of operands by the order of lists, where that is trusted."""
+        if self._order is None:
+            return 0.0
+        first = self._pool.first
+        makers = [[*self._pool.move(source).functions()] if source >= first else [] for source in operands.sources]
+        return self._order.taking(callee, operands, makers)
 
     def _repeated(self, state: State) -> Iterator[tuple[float, tuple[int, ...]]]:
         """The streams of a section repeated that leads to a state's newest stream, with their scores."""

@@ -14,6 +14,7 @@ from pipeline.lms.embedded.retrieval.applications import How, form_of
 from pipeline.lms.embedded.retrieval.habits import Habits
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
+from pipeline.lms.embedded.strong.move_scores import BY_HAND, MoveScores
 from pipeline.lms.embedded.strong.ways import MoveMemory, Way, Ways
 from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.coercions import ONE, cut, without_ones
@@ -22,56 +23,19 @@ from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim
 from step_runtime.base.types import DType, StreamType, STuple, components_of
 
-# Scores, in the units of the softmax at sharpness 1.
-_COST = -0.8
-"""For each unit of a coercion's cost."""
-_SCAN = -0.7
-"""Prior of Scan against Accum."""
-_GONE = 0.6
-"""For each dim that Accum folds and the outputs lack; as much against it for one that they have."""
-_PLACEHOLDER = -0.8
-_DEEPER = -0.8
-"""For each dim after the first that is folded at once."""
-_REPEATED = -2.0
-"""For folding with Accum what was just repeated."""
+# Scores, in the units of the softmax at sharpness 1, of moves that are sampled one by one.
 _STUCK = -4.0
 """For each dim of a fold's result that nothing is left to remove."""
-_BATCH = -3.0
-"""For folding the outermost dim of all inputs and outputs."""
 _CROSSED = 3.0
 """For a stream whose elements all meet where the reference brings elements of one value together."""
-_ALONE = -7.0
-"""For a stream that meets itself, each element only itself."""
 _LOST = -5.0
 """For folding a dim that the outputs have, where no function is left that could fold."""
 _APART = -8.0
 """For each pair of tuples that a function takes together and that can't be brought to one shape."""
-_COUNTED = 1.5
-"""For folding the dims whose sizes a function computes with that can take the result, and against other dims."""
-_EMITS = 2.0
-"""For scanning with a function that emits,"""
-_EMITTED = -4.0
-"""and for reducing with it."""
-_HABIT = 0.7
 _FORM = 8.0
 """For a form in which a like function is applied in a solved task of full relevance."""
-_NO_JOIN = -20.0
-"""For what can't be joined."""
-_BROADCAST = -0.3
-_INVENTED = -3.0
-"""For repeating along a dim that another operand has, and along one that none has."""
-_RESHAPED = -0.3
-_RECUT = -0.1
-"""For merging or splitting dims, and for moving dims into Buffers or out of them."""
-_MET = 1.0
-_ACROSS = -2.5
-"""For elements that all meet along a dim, where the reference does so, and where it does not."""
 _EASED = 0.6
 """The part of the best way's effort that is not counted, as the function must be applied some time."""
-_GROWN = -1.0
-"""For a fold at the larger shape of another stream."""
-_UNORDERED = -2.0
-"""For a Scan where the reference has no order."""
 _JOINED = 230
 """Steps that bringing a stream to a shape counts for, and again for each of its dims that can be split."""
 _VARIANTS = 8
@@ -95,7 +59,9 @@ class MoveBuilder:
         read: bool,
         habits: Habits | None = None,
         memory: MoveMemory | None = None,
+        scores: MoveScores = BY_HAND,
     ) -> None:
+        self._scores = scores
         self._memory = memory or MoveMemory()
         self._works: list[tuple[int, int]] = []
         self._steps = steps
@@ -180,8 +146,8 @@ class MoveBuilder:
         return [
             (
                 Way(join.coercions, self._type(callee.fn, join.shape)),
-                _COST * join.cost
-                + twice * (_CROSSED * self._view.crosses if join.crossed else _ALONE)
+                self._scores.cost * join.cost
+                + twice * (_CROSSED * self._view.crosses if join.crossed else self._scores.alone)
                 + self._form_score(callee.fn, types, join),
             )
             for join in self._joins(types, callee.operand_types(counts), callee.number)
@@ -222,7 +188,7 @@ class MoveBuilder:
             joins = self._joins(types, callee.operand_types(counts), callee.number)
             eased = self._eased(types, joins)
             for join in joins:
-                met = twice * (_MET * self._view.crosses if join.crossed else _ALONE)
+                met = twice * (self._scores.met * self._view.crosses if join.crossed else self._scores.alone)
                 way = Way(join.coercions, self._type(callee.fn, join.shape))
                 found.append((way, self._effort(types, join) + eased + met))
             return _best(found)
@@ -230,9 +196,13 @@ class MoveBuilder:
         eased = self._eased(types, joins)
         for join, grown in [*((join, False) for join in joins), *((join, True) for join in larger)]:
             for fold in self._table.folds(join.shape):
-                score = self._fold_score(callee.fn, join, fold, grown=grown) - _COST * join.cost
-                score += self._effort(types, join, grown=grown) + eased + twice * (0.0 if join.crossed else _ALONE)
-                score += _UNORDERED * (fold.scan and not self._view.sequential)
+                score = self._fold_score(callee.fn, join, fold, grown=grown) - self._scores.cost * join.cost
+                score += (
+                    self._effort(types, join, grown=grown)
+                    + eased
+                    + twice * (0.0 if join.crossed else self._scores.alone)
+                )
+                score += self._scores.unordered * (fold.scan and not self._view.sequential)
                 found.append((Way(join.coercions, self._type(callee.fn, _folded(join, fold)), fold), score))
         return _best(found)
 
@@ -278,7 +248,7 @@ class MoveBuilder:
         joins = [*self._index_joins(self._view.routing_callees[id(routing)], operands, types)]
         if not joins:
             return None
-        join = self._choice.pick(joins, [_COST * join.cost for join in joins])
+        join = self._choice.pick(joins, [self._scores.cost * join.cost for join in joins])
         return Move(branches, operands.sources, join.coercions, self._type(routing.merge, join.shape), routing=routing)
 
     def _leftover(self, fn: Fn, join: Join, fold: FoldSpec, left: frozenset[Fn] | None, *, alone: bool) -> float:
@@ -290,7 +260,7 @@ class MoveBuilder:
         if left is None or removable is None:
             return 0.0
         own = {dim for part in components_of(fn.input) for dim in cut(part)[1]}
-        score = _REPEATED * sum(dim in own for dim in without_ones(join.shape)) if own else 0.0
+        score = self._scores.repeated * sum(dim in own for dim in without_ones(join.shape)) if own else 0.0
         if not fold.scan and not (alone and self._view.joins(left)):
             score += _LOST * sum(dim in self._table.always_kept for dim in fold.inner)
         return score + _STUCK * sum(dim not in removable for dim in without_ones(_folded(join, fold)))
@@ -321,13 +291,16 @@ class MoveBuilder:
 
         A shape may be `grown` to that of a stream that is met later.
         """
-        score = _COST * (join.cost - sum(coercion.cost for coercion in join.coercions)) + _GROWN * grown
-        score += _ACROSS * (join.crossed and not self._view.crosses)
+        score = (
+            self._scores.cost * (join.cost - sum(coercion.cost for coercion in join.coercions))
+            + self._scores.grown * grown
+        )
+        score += self._scores.across * (join.crossed and not self._view.crosses)
         for coercion in join.coercions:
             for dim in coercion.repeats:
                 known = grown or any(dim in self._view.parts(type_) for type_ in types)
-                score += _BROADCAST if known else _INVENTED
-            score += _RESHAPED * coercion.reshapes + _RECUT * coercion.recuts
+                score += self._scores.broadcast if known else self._scores.invented
+            score += self._scores.reshaped * coercion.reshapes + self._scores.recut * coercion.recuts
         return score
 
     def _index_joins(self, callee: Callee, operands: Operands, types: Sequence[TypeId]) -> Iterator[Join]:
@@ -345,7 +318,7 @@ class MoveBuilder:
         known = self._fold_scores.get(key)
         if known is None:
             known = self._fold_scores[key] = self._score_fold(fn, fold)
-        return known + _COST * join.cost + _REPEATED * (grown and not fold.scan)
+        return known + self._scores.cost * join.cost + self._scores.repeated * (grown and not fold.scan)
 
     def _form_score(self, fn: Fn, types: Sequence[TypeId], join: Join, fold: FoldSpec | None = None) -> float:
         """The score by the forms in which solved tasks apply like functions."""
@@ -361,16 +334,20 @@ class MoveBuilder:
 
     def _score_fold(self, fn: Fn, fold: FoldSpec) -> float:
         gone = sum((dim not in self._table.kept_dims) - (dim in self._table.always_kept) for dim in fold.inner)
-        score = _DEEPER * (fold.b - 1) + _PLACEHOLDER * fold.placeholder
-        score += _BATCH * sum(dim in self._table.batch_dims for dim in fold.inner)
+        score = self._scores.deeper * (fold.b - 1) + self._scores.placeholder * fold.placeholder
+        score += self._scores.batch * sum(dim in self._table.batch_dims for dim in fold.inner)
         if self._read and self._view.emits(fn):
-            score += _EMITS if fold.scan else _EMITTED
-        score += _SCAN - 0.5 * _GONE * gone if fold.scan else _GONE * gone
+            score += self._scores.emits if fold.scan else self._scores.emitted
+        score += self._scores.scan - 0.5 * self._scores.gone * gone if fold.scan else self._scores.gone * gone
         counted = self._view.counted_after(fn)
         if counted:
             symbols = {symbol for dim in fold.inner for symbol in dim.free_symbols}
-            score += _COUNTED if not fold.scan and any(dims == symbols for dims in counted) else -_COUNTED
-        return score + _HABIT * self._edge_model.fold_bias(fold.scan, fn, fold.inner, self._view.context)
+            score += (
+                self._scores.counted
+                if not fold.scan and any(dims == symbols for dims in counted)
+                else -self._scores.counted
+            )
+        return score + self._scores.habit * self._edge_model.fold_bias(fold.scan, fn, fold.inner, self._view.context)
 
 
 def _best(ways: Iterable[tuple[Way, float]]) -> list[tuple[Way, float]]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.step_limit import StepLimit
-from pipeline.lms.embedded.strong.operand_ranking import OperandCandidate, OperandRanking
+from pipeline.lms.embedded.strong.operand_ranking import OperandCandidate, OperandRanking, OperandScores
 from pipeline.lms.embedded.strong.outlook import Outlook
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
 from pipeline.lms.embedded.task_view import TaskView
@@ -21,13 +21,13 @@ _EXTENDED = 6
 """and of streams with which each is extended."""
 
 # Scores, in the units of the softmax at sharpness 1.
-_INPUT_AGAIN = -0.7
-_USED_AGAIN = -0.7
+_INPUT_AGAIN = -0.6
+_USED_AGAIN = -1.49
 """For an input that another function takes, for another stream,"""
-_USED_AGAIN_TUPLE = -3.0
+_USED_AGAIN_TUPLE = -1.63
 """and for a stream of tuples."""
 _TORN = -3.0
-_TORN_LATER = -0.5
+_TORN_LATER = -0.28
 """For a part of what a function of the task gives in one piece, and where all such pieces are taken."""
 _FAR = -0.5
 """For each unit of a stream's distance from what it serves."""
@@ -45,6 +45,10 @@ class _Serving(NamedTuple):
     alone: float
 
 
+_FITTED = OperandScores(wide=1.49, other_role=-1.4, dismantled=-1.48, taken_twice=-1.87, crossed=-1.0)
+"""What operands count, fitted to solved tasks."""
+
+
 class OperandBeam:
     """A beam search for operands, component by component; `trust` weighs the dependences."""
 
@@ -54,7 +58,7 @@ class OperandBeam:
         self._outlook = outlook
         self._steps = steps
         self._trust = trust
-        self._ranking = OperandRanking(view, pool.draft, read=True)
+        self._ranking = OperandRanking(view, pool.draft, read=True, scores=_FITTED)
         self._candidates: dict[tuple[Callee, int], dict[int, _Serving | None]] = {}
         """For each place of a callee, the streams that were considered for it."""
         self._together: dict[tuple[Callee, tuple[int, ...]], float] = {}

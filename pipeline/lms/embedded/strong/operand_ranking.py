@@ -17,15 +17,7 @@ _TAKEN_ALREADY = -1.6
 """For a stream that another function already takes."""
 _TAKEN_TUPLE = -3.0
 """For a stream of tuples that another function already takes."""
-_TAKEN_TWICE = -4.0
-"""For a stream that this function already takes."""
-_CROSSED = -1.0
-"""The same where the reference brings elements of one value together."""
 _NEWEST = 0.3
-_WIDE = 1.0
-"""For each further component that one stream serves."""
-_OTHER_ROLE = -1.5
-"""For an input to which the reference does nothing that this function does."""
 _UNSERVED = -9.0
 _MISFIT = -6.0
 """For a stream that would get to the result in a way in which the reference has none of its inputs."""
@@ -36,13 +28,29 @@ _EXTENDED = 6
 """and of streams with which each is extended."""
 _UNFIT = -2.0
 """With a lower score, a stream is not meant to be an operand."""
-_DISMANTLED = -3.0
-"""For the elements of a Buffer that a function of the task takes as it is."""
 _TORN = -6.0
 """For a torn stream,"""
 _TORN_LATER = -1.0
 """and where all tuples of that kind are already taken."""
 _RANK = itemgetter(0)
+
+
+class OperandScores(NamedTuple):
+    """What each property of an operand counts.
+
+    Attributes:
+        taken_twice: A stream that this function already takes.
+        crossed: The same where the reference brings elements of one value together.
+        wide: Each further component that one stream serves.
+        other_role: An input to which the reference does nothing that this function does.
+        dismantled: The elements of a Buffer that a function of the task takes as it is.
+    """
+
+    taken_twice: float = -4.0
+    crossed: float = -1.0
+    wide: float = 1.0
+    other_role: float = -1.5
+    dismantled: float = -3.0
 
 
 class OperandCandidate(NamedTuple):
@@ -64,12 +72,21 @@ class OperandRanking:
     With `dependences`, streams whose dependences fit the reference are preferred.
     """
 
-    def __init__(self, view: TaskView, draft: Draft, *, read: bool, dependences: DependenceGuide | None = None) -> None:
+    def __init__(
+        self,
+        view: TaskView,
+        draft: Draft,
+        *,
+        read: bool,
+        dependences: DependenceGuide | None = None,
+        scores: OperandScores = OperandScores(),  # noqa: B008
+    ) -> None:
+        self._scores = scores
         self._dependences = dependences
         self._view = view
         self._draft = draft
         self._read = read
-        self.twice = _CROSSED if read and view.crosses else _TAKEN_TWICE
+        self.twice = scores.crossed if read and view.crosses else scores.taken_twice
         self._known: dict[tuple[Callee, int], tuple[list[OperandCandidate], int]] = {}
 
     def readiness(self, callee: Callee) -> float:
@@ -100,7 +117,7 @@ class OperandRanking:
                 for each in found
             ]
             chosen = choice.pick(found, scores)
-            total += chosen.score - _WIDE * (chosen.serves - 1) - chosen.distance
+            total += chosen.score - self._scores.wide * (chosen.serves - 1) - chosen.distance
             total += self.twice * (chosen.stream in operands.sources)
             total += _TAKEN_TUPLE * (chosen.serves > 1 and bool(self._draft.uses[chosen.stream]))
             operands = Operands((*operands.sources, chosen.stream), (*operands.counts, chosen.serves))
@@ -135,7 +152,7 @@ class OperandRanking:
         tear = self._tear(found)
         return [
             (
-                self._score(each, tear) - _WIDE * (each.serves - 1) - each.distance,
+                self._score(each, tear) - self._scores.wide * (each.serves - 1) - each.distance,
                 _TAKEN_TUPLE * (each.serves > 1 and bool(self._draft.uses[each.stream])),
                 each,
             )
@@ -194,8 +211,8 @@ class OperandRanking:
         if not count:
             return None
         other = self._read and not self._view.agrees(callee.fn, place, stream)
-        score = _WIDE * (count - 1) + _OTHER_ROLE * other
-        score += _DISMANTLED * self._view.dismantles(callee, place, type_)
+        score = self._scores.wide * (count - 1) + self._scores.other_role * other
+        score += self._scores.dismantled * self._view.dismantles(callee, place, type_)
         if self._dependences is not None:
             score += _MISFIT * (1 - self._dependences.place_fit(callee, place, stream))
         return OperandCandidate(stream, count, distance, score, count == 1 and self._view.tupled(callee)[place])

@@ -15,17 +15,17 @@ from step_runtime.base.shapes import Dim
 from step_runtime.base.types import STuple, components_of
 
 # Scores, in the units of the softmax at sharpness 1.
-_LEFT = -0.5
+_LEFT = -0.23
 """For each function left to apply,"""
-_STRANDED = -4.0
+_STRANDED = -1.49
 """each stream, and each function's result, that nothing left can take,"""
-_STUCK = -3.0
+_STUCK = -1.15
 """each dim that nothing left can remove,"""
-_UNFOLDED = -1.5
+_UNFOLDED = -0.67
 """each dim to be folded beyond one for each function left that folds,"""
-_MISSING = -1.0
+_MISSING = -0.55
 """each dim of the outputs that no unused stream has,"""
-_APART = -6.0
+_APART = -5.97
 """and each two tuples that a function takes together and that can't be brought to one shape."""
 
 

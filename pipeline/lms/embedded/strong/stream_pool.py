@@ -9,17 +9,20 @@ from pipeline.lms.embedded.draft import Draft, Move
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.dependence_guide import DependenceGuide
 from pipeline.lms.embedded.strong.dim_guide import DimGuide
+from pipeline.lms.embedded.strong.variation import Dims, after, all_dims
 from pipeline.lms.embedded.types.type_table import TypeId, TypeTable
 from step_runtime.base.shapes import Dim
 
 # Scores, in the units of the softmax at sharpness 1.
-_MISFIT = -5.0
+_MISFIT = -3.25
 """For a stream that depends on the inputs in another way than the reference, where its operands do not,"""
 _MISPLACED = -14.0
 """for a stream whose elements get more from the inputs than any element of an output, where its operands' do not,"""
 _SAME = 0.999
-_REGAINED = -1.2
-"""and for repeating along a dim that was folded before."""
+_REGAINED = -0.48
+"""for repeating along a dim that was folded before,"""
+_CONSTANT = -1.18
+"""and for folding over a dim along which nothing varies."""
 
 
 class StreamPool:
@@ -49,6 +52,7 @@ class StreamPool:
         """The dims that were folded on the way to each stream."""
         self.reached = [0] * self.first
         """The outputs that each stream may be, as bits."""
+        self._varying: list[Dims] = [all_dims(table, type_) for type_ in table.inputs]
         self._trust = trust
         self._known: dict[tuple[object, ...], int] = {}
 
@@ -71,6 +75,8 @@ class StreamPool:
             dim in gone for gone, coercion in zip(folded, move.coercions, strict=True) for dim in coercion.repeats
         )
         own = move.fold.inner if move.fold is not None and not move.fold.scan else ()
+        varying, constant = after(self._table, move, [self._varying[source] for source in move.sources])
+        self._varying.append(varying)
         self._fits.append(min(fit, before))
         number = self._dims.moved(move, [self._numbers[source] for source in move.sources])
         place = self._dims.fit(number, self._table.types[move.result])
@@ -79,6 +85,7 @@ class StreamPool:
         self._places.append(min(place, place_before))
         self.reached.append(self._outputs(stream, number, move.result))
         self._folded.append(frozenset().union(*folded, own))
+        score += _CONSTANT * constant
         score += _MISPLACED * self._trust * max(0.0, place_before - place)
         self.scores.append(score + _MISFIT * self._trust * max(0.0, before - fit) + _REGAINED * regained)
 

@@ -39,15 +39,18 @@ _AGREES = 0.95
 _MOSTLY = 0.4
 """From this share of steps along the interpretation on, drafts are made by it."""
 _CONTENT = 0.95
-_RATHER_CONTENT = 0.9
+_RATHER_CONTENT = 0.75
 """How often a sample is content with drafts that were sampled one by one, where enough were finished: made by the
-interpretation, and others."""
-_WIDELY = 0.75
+interpretation, and others of which one depends on the inputs much as the reference does."""
+_WIDELY = 0.9
 """How often a beam search follows where drafts that are sampled one by one do not compute the reference,"""
-_FOLLOWING = 0.25
-"""and the part of the steps for them."""
+_FOLLOWING = 0.12
+_LED = 0.5
+"""and the part of the steps for them, and where the interpretation leads somewhere."""
 _TRUST = (1.0, 0.3)
 """How much a beam search trusts the dependences, one of these at random."""
+_ORDERED = 0.7
+"""How often it trusts that functions are listed in the order in which they are applied first."""
 _HABIT = 0.3
 """How much the examples count where the moves of drafts are compared,"""
 _UNWEIGHED = -8.0
@@ -105,7 +108,7 @@ def _context_of(solved: SolvedExample) -> Context:
 class StrongProposer:
     """The strong proposer."""
 
-    name = "8"
+    name = "9"
     """Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
     how = (
         "I read the PyTorch code as text, draw programs function by function along that reading, with the structural"
@@ -176,13 +179,15 @@ class _Sample:
     def _content(self) -> bool:
         """Whether drafts that were sampled one by one suffice: mostly where they are made by the interpretation."""
         followed = self._followed / max(len(self._found), 1) > _MOSTLY
-        return self._plenty and self._choice.happens(_CONTENT if followed else _RATHER_CONTENT)
+        enough = self._plenty and (followed or self._alike)
+        return enough and self._choice.happens(_CONTENT if followed else _RATHER_CONTENT)
 
     def _follow(
         self, interpretations: Sequence[Interpretation | None], dependences: Dependences | None, *, widely: bool
     ) -> None:
         """Samples drafts one by one, with a part of the steps where drafts are then searched for `widely`."""
         self._steps.most = int(self._effort.steps * (_FOLLOWING if widely else 1.0))
+        longest = int(self._effort.steps * (_LED if widely else 1.0))
         common = (self._view, self._learned, self._choice, self._steps)
         searches = [DraftSearch(*common, one, dependences) for one in interpretations]
         others = [DraftSearch(*common, one, None) for one in interpretations]
@@ -195,8 +200,8 @@ class _Sample:
                 draft = search.sample()
             except StepsExhausted:
                 draft = search.best
-                if search.followed > _MOSTLY and self._steps.most < self._effort.steps:
-                    self._steps.most = self._effort.steps  # The interpretation leads somewhere.
+                if search.followed > _MOSTLY and self._steps.most < longest:
+                    self._steps.most = longest  # The interpretation leads somewhere.
                 elif draft is None:
                     break
             if draft is not None:
@@ -221,6 +226,7 @@ class _Sample:
             self._view.dependences,
             routings,
             trust=trust,
+            ordered=self._choice.happens(_ORDERED),
             memory=self._learned.memory,
         )
         with suppress(StepsExhausted):

@@ -1,0 +1,31 @@
+"""The benchmark that follows oracles through the proposer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.lost_drafts import main
+from benchmarks.proposing import DATA
+
+
+def test_every_function_of_an_oracle_is_followed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The proposer can make all its moves, and what becomes of each sample is counted."""
+    task = DATA / "tasks-modern" / "horner.yaml"
+    assert main([str(task), "--oracles", str(DATA / "oracles-modern"), "--samples", "1", "--moves"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("horner: ") and "inexpressible" not in shown and "similarity of the whole" in shown
+
+
+def test_a_task_without_an_oracle_is_an_error() -> None:
+    """Its file is named."""
+    with pytest.raises(ValueError, match=r"horner\.yaml: the task has no impl"):
+        main([str(DATA / "tasks-modern" / "horner.yaml")])
+
+
+def test_a_program_that_is_wrong_cannot_be_followed(tmp_path: Path) -> None:
+    """Its first finding is in the error."""
+    (tmp_path / "horner.step").write_text("return nothing")
+    with pytest.raises(ValueError, match="cannot be parsed"):
+        main([str(DATA / "tasks-modern" / "horner.yaml"), "--oracles", str(tmp_path)])
