@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.lms.embedded.influence.arrays import Array, Unread, unknown
 from pipeline.lms.embedded.influence.functions import Flat, Functions
@@ -236,7 +237,7 @@ def _piece(data: Stream, index: Stream) -> Stream:
 def _repeated(stream: Stream, count: int) -> Stream:
     at = len(stream.shape)
 
-    def spread(data: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    def spread(data: NDArray[Any]) -> NDArray[Any]:
         shape = (*data.shape[:at], count, *data.shape[at:])
         return np.broadcast_to(np.expand_dims(data, at), shape)
 
