@@ -40,7 +40,7 @@ class Array:
     def __post_init__(self) -> None:
         """NumPy gives numbers where it has no dims left."""
         if np.ndim(self.values) == 0:
-            kind = np.uint64 if isinstance(self.sources, np.generic) else getattr(self.sources, "dtype", object)
+            kind = getattr(self.sources, "dtype", object)
             object.__setattr__(self, "sources", np.asarray(self.sources, kind))
             object.__setattr__(self, "values", np.asarray(self.values, np.float64))
         bounded(self.values.shape)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.lms.embedded.draft import Draft, Move
+from pipeline.lms.embedded.influence.streams import UNREAD
 from pipeline.lms.embedded.influence.task_influence import TaskInfluence
 from pipeline.lms.embedded.lowering import route, zipped
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.types.coercions import Coercion
+from step_runtime.base.errors import RuleError
 from step_runtime.base.types import StreamType
 from step_runtime.primitives import Accum, Map, Promote, Scan
 
@@ -58,9 +60,15 @@ class DimGuide:
         return self._influence.reaches(self._coerced(number, ending), output)
 
     def moved(self, move: Move, sources: Sequence[int]) -> int:
-        """The number of a move's result, by those of its sources."""
-        streams = self._influence.streams
+        """The number of a move's result, by those of its sources; what a primitive rejects is unread."""
         self._steps.spend_once((move.key[:1], move.result, move.fold, move.coercions, *sources), _MOVED)
+        try:
+            return self._result(move, sources)
+        except RuleError:
+            return UNREAD
+
+    def _result(self, move: Move, sources: Sequence[int]) -> int:
+        streams = self._influence.streams
         parts = [self._coerced(source, way) for source, way in zip(sources, move.coercions, strict=True)]
         if move.routing is not None:
             return route(streams, move.fns, move.routing.merge, parts)
