@@ -12,14 +12,16 @@ from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.types.coercions import Coercion
 from step_runtime.base.errors import RuleError
 from step_runtime.base.types import StreamType
-from step_runtime.primitives import Accum, Map, Promote, Scan
+from step_runtime.primitives import Accum, Map, Primitive, Promote, Scan
 
 _ELSEWHERE = 0.5
 """The part of a similarity that is lost where no element comes from where it does in the reference."""
 _ALIGNED = 0.15
 """The part of a fit that elements at the same positions make up: a function may move elements to others."""
-_MOVED = 100
-"""Steps that following a move counts for."""
+_FOLLOWED = 120
+"""Steps that following a function counts for, once more for each set of constants,"""
+_MOVED = 60
+"""and those for the rest of a move."""
 
 
 class DimGuide:
@@ -28,6 +30,8 @@ class DimGuide:
     def __init__(self, influence: TaskInfluence, steps: StepLimit) -> None:
         self._influence = influence
         self._steps = steps
+        self._ends: dict[tuple[int, int], tuple[Coercion, int]] = {}
+        """The streams at the ends of coercions, which are kept so that their identities last."""
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -74,13 +78,22 @@ class DimGuide:
             return route(streams, move.fns, move.routing.merge, parts)
         stream = zipped(streams, parts)
         (fn,) = move.functions()
-        if move.fold is None:
-            return streams.add(Map(fn), stream)[0]
-        if move.fold.placeholder:
-            stream = streams.add(Promote(streams.rank(stream)), stream)[0]
-        return streams.add((Scan if move.fold.scan else Accum)(fn, move.fold.b), stream)[0]
+        op: Primitive = Map(fn)
+        if move.fold is not None:
+            op = (Scan if move.fold.scan else Accum)(fn, move.fold.b)
+            if move.fold.placeholder:
+                stream = streams.add(Promote(streams.rank(stream)), stream)[0]
+        (result,) = streams.add(op, stream)
+        self._steps.spend_once((op, stream), streams.work(op, stream) * _FOLLOWED)
+        return result
 
     def _coerced(self, stream: int, coercion: Coercion) -> int:
-        for op in coercion.ops:
-            stream = self._influence.streams.add(op, stream)[0]
-        return stream
+        if not coercion.ops:
+            return stream
+        known = self._ends.get((stream, id(coercion)))
+        if known is None:
+            end = stream
+            for op in coercion.ops:
+                (end,) = self._influence.streams.add(op, end)
+            known = self._ends[stream, id(coercion)] = (coercion, end)
+        return known[1]
