@@ -78,11 +78,9 @@ class DimGuide:
             return route(streams, move.fns, move.routing.merge, parts)
         stream = zipped(streams, parts)
         (fn,) = move.functions()
-        op: Primitive = Map(fn)
-        if move.fold is not None:
-            op = (Scan if move.fold.scan else Accum)(fn, move.fold.b)
-            if move.fold.placeholder:
-                stream = streams.add(Promote(streams.rank(stream)), stream)[0]
+        if move.fold is not None and move.fold.placeholder:
+            stream = streams.add(Promote(streams.rank(stream)), stream)[0]
+        op: Primitive = Map(fn) if move.fold is None else (Scan if move.fold.scan else Accum)(fn, move.fold.b)
         (result,) = streams.add(op, stream)
         self._steps.spend_once((op, stream), streams.work(op, stream) * _FOLLOWED)
         return result
