@@ -18,7 +18,7 @@ _ELSEWHERE = 0.5
 """The part of a similarity that is lost where no element comes from where it does in the reference."""
 _ALIGNED = 0.15
 """The part of a fit that elements at the same positions make up: a function may move elements to others."""
-_FOLLOWED = 120
+_FOLLOWED = 20
 """Steps that following a function counts for, once more for each set of constants,"""
 _MOVED = 60
 """and those for the rest of a move."""
