@@ -37,9 +37,12 @@ The strong proposer interprets the reference and follows it:
     dependence/   paths (by which operations a value depends on its parts), vocabulary (what calls do to paths),
                   reader (code → paths), recurrences (loops and folds), dependences (of a task's outputs, and of what a
                   program computes)
+    influence/    arrays (from which positions of the inputs elements get anything), shape_calls, value_calls,
+                  layer_calls and calls (what PyTorch does to them), language and reader (code → arrays), functions and
+                  streams (the same of what programs compute), task_influence (compared with a task's outputs)
     strong/       draft_search (samples drafts, function first, until all functions are used and only the outputs are
                   left over), reference_guide (a draft's progress along the interpretation), dependence_guide (its
-                  dependences, compared with the reference's), operand_ranking,
+                  dependences, compared with the reference's), dim_guide (its positions), operand_ranking,
                   move_builder (a function and its operands → a move, with coercions and folds), routing_choice (which
                   routings a draft has), output_binding (which streams are the outputs), repetition (functions that
                   are applied again), slicing (drops moves that the outputs do not need), edge_model (n-grams over the

@@ -39,11 +39,11 @@ class Array:
 
     def __post_init__(self) -> None:
         """NumPy gives numbers where it has no dims left."""
-        if not isinstance(self.sources, np.ndarray):
-            kind = np.uint64 if isinstance(self.sources, np.uint64) else object
+        if np.ndim(self.values) == 0:
+            kind = getattr(self.sources, "dtype", object)
             object.__setattr__(self, "sources", np.asarray(self.sources, kind))
-        if not isinstance(self.values, np.ndarray):
             object.__setattr__(self, "values", np.asarray(self.values, np.float64))
+        bounded(self.values.shape)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -130,8 +130,8 @@ def pointwise(compute: Callable[..., Any], *operands: Any) -> Array:
         for other in arrays[1:]:
             sources = sources | other.sources
     known = ~np.isnan(values[0])
-    for other in values[1:]:
-        known = known & ~np.isnan(other)
+    for value in values[1:]:
+        known = known & ~np.isnan(value)
     if not known.any():
         return unknown(sources)
     with np.errstate(all="ignore"):
@@ -236,7 +236,7 @@ def axes_of(dim: Any, rank: int) -> tuple[int, ...]:
 def reduced(array: Array, dim: Any = None, keepdim: bool = False, compute: Any = None, idle: float = 0.0) -> Array:
     """A reduction; elements that are `idle` constants leave no trace."""
     axes = axes_of(dim, array.ndim)
-    sources = np.bitwise_or.reduce(array.sources, axis=axes, keepdims=keepdim)
+    sources: Any = np.bitwise_or.reduce(array.sources, axis=axes, keepdims=bool(keepdim))  # type: ignore[call-overload]
     unsure = np.isnan(array.values)
     if unsure.all() or compute is None:
         return unknown(sources)

@@ -22,7 +22,7 @@ from step_runtime.tasks.task import FnSpec, Task
 
 _WORD = 63
 """More elements than this are numbered by integers of Python."""
-_MOST_GROUPS = 64
+_MOST_GROUPS = 40
 """With more sets of constants among the elements of one stream, a function is not read."""
 
 
@@ -79,13 +79,15 @@ class Functions:
         self._known: dict[tuple[str, bytes | None], Reading | None] = {}
         self._steady: dict[str, Reading | None] = {}
 
-    def mapped(self, name: str, operands: Flat) -> Flat:
-        """A function on each element; of its state, too, if it has one.
+    def mapped(self, name: str, operands: Flat, work: list[int] | None = None) -> Flat:
+        """A function on each element; of its state, too, if it has one. `work` counts sets of constants.
 
         Raises:
             Unread: The function could not be read.
         """
         unknown = np.isnan(operands.values)
+        if work is not None:
+            work[0] += 1
         if unknown.all():
             return self._reading(name, None, operands.values.shape[1]).applied(operands)
         groups: dict[bytes, list[int]] = {}
@@ -93,6 +95,8 @@ class Functions:
             groups.setdefault(values.tobytes(), []).append(row)
         if len(groups) > _MOST_GROUPS:
             raise Unread("too many sets of constants")
+        if work is not None:
+            work[0] += len(groups)
         width = sum(map(prod, self.outputs[name]))
         result = Flat(np.zeros((len(unknown), width), np.uint64), np.zeros((len(unknown), width)))
         for rows in groups.values():
@@ -101,8 +105,8 @@ class Functions:
             result.sources[rows], result.values[rows] = given
         return result
 
-    def folded(self, name: str, operands: Flat, steps: int, *, scan: bool) -> Flat:
-        """A function with state over `steps` elements at a time, the innermost dim.
+    def folded(self, name: str, operands: Flat, steps: int, work: list[int], *, scan: bool) -> Flat:
+        """A function with state over `steps` elements at a time, the innermost dim; `work` as in `mapped`.
 
         Raises:
             Unread: The function could not be read.
@@ -124,7 +128,7 @@ class Functions:
                 np.concatenate((sources[:, step], state.sources), axis=1),
                 np.concatenate((values[:, step], state.values), axis=1),
             )
-            state = self.mapped(name, here)
+            state = self.mapped(name, here, work)
             passed.append(state)
         if not scan:
             return state

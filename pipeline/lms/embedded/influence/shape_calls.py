@@ -55,11 +55,11 @@ def _filled(value: float) -> Callable[..., Array]:
 
 
 def _like(value: float) -> Callable[..., Array]:
-    return lambda input, **_: constant(np.full(as_array(input).shape, value))
+    return lambda data, **_: constant(np.full(as_array(data).shape, value))
 
 
 def _new(value: float) -> Callable[..., Array]:
-    return lambda input, *size, **_: _filled(value)(*size)
+    return lambda data, *size, **_: _filled(value)(*size)
 
 
 def full(size: Any, fill_value: Any, **_: Any) -> Array:
@@ -70,24 +70,30 @@ def full(size: Any, fill_value: Any, **_: Any) -> Array:
     return value.through(lambda part: np.broadcast_to(part, shape))
 
 
-def full_like(input: Any, fill_value: Any, **_: Any) -> Array:
+def full_like(data: Any, fill_value: Any, **_: Any) -> Array:
     """As `torch.full_like`."""
-    return full(as_array(input).shape, fill_value)
+    return full(as_array(data).shape, fill_value)
 
 
 def arange(*bounds: Any, **_: Any) -> Array:
     """As `torch.arange`."""
-    return constant(np.arange(*(float(as_array(bound).known()) for bound in bounds)))
+    ends = [float(as_array(bound).known()) for bound in bounds]
+    bounded((int(max(map(abs, ends)) * 2 / (abs(ends[2]) if len(ends) > 2 else 1)),))
+    return constant(np.arange(*ends))
 
 
 def linspace(start: Any, end: Any, steps: Any, **_: Any) -> Array:
     """As `torch.linspace`."""
-    return constant(np.linspace(start, end, ints((steps,))[0]))
+    (count,) = ints((steps,))
+    bounded((count,))
+    return constant(np.linspace(start, end, count))
 
 
 def eye(n: Any, m: Any = None, **_: Any) -> Array:
     """As `torch.eye`."""
-    return constant(np.eye(*ints((n, n if m is None else m))))
+    rows, columns = ints((n, n if m is None else m))
+    bounded((rows, columns))
+    return constant(np.eye(rows, columns))
 
 
 def tensor(data: Any, **_: Any) -> Array:
@@ -98,144 +104,145 @@ def tensor(data: Any, **_: Any) -> Array:
 # --- places of elements ---
 
 
-def view(input: Array, *shape: Any) -> Array:
+def view(data: Array, *shape: Any) -> Array:
     """As `Tensor.view`."""
     sizes = ints(shape)
-    return input.through(lambda part: part.reshape(sizes))
+    return data.through(lambda part: part.reshape(sizes))
 
 
-def flatten(input: Array, start_dim: int = 0, end_dim: int = -1) -> Array:
+def flatten(data: Array, start_dim: int = 0, end_dim: int = -1) -> Array:
     """As `torch.flatten`."""
-    first, last = axis_of(start_dim, input.ndim), axis_of(end_dim, input.ndim)
-    sizes = (*input.shape[:first], -1, *input.shape[last + 1 :])
-    return input.through(lambda part: part.reshape(sizes))
+    first, last = axis_of(start_dim, data.ndim), axis_of(end_dim, data.ndim)
+    sizes = (*data.shape[:first], -1, *data.shape[last + 1 :])
+    return data.through(lambda part: part.reshape(sizes))
 
 
-def unflatten(input: Array, dim: int, sizes: Any) -> Array:
+def unflatten(data: Array, dim: int, sizes: Any) -> Array:
     """As `torch.unflatten`."""
-    axis = axis_of(dim, input.ndim)
-    shape = (*input.shape[:axis], *ints((sizes,)), *input.shape[axis + 1 :])
-    return input.through(lambda part: part.reshape(shape))
+    axis = axis_of(dim, data.ndim)
+    shape = (*data.shape[:axis], *ints((sizes,)), *data.shape[axis + 1 :])
+    return data.through(lambda part: part.reshape(shape))
 
 
-def squeeze(input: Array, dim: Any = None) -> Array:
+def squeeze(data: Array, dim: Any = None) -> Array:
     """As `torch.squeeze`."""
-    axes = tuple(axis for axis in axes_of(dim, input.ndim) if input.shape[axis] == 1)
-    return input.through(lambda part: part.squeeze(axes))
+    axes = tuple(axis for axis in axes_of(dim, data.ndim) if data.shape[axis] == 1)
+    return data.through(lambda part: part.squeeze(axes))
 
 
-def unsqueeze(input: Array, dim: int) -> Array:
+def unsqueeze(data: Array, dim: int) -> Array:
     """As `torch.unsqueeze`."""
-    axis = axis_of(dim, input.ndim + 1)
-    return input.through(lambda part: np.expand_dims(part, axis))
+    axis = axis_of(dim, data.ndim + 1)
+    return data.through(lambda part: np.expand_dims(part, axis))
 
 
-def transpose(input: Array, dim0: int, dim1: int) -> Array:
+def transpose(data: Array, dim0: int, dim1: int) -> Array:
     """As `torch.transpose`."""
-    one, other = axis_of(dim0, input.ndim), axis_of(dim1, input.ndim)
-    return input.through(lambda part: part.swapaxes(one, other))
+    one, other = axis_of(dim0, data.ndim), axis_of(dim1, data.ndim)
+    return data.through(lambda part: part.swapaxes(one, other))
 
 
-def permute(input: Array, *dims: Any) -> Array:
+def permute(data: Array, *dims: Any) -> Array:
     """As `torch.permute`."""
-    axes = axes_of(tuple(ints(dims)), input.ndim)
-    return input.through(lambda part: part.transpose(axes))
+    axes = axes_of(tuple(ints(dims)), data.ndim)
+    return data.through(lambda part: part.transpose(axes))
 
 
-def movedim(input: Array, source: Any, destination: Any) -> Array:
+def movedim(data: Array, source: Any, destination: Any) -> Array:
     """As `torch.movedim`."""
-    return input.through(lambda part: np.moveaxis(part, source, destination))
+    return data.through(lambda part: np.moveaxis(part, source, destination))
 
 
-def turned(input: Array) -> Array:
+def turned(data: Array) -> Array:
     """As `Tensor.T` and `torch.t`."""
-    return input.through(np.transpose)
+    return data.through(np.transpose)
 
 
-def turned_matrices(input: Array) -> Array:
+def turned_matrices(data: Array) -> Array:
     """As `Tensor.mT`."""
-    return transpose(input, -1, -2)
+    return transpose(data, -1, -2)
 
 
-def expand(input: Array, *size: Any) -> Array:
+def expand(data: Array, *size: Any) -> Array:
     """As `Tensor.expand`."""
     sizes = ints(size)
-    missing = len(sizes) - input.ndim
-    shape = [input.shape[place - missing] if one == -1 else one for place, one in enumerate(sizes)]
+    missing = len(sizes) - data.ndim
+    shape = [data.shape[place - missing] if one == -1 else one for place, one in enumerate(sizes)]
     bounded(shape)
-    return input.through(lambda part: np.broadcast_to(part, shape))
+    return data.through(lambda part: np.broadcast_to(part, shape))
 
 
-def expand_as(input: Array, other: Array) -> Array:
+def expand_as(data: Array, other: Array) -> Array:
     """As `Tensor.expand_as`."""
-    return expand(input, *other.shape)
+    return expand(data, *other.shape)
 
 
-def repeat(input: Array, *size: Any) -> Array:
+def repeat(data: Array, *size: Any) -> Array:
     """As `Tensor.repeat`."""
     sizes = ints(size)
-    bounded([*input.shape, *sizes])
-    return input.through(lambda part: np.tile(part, sizes))
+    bounded([*data.shape, *sizes])
+    return data.through(lambda part: np.tile(part, sizes))
 
 
-def repeat_interleave(input: Array, repeats: Any, dim: Any = None) -> Array:
+def repeat_interleave(data: Array, repeats: Any, dim: Any = None) -> Array:
     """As `torch.repeat_interleave`."""
     (count,) = ints((repeats,))
-    return input.through(lambda part: np.repeat(part, count, dim))
+    bounded([*data.shape, count])
+    return data.through(lambda part: np.repeat(part, count, dim))
 
 
-def flip(input: Array, *dims: Any) -> Array:
+def flip(data: Array, *dims: Any) -> Array:
     """As `torch.flip`."""
-    axes = axes_of(tuple(ints(dims)), input.ndim)
-    return input.through(lambda part: np.flip(part, axes))
+    axes = axes_of(tuple(ints(dims)), data.ndim)
+    return data.through(lambda part: np.flip(part, axes))
 
 
-def roll(input: Array, shifts: Any, dims: Any = None) -> Array:
+def roll(data: Array, shifts: Any, dims: Any = None) -> Array:
     """As `torch.roll`."""
-    return input.through(lambda part: np.roll(part, shifts, dims))
+    return data.through(lambda part: np.roll(part, shifts, dims))
 
 
-def narrow(input: Array, dim: int, start: Any, length: Any) -> Array:
+def narrow(data: Array, dim: int, start: Any, length: Any) -> Array:
     """As `torch.narrow`."""
-    axis, (first, count) = axis_of(dim, input.ndim), ints((start, length))
-    return input.through(lambda part: part[(slice(None),) * axis + (slice(first, first + count),)])
+    axis, (first, count) = axis_of(dim, data.ndim), ints((start, length))
+    return data.through(lambda part: part[(slice(None),) * axis + (slice(first, first + count),)])
 
 
-def select(input: Array, dim: int, index: Any) -> Array:
+def select(data: Array, dim: int, index: Any) -> Array:
     """As `torch.select`."""
-    axis, (place,) = axis_of(dim, input.ndim), ints((index,))
-    return input.through(lambda part: part[(slice(None),) * axis + (place,)])
+    axis, (place,) = axis_of(dim, data.ndim), ints((index,))
+    return data.through(lambda part: part[(slice(None),) * axis + (place,)])
 
 
-def unbind(input: Array, dim: int = 0) -> tuple[Array, ...]:
+def unbind(data: Array, dim: int = 0) -> tuple[Array, ...]:
     """As `torch.unbind`."""
-    return tuple(select(input, dim, place) for place in range(input.shape[axis_of(dim, input.ndim)]))
+    return tuple(select(data, dim, place) for place in range(data.shape[axis_of(dim, data.ndim)]))
 
 
-def split(input: Array, split_size_or_sections: Any, dim: int = 0) -> tuple[Array, ...]:
+def split(data: Array, split_size_or_sections: Any, dim: int = 0) -> tuple[Array, ...]:
     """As `torch.split`."""
-    size = input.shape[axis_of(dim, input.ndim)]
+    size = data.shape[axis_of(dim, data.ndim)]
     if isinstance(split_size_or_sections, int):
         step = split_size_or_sections
         lengths = [min(step, size - first) for first in range(0, size, step)]
     else:
         lengths = ints((split_size_or_sections,))
     starts = np.cumsum([0, *lengths[:-1]])
-    return tuple(narrow(input, dim, int(first), length) for first, length in zip(starts, lengths, strict=True))
+    return tuple(narrow(data, dim, int(first), length) for first, length in zip(starts, lengths, strict=True))
 
 
-def chunk(input: Array, chunks: Any, dim: int = 0) -> tuple[Array, ...]:
+def chunk(data: Array, chunks: Any, dim: int = 0) -> tuple[Array, ...]:
     """As `torch.chunk`."""
     (count,) = ints((chunks,))
-    return split(input, -(-input.shape[axis_of(dim, input.ndim)] // count), dim)
+    return split(data, -(-data.shape[axis_of(dim, data.ndim)] // count), dim)
 
 
-def unfold(input: Array, dimension: int, size: Any, step: Any) -> Array:
+def unfold(data: Array, dimension: int, size: Any, step: Any) -> Array:
     """As `Tensor.unfold`."""
     width, stride = ints((size, step))
-    axis = axis_of(dimension, input.ndim)
-    starts = range(0, input.shape[axis] - width + 1, stride)
-    windows = [narrow(input, axis, start, width).through(lambda part: np.moveaxis(part, axis, -1)) for start in starts]
+    axis = axis_of(dimension, data.ndim)
+    starts = range(0, data.shape[axis] - width + 1, stride)
+    windows = [narrow(data, axis, start, width).through(lambda part: np.moveaxis(part, axis, -1)) for start in starts]
     return joined_by(np.stack, windows, axis)
 
 
@@ -252,53 +259,55 @@ def stack(tensors: Any, dim: int = 0) -> Array:
     return joined_by(np.stack, parts, axis_of(dim, parts[0].ndim + 1))
 
 
-def pad(input: Array, pad: Any, mode: str = "constant", value: Any = 0.0) -> Array:
+def pad(data: Array, pad: Any, mode: str = "constant", value: Any = 0.0) -> Array:
     """As `torch.nn.functional.pad` with constants."""
     if mode != "constant":
         raise Unread("padding that is not constant")
     widths = ints((pad,))
+    bounded([*data.shape, 1 + sum(map(abs, widths))])
     for place in range(len(widths) // 2):
-        axis = input.ndim - 1 - place
+        axis = data.ndim - 1 - place
         for count, before in ((widths[2 * place], True), (widths[2 * place + 1], False)):
             if count < 0:
                 start = -count if before else 0
-                input = narrow(input, axis, start, input.shape[axis] + count)
+                data = narrow(data, axis, start, data.shape[axis] + count)
             elif count:
-                edge = constant(np.full((*input.shape[:axis], count, *input.shape[axis + 1 :]), value or 0.0))
-                input = joined_by(np.concatenate, [edge, input] if before else [input, edge], axis)
-    return input
+                edge = constant(np.full((*data.shape[:axis], count, *data.shape[axis + 1 :]), value or 0.0))
+                data = joined_by(np.concatenate, [edge, data] if before else [data, edge], axis)
+    return data
 
 
-def tril(input: Array, diagonal: int = 0) -> Array:
+def tril(data: Array, diagonal: int = 0) -> Array:
     """As `torch.tril`."""
-    return _triangle(input, np.tril(np.ones(input.shape[-2:]), diagonal))
+    return _triangle(data, np.tril(np.ones(data.shape[-2:]), diagonal))
 
 
-def triu(input: Array, diagonal: int = 0) -> Array:
+def triu(data: Array, diagonal: int = 0) -> Array:
     """As `torch.triu`."""
-    return _triangle(input, np.triu(np.ones(input.shape[-2:]), diagonal))
+    return _triangle(data, np.triu(np.ones(data.shape[-2:]), diagonal))
 
 
-def _triangle(input: Array, kept: Any) -> Array:
+def _triangle(data: Array, kept: Any) -> Array:
     nothing = np.zeros((), np.uint64)
-    return Array(np.where(kept, input.sources, nothing), np.where(kept, input.values, 0.0))
+    return Array(np.where(kept, data.sources, nothing), np.where(kept, data.values, 0.0))
 
 
-def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+def diagonal(data: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """As `torch.diagonal`."""
-    return input.through(lambda part: np.diagonal(part, offset, dim1, dim2))
+    return data.through(lambda part: np.diagonal(part, offset, dim1, dim2))
 
 
-def diag(input: Array, diagonal: int = 0) -> Array:
+def diag(data: Array, diagonal: int = 0) -> Array:
     """As `torch.diag`."""
-    if input.ndim == 1 and input.sources.dtype == object:
+    if data.ndim == 1 and data.sources.dtype == object:
         raise Unread("a diagonal matrix of many sources")
-    return input.through(lambda part: np.diag(part, diagonal))
+    return data.through(lambda part: np.diag(part, diagonal))
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Array, ...]:
     """As `torch.meshgrid`."""
     parts = [as_array(part) for part in (tensors[0] if isinstance(tensors[0], tuple | list) else tensors)]
+    bounded([part.values.size for part in parts])
     grids = zip(
         np.meshgrid(*(part.sources for part in parts), indexing=indexing),  # type: ignore[call-overload]
         np.meshgrid(*(part.values for part in parts), indexing=indexing),  # type: ignore[call-overload]
@@ -310,11 +319,11 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Array, ...]:
 # --- places that data choose ---
 
 
-def gather(input: Array, dim: int, index: Array, **_: Any) -> Array:
+def gather(data: Array, dim: int, index: Array, **_: Any) -> Array:
     """As `torch.gather`."""
-    axis = axis_of(dim, input.ndim)
+    axis = axis_of(dim, data.ndim)
     cut = tuple(slice(None) if place == axis else slice(size) for place, size in enumerate(index.shape))
-    whole = input.through(lambda part: part[cut])
+    whole = data.through(lambda part: part[cut])
     if not np.isnan(index.values).any():
         places = index.values.astype(np.int64)
         return whole.through(lambda part: np.take_along_axis(part, places, axis))
@@ -322,31 +331,31 @@ def gather(input: Array, dim: int, index: Array, **_: Any) -> Array:
     return unknown(every.sources | index.sources)
 
 
-def take_along_dim(input: Array, indices: Array, dim: int) -> Array:
+def take_along_dim(data: Array, indices: Array, dim: int) -> Array:
     """As `torch.take_along_dim`."""
-    return gather(input, dim, indices)
+    return gather(data, dim, indices)
 
 
-def index_select(input: Array, dim: int, index: Array) -> Array:
+def index_select(data: Array, dim: int, index: Array) -> Array:
     """As `torch.index_select`."""
-    axis = axis_of(dim, input.ndim)
+    axis = axis_of(dim, data.ndim)
     if not np.isnan(index.values).any():
-        return input.through(lambda part: np.take(part, index.values.astype(np.int64), axis))
-    every = reduced(input, axis, keepdim=True).sources
-    spread = [size if place == axis else 1 for place, size in enumerate([1] * axis + [-1] + [1] * input.ndim)]
-    return unknown(every | index.sources.reshape(spread[: input.ndim]))
+        return data.through(lambda part: np.take(part, index.values.astype(np.int64), axis))
+    every = reduced(data, axis, keepdim=True).sources
+    spread = [size if place == axis else 1 for place, size in enumerate([1] * axis + [-1] + [1] * data.ndim)]
+    return unknown(every | index.sources.reshape(spread[: data.ndim]))
 
 
-def scatter(input: Array, dim: int, index: Array, src: Any = None, value: Any = 0.0, **_: Any) -> Array:
+def scatter(data: Array, dim: int, index: Array, src: Any = None, value: Any = 0.0, **_: Any) -> Array:
     """As `torch.scatter`, where any element along the dim may be the one."""
-    axis = axis_of(dim, input.ndim)
+    axis = axis_of(dim, data.ndim)
     given = as_array(value if src is None else src)
-    if any(a != b for place, (a, b) in enumerate(zip(input.shape, index.shape, strict=True)) if place != axis):
+    if any(a != b for place, (a, b) in enumerate(zip(data.shape, index.shape, strict=True)) if place != axis):
         raise Unread("an index that is smaller than what it changes")
-    if given.ndim == input.ndim:
+    if given.ndim == data.ndim:
         given = given.through(lambda part: part[tuple(map(slice, index.shape))])
     every = unknown(np.bitwise_or(index.sources, given.sources))
-    return unknown(input.sources | reduced(every, axis, keepdim=True).sources)
+    return unknown(data.sources | reduced(every, axis, keepdim=True).sources)
 
 
 def one_hot(tensor: Array, num_classes: Any = -1) -> Array:
@@ -355,31 +364,32 @@ def one_hot(tensor: Array, num_classes: Any = -1) -> Array:
     if count < 1:
         raise Unread("a number of classes that depends on data")
     shape = (*tensor.shape, count)
+    bounded(shape)
     if not np.isnan(tensor.values).any():
         return constant(tensor.values[..., None] == np.arange(count))
     return unknown(np.broadcast_to(tensor.sources[..., None], shape))
 
 
-def doubled(input: Array) -> Array:
+def doubled(data: Array) -> Array:
     """As `torch.view_as_real`: the parts of complex numbers."""
-    return stack((input, input), -1)
+    return stack((data, data), -1)
 
 
-def same(input: Any, *_: Any, **__: Any) -> Any:
+def same(data: Any, *_: Any, **__: Any) -> Any:
     """A call that changes neither places nor sources."""
-    return input
+    return data
 
 
 CALLS: dict[str, Callable[..., Any]] = {
     "zeros": _filled(0.0), "ones": _filled(1.0), "empty": _filled(0.0), "zeros_like": _like(0.0),
     "ones_like": _like(1.0), "empty_like": _like(0.0), "new_zeros": _new(0.0), "new_ones": _new(1.0),
-    "full": full, "full_like": full_like, "new_full": lambda input, size, fill_value: full(size, fill_value),
+    "full": full, "full_like": full_like, "new_full": lambda data, size, fill_value: full(size, fill_value),
     "arange": arange, "linspace": linspace, "eye": eye, "tensor": tensor, "as_tensor": tensor, "view": view,
     "reshape": view, "flatten": flatten, "ravel": flatten, "unflatten": unflatten, "squeeze": squeeze,
     "unsqueeze": unsqueeze, "transpose": transpose, "swapaxes": transpose, "swapdims": transpose, "permute": permute,
     "movedim": movedim, "moveaxis": movedim, "t": turned, "expand": expand, "broadcast_to": expand,
     "expand_as": expand_as, "repeat": repeat, "tile": repeat, "repeat_interleave": repeat_interleave, "flip": flip,
-    "fliplr": lambda input: flip(input, 1), "flipud": lambda input: flip(input, 0), "roll": roll, "narrow": narrow,
+    "fliplr": lambda data: flip(data, 1), "flipud": lambda data: flip(data, 0), "roll": roll, "narrow": narrow,
     "select": select, "unbind": unbind, "split": split, "chunk": chunk, "unfold": unfold, "cat": cat, "concat": cat,
     "concatenate": cat, "stack": stack, "pad": pad, "tril": tril, "triu": triu, "diagonal": diagonal, "diag": diag,
     "meshgrid": meshgrid, "gather": gather, "take_along_dim": take_along_dim, "index_select": index_select,

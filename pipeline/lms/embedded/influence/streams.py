@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.lms.embedded.influence.arrays import Array, Unread, unknown
 from pipeline.lms.embedded.influence.functions import Flat, Functions
@@ -89,6 +90,7 @@ class Streams:
         self._streams: list[Stream | None] = [None]
         self._numbers: dict[Hashable, int] = {}
         self._made: dict[tuple[Primitive, tuple[int, ...]], tuple[int, ...]] = {}
+        self._work: dict[tuple[Primitive, tuple[int, ...]], int] = {}
 
     def number(self, stream: Stream) -> int:
         """The number of a stream; streams that depend on the same are the same."""
@@ -114,21 +116,28 @@ class Streams:
         key = (op, inputs)
         known = self._made.get(key)
         if known is None:
-            known = self._made[key] = self._results(op, inputs)
+            work = [0]
+            made = self._results(op, inputs, work)
+            self._work[key] = work[0]
+            known = self._made[key] = made
         return known
 
-    def _results(self, op: Primitive, inputs: tuple[int, ...]) -> tuple[int, ...]:
+    def work(self, op: Primitive, *inputs: int) -> int:
+        """How many times a function is followed in a primitive that was added, each for a set of constants."""
+        return self._work[op, inputs]
+
+    def _results(self, op: Primitive, inputs: tuple[int, ...], work: list[int]) -> tuple[int, ...]:
         streams = [stream for number in inputs if (stream := self._streams[number]) is not None]
         count = evaluate(op.N, self._sizes) if isinstance(op, Partition) else 2 if isinstance(op, Copy) else 1
         if len(streams) < len(inputs):
             return (UNREAD,) * count
         try:
-            made = self._made_of(op, streams)
+            made = self._made_of(op, streams, work)
         except (Unread, ValueError, IndexError, ArithmeticError):
             return (UNREAD,) * count
         return (self.number(made),) * count
 
-    def _made_of(self, op: Primitive, streams: list[Stream]) -> Stream:
+    def _made_of(self, op: Primitive, streams: list[Stream], work: list[int]) -> Stream:
         """The result of a primitive; all results, where there are several."""
         stream = streams[0]
         match op:
@@ -137,15 +146,15 @@ class Streams:
             case Zip():
                 return self._zipped(streams)
             case Map(fn=fn):
-                return self._applied(self._zipped(streams), fn, 0)
+                return self._applied(self._zipped(streams), fn, 0, work)
             case Accum(fn=fn, b=b):
-                return self._applied(stream, fn, b)
+                return self._applied(stream, fn, b, work)
             case Scan(fn=fn, b=b):
-                return self._applied(stream, fn, b, scan=True)
+                return self._applied(stream, fn, b, work, scan=True)
             case Partition():
                 return _piece(*streams)
             case Merge(fn=fn):
-                return self._merged(fn, streams[:-1], streams[-1])
+                return self._merged(fn, streams[:-1], streams[-1], work)
             case RepeatRef():
                 return _repeated(stream, streams[1].shape[-1])
         return self._restructured(op, stream)
@@ -184,16 +193,16 @@ class Streams:
         parts = tuple(part for stream in streams for part in stream.parts)
         return Stream(parts, tuple(rank for stream in streams for rank in stream.ranks), 0, streams[0].routed)
 
-    def _applied(self, stream: Stream, fn: Fn, b: int, *, scan: bool = False) -> Stream:
+    def _applied(self, stream: Stream, fn: Fn, b: int, work: list[int], *, scan: bool = False) -> Stream:
         """A function on each element, or folded over the inner `b` dims."""
         shape = stream.shape
         if not b:
-            flat = self._functions.mapped(fn.label, stream.flat())
+            flat = self._functions.mapped(fn.label, stream.flat(), work)
         else:
             if stream.routed and b >= len(shape):
                 raise Unread("a fold over elements that data choose")
             steps = prod(shape[len(shape) - b :])
-            flat = self._functions.folded(fn.label, stream.flat(), steps, scan=scan)
+            flat = self._functions.folded(fn.label, stream.flat(), steps, work, scan=scan)
             shape = shape if scan else shape[: len(shape) - b]
         return self._shaped(flat, fn, shape, stream.routed)
 
@@ -208,7 +217,7 @@ class Streams:
         base = int(len(layouts) == 1 and isinstance(cut(fn.output)[0], Multihot))
         return Stream(tuple(parts), tuple(map(len, layouts)), base, routed)
 
-    def _merged(self, fn: Fn, pieces: Sequence[Stream], index: Stream) -> Stream:
+    def _merged(self, fn: Fn, pieces: Sequence[Stream], index: Stream, work: list[int]) -> Stream:
         """What an index gathers: each element may be any of those that are folded."""
         if len({(piece.shape, piece.routed) for piece in pieces}) > 1 or pieces[0].routed != index.shape:
             raise Unread("pieces that were not routed by this index")
@@ -217,7 +226,7 @@ class Streams:
             np.stack([flat.sources for flat in flats], axis=1).reshape(-1, flats[0].sources.shape[1]),
             np.full((len(flats) * len(flats[0].sources), flats[0].sources.shape[1]), np.nan),
         )
-        folded = self._functions.folded(fn.label, several, len(flats), scan=False)
+        folded = self._functions.folded(fn.label, several, len(flats), work, scan=False)
         shape = (*index.shape, *pieces[0].shape[1:])
         chosen = np.bitwise_or.reduce(index.parts[0].sources, axis=-1).reshape(-1)
         each = len(folded.sources) // len(chosen)
@@ -236,7 +245,7 @@ def _piece(data: Stream, index: Stream) -> Stream:
 def _repeated(stream: Stream, count: int) -> Stream:
     at = len(stream.shape)
 
-    def spread(data: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    def spread(data: NDArray[Any]) -> NDArray[Any]:
         shape = (*data.shape[:at], count, *data.shape[at:])
         return np.broadcast_to(np.expand_dims(data, at), shape)
 

@@ -136,7 +136,8 @@ class TaskInfluence:
         if len(sets) > _MOST_SETS:
             return None
         within = ((sets[:, None] & ~sets[None]) == 0).sum(axis=1)
-        return sets[within == 1]
+        largest: NDArray[np.uint64] = sets[within == 1]
+        return largest
 
 
 class _Places:
@@ -197,9 +198,7 @@ def _stream(type_: StreamType, array: Array, sizes: Sizes) -> Stream:
     return Stream((array,), (array.ndim - len(type_.shape),), int(isinstance(cut(type_.dtype)[0], Multihot)))
 
 
-def _sets(
-    reader: ArrayReader, code: str, env: dict[str, Any], shape: tuple[int, ...]
-) -> NDArray[np.uint64] | None:
+def _sets(reader: ArrayReader, code: str, env: dict[str, Any], shape: tuple[int, ...]) -> NDArray[np.uint64] | None:
     """The sets of an output's elements; None if its code could not be read."""
     try:
         array = as_array(reader.run(code, env))

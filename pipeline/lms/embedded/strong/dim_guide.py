@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.lms.embedded.draft import Draft, Move
+from pipeline.lms.embedded.influence.streams import UNREAD
 from pipeline.lms.embedded.influence.task_influence import TaskInfluence
 from pipeline.lms.embedded.lowering import route, zipped
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.types.coercions import Coercion
+from step_runtime.base.errors import RuleError
 from step_runtime.base.types import StreamType
-from step_runtime.primitives import Accum, Map, Promote, Scan
+from step_runtime.primitives import Accum, Map, Primitive, Promote, Scan
 
 _ELSEWHERE = 0.5
 """The part of a similarity that is lost where no element comes from where it does in the reference."""
 _ALIGNED = 0.15
 """The part of a fit that elements at the same positions make up: a function may move elements to others."""
-_MOVED = 100
-"""Steps that following a move counts for."""
+_FOLLOWED = 20
+"""Steps that following a function counts for, once more for each set of constants,"""
+_MOVED = 60
+"""and those for the rest of a move."""
 
 
 class DimGuide:
@@ -26,6 +30,8 @@ class DimGuide:
     def __init__(self, influence: TaskInfluence, steps: StepLimit) -> None:
         self._influence = influence
         self._steps = steps
+        self._ends: dict[tuple[int, int], tuple[Coercion, int]] = {}
+        """The streams at the ends of coercions, which are kept so that their identities last."""
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -58,21 +64,34 @@ class DimGuide:
         return self._influence.reaches(self._coerced(number, ending), output)
 
     def moved(self, move: Move, sources: Sequence[int]) -> int:
-        """The number of a move's result, by those of its sources."""
-        streams = self._influence.streams
+        """The number of a move's result, by those of its sources; what a primitive rejects is unread."""
         self._steps.spend_once((move.key[:1], move.result, move.fold, move.coercions, *sources), _MOVED)
+        try:
+            return self._result(move, sources)
+        except RuleError:
+            return UNREAD
+
+    def _result(self, move: Move, sources: Sequence[int]) -> int:
+        streams = self._influence.streams
         parts = [self._coerced(source, way) for source, way in zip(sources, move.coercions, strict=True)]
         if move.routing is not None:
             return route(streams, move.fns, move.routing.merge, parts)
         stream = zipped(streams, parts)
         (fn,) = move.functions()
-        if move.fold is None:
-            return streams.add(Map(fn), stream)[0]
-        if move.fold.placeholder:
+        if move.fold is not None and move.fold.placeholder:
             stream = streams.add(Promote(streams.rank(stream)), stream)[0]
-        return streams.add((Scan if move.fold.scan else Accum)(fn, move.fold.b), stream)[0]
+        op: Primitive = Map(fn) if move.fold is None else (Scan if move.fold.scan else Accum)(fn, move.fold.b)
+        (result,) = streams.add(op, stream)
+        self._steps.spend_once((op, stream), streams.work(op, stream) * _FOLLOWED)
+        return result
 
     def _coerced(self, stream: int, coercion: Coercion) -> int:
-        for op in coercion.ops:
-            stream = self._influence.streams.add(op, stream)[0]
-        return stream
+        if not coercion.ops:
+            return stream
+        known = self._ends.get((stream, id(coercion)))
+        if known is None:
+            end = stream
+            for op in coercion.ops:
+                (end,) = self._influence.streams.add(op, end)
+            known = self._ends[stream, id(coercion)] = (coercion, end)
+        return known[1]

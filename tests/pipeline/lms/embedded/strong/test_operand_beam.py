@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipeline.lms.embedded.draft import Move
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.step_limit import StepLimit
+from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.strong.operand_beam import OperandBeam
 from pipeline.lms.embedded.strong.outlook import Outlook
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
@@ -17,7 +18,7 @@ DECAY, FIRST = VIEW.callees
 
 def beam() -> tuple[OperandBeam, StreamPool]:
     steps = StepLimit(10**6)
-    pool = StreamPool(VIEW.table, VIEW.dependences, steps, 1.0)
+    pool = StreamPool(VIEW.table, VIEW.dependences, DimGuide(VIEW.influence, steps), steps, 1.0)
     return OperandBeam(VIEW, pool, Outlook(VIEW, VIEW.callees), steps, 1.0), pool
 
 

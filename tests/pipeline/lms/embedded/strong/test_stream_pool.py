@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipeline.lms.embedded.draft import Draft, Move
 from pipeline.lms.embedded.step_limit import StepLimit
+from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
 from pipeline.lms.embedded.types.coercions import Coercion
 from step_runtime.primitives import Repeat
@@ -15,7 +16,8 @@ X = VIEW.table.inputs[0]
 
 
 def pool(trust: float) -> StreamPool:
-    return StreamPool(VIEW.table, VIEW.dependences, StepLimit(10**6), trust)
+    steps = StepLimit(10**6)
+    return StreamPool(VIEW.table, VIEW.dependences, DimGuide(VIEW.influence, steps), steps, trust)
 
 
 def test_one_move_makes_one_stream() -> None:

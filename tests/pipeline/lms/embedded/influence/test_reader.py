@@ -1,0 +1,82 @@
+"""Code is read at fixed sizes: loops, helpers and in-place changes leave exact sources; what is not known is unread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.lms.embedded.influence.arrays import Unread, unknown
+from pipeline.lms.embedded.influence.reader import ArrayReader
+
+X = unknown(np.left_shift(np.uint64(1), np.arange(4, dtype=np.uint64)))
+FULL = [15] * 4
+
+
+def read(code: str, env: dict[str, Any] | None = None) -> list[int]:
+    found = ArrayReader({"x": X}, {"T": 4}).run(code, {} if env is None else env)
+    sources: list[int] = found.sources.tolist()
+    return sources
+
+
+CAUSAL = [1, 3, 7, 15]
+ANTICAUSAL = [15, 14, 12, 8]
+
+
+@pytest.mark.parametrize(
+    ("code", "wanted"),
+    [
+        ("input_data['x'].cumsum(0)", CAUSAL),
+        ("input_data['x'].flip(0).cumsum(0).flip(0)", ANTICAUSAL),
+        ("torch.softmax(input_data['x'], 0)", FULL),
+        ("torch.tril(torch.ones(T_value, T_value)) @ input_data['x']", CAUSAL),
+        ("t = torch.arange(T_value)\nw = (t.unsqueeze(1) >= t) & (t.unsqueeze(1) - t < 2)\nw.float() @ input_data['x']",
+         [1, 3, 6, 12]),
+        ("s = torch.zeros(1)\nout = []\nfor t in range(T_value):\n    s = 0.5 * s + input_data['x'][t]\n"
+         "    out.append(s)\ntorch.stack(out).flatten()", CAUSAL),
+        ("a = torch.zeros(T_value)\nfor t in range(T_value):\n    for s in range(t, T_value):\n"
+         "        a[t] += input_data['x'][s]\na", ANTICAUSAL),
+        ("y = torch.nn.functional.pad(input_data['x'], (1, 0))\ny[1:] + y[:-1]", [1, 3, 6, 12]),
+        ("x = input_data['x'].view(2, 2)\n(x / x.sum(-1, keepdim=True)).flatten()", [3, 3, 12, 12]),
+        ("def f(a, b=1):\n    return a * b\nf(input_data['x'])", [1, 2, 4, 8]),
+        ("silu = torch.nn.functional.silu\nsilu(input_data['x'])", [1, 2, 4, 8]),
+        ("torch.nn.GELU()(input_data['x'])", [1, 2, 4, 8]),
+        ("x = input_data['x']\na, b = (s * 2 for s in (x[:2], x[2:]))\ntorch.cat((b, a))", [4, 8, 1, 2]),
+        ("x = input_data['x']\nx.sort(descending=True).values", FULL),
+        ("x = input_data['x']\nif x.shape[0] == T_value:\n    x = x[:1]\nx", [1]),
+    ],
+)  # fmt: skip
+def test_positions_are_followed(code: str, wanted: list[int]) -> None:
+    """Whichever way the code takes."""
+    assert read(code) == wanted
+
+
+def test_names_last_for_later_snippets() -> None:
+    """As outputs may use what earlier ones assigned."""
+    env: dict[str, Any] = {}
+    read("y = input_data['x'] * 2\ny", env)
+    assert read("y[:1]", env) == [1]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "torch.ctc_loss(input_data['x'])", "y = unheard_of(input_data['x'])\ny", "input_data['y']",
+        "if input_data['x'].sum() > 0:\n    y = input_data['x']\ny", "input_data['x'].view(3)", "torch.zeros(10**12)",
+        "x = 2\nfor i in range(64):\n    x = x * x\ntorch.zeros(x)", "while True:\n    y = 1\ny",
+        "x = 0\nfor i in range(3000):\n    for j in range(3000):\n        x = x + 1\ninput_data['x'] * x",
+        "def f(a):\n    return f(a)\nf(1)", "x = [0]\nfor i in range(99):\n    x = x + x\nlen(x) * input_data['x']",
+    ],
+)  # fmt: skip
+def test_what_is_not_understood_is_unread(code: str) -> None:
+    """Nothing else is raised, and no text takes long."""
+    with pytest.raises(Unread):
+        read(code)
+
+
+def test_a_part_that_is_unread_spoils_only_what_uses_it() -> None:
+    """Names keep that they are unread."""
+    assert read("y = unheard_of(input_data['x'])\nz = [input_data['x']]\nz.append(1)\nz[0]") == [1, 2, 4, 8]
+    with pytest.raises(Unread):
+        read("z = [input_data['x']]\nz.append(unheard_of(1))\nz[0]")
