@@ -156,8 +156,8 @@ class TracedLevels(Levels):
 
     last: TracedLevels
 
-    def __init__(self, width: int, rival: float) -> None:
-        super().__init__(width, rival)
+    def __init__(self, rival: float) -> None:
+        super().__init__(rival)
         self.offered: dict[int, dict[frozenset[int], float]] = {}
         self.kept: dict[int, list[frozenset[int]]] = {}
         TracedLevels.last = self

@@ -35,7 +35,7 @@ from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.type_table import TypeId
 from step_runtime.base.functions import Fn
 
-_WIDTH = 20
+_WIDTH = 12
 """The number of drafts of one length that are continued,"""
 _CHILDREN = 12
 """and of ways to continue one by one function."""
@@ -59,9 +59,7 @@ _REPLAYED = -0.7
 _REPLAYED_SHARE = 0.3
 """and the part of its streams' scores that counts again."""
 _RIVAL = -0.6
-"""For each better draft that applies the same functions,"""
-_RIVAL_IN_ORDER = -0.1
-"""the same where functions are applied in order,"""
+"""For each better draft that applies the same functions, where these are applied in any order,"""
 _LATER_WAY = -0.2
 """and each better way to apply a function to the same streams, when ways to continue are chosen."""
 _REACHED = 2.5
@@ -105,8 +103,7 @@ class _Child(NamedTuple):
 class Levels:
     """The best drafts of each length; one for each set of streams."""
 
-    def __init__(self, width: int, rival: float) -> None:
-        self._width = width
+    def __init__(self, rival: float) -> None:
         self._rival = rival
         self._levels: defaultdict[int, dict[frozenset[int], tuple[float, _Child]]] = defaultdict(dict)
 
@@ -124,7 +121,7 @@ class Levels:
             better = rivals.get(child.applied, 0)
             found.append((promise + self._rival * better, child))
             rivals[child.applied] = better + 1
-        return [child for _, child in heapq.nlargest(self._width, found, key=lambda pair: pair[0])]
+        return [child for _, child in heapq.nlargest(_WIDTH, found, key=lambda pair: pair[0])]
 
 
 class BeamSearch:
@@ -170,7 +167,7 @@ class BeamSearch:
         Raises:
             StepsExhausted: The sample has used all its steps.
         """
-        levels = Levels(_WIDTH, _RIVAL_IN_ORDER if self._order else _RIVAL)
+        levels = Levels(0.0 if self._order else _RIVAL)
         states = [State(tuple(range(self._pool.first)), frozenset(), (0,) * len(self._view.fns), 0.0)]
         last, level = len(self._view.fns) + _DEEPER, 0
         while level <= last:

@@ -42,11 +42,10 @@ _CONTENT = 0.95
 _RATHER_CONTENT = 0.75
 """How often a sample is content with drafts that were sampled one by one, where enough were finished: made by the
 interpretation, and others of which one depends on the inputs much as the reference does."""
-_WIDELY = 0.9
+_WIDELY = 0.8
 """How often a beam search follows where drafts that are sampled one by one do not compute the reference,"""
-_FOLLOWING = 0.12
-_LED = 0.5
-"""and the part of the steps for them, and where the interpretation leads somewhere."""
+_FOLLOWING = 0.25
+"""and the part of the steps for them."""
 _TRUST = (1.0, 0.3)
 """How much a beam search trusts the dependences, one of these at random."""
 _ORDERED = 0.7
@@ -187,7 +186,6 @@ class _Sample:
     ) -> None:
         """Samples drafts one by one, with a part of the steps where drafts are then searched for `widely`."""
         self._steps.most = int(self._effort.steps * (_FOLLOWING if widely else 1.0))
-        longest = int(self._effort.steps * (_LED if widely else 1.0))
         common = (self._view, self._learned, self._choice, self._steps)
         searches = [DraftSearch(*common, one, dependences) for one in interpretations]
         others = [DraftSearch(*common, one, None) for one in interpretations]
@@ -200,8 +198,8 @@ class _Sample:
                 draft = search.sample()
             except StepsExhausted:
                 draft = search.best
-                if search.followed > _MOSTLY and self._steps.most < longest:
-                    self._steps.most = longest  # The interpretation leads somewhere.
+                if search.followed > _MOSTLY and self._steps.most < self._effort.steps:
+                    self._steps.most = self._effort.steps  # The interpretation leads somewhere.
                 elif draft is None:
                     break
             if draft is not None:
