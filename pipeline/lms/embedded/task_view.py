@@ -40,6 +40,7 @@ class TaskView:
 
     def __init__(self, task: Task) -> None:
         self.task = task
+        self._influence: TaskInfluence | None = None
         scopes = [static_scope(task, index) for index in range(len(task.size_sets()))]
         fixed = {name: size for name, size in scopes[0].sizes.items() if all(s.sizes.get(name) == size for s in scopes)}
         self.scope = scopes[0]
@@ -107,10 +108,11 @@ class TaskView:
         """How the outputs, and the functions' results, depend on what they are made of."""
         return Dependences(self.task, self.fixed)
 
-    @cached_property
+    @property
     def influence(self) -> TaskInfluence:
         """From which positions of the inputs the elements of the outputs, and of streams, get anything."""
-        return TaskInfluence(self.task)
+        self._influence = TaskInfluence(self.task) if self._influence is None else self._influence.for_sample()
+        return self._influence
 
     @cached_property
     def rounds(self) -> tuple[int, ...]:

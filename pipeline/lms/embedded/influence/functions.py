@@ -79,6 +79,17 @@ class Functions:
         self._known: dict[tuple[str, bytes | None], Reading | None] = {}
         self._steady: dict[str, Reading | None] = {}
 
+    def unread(self) -> int:
+        """The number of functions that are not understood."""
+        count = 0
+        for name, spec in self._specs.items():
+            given = (*self.inputs[name], *(self.outputs[name] if spec.init is not None else ()))
+            try:
+                self._reading(name, None, sum(map(prod, given)))
+            except Unread:
+                count += 1
+        return count
+
     def mapped(self, name: str, operands: Flat, work: list[int] | None = None) -> Flat:
         """A function on each element; of its state, too, if it has one. `work` counts sets of constants.
 

@@ -5,6 +5,7 @@ Nothing is kept of data: a stream is an array of sets of positions of the inputs
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Sequence
 from math import prod
 from typing import Any, NamedTuple
@@ -87,6 +88,8 @@ class Streams:
     def __init__(self, functions: Functions, sizes: Sizes) -> None:
         self._functions = functions
         self._sizes = sizes
+        self.elements = 0
+        """The number of elements of all streams."""
         self._streams: list[Stream | None] = [None]
         self._numbers: dict[Hashable, int] = {}
         self._made: dict[tuple[Primitive, tuple[int, ...]], tuple[int, ...]] = {}
@@ -94,12 +97,17 @@ class Streams:
 
     def number(self, stream: Stream) -> int:
         """The number of a stream; streams that depend on the same are the same."""
-        content = tuple((part.shape, part.sources.tobytes(), part.values.tobytes()) for part in stream.parts)
-        key = (content, *stream[1:])
+        content = hashlib.blake2b(digest_size=16)
+        for part in stream.parts:
+            content.update(repr((part.shape, part.sources.dtype)).encode())
+            content.update(part.sources.tobytes())
+            content.update(part.values.tobytes())
+        key = (content.digest(), *stream[1:])
         known = self._numbers.get(key)
         if known is None:
             known = self._numbers[key] = len(self._streams)
             self._streams.append(stream)
+            self.elements += sum(part.sources.size for part in stream.parts)
         return known
 
     def stream(self, number: int) -> Stream | None:

@@ -7,6 +7,7 @@ wrong dim has not. What could not be read agrees with everything.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -25,6 +26,10 @@ from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import Task
 
 _BITS = 64
+_SMALL = 4
+"""The task is read at sizes of at most this, which tell positions apart as well as larger ones, if it is understood."""
+_MOST_KEPT = 2_000_000
+"""The number of elements from which on a sample begins with no streams but the inputs."""
 _MOST_SETS = 1500
 """With more distinct sets of positions in the outputs, streams are not compared with them."""
 
@@ -40,7 +45,16 @@ class TaskInfluence:
 
     def __init__(self, task: Task) -> None:
         sets = [static_scope(task, index).sizes for index in range(len(task.size_sets()))]
-        sizes = min(sets, key=lambda one: _positions(task, one))
+        declared = min(sets, key=lambda one: _positions(task, one))
+        small = {name: min(size, _SMALL) for name, size in declared.items()}
+        self._output_types = task.output_types
+        unread = self._read(task, small)
+        if unread and small != declared and self._read(task, declared) >= unread:
+            self._read(task, small)
+        self._largest = self._find_largest()
+
+    def _read(self, task: Task, sizes: Sizes) -> int:
+        """Reads the task at these sizes; the number of functions and of outputs' components that are not understood."""
         places = _Places(task, sizes)
         data = {spec.name: unknown(np.zeros(_shape(type_, sizes), np.uint64))
                 for spec, type_ in zip(task.parameters, task.parameter_types, strict=True)}  # fmt: skip
@@ -49,11 +63,12 @@ class TaskInfluence:
         env: dict[str, Any] = {}
         with suppress(Unread):
             reader.run(task.global_ or "", env)
-        self.streams = Streams(Functions(task, reader, dict(env), sizes), sizes)
-        self.inputs = tuple(
-            self.streams.number(_stream(type_, places.inputs[spec.name], sizes))
+        self._functions = Functions(task, reader, dict(env), sizes)
+        self._sizes = sizes
+        self._given = [
+            _stream(type_, places.inputs[spec.name], sizes)
             for spec, type_ in zip(task.inputs, task.input_types, strict=True)
-        )
+        ]
         self.outputs = [
             tuple(
                 _sets(reader, code, env, wanted)
@@ -61,10 +76,23 @@ class TaskInfluence:
             )
             for spec, type_ in zip(task.outputs, task.output_types, strict=True)
         ]
-        self._largest = self._find_largest()
+        self._start()
+        return self._functions.unread() + sum(part is None for output in self.outputs for part in output)
+
+    def _start(self) -> None:
+        """Begins with the inputs as the only streams."""
+        self.streams = Streams(self._functions, self._sizes)
+        self.inputs = tuple(map(self.streams.number, self._given))
         self._fits: dict[int, float] = {}
         self._alignments: dict[tuple[int, StreamType], float] = {}
-        self._output_types = task.output_types
+
+    def for_sample(self) -> TaskInfluence:
+        """This; or what was read, without the streams, where these have become many."""
+        if self.streams.elements < _MOST_KEPT:
+            return self
+        fresh = copy.copy(self)
+        fresh._start()
+        return fresh
 
     def agreement(self, results: Sequence[int]) -> float:
         """How much of what the outputs' elements and those of these streams depend on is the same: from 0 to 1."""
