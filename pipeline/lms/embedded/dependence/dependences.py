@@ -8,6 +8,7 @@ also hold for loops, masks and calls of which only the name is known.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -55,8 +56,6 @@ _OTHER_PARTNERS = 0.25
 """How well a path fits one of the reference's that is multiplied by less."""
 _OTHER_FIRST = 0.6
 """How well it fits one that is multiplied by the same in another order."""
-_MOST_GUARDED = 100
-"""How often functions are read again, with arguments that are largest elements."""
 _VAGUELY = 0.9
 """The similarity of leaves of which only equal partners are known."""
 _EXPONENTIAL = EXP | LOG
@@ -108,7 +107,8 @@ class Dependences:
         told = (self._common(flow, self._told) for flows in everything for flow in flows)
         self._wanted = self._by_leaf(map(self._shown, told))
         self._specs = {spec.func_name: spec for spec in task.fns}
-        self._guarded: dict[tuple[str, frozenset[int]], Flows] = {}
+        self._guarded: BoundedCache[tuple[str, frozenset[int]], Flows] = BoundedCache()
+        self._reading = threading.Lock()
         self.composed: BoundedCache[tuple[object, ...], Composed] = BoundedCache()
         self._numbers: BoundedCache[Flows, int] = BoundedCache()
         self._count = itertools.count()
@@ -155,10 +155,6 @@ class Dependences:
         data = tuple(tagged(flow, TIMES, chosen, first) for flow in joined)
         results = self.applied(merge, data)
         return tuple(union(flow, tagged(index, TIMES | UNSIGNED, leaves(flow), factors(flow))) for flow in results)
-
-    def reorders(self, fn: Fn) -> bool:
-        """Whether a function gives its argument with the elements in another order, as far as the text says."""
-        return fn.input == fn.output and not fn.stateful and self._summaries[fn.label] == (leaf(ARGUMENT),)
 
     def fits(self, flows: Flows) -> float:
         """How much of some flows the reference has, too, or more of it: 1 if each path can still become one of its."""
@@ -219,10 +215,9 @@ class Dependences:
         key = (label, largest)
         known = self._guarded.get(key)
         if known is None:
-            if len(self._guarded) >= _MOST_GUARDED:
-                return plain
-            known = tuple(map(self._common, self._summary(self._specs[label], largest)))
-            self._guarded[key] = known
+            with self._reading:
+                summary = self._summary(self._specs[label], largest)
+            known = self._guarded.keep(key, tuple(map(self._common, summary)))
         return known
 
     def _summary(self, spec: FnSpec, largest: Collection[int] = ()) -> Flows:

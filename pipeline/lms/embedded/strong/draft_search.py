@@ -60,7 +60,6 @@ _GIVES_UP = 0.5
 
 _ENDS = 0.5
 """How often a draft ends whose results depend on the inputs in another way than the outputs."""
-
 _SIMILAR = 0.99
 _PROPOSED = 20
 """Steps that comparing a possible step counts for, for each function of the task and a few more."""
