@@ -107,12 +107,17 @@ class Streams:
         if known is None:
             known = self._numbers[key] = len(self._streams)
             self._streams.append(stream)
-            self.elements += sum(part.sources.size for part in stream.parts)
+            self.elements += self.size(known)
         return known
 
     def stream(self, number: int) -> Stream | None:
         """A stream by its number; None if nothing is known of it."""
         return self._streams[number]
+
+    def size(self, number: int) -> int:
+        """The number of elements of a stream's components; 0 if nothing is known of it."""
+        stream = self._streams[number]
+        return 0 if stream is None else sum(part.sources.size for part in stream.parts)
 
     def rank(self, number: int) -> int:
         """The number of a stream's own dims; 0 if nothing is known of it."""

@@ -21,7 +21,11 @@ _ALIGNED = 0.15
 _FOLLOWED = 20
 """Steps that following a function counts for, once more for each set of constants,"""
 _MOVED = 60
-"""and those for the rest of a move."""
+"""those for the rest of a move,"""
+_RESHAPED = 8
+"""for each primitive that brings its operands to one shape,"""
+_ELEMENTS = 20
+"""and the number of elements of its result that count as one step."""
 
 
 class DimGuide:
@@ -65,11 +69,14 @@ class DimGuide:
 
     def moved(self, move: Move, sources: Sequence[int]) -> int:
         """The number of a move's result, by those of its sources; what a primitive rejects is unread."""
-        self._steps.spend_once((move.key[:1], move.result, move.fold, move.coercions, *sources), _MOVED)
         try:
-            return self._result(move, sources)
+            result = self._result(move, sources)
         except RuleError:
-            return UNREAD
+            result = UNREAD
+        reshaped = sum(len(way.ops) for way in move.coercions)
+        steps = _MOVED + _RESHAPED * reshaped + self._influence.streams.size(result) // _ELEMENTS
+        self._steps.spend_once((move.key[:1], move.result, move.fold, move.coercions, *sources), steps)
+        return result
 
     def _result(self, move: Move, sources: Sequence[int]) -> int:
         streams = self._influence.streams

@@ -77,7 +77,7 @@ class Effort:
     tries: int = 40
     following: float = 0.9
     trusted: int = 4
-    steps: int = 1_200_000
+    steps: int = 1_000_000
 
 
 @lru_cache(maxsize=128)
