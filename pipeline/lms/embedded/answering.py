@@ -31,7 +31,7 @@ from step_runtime.verification.check import check_affine, insert_copies
 DEFAULT_TEMPERATURE = 0.7
 OTHERWISE = 4
 """How often a new program is sampled if the last equals the rejected one."""
-_MANY = 20_000
+_MANY = 50_000
 """The number of new objects from which on a pass of the garbage collector over them takes milliseconds."""
 
 

@@ -99,16 +99,19 @@ class Streams:
         """The number of a stream; streams that depend on the same are the same."""
         content = hashlib.blake2b(digest_size=16)
         for part in stream.parts:
-            content.update(repr((part.shape, part.sources.dtype)).encode())
             content.update(part.sources.tobytes())
             content.update(part.values.tobytes())
-        key = (content.digest(), *stream[1:])
+        shapes = tuple((part.shape, part.sources.dtype.char) for part in stream.parts)
+        key = (content.digest(), shapes, *stream[1:])
         known = self._numbers.get(key)
         if known is None:
-            known = self._numbers[key] = len(self._streams)
-            self._streams.append(stream)
-            self.elements += self.size(known)
+            known = self._numbers[key] = self._added(stream)
         return known
+
+    def _added(self, stream: Stream) -> int:
+        self._streams.append(stream)
+        self.elements += self.size(len(self._streams) - 1)
+        return len(self._streams) - 1
 
     def stream(self, number: int) -> Stream | None:
         """A stream by its number; None if nothing is known of it."""
@@ -148,7 +151,9 @@ class Streams:
             made = self._made_of(op, streams, work)
         except (Unread, ValueError, IndexError, ArithmeticError):
             return (UNREAD,) * count
-        return (self.number(made),) * count
+        # What only arranges elements is known by its operands; what functions make may be the same from others.
+        number = self.number(made) if isinstance(op, Map | Accum | Scan | Merge) else self._added(made)
+        return (number,) * count
 
     def _made_of(self, op: Primitive, streams: list[Stream], work: list[int]) -> Stream:
         """The result of a primitive; all results, where there are several."""

@@ -65,11 +65,20 @@ def test_structure_keeps_every_element() -> None:
     streams, x = made()
     (split,) = streams.add(Reshape((0,), 2), x)
     assert shown(streams, split) == [[[1, 2], [4, 8]], [[16, 32], [64, 128]]]
-    assert streams.add(Flatten((1,)), split) == (x,)
-    assert streams.add(Streamify(), streams.add(Bufferize(1), x)[0]) == (x,)
-    assert streams.add(Copy(), x) == (x, x)
+    assert shown(streams, streams.add(Flatten((1,)), split)[0]) == shown(streams, x)
+    (opened,) = streams.add(Streamify(), streams.add(Bufferize(1), x)[0])
+    assert shown(streams, opened) == shown(streams, x) and streams.rank(opened) == streams.rank(x)
+    one, other = streams.add(Copy(), x)
+    assert one == other and shown(streams, one) == shown(streams, x)
     (repeated,) = streams.add(Repeat(2), streams.add(Promote(0), x)[0])
     assert streams.rank(repeated) == 4
+
+
+def test_what_functions_make_of_the_same_is_the_same() -> None:
+    """Also where the operands were arranged in other ways."""
+    streams, x = made()
+    (opened,) = streams.add(Streamify(), streams.add(Bufferize(1), x)[0])
+    assert streams.add(Accum(FNS["fn_add"], 1), opened) == streams.add(Accum(FNS["fn_add"], 1), x)
 
 
 def test_folds_gather_and_scans_gather_up_to_each_element() -> None:
