@@ -44,7 +44,7 @@ _RATHER_CONTENT = 0.75
 interpretation, and others of which one depends on the inputs much as the reference does."""
 _WIDELY = 0.8
 """How often a beam search follows where drafts that are sampled one by one do not compute the reference,"""
-_FOLLOWING = 0.25
+_FOLLOWING = 0.28
 """and the part of the steps for them."""
 _TRUST = (1.0, 0.3)
 """How much a beam search trusts the dependences, one of these at random."""
@@ -77,7 +77,7 @@ class Effort:
     tries: int = 40
     following: float = 0.9
     trusted: int = 4
-    steps: int = 1_000_000
+    steps: int = 1_100_000
 
 
 @lru_cache(maxsize=128)
