@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import logging
 import sys
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -328,8 +326,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--moves", action="store_true", help="print the oracle as the proposer's moves")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
     desk = Desk(engine_named("embedded"))
     for path in options.tasks:
         report(Task(path, desk, options.oracles), options.samples, moves=options.moves)

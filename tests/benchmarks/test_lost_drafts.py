@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import pytest
 
-from benchmarks.lost_drafts import main
-from benchmarks.proposing import DATA
+from tests.support.paths import PROJECT
+
+DATA = PROJECT / "data"
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*the reference is the same without its clamp")
+
+
+def main(arguments: list[str]) -> int:
+    return int(importlib.import_module("benchmarks.lost_drafts").main(arguments))
 
 
 def test_every_function_of_an_oracle_is_followed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,43 +8,32 @@ also hold for loops, masks and calls of which only the name is known.
 from __future__ import annotations
 
 import itertools
-import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from pipeline.lms.embedded.caches import BoundedCache
 from pipeline.lms.embedded.dependence.paths import (
-    ANYTHING,
     EXP,
     LARGEST,
-    LOG,
-    LOOPED,
     MINUS,
     NOTHING,
     SIGNS,
     TIMES,
     UNSIGNED,
-    ZERO,
     Flow,
     Path,
     among,
     coarse,
-    factors,
-    is_largest,
-    is_top,
     leaf,
     leaves,
-    nonlinear,
     orders,
-    permitted,
     replaced,
-    simplified,
     tagged,
     union,
 )
 from pipeline.lms.embedded.dependence.reader import FlowReader
 from pipeline.lms.embedded.dependence.recurrences import solved
-from pipeline.lms.embedded.dependence.vocabulary import ARGUMENT, STATE, Value, Vocabulary
+from pipeline.lms.embedded.dependence.vocabulary import STATE, Value, Vocabulary
 from step_runtime.base.functions import Fn
 from step_runtime.tasks.task import FnSpec, Task
 
@@ -52,22 +41,14 @@ Flows: TypeAlias = tuple[Flow, ...]
 """One flow for each component of a stream."""
 
 _POSITION = 0
+_ARGUMENT = 128
+"""Leaves from this number on are the arguments of a function."""
 _OTHER_PARTNERS = 0.25
 """How well a path fits one of the reference's that is multiplied by less."""
 _OTHER_FIRST = 0.6
 """How well it fits one that is multiplied by the same in another order."""
-_VAGUELY = 0.9
-"""The similarity of leaves of which only equal partners are known."""
-_EXPONENTIAL = EXP | LOG
 _EXACT = 0.5
 """The part of exactly equal paths in a similarity; operations and partners of each leaf make up the rest."""
-
-
-class _Expected(NamedTuple):
-    """A flow of the reference, and the leaves, as bits, of which only partners are compared."""
-
-    flow: Flow
-    vague: int
 
 
 class Composed(NamedTuple):
@@ -87,28 +68,21 @@ class Dependences:
 
     def __init__(self, task: Task, sizes: Mapping[str, int]) -> None:
         named = [spec.name for spec in (*task.inputs, *task.parameters)]
-        data = {name: leaf(min(place + 1, ARGUMENT - 1)) for place, name in enumerate(named)}
+        data = {name: leaf(min(place + 1, _ARGUMENT - 1)) for place, name in enumerate(named)}
         words = Vocabulary(leaf(_POSITION))
         # The running sum of ones is a position.
         data |= {spec.name: words.position for spec in task.inputs if spec.data_gen == "torch.ones"}
         self._reader = FlowReader(words, data, sizes)
         self._helpers = _helpers(task.global_ or "", self._reader)
-        references = self._references(task)
+        env = dict(self._helpers)
+        reference = [[words.flow(self._reader.run(code, env)) for code in spec.data_transform] for spec in task.outputs]
         summaries = {spec.func_name: self._summary(spec) for spec in task.fns}
-        everything = [flows for reference in references for flows in reference]
-        self._limit(everything, summaries, len(task.inputs))
+        self._limit(reference, summaries, len(task.inputs))
         self.inputs: tuple[Flows, ...] = tuple((self._common(data[spec.name]),) for spec in task.inputs)
         self._visible: BoundedCache[Flow, Flow] = BoundedCache()
-        self._outputs = [
-            [tuple(map(self._expected, reference[place])) for reference in references]
-            for place in range(len(task.outputs))
-        ]
+        self._outputs = [tuple(self._shown(self._common(flow)) for flow in flows) for flows in reference]
         self._summaries = {name: tuple(map(self._common, flows)) for name, flows in summaries.items()}
-        told = (self._common(flow, self._told) for flows in everything for flow in flows)
-        self._wanted = self._by_leaf(map(self._shown, told))
-        self._specs = {spec.func_name: spec for spec in task.fns}
-        self._guarded: BoundedCache[tuple[str, frozenset[int]], Flows] = BoundedCache()
-        self._reading = threading.Lock()
+        self._wanted = self._by_leaf(flow for flows in self._outputs for flow in flows)
         self.composed: BoundedCache[tuple[object, ...], Composed] = BoundedCache()
         self._numbers: BoundedCache[Flows, int] = BoundedCache()
         self._count = itertools.count()
@@ -121,29 +95,13 @@ class Dependences:
         known = self._numbers.get(flows)
         return self._numbers.keep(flows, next(self._count)) if known is None else known
 
-    def _references(self, task: Task) -> list[list[list[Flow]]]:
-        """For each way to read it, the reference's outputs, each with one flow for each component."""
-        found = []
-        for otherwise in (False, True):
-            self._reader.otherwise, self._reader.met_other = otherwise, False
-            env = dict(self._helpers)
-            codes = [spec.data_transform for spec in task.outputs]
-            found.append([[self._reader.words.flow(self._reader.run(code, env)) for code in each] for each in codes])
-            if not self._reader.met_other:
-                break
-        self._reader.otherwise = False
-        return found
-
-    def _expected(self, flow: Flow) -> _Expected:
-        return _Expected(self._shown(self._common(flow)), self._vague(flow))
-
     def applied(self, fn: Fn, arguments: Flows) -> Flows:
         """What a function gives, once or folded, on arguments with these flows."""
         key = (fn.label, *arguments)
         known = self._applied.get(key)
         if known is None:
-            given = {ARGUMENT + place: flow for place, flow in enumerate(arguments)}
-            known = tuple(replaced(flow, given) for flow in self._summary_for(fn.label, arguments))
+            given = {_ARGUMENT + place: flow for place, flow in enumerate(arguments)}
+            known = tuple(replaced(flow, given) for flow in self._summaries[fn.label])
             self._applied.keep(key, known)
         return known
 
@@ -151,10 +109,10 @@ class Dependences:
         """What a routing gives of these data by this index; `merge` folds what its branches give."""
         given = [arguments if fn is None else self.applied(fn, arguments) for fn in branches]
         joined = tuple(union(*flows) for flows in zip(*given, strict=True))
-        chosen, first = leaves(index), factors(index)
-        data = tuple(tagged(flow, TIMES, chosen, first) for flow in joined)
+        chosen = leaves(index)
+        data = tuple(tagged(flow, TIMES, chosen) for flow in joined)
         results = self.applied(merge, data)
-        return tuple(union(flow, tagged(index, TIMES | UNSIGNED, leaves(flow), factors(flow))) for flow in results)
+        return tuple(union(flow, tagged(index, TIMES | UNSIGNED, leaves(flow))) for flow in results)
 
     def fits(self, flows: Flows) -> float:
         """How much of some flows the reference has, too, or more of it: 1 if each path can still become one of its."""
@@ -171,83 +129,50 @@ class Dependences:
     def _possible(self, path: Path) -> float:
         """Whether a path of the reference passes at least what this one does, and is multiplied by at least as much."""
         best = 0.0
-        # A product that is written at once has no earlier values of its own.
-        partners = path.partners & ~(1 << path.leaf) if path.tags & LOOPED else path.partners
         for other in self._wanted.get(path.leaf, ()):
-            if not path.tags & ~other.tags:
-                if not partners & ~other.partners:
-                    if not path.first & partners & ~other.first:
+            if not path.tags & ~other.tags & ~SIGNS:
+                if not path.partners & ~other.partners:
+                    if not path.first & ~other.first:
                         return 1.0
                     best = _OTHER_FIRST
                 best = max(best, _OTHER_PARTNERS)
-            elif path.tags & LARGEST and other.tags & EXP and is_top(path.tags):
-                return 1.0  # It may shift the exponents.
         return best
 
     def similarity(self, results: Sequence[Flows]) -> float:
         """How similar the dependences of some streams are to those of the outputs, in order: from 0 to 1."""
-        pairs = [value for place, flows in enumerate(results) for value in self._alike(flows, place)]
+        pairs = [
+            _similarity(self._shown(one), other)
+            for mine, wanted in zip(results, self._outputs, strict=True)
+            for one, other in zip(mine, wanted, strict=True)
+        ]
         return sum(pairs) / len(pairs)
 
     def matches(self, flows: Flows, output: int) -> float:
         """As `similarity`, of one stream and one output."""
-        if len(self._outputs[output][0]) != len(flows):
+        wanted = self._outputs[output]
+        if len(wanted) != len(flows):
             return 0.0
         known = self._matches.get((flows, output))
         if known is None:
-            known = self._matches.keep((flows, output), sum(self._alike(flows, output)) / len(flows))
+            alike = sum(map(_similarity, map(self._shown, flows), wanted)) / len(flows)
+            known = self._matches.keep((flows, output), alike)
         return known
 
-    def _alike(self, flows: Flows, output: int) -> Sequence[float]:
-        """The similarity of each component to that of an output, by the way to read it that fits best."""
-        shown = tuple(map(self._shown, flows))
-        ways = (tuple(map(_similarity, shown, expected)) for expected in self._outputs[output])
-        return max(ways, key=sum)
-
-    def _summary_for(self, label: str, arguments: Flows) -> Flows:
-        """The flows of a function's results, where it matters which of its arguments are largest elements."""
-        plain = self._summaries[label]
-        if not any(path.tags & _EXPONENTIAL for flow in plain for path in flow):
-            return plain
-        largest = frozenset(place for place, flow in enumerate(arguments) if is_largest(flow))
-        if not largest:
-            return plain
-        key = (label, largest)
-        known = self._guarded.get(key)
-        if known is None:
-            with self._reading:
-                summary = self._summary(self._specs[label], largest)
-            known = self._guarded.keep(key, tuple(map(self._common, summary)))
-        return known
-
-    def _summary(self, spec: FnSpec, largest: Collection[int] = ()) -> Flows:
-        """The flows of a function's results, of its arguments; states are solved for all steps of a fold.
-
-        The arguments `largest` are largest elements, which exponents may be shifted by, and so may states be.
-        """
-        results = self._step(spec, largest, ())
-        tops = [place for place, flow in enumerate(results) if spec.init and is_largest(flow)]
-        return self._folded(spec, self._step(spec, largest, tops) if tops else results)
-
-    def _step(self, spec: FnSpec, largest: Collection[int], tops: Collection[int]) -> Flows:
-        """The flows of one step of a function; `tops` are the states that are largest elements."""
+    def _summary(self, spec: FnSpec) -> Flows:
+        """The flows of a function's results, of its arguments; states are solved for all steps of a fold."""
         count = len(spec.input_dtype) if isinstance(spec.input_dtype, list) else 1
-        state = tuple(_marked(STATE, place, tops) for place in range(len(spec.init or ())))
-        arguments = tuple(_marked(ARGUMENT, place, largest) for place in range(count))
+        state = tuple(leaf(STATE + place) for place in range(len(spec.init or ())))
+        arguments = tuple(leaf(_ARGUMENT + place) for place in range(count))
         env: dict[str, Value] = {**self._helpers, "input": arguments, "state": state}
         value = self._reader.run(spec.apply, env)
         width = len(spec.init or ()) or (len(spec.output_dtype) if isinstance(spec.output_dtype, list) else 1)
         parts = value if isinstance(value, tuple) and len(value) == width else (value,) * width
-        return tuple(map(self._reader.words.flow, parts))
-
-    def _folded(self, spec: FnSpec, results: Flows) -> Flows:
-        """The flows of all steps of a fold, by those of one step."""
-        if not spec.init:
+        results = tuple(map(self._reader.words.flow, parts))
+        if not state:
             return results
         after = {STATE + place: flow for place, flow in enumerate(results)}
-        before = {STATE + place: NOTHING if first else ZERO for place, first in enumerate(spec.init or ())}
-        found = solved(after, before, self._reader.words.position)
-        return tuple(found[STATE + place] for place in range(len(results)))
+        found = solved(after, dict.fromkeys(after, NOTHING), self._reader.words.position)
+        return tuple(found[STATE + place] for place in range(width))
 
     def _limit(self, reference: Iterable[Iterable[Flow]], summaries: Mapping[str, Flows], inputs: int) -> None:
         """Operations, weights and positions that only one side mentions say nothing: they are left out."""
@@ -259,39 +184,20 @@ class Dependences:
                 tags, met = tags | path.tags, met | 1 << path.leaf | path.partners
             used.append((tags, met))
         (tags, met), (more_tags, more) = used
-        self._tags = among(tags & more_tags & ~MINUS) | TIMES | SIGNS | LOOPED
-        self._kept_tags = self._tags | among(tags & more_tags | MINUS | LARGEST | EXP) | LOOPED
-        self._opaque = self._reader.words.opaque & tags & ~more_tags
+        self._tags = among(tags & more_tags & ~MINUS) | TIMES | SIGNS
+        self._kept_tags = self._tags | among(tags & more_tags | MINUS | LARGEST | EXP)
         # Where the reference takes no largest element, one before an exponential only guards it.
         self._shifts = 0 if tags & LARGEST else orders(LARGEST, EXP)
         own = (1 << inputs + 1) - 2
-        self._leaves = met & more & ((1 << ARGUMENT) - 1) | own
-        self._partners = self._leaves | ~((1 << ARGUMENT) - 1)
+        self._leaves = met & more & ((1 << _ARGUMENT) - 1) | own
+        self._partners = self._leaves | ~((1 << _ARGUMENT) - 1)
 
-    def _vague(self, flow: Flow) -> int:
-        """The leaves, as bits, of which only partners are known, as a call that nobody defines takes them."""
-        return leaves(frozenset(path for path in flow if path.tags & self._opaque))
-
-    def _common(self, flow: Flow, kept: Callable[[Path], Path] | None = None) -> Flow:
-        keep = kept or self._kept
-        return frozenset(keep(path) for path in flow if path.leaf >= ARGUMENT or self._leaves >> path.leaf & 1)
-
-    def _kept(self, path: Path) -> Path:
-        partners = path.partners & self._partners
-        # What was multiplied by nothing that counts is not a product.
-        tags = path.tags & (self._kept_tags if partners or not path.partners else self._kept_tags & ~TIMES)
-        return Path(path.leaf, tags, partners, path.first & partners)
-
-    def _told(self, path: Path) -> Path:
-        """A path of the reference, as others are to fit it.
-
-        Behind an operation that functions do otherwise any order of factors may be right, and on a path through a call
-        that only the reference makes, and that nobody defines, any operation.
-        """
-        kept = self._kept(path)
-        free = ANYTHING if path.tags & self._opaque else permitted(path.tags)
-        otherwise = nonlinear(path.tags) != nonlinear(path.tags & self._tags)
-        return kept._replace(tags=free & ~self._shifts, first=kept.partners if otherwise else kept.first)
+    def _common(self, flow: Flow) -> Flow:
+        return frozenset(
+            Path(path.leaf, path.tags & self._kept_tags, path.partners & self._partners, path.first & self._partners)
+            for path in flow
+            if path.leaf >= _ARGUMENT or self._leaves >> path.leaf & 1
+        )
 
     def _shown(self, flow: Flow) -> Flow:
         """A flow with the operations that are compared."""
@@ -310,42 +216,30 @@ class Dependences:
         return found
 
 
-def _marked(first: int, place: int, largest: Collection[int]) -> Flow:
-    """The leaf of an argument or a state."""
-    own = leaf(first + place)
-    return tagged(own, LARGEST) if place in largest else own
-
-
-def _similarity(one: Flow, expected: _Expected) -> float:
+def _similarity(one: Flow, other: Flow) -> float:
     """The similarity of two flows: leaf by leaf, of their paths, their operations and their partners."""
-    other, vague = expected
-    if one == other and not vague:
+    if one == other:
         return 1.0
     mine, theirs = coarse(one), coarse(other)
-    exact_mine, exact_theirs = _tags(one), _tags(other)
-    simple_mine, simple_theirs = _tags(one, simple=True), _tags(other, simple=True)
+    exact_mine, exact_theirs = _plain(one), _plain(other)
     total = 0.0
     for number in mine.keys() | theirs.keys():
         if number not in mine or number not in theirs:
             continue
         a, b = mine[number], theirs[number]
-        if vague >> number & 1:
-            total += _VAGUELY * _bits_alike(a.partners, b.partners)
-            continue
         exact = _overlap(exact_mine[number], exact_theirs[number])
-        exact = (exact + _overlap(simple_mine[number], simple_theirs[number])) / 2
-        pairs = ((simplified(a.tags), simplified(b.tags)), (a.partners, b.partners), (a.first, b.first))
+        pairs = ((a.tags, b.tags), (a.partners, b.partners), (a.first, b.first))
         rest = sum(_bits_alike(*pair) for pair in pairs) / len(pairs)
         total += _EXACT * exact + (1 - _EXACT) * rest
     count = len(mine.keys() | theirs.keys())
     return total / count if count else 1.0
 
 
-def _tags(flow: Flow, *, simple: bool = False) -> dict[int, set[int]]:
-    """The operations of each leaf's paths; if `simple`, without what differs between ways to write the same."""
+def _plain(flow: Flow) -> dict[int, set[int]]:
+    """The operations of each leaf's paths."""
     found: dict[int, set[int]] = {}
     for path in flow:
-        found.setdefault(path.leaf, set()).add(simplified(path.tags) if simple else path.tags & ~LOOPED)
+        found.setdefault(path.leaf, set()).add(path.tags)
     return found
 
 

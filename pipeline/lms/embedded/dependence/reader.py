@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from pipeline.lms.embedded.dependence.paths import NOTHING, Flow, leaf, leaves, replaced, union
 from pipeline.lms.embedded.dependence.recurrences import assigned, base_of, solved, statements_of
 from pipeline.lms.embedded.dependence.vocabulary import STATE, Elements, Value, Vocabulary
-from pipeline.lms.embedded.symbolic.definitions import definitions, other_definitions
+from pipeline.lms.embedded.symbolic.definitions import definitions
 
 _MODULES = frozenset(("torch", "F", "nn", "functional", "linalg", "math", "special", "np", "numpy"))
 _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul", ast.Pow: "pow",
     ast.BitAnd: "mul", ast.BitOr: "add", ast.FloorDiv: "floor_divide", ast.Mod: "remainder", ast.BitXor: "ne",
-    ast.LShift: "bitwise_left_shift", ast.RShift: "bitwise_right_shift",
 }  # fmt: skip
 _COMPARED: dict[type[ast.cmpop], str] = {
     ast.Gt: "gt", ast.Lt: "lt", ast.GtE: "ge", ast.LtE: "le", ast.Eq: "eq", ast.NotEq: "ne",
@@ -30,8 +29,7 @@ _BY_NAME = {
     "where": ("condition", "input", "other"), "clamp": ("input", "min", "max"), "sum": ("input",),
     "masked_fill": ("input", "mask", "value"), "topk": ("input", "k", "dim"), "max": ("input", "dim"),
     "min": ("input", "dim"), "norm": ("input", "p"), "gather": ("input", "dim", "index"),
-    "scatter": ("input", "dim", "index", "src"), "index_select": ("input", "dim", "index"),
-    "clip": ("input", "min", "max"), "take_along_dim": ("input", "indices", "dim"),
+    "scatter": ("input", "dim", "index", "src"),
 }  # fmt: skip
 
 
@@ -49,18 +47,12 @@ class FlowReader:
     """Reads one snippet at a time in an environment of names.
 
     `data` are inputs and weights by name, `sizes` the numbers that a loop may count to.
-
-    Attributes:
-        otherwise: Whether calls are read as what they may as well be computed by, where there is such another way.
-        met_other: Whether there was such a call.
     """
 
     def __init__(self, words: Vocabulary, data: Mapping[str, Flow], sizes: Mapping[str, int]) -> None:
         self.words = words
         self._data = data
         self._sizes = sizes
-        self.otherwise = False
-        self.met_other = False
         self._depth = 0
         self._states = STATE + 64
 
@@ -260,7 +252,7 @@ class FlowReader:
                     return left * right
         if isinstance(op, ast.Add) and isinstance(left, tuple) and isinstance(right, tuple):
             return left + right
-        return self._called(_BINARY.get(type(op), "other"), [left, right], {})
+        return self.words.call(_BINARY.get(type(op), "other"), [left, right])
 
     def _read_subscript(self, node: ast.Subscript, env: dict[str, Value]) -> Value:
         if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
@@ -341,12 +333,10 @@ class FlowReader:
         built_in = self._built_in(name, args)
         if built_in is not None:
             return built_in
-        other = other_definitions().get(name)
-        self.met_other = self.met_other or other is not None
-        definition = other if self.otherwise and other is not None else definitions().get(name)
+        definition = definitions().get(name)
         if definition is not None and not args:
             return name  # A module's instance, such as `nn.GELU()`, is called later.
-        if definition is not None and (not self.words.knows(name) or definition is other):
+        if definition is not None and not self.words.knows(name):
             return self._apply(self._closure(definition.args, tuple(definition.body), {}), args, named)
         order = _BY_NAME.get(name, ())
         args = [*args, *(named[key] for key in order[len(args) :] if key in named)]

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
-from pipeline.lms.embedded.dependence.paths import NOTHING, ZERO, Flow, replaced, union
+from pipeline.lms.embedded.dependence.paths import Flow, replaced, union
 from step_runtime.base.syntax import parse_python
 
 _ROUNDS = 6
@@ -17,19 +17,11 @@ _ROUNDS = 6
 def solved(after: Mapping[int, Flow], before: Mapping[int, Flow], position: Flow) -> dict[int, Flow]:
     """The smallest flows of states that hold before and after every step of a recurrence.
 
-    A state that depends on itself and on nothing else counts: it is a position. A state that is `ZERO` before the first
-    step has no part in products until something is added to it.
+    A state that depends on itself and on nothing else counts: it is a position.
     """
     found = dict(before)
-    if any(flow is ZERO for flow in before.values()):
-        for _ in range(_ROUNDS):
-            newer = {state: _grown(found[state], replaced(flow, found, looped=True)) for state, flow in after.items()}
-            if newer == found:
-                break
-            found = newer
-        found = {state: NOTHING if flow is ZERO else flow for state, flow in found.items()}
     for turn in range(_ROUNDS):
-        newer = {state: union(found[state], replaced(flow, found, looped=True)) for state, flow in after.items()}
+        newer = {state: union(found[state], replaced(flow, found)) for state, flow in after.items()}
         if newer != found:
             found = newer
             continue
@@ -38,10 +30,6 @@ def solved(after: Mapping[int, Flow], before: Mapping[int, Flow], position: Flow
             break
         found |= dict.fromkeys(idle, position)
     return found
-
-
-def _grown(before: Flow, after: Flow) -> Flow:
-    return union(before, after) if after else before
 
 
 def assigned(body: Iterable[ast.stmt]) -> list[str]:

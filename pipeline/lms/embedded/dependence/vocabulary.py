@@ -8,40 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, TypeAlias
 
-from pipeline.lms.embedded.dependence import names
 from pipeline.lms.embedded.dependence.paths import (
-    ABS,
-    CHOICE,
-    COMPARED,
     EXP,
     FALLS,
     LARGEST,
-    LIMITED,
-    LOG,
-    LOOPED,
     MINUS,
     NOTHING,
     OPERATIONS,
-    ORDERED,
-    OVER,
-    ROOT,
-    ROUNDED,
     SUM,
     TIMES,
     UNSIGNED,
-    ZERO,
     Flow,
-    factors,
     leaves,
-    logarithm,
-    nonlinear,
     product,
+    quotient,
     tagged,
     union,
-    unshifted,
 )
 
 
@@ -55,10 +39,43 @@ class Elements:
 Value: TypeAlias = Any
 """A Flow, a number, a string, None, a tuple of values, or something that can be called."""
 
-ARGUMENT = 128
-"""Leaves from this number on are the arguments of a function."""
 STATE = 256
 """Leaves from this number on are states, and variables that a loop changes."""
+
+_SAME = frozenset(
+    """
+    as_tensor atleast_1d bool broadcast_to clone conj contiguous detach diag diagonal double expand expand_as flatten
+    flip fliplr flipud float index_select long moveaxis movedim narrow pad permute ravel repeat repeat_interleave
+    reshape roll squeeze swapaxes t take tensor tile to transpose tril triu type type_as unflatten unfold unsqueeze view
+    view_as nan_to_num item tolist list tuple reversed cpu requires_grad_ numpy select rot90 split chunk unbind
+    """.split()  # noqa: SIM905 (a list of so many strings would be harder to read)
+)
+_CONSTANT = frozenset(
+    """
+    zeros ones empty full zeros_like ones_like empty_like full_like new_zeros new_ones new_full size numel len dim
+    finfo float32 top shape print
+    """.split()  # noqa: SIM905
+)
+_JOINED = frozenset(("cat", "concat", "concatenate", "stack", "hstack", "vstack", "add", "logical_or", "block_diag"))
+_SUMMED = frozenset(("sum", "cumsum", "mean", "prod", "cumprod", "nansum", "trace", "count_nonzero"))
+_PRODUCTS = frozenset(("multiply", "mul", "outer", "logical_and", "bitwise_and", "kron", "ger"))
+_CONTRACTIONS = frozenset(
+    ("matmul", "mm", "bmm", "mv", "dot", "inner", "einsum", "vdot", "tensordot", "vecdot", "linear_map", "conv")
+)
+_LARGEST = frozenset(("maximum", "minimum", "amax", "amin", "max", "min", "clamp", "clip", "cummax", "cummin", "fmax"))
+_ORDERED = frozenset(("sort", "topk", "kthvalue", "median", "mode", "msort", "quantile"))
+_PAIRS = frozenset(("sort", "topk", "kthvalue", "cummax", "cummin", "mode"))
+"""Calls that give values and their indices; a few others do along a dim only."""
+_COMPARED = frozenset(("greater", "less", "gt", "lt", "ge", "le", "greater_equal", "less_equal", "heaviside", "sign"))
+_EQUAL = frozenset(("eq", "ne", "isin", "not_equal", "equal", "isclose"))
+_INDICES = frozenset(("argmax", "argmin", "argsort", "one_hot", "nonzero", "searchsorted", "bucketize", "multinomial"))
+_ROUNDED = frozenset(("round", "floor", "ceil", "trunc", "int", "frac", "floor_divide", "fix"))
+_POSITIONS = frozenset(("arange", "linspace", "eye", "range", "tril_indices", "triu_indices"))
+_ALIASES = {
+    "divide": "div", "true_divide": "div", "subtract": "sub", "rsub": "sub", "neg": "negative",
+    "bitwise_not": "negative", "logical_not": "negative", "masked_fill": "where", "absolute": "abs", "swapdims": "t",
+    "take_along_dim": "gather", "scatter_add": "scatter", "index_add": "scatter", "index_put": "scatter",
+}  # fmt: skip
 
 
 class Vocabulary:
@@ -69,29 +86,18 @@ class Vocabulary:
 
     def __init__(self, position: Flow) -> None:
         self.position = position
-        self._bits: dict[str, int] = {
-            "sum": SUM, "minus": MINUS, "largest": LARGEST, "exp": EXP, "over": OVER, "choice": CHOICE, "log": LOG,
-            "root": ROOT, "abs": ABS, "compared": COMPARED, "ordered": ORDERED, "rounded": ROUNDED, "limited": LIMITED,
-            "looped": LOOPED,
-        }  # fmt: skip
-        self.opaque = 0
-        """The tags of the calls that nobody defines."""
+        self._bits: dict[str, int] = {"sum": SUM, "minus": MINUS, "largest": LARGEST, "exp": EXP}
         self._known: dict[str, Callable[[str, Sequence[Value]], Value]] = {}
-        for known, method in (
-            (names.SAME, self._same), (names.ZEROS, self._zeros), (names.CONSTANT, self._constant),
-            (names.JOINED, self._join), (names.SUMMED, self._sum),
-            (names.PRODUCTS, self._product), (names.CONTRACTIONS, self._product), (names.LARGEST, self._largest),
-            (names.ORDERED, self._order), (names.COMPARED, self._compare), (names.EQUAL, self._compare),
-            (names.INDICES, self._indices),
-            (names.ROUNDED, self._round), (names.POSITIONS, self._positions),
+        for names, method in (
+            (_SAME, self._same), (_CONSTANT, self._constant), (_JOINED, self._join), (_SUMMED, self._sum),
+            (_PRODUCTS, self._product), (_CONTRACTIONS, self._product), (_LARGEST, self._largest),
+            (_ORDERED, self._order), (_COMPARED, self._compare), (_EQUAL, self._compare), (_INDICES, self._indices),
+            (_ROUNDED, self._round), (_POSITIONS, self._positions),
             (("sub",), self._sub), (("div",), self._div), (("negative",), self._negative), (("pow",), self._pow),
-            (("exp",), self._exp), (("log",), self._log), (("where",), self._where), (("abs",), self._abs),
-            (("norm",), self._norm),
+            (("exp",), self._exp), (("where",), self._where), (("abs",), self._abs), (("norm",), self._norm),
             (("gather",), self._gather), (("scatter",), self._gather), (("reduced",), self._reduce),
-            (("take", "masked_select", "select"), self._take),
-            (("broadcast_tensors", "meshgrid"), self._each),
         ):  # fmt: skip
-            self._known |= dict.fromkeys(known, method)
+            self._known |= dict.fromkeys(names, method)
 
     def bit(self, name: str) -> int:
         """The tag of an operation; the last one is shared by those that are too many."""
@@ -99,44 +105,40 @@ class Vocabulary:
 
     def knows(self, name: str) -> bool:
         """Whether a call has a meaning here."""
-        return names.ALIASES.get(name, name) in self._known
+        return _ALIASES.get(name, name) in self._known
 
     def call(self, name: str, args: Sequence[Value]) -> Value:
         """The value of a call."""
         if name == "masked_fill" and len(args) > 2:
             args = [args[1], args[2], args[0]]
-        name = names.ALIASES.get(name, name)
+        name = _ALIASES.get(name, name)
         method = self._known.get(name)
         if method is None or not args:
-            return self._positions(name, args) if name in names.POSITIONS else self._other(name, args)
+            return self._positions(name, args) if name in _POSITIONS else self._other(name, args)
         return method(name, args)
 
     def flow(self, value: Value) -> Flow:
         """A value's flow; that of a tuple is all its parts'."""
         if isinstance(value, frozenset):
             return value
-        if _is_zero(value):
-            return ZERO
         if isinstance(value, Elements):
             return self.flow(value.item)
         return union(*map(self.flow, value)) if isinstance(value, tuple) and value else NOTHING
 
     def add(self, one: Flow, other: Flow) -> Flow:
         """A sum; what is added to a state is summed up."""
-        mine, theirs = _states(one), _states(other)
-        # What is made of the state that it is added to corrects it.
-        if not mine & theirs:
-            other = tagged(other, SUM) if mine else other
-            one = tagged(one, SUM) if theirs else one
+        mine, theirs = _has_state(one), _has_state(other)
+        if mine != theirs:
+            one, other = (one, tagged(other, SUM)) if mine else (tagged(one, SUM), other)
         return union(one, other)
 
     def inverse(self, flow: Flow) -> Flow:
         """One divided by a value."""
-        return tagged(flow, OVER | FALLS)
+        return tagged(flow, self.bit("over") | FALLS)
 
     def choice(self, flow: Flow) -> Flow:
         """The flow of a value that only selects."""
-        return tagged(flow, CHOICE | UNSIGNED)
+        return tagged(flow, self.bit("choice") | UNSIGNED)
 
     def selected(self, flow: Flow, index: Flow) -> Flow:
         """The elements of a value that an index selects: a product with zeros and ones."""
@@ -150,18 +152,8 @@ class Vocabulary:
     def _constant(self, name: str, args: Sequence[Value]) -> Value:
         return NOTHING
 
-    def _zeros(self, name: str, args: Sequence[Value]) -> Value:
-        return ZERO
-
     def _other(self, name: str, args: Sequence[Value]) -> Value:
-        """A call that nobody defines: any of its arguments may be multiplied by any other."""
-        bit = self.bit(name)
-        self.opaque |= bit
-        flows = [flow for flow in map(self.flow, args) if flow]
-        if len(flows) < 2:
-            return tagged(union(*flows, NOTHING), bit)
-        total = reduce(product, flows)
-        return tagged(total, bit)
+        return tagged(union(*map(self.flow, args)) if args else NOTHING, self.bit(name))
 
     def _join(self, name: str, args: Sequence[Value]) -> Value:
         if name == "add" and len(args) > 1:
@@ -173,39 +165,34 @@ class Vocabulary:
         return tagged(flow, SUM | TIMES, leaves(flow)) if "prod" in name else tagged(flow, SUM)
 
     def _product(self, name: str, args: Sequence[Value]) -> Value:
-        if any(_is_zero(arg) for arg in args):
-            return ZERO
         operands = [arg for arg in args if isinstance(arg, frozenset | tuple)]
         parts = [part for one in operands for part in (one if isinstance(one, tuple) else (one,))]
         total = self.flow(parts[0]) if parts else NOTHING
         for part in parts[1:]:
             total = product(total, self.flow(part))
-        return tagged(total, SUM) if name in names.CONTRACTIONS else total
+        return tagged(total, SUM) if name in _CONTRACTIONS else total
 
     def _largest(self, name: str, args: Sequence[Value]) -> Value:
-        flows = [flow for flow in map(self.flow, args) if flow]
-        # The larger one of a value and a constant limits it, and is no largest element.
-        limits = len(flows) == 1 and name in names.LIMITS and len(args) > 1
-        flow = tagged(union(*flows, NOTHING), LIMITED if limits else LARGEST)
+        flow = tagged(union(*map(self.flow, args)), LARGEST)
         along = len(args) > 1 and name in ("max", "min") and not isinstance(args[1], frozenset)
-        return (flow, self.choice(flow)) if along or name in names.PAIRS else flow
+        return (flow, self.choice(flow)) if along or name in _PAIRS else flow
 
     def _order(self, name: str, args: Sequence[Value]) -> Value:
-        flow = tagged(self.flow(args[0]), ORDERED)
-        return (flow, self.choice(flow)) if name in names.PAIRS or len(args) > 1 else flow
+        flow = tagged(self.flow(args[0]), self.bit("order"))
+        return (flow, self.choice(flow)) if name in _PAIRS or len(args) > 1 else flow
 
     def _compare(self, name: str, args: Sequence[Value]) -> Value:
         first, second = self.flow(args[0]), self.flow(args[1]) if len(args) > 1 else NOTHING
         if name.startswith("l"):
             first, second = second, first
-        sign = UNSIGNED if name in names.EQUAL else FALLS
-        return union(tagged(first, COMPARED | sign & UNSIGNED), tagged(second, COMPARED | sign))
+        sign = UNSIGNED if name in _EQUAL else FALLS
+        return union(tagged(first, self.bit("compare") | sign & UNSIGNED), tagged(second, self.bit("compare") | sign))
 
     def _indices(self, name: str, args: Sequence[Value]) -> Value:
         return self.choice(union(*map(self.flow, args)))
 
     def _round(self, name: str, args: Sequence[Value]) -> Value:
-        return tagged(self.flow(self._div(name, args) if len(args) > 1 else args[0]), ROUNDED)
+        return tagged(self.flow(self._div(name, args) if len(args) > 1 else args[0]), self.bit("round"))
 
     def _positions(self, name: str, args: Sequence[Value]) -> Value:
         return self.position
@@ -217,7 +204,7 @@ class Vocabulary:
         return tagged(self.flow(args[0]), FALLS)
 
     def _div(self, name: str, args: Sequence[Value]) -> Value:
-        return product(self.flow(args[0]), self.inverse(self.flow(args[1])))
+        return quotient(self.flow(args[0]), self.inverse(self.flow(args[1])))
 
     def _pow(self, name: str, args: Sequence[Value]) -> Value:
         base, exponent = self.flow(args[0]), args[1]
@@ -225,16 +212,13 @@ class Vocabulary:
             power = self.flow(exponent)
             return union(tagged(base, self.bit("power") | UNSIGNED) if base else NOTHING, self._exp("exp", [power]))
         if exponent != int(exponent):
-            base = tagged(base, ROOT)
+            base = tagged(base, self.bit("root"))
         elif exponent not in (1, -1):
             base = product(base, base)
         return self.inverse(base) if exponent < 0 else base
 
     def _exp(self, name: str, args: Sequence[Value]) -> Value:
-        return tagged(unshifted(self.flow(args[0])), EXP)
-
-    def _log(self, name: str, args: Sequence[Value]) -> Value:
-        return logarithm(self.flow(args[0]), STATE)
+        return tagged(self.flow(args[0]), EXP)
 
     def _where(self, name: str, args: Sequence[Value]) -> Value:
         if len(args) < 3:
@@ -245,40 +229,26 @@ class Vocabulary:
         chosen = leaves(condition)
         if not chosen:
             return ways
-        selecting = tagged(condition, TIMES | UNSIGNED, leaves(ways), factors(ways))
-        return union(selecting, tagged(ways, TIMES, chosen, factors(condition)))
+        return union(tagged(condition, TIMES | UNSIGNED, leaves(ways)), tagged(ways, TIMES, chosen))
 
     def _abs(self, name: str, args: Sequence[Value]) -> Value:
-        return tagged(self.flow(args[0]), ABS | UNSIGNED)
+        return tagged(self.flow(args[0]), self.bit("abs") | UNSIGNED)
 
     def _norm(self, name: str, args: Sequence[Value]) -> Value:
         flow = self.flow(args[0])
         if len(args) > 1 and args[1] == 1:
             return tagged(self._abs(name, args), SUM)
-        return tagged(product(flow, flow), SUM | ROOT)
+        return tagged(product(flow, flow), SUM | self.bit("root"))
 
     def _gather(self, name: str, args: Sequence[Value]) -> Value:
         flows = [self.flow(arg) for arg in args]
-        indices = next((flow for flow in flows[1:3] if flow), NOTHING)
-        # What is scattered into zeros does not stay zero.
-        return union(self.selected(NOTHING if flows[0] is ZERO else flows[0], indices), *flows[3:])
-
-    def _take(self, name: str, args: Sequence[Value]) -> Value:
-        return self.selected(self.flow(args[0]), self.flow(tuple(args[1:])))
-
-    def _each(self, name: str, args: Sequence[Value]) -> Value:
-        return args[0] if len(args) == 1 and isinstance(args[0], tuple) else tuple(args)
+        indices = flows[2] if len(flows) > 2 else NOTHING
+        return union(self.selected(flows[0], indices), *flows[3:])
 
     def _reduce(self, name: str, args: Sequence[Value]) -> Value:
         flow = self.flow(args[0])
         return flow if args[1:] == ["none"] else tagged(flow, SUM)
 
 
-def _is_zero(value: Value) -> bool:
-    """Whether a value is the number zero."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == 0
-
-
-def _states(flow: Flow) -> set[int]:
-    """The states that a value grows with in proportion, if anything else is left as it is."""
-    return {path.leaf for path in flow if path.leaf >= STATE and not nonlinear(path.tags) & ~LARGEST}
+def _has_state(flow: Flow) -> bool:
+    return any(path.leaf >= STATE for path in flow)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.lms.embedded.dependence.paths import LARGEST, NOTHING, SUM, TIMES, ZERO, Flow, leaf, tagged, union
+from pipeline.lms.embedded.dependence.paths import LARGEST, NOTHING, SUM, Flow, leaf, tagged, union
 from pipeline.lms.embedded.dependence.vocabulary import STATE, Elements, Value, Vocabulary
 
 X, Y = leaf(1), leaf(2)
@@ -47,20 +47,6 @@ def test_what_is_added_to_a_state_is_summed() -> None:
     """A running sum in a function is a sum in the reference."""
     state = leaf(STATE)
     assert Vocabulary(leaf(0)).add(state, X) == union(state, tagged(X, SUM))
-
-
-def test_what_corrects_a_state_by_the_state_is_not_summed() -> None:
-    """A moving average of a value adds part of it to what is left of the state."""
-    state = leaf(STATE)
-    correction = tagged(union(X, state), TIMES, 1 << 2)
-    assert Vocabulary(leaf(0)).add(state, correction) == union(state, correction)
-
-
-def test_a_limit_is_no_largest_element() -> None:
-    """A rectifier is not a maximum over elements, and zero times anything is zero."""
-    words = Vocabulary(leaf(0))
-    assert words.call("clamp", [X, 0]) != words.call("amax", [X])
-    assert words.call("mul", [X, 0]) is ZERO
 
 
 def test_indices_select() -> None:

@@ -7,15 +7,19 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline.lms.embedded.answering import OfflineProposer
-from pipeline.lms.embedded.prompt.parsing import SolvedExample
+from pipeline.lms.embedded.lowering import lower
+from pipeline.lms.embedded.prompt.parsing import Examples, SolvedExample
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.retrieval.applications import outline
 from pipeline.lms.embedded.retrieval.precedents import Precedents
 from pipeline.lms.embedded.retrieval.skill_guide import SkillGuide
 from pipeline.lms.embedded.small.small_proposer import SmallProposer
-from pipeline.lms.embedded.strong.strong_proposer import StrongProposer
+from pipeline.lms.embedded.step_limit import StepLimit
+from pipeline.lms.embedded.strong.draft_search import DraftSearch
+from pipeline.lms.embedded.strong.strong_proposer import StrongProposer, learned_for
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.base.functions import Fn
+from step_runtime.program.printer import print_program
 from tests.support.habitual_tasks import VIEW as WITHOUT_ROLES
 from tests.support.skilled_tasks import VIEW, shown, skilled
 
@@ -71,7 +75,16 @@ def suggested(program: str | None) -> bool:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("proposer", [StrongProposer(), SmallProposer()])
+class SingleDrafts(StrongProposer):
+    """Each sample is one draft: what the strong proposer chooses from, beam searches aside."""
+
+    def propose(self, view: TaskView, read: Examples, seed: int, temperature: float) -> str | None:
+        """The draft's program."""
+        draft = DraftSearch(view, learned_for(view, read), SeededChoice(seed, 1.0), StepLimit(1_000_000)).sample()
+        return None if draft is None else print_program(lower(view.table, draft, lambda: False)[0])
+
+
+@pytest.mark.parametrize("proposer", [SingleDrafts(), SmallProposer()])
 def test_both_proposers_apply_skills(proposer: OfflineProposer) -> None:
     """With the skill, more samples are the program that it suggests."""
     (skilled_example,) = (each for each in shown() if each.part)
