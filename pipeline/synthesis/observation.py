@@ -59,7 +59,7 @@ class Observation:
     def reached(self, type_: StreamType, values: Tensor, term: Callable[[int], Term]) -> Iterator[int]:
         """The rows of a block of streams, made by these terms, that have landmarks for both seeds.
 
-        The only output itself is none: there is nothing to search for behind it.
+        The only output is not a landmark: nothing is left to search for behind it.
         """
         outputs = self._instance.scope.outputs
         for row in self.landmarks.reached(

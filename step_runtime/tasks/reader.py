@@ -120,7 +120,7 @@ def _whole(loc: Location, spec: TensorSpec, symbols: Mapping[str, Dim]) -> Itera
         allowed = {"int": WHOLE, "bool": TRUTH}.get(format_.kind)
         try:
             found = family(spec.data_gen or "")
-        except ValueError:  # it is no generator, which is reported
+        except ValueError:  # not a generator; validation reports it
             return
         if allowed is not None and found not in (*allowed, "expression"):
             expected = f"expected {', '.join(allowed[:-1])} or {allowed[-1]}, or a Python expression with `shape`"

@@ -44,4 +44,4 @@ VIEW = TaskView(loads_task(ROUNDS))
 def beam_search(seed: int = 0, steps: int = 10**6, trust: float = 1.0) -> BeamSearch:
     """A beam search for that task."""
     edges = learned_for(VIEW, ((), ())).edge_model
-    return BeamSearch(VIEW, edges, SeededChoice(seed, 1.0), StepLimit(steps), VIEW.dependences, (), trust=trust)
+    return BeamSearch(VIEW, edges, SeededChoice(seed, 1.0), StepLimit(steps), (), trust=trust)

@@ -159,7 +159,7 @@ class Functions:
         return np.concatenate([np.full(prod(shape), float(one)) for one, shape in zip(init, shapes, strict=True)])
 
     def _steady_reading(self, name: str) -> Reading | None:
-        """What each element of a state gains in each step, if that is the same in all and goes on from its own."""
+        """What each element of a state gains in each step, if that is the same in all and builds on its own state."""
         if name not in self._steady:
             try:
                 self._steady[name] = self._find_steady(name)

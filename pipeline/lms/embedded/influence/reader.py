@@ -108,7 +108,7 @@ class ArrayReader:
                     except Unread:
                         env |= dict.fromkeys(assigned([statement]), MISSING)
         if value is MISSING:
-            raise Unread("the last line is no value that can be read")
+            raise Unread("the last line has no value that can be read")
         return value
 
     def _expression(self, node: ast.expr, env: dict[str, Any]) -> Any:

@@ -331,11 +331,6 @@ def gather(data: Array, dim: int, index: Array, **_: Any) -> Array:
     return unknown(every.sources | index.sources)
 
 
-def take_along_dim(data: Array, indices: Array, dim: int) -> Array:
-    """As `torch.take_along_dim`."""
-    return gather(data, dim, indices)
-
-
 def index_select(data: Array, dim: int, index: Array) -> Array:
     """As `torch.index_select`."""
     axis = axis_of(dim, data.ndim)
@@ -392,7 +387,8 @@ CALLS: dict[str, Callable[..., Any]] = {
     "fliplr": lambda data: flip(data, 1), "flipud": lambda data: flip(data, 0), "roll": roll, "narrow": narrow,
     "select": select, "unbind": unbind, "split": split, "chunk": chunk, "unfold": unfold, "cat": cat, "concat": cat,
     "concatenate": cat, "stack": stack, "pad": pad, "tril": tril, "triu": triu, "diagonal": diagonal, "diag": diag,
-    "meshgrid": meshgrid, "gather": gather, "take_along_dim": take_along_dim, "index_select": index_select,
+    "meshgrid": meshgrid, "gather": gather, "index_select": index_select,
+    "take_along_dim": lambda data, indices, dim: gather(data, dim, indices),
     "scatter": scatter, "scatter_add": scatter, "one_hot": one_hot, "view_as_real": doubled,
     **dict.fromkeys(
         ("to", "float", "double", "clone", "contiguous", "detach", "type", "type_as", "cpu", "requires_grad_",

@@ -14,7 +14,6 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from pipeline.lms.embedded.dependence.dependences import Dependences
 from pipeline.lms.embedded.draft import Draft, Move, Routing
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.randomness import SeededChoice
@@ -137,7 +136,6 @@ class BeamSearch:
         edge_model: EdgeModel,
         choice: SeededChoice,
         steps: StepLimit,
-        dependences: Dependences,
         routings: Sequence[Routing],
         *,
         trust: float = 1.0,
@@ -150,7 +148,7 @@ class BeamSearch:
         self._steps = steps
         self._given = view.callees_given(routings)
         self._dims = DimGuide(view.influence, steps)
-        self._pool = StreamPool(view.table, dependences, self._dims, steps, trust)
+        self._pool = StreamPool(view.table, view.dependences, self._dims, steps, trust)
         self._order = ListOrder(view.fns, self._pool.first) if ordered else None
         self._builder = MoveBuilder(view, edge_model, choice, steps, read=True, memory=memory, scores=FITTED)
         self._outlook = Outlook(view, [callee for callee, _ in self._given])

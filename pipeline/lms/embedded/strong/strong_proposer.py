@@ -221,7 +221,6 @@ class _Sample:
             self._learned.edge_model,
             self._choice,
             self._steps,
-            self._view.dependences,
             routings,
             trust=trust,
             ordered=self._choice.happens(_ORDERED),
