@@ -206,9 +206,7 @@ class Task:
         """The oracle's moves."""
         choice = SeededChoice(0, 1.0)
         steps = StepLimit(10**12)
-        search = BeamSearch(
-            self.view, self.learned.edge_model, choice, steps, self.view.dependences, tuple(self.view.routings)
-        )
+        search = BeamSearch(self.view, self.learned.edge_model, choice, steps, tuple(self.view.routings))
         follower = Follower(self.view, search, self.oracle, Right(search, self.oracle, self.backend))
         follower.follow()
         return follower, search
