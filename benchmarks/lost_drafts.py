@@ -34,7 +34,9 @@ from pipeline.lms.embedded.prompt.parsing import solved_examples
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong import beam_search, strong_proposer
-from pipeline.lms.embedded.strong.beam_search import BeamSearch, Levels, State
+from pipeline.lms.embedded.strong.beam_search import BeamSearch
+from pipeline.lms.embedded.strong.levels import Child, Levels, State
+from pipeline.lms.embedded.strong.stream_pool import StreamPool
 from pipeline.lms.embedded.strong.strong_proposer import Effort, learned_for
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.base.errors import StepError
@@ -120,6 +122,7 @@ class Follower:
                 held = self._held.setdefault(step.content, [])
                 if stream not in held:
                     held.append(stream)
+                self._search._pool.settle(stream)
                 fits = self._search._pool._fits
                 before = min(fits[source] for source in move.sources)
                 way = Forced(
@@ -154,19 +157,26 @@ class TracedLevels(Levels):
 
     last: TracedLevels
 
-    def __init__(self, rival: float) -> None:
-        super().__init__(rival)
+    def __init__(self, pool: StreamPool, rival: float) -> None:
+        super().__init__(pool, rival)
         self.offered: dict[int, dict[frozenset[int], float]] = {}
         self.kept: dict[int, list[frozenset[int]]] = {}
         TracedLevels.last = self
 
-    def best(self, length: int) -> list[beam_search._Child]:
-        """As in `Levels`."""
-        level = self._levels.get(length, {})
-        self.offered[length] = {streams: promise for streams, (promise, _) in level.items()}
+    def best(self, length: int) -> list[Child]:
+        """As in `Levels`; what is not settled then promises less than what is kept."""
+        offered = self._levels.get(length, [])
         children = super().best(length)
-        self.kept[length] = [frozenset((*child.parent.streams, *child.fresh)) for child in children]
+        promises = self.offered[length] = {}
+        for child in offered:
+            streams, promise = _streams(child), child.promise(self._pool)
+            promises[streams] = max(promise, promises.get(streams, promise))
+        self.kept[length] = list(map(_streams, children))
         return children
+
+
+def _streams(child: Child) -> frozenset[int]:
+    return frozenset((*child.parent.streams, *child.fresh))
 
 
 class TracedSearch(BeamSearch):

@@ -6,13 +6,9 @@ depend on the order of its moves, and of what it leaves to be done (`Outlook`).
 
 from __future__ import annotations
 
-import heapq
-from collections import defaultdict
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
-from typing import NamedTuple
+from dataclasses import replace
 
 from pipeline.lms.embedded.draft import Draft, Move, Routing
 from pipeline.lms.embedded.operands import Callee, Operands
@@ -20,6 +16,7 @@ from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
+from pipeline.lms.embedded.strong.levels import Child, Levels, State
 from pipeline.lms.embedded.strong.list_order import ListOrder
 from pipeline.lms.embedded.strong.move_builder import MoveBuilder
 from pipeline.lms.embedded.strong.move_scores import FITTED
@@ -34,10 +31,8 @@ from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.type_table import TypeId
 from step_runtime.base.functions import Fn
 
-_WIDTH = 12
-"""The number of drafts of one length that are continued,"""
 _CHILDREN = 12
-"""and of ways to continue one by one function."""
+"""The number of ways to continue a draft by one function."""
 _DEEPER = 12
 """How many moves more than functions a draft may have."""
 _AFTER = 1
@@ -54,73 +49,17 @@ _AGAIN_ALIKE = -0.89
 _SAME_AGAIN = -1.5
 """and for doing so to the same streams."""
 _REPLAYED = -0.7
-"""For repeating a section,"""
-_REPLAYED_SHARE = 0.3
-"""and the part of its streams' scores that counts again."""
+"""For repeating a section."""
 _RIVAL = -0.6
 """For each better draft that applies the same functions, where these are applied in any order,"""
 _LATER_WAY = -0.2
 """and each better way to apply a function to the same streams, when ways to continue are chosen."""
-_REACHED = 2.5
-"""For each output that a stream of the draft may be."""
 _NOISE = 0.4
 
 # Steps, by what they cost in time.
 _CONSIDERED = 7
 _CONTINUED = 25
 _FINISHED = 600
-
-
-class Built(NamedTuple):
-    """A stream of the pool, and the score of its move."""
-
-    stream: int
-    score: float
-
-
-@dataclass(frozen=True)
-class State:
-    """A draft as a set of streams of the pool: inputs first, then in the order in which they were added."""
-
-    streams: tuple[int, ...]
-    used: frozenset[int]
-    """The streams that another one is made of."""
-    applied: tuple[int, ...]
-    """How often each function of the task is applied."""
-    score: float
-
-
-class _Child(NamedTuple):
-    """What a state can become: with these streams more, which score this."""
-
-    parent: State
-    fresh: tuple[int, ...]
-    applied: tuple[int, ...]
-    score: float
-
-
-class Levels:
-    """The best drafts of each length; one for each set of streams."""
-
-    def __init__(self, rival: float) -> None:
-        self._rival = rival
-        self._levels: defaultdict[int, dict[frozenset[int], tuple[float, _Child]]] = defaultdict(dict)
-
-    def offer(self, promise: float, streams: frozenset[int], child: _Child) -> None:
-        """Adds a draft with these streams."""
-        level = self._levels[len(streams)]
-        if streams not in level or level[streams][0] < promise:
-            level[streams] = (promise, child)
-
-    def best(self, length: int) -> list[_Child]:
-        """Removes and returns the best drafts of this length, best first; those that apply the same are rivals."""
-        rivals: dict[tuple[int, ...], int] = {}
-        found = []
-        for promise, child in sorted(self._levels.pop(length, {}).values(), key=lambda pair: -pair[0]):
-            better = rivals.get(child.applied, 0)
-            found.append((promise + self._rival * better, child))
-            rivals[child.applied] = better + 1
-        return [child for _, child in heapq.nlargest(_WIDTH, found, key=lambda pair: pair[0])]
 
 
 class BeamSearch:
@@ -156,7 +95,7 @@ class BeamSearch:
         self._replay = Replay(view.table, self._pool.draft, view.rounds)
         self._number = {fn: place for place, fn in enumerate(view.fns)}
         self._lefts: dict[tuple[int, ...], frozenset[Fn]] = {}
-        self._built: dict[tuple[int, Operands], list[Built]] = {}
+        self._built: dict[tuple[int, Operands], list[int]] = {}
         self._most = max((_MOST_USES, *view.rounds))
 
     def run(self) -> None:
@@ -165,7 +104,7 @@ class BeamSearch:
         Raises:
             StepsExhausted: The sample has used all its steps.
         """
-        levels = Levels(0.0 if self._order else _RIVAL)
+        levels = Levels(self._pool, 0.0 if self._order else _RIVAL)
         states = [State(tuple(range(self._pool.first)), frozenset(), (0,) * len(self._view.fns), 0.0)]
         last, level = len(self._view.fns) + _DEEPER, 0
         while level <= last:
@@ -177,23 +116,23 @@ class BeamSearch:
             for state in states if level < last else ():
                 self._continue(state, levels)
             level += 1
-            states = [self._state(child) for child in levels.best(self._pool.first + level)]
+            states = [child.state(self._pool) for child in levels.best(self._pool.first + level)]
 
     def _continue(self, state: State, levels: Levels) -> None:
         """Adds what a state can become to the levels."""
-        known, pool = frozenset(state.streams), self._pool
+        pool = self._pool
         steps = _CONTINUED + len(self._view.fns) ** 2 // 8
         loose = [stream for stream in state.streams if stream not in state.used]
-        for score, fresh in (*self._applied(state), *self._repeated(state)):
+        applied = ((own, (stream,), False) for own, stream in self._applied(state))
+        repeated = ((_REPLAYED, fresh, True) for fresh in self._repeated(state))
+        for own, fresh, replayed in (*applied, *repeated):
             self._steps.spend(steps)
             taken = {source for stream in fresh for source in pool.move(stream).sources}
             unused = [pool.type_of(stream) for stream in (*loose, *fresh) if stream not in taken]
-            applied = self._with(state.applied, fresh)
-            reached = reduce(or_, map(pool.reached.__getitem__, (*state.streams, *fresh)))
-            promise = state.score + score + self._outlook.score(unused, self._left(applied))
-            promise += _REACHED * reached.bit_count() + _NOISE * self._choice.noise()
-            promise += self._order.skipped(applied) if self._order else 0.0
-            levels.offer(promise, known.union(fresh), _Child(state, fresh, applied, score))
+            counts = self._with(state.applied, fresh)
+            outlook = self._outlook.score(unused, self._left(counts)) + _NOISE * self._choice.noise()
+            outlook += self._order.skipped(counts) if self._order else 0.0
+            levels.offer(Child(state, fresh, counts, own, outlook, replayed))
 
     def _with(self, applied: tuple[int, ...], fresh: Iterable[int]) -> tuple[int, ...]:
         """How often each function is applied with these streams more."""
@@ -211,9 +150,10 @@ class BeamSearch:
             known = self._lefts[applied] = left
         return known
 
-    def _applied(self, state: State) -> Iterator[tuple[float, tuple[int, ...]]]:
-        """The streams that one function more gives, or a routing, with their scores."""
-        moves = [self._pool.move(stream) for stream in state.streams[self._pool.first :]]
+    def _applied(self, state: State) -> Iterator[tuple[float, int]]:
+        """The streams that one function more gives, or a routing, each with the score of its operands."""
+        pool = self._pool
+        moves = [pool.move(stream) for stream in state.streams[pool.first :]]
         made = {(fn, move.sources) for move in moves for fn in move.functions()}
         for callee, routing in self._given:
             if self._order and self._order.premature(callee, state.applied):
@@ -227,12 +167,13 @@ class BeamSearch:
                 again += _SAME_AGAIN * ((callee.fn, operands.sources) in made) + self._by_list(callee, operands)
                 ways = self._applications(callee, routing, operands)
                 self._steps.spend(_CONSIDERED * len(ways))
-                for place, built in enumerate(ways):
-                    total = built.score + score + again
-                    found.append((total + _LATER_WAY * place, total, built.stream))
-            for _, score, stream in sorted(found, reverse=True)[:_CHILDREN]:
+                found += ((_LATER_WAY * place, score + again, stream) for place, stream in enumerate(ways))
+            if len(found) > _CHILDREN:
+                best = pool.best_first(found, lambda way: way[0] + way[1] + pool.scores[way[2]], lambda way: way[2:])
+                found = [way for _, way in itertools.islice(best, _CHILDREN)]
+            for _, score, stream in found:
                 if stream not in state.streams:
-                    yield score, (stream,)
+                    yield score, stream
 
     def _again(self, state: State, callee: Callee, operands: Operands) -> float:
         """The score for applying a function again: more likely to what nothing takes yet, like its earlier operand."""
@@ -253,34 +194,28 @@ class BeamSearch:
         makers = [[*self._pool.move(source).functions()] if source >= first else [] for source in operands.sources]
         return self._order.taking(callee, operands, makers)
 
-    def _repeated(self, state: State) -> Iterator[tuple[float, tuple[int, ...]]]:
-        """The streams of a section repeated that leads to a state's newest stream, with their scores."""
+    def _repeated(self, state: State) -> Iterator[tuple[int, ...]]:
+        """The streams of a section repeated that leads to a state's newest stream."""
         unused = [stream for stream in range(self._pool.first) if stream not in state.used]
         for made in self._replay.repeated(state.streams[-1], unused, self._rebuild):
             fresh = tuple(stream for stream in made if stream not in state.streams)
             if fresh:
-                again = sum(min(0.0, self._pool.scores[stream]) for stream in fresh)
-                yield _REPLAYED + _REPLAYED_SHARE * again, fresh
-
-    def _state(self, child: _Child) -> State:
-        """A child as a state of its own."""
-        used = child.parent.used.union(*(self._pool.move(stream).sources for stream in child.fresh))
-        return State((*child.parent.streams, *child.fresh), used, child.applied, child.parent.score + child.score)
+                yield fresh
 
     def _rebuild(self, move: Move, sources: tuple[int, ...], wanted: TypeId) -> int | None:
         """The stream of the same application on other sources, with a result of a type."""
         callee, routing = next(pair for pair in self._given if (pair[1] or pair[0].fn) is move.maker)
         operands = self._operands.serving(callee, sources)
-        for built in self._applications(callee, routing, operands) if operands else ():
-            other = self._pool.move(built.stream)
+        for stream in self._applications(callee, routing, operands) if operands else ():
+            other = self._pool.move(stream)
             if other.result != wanted or other.fns != move.fns or (other.fold is None) != (move.fold is None):
                 continue
             if not (other.fold and move.fold) or (other.fold.scan, other.fold.b) == (move.fold.scan, move.fold.b):
-                return built.stream
+                return stream
         return None
 
-    def _applications(self, callee: Callee, routing: Routing | None, operands: Operands) -> list[Built]:
-        """The best ways to apply something to some streams."""
+    def _applications(self, callee: Callee, routing: Routing | None, operands: Operands) -> list[int]:
+        """The streams that the best ways to apply something to some streams give."""
         key = (id(callee), operands)
         known = self._built.get(key)
         if known is None:
@@ -289,9 +224,7 @@ class BeamSearch:
                 ways = self._builder.variants(streams, callee, operands)
             else:
                 ways = self._builder.route_variants(streams, callee, routing, operands)
-            made = [self._pool.add(move, score) for move, score in ways]
-            known = [Built(stream, self._pool.scores[stream]) for stream in made]
-            self._built[key] = known
+            known = self._built[key] = [self._pool.add(move, score) for move, score in ways]
         return known
 
     # --- ends ---

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from pipeline.lms.embedded.dependence.dependences import Dependences
 from pipeline.lms.embedded.draft import Draft, Move
@@ -12,6 +14,8 @@ from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.strong.variation import Dims, after, all_dims
 from pipeline.lms.embedded.types.type_table import TypeId, TypeTable
 from step_runtime.base.shapes import Dim
+
+T = TypeVar("T")
 
 # Scores, in the units of the softmax at sharpness 1.
 _MISFIT = -3.25
@@ -28,10 +32,14 @@ _CONSTANT = -1.18
 class StreamPool:
     """Numbers streams as they are made: inputs first.
 
+    Where the elements of a stream come from is found out when it is settled; until then its score, and the outputs
+    that it may be, are known from above.
+
     Attributes:
         guide: The dependences of all streams.
         first: The number of inputs.
         scores: How plausible the move is that makes each stream, given its operands.
+        reached: The outputs that each stream may be, as bits.
     """
 
     def __init__(
@@ -44,14 +52,13 @@ class StreamPool:
         self.scores = [0.0] * self.first
         self._fits = [1.0] * self.first
         self._dims = dims
-        self._numbers = list(dims.inputs)
-        """Where the elements of each stream come from,"""
+        self._numbers: list[int | None] = list(dims.inputs)
+        """Where the elements of each settled stream come from,"""
         self._places = [1.0] * self.first
         """and how that fits the reference."""
         self._folded: list[frozenset[Dim]] = [frozenset()] * self.first
         """The dims that were folded on the way to each stream."""
         self.reached = [0] * self.first
-        """The outputs that each stream may be, as bits."""
         self._varying: list[Dims] = [all_dims(table, type_) for type_ in table.inputs]
         self._trust = trust
         self._known: dict[tuple[object, ...], int] = {}
@@ -78,23 +85,63 @@ class StreamPool:
         varying, constant = after(self._table, move, [self._varying[source] for source in move.sources])
         self._varying.append(varying)
         self._fits.append(min(fit, before))
-        number = self._dims.moved(move, [self._numbers[source] for source in move.sources])
-        place = self._dims.fit(number, self._table.types[move.result])
-        place_before = min(self._places[source] for source in move.sources)
-        self._numbers.append(number)
-        self._places.append(min(place, place_before))
-        self.reached.append(self._outputs(stream, number, move.result))
+        self._numbers.append(None)
+        self._places.append(1.0)
+        self.reached.append(self._alike(stream, move.result))
         self._folded.append(frozenset().union(*folded, own))
         score += _CONSTANT * constant
-        score += _MISPLACED * self._trust * max(0.0, place_before - place)
         self.scores.append(score + _MISFIT * self._trust * max(0.0, before - fit) + _REGAINED * regained)
 
-    def _outputs(self, stream: int, number: int, type_: TypeId) -> int:
-        """The outputs that a stream is, by its type, by where its elements come from and by its dependences."""
+    def best_first(
+        self, items: Iterable[T], score: Callable[[T], float], streams: Callable[[T], Sequence[int]]
+    ) -> Iterator[tuple[float, T]]:
+        """Items with their scores, best first; the streams of each are settled when nothing else may be better.
+
+        Raises:
+            StepsExhausted: The sample has used all its steps.
+        """
+        waiting = [(-score(item), place, item, self._settled(streams(item))) for place, item in enumerate(items)]
+        heapq.heapify(waiting)
+        while waiting:
+            negative, place, item, exact = heapq.heappop(waiting)
+            if exact:
+                yield -negative, item
+                continue
+            for stream in streams(item):
+                self.settle(stream)
+            heapq.heappush(waiting, (-score(item), place, item, True))
+
+    def _settled(self, streams: Sequence[int]) -> bool:
+        return all(self._numbers[stream] is not None for stream in streams)
+
+    def settle(self, stream: int) -> int:
+        """Finds out where the elements of a stream come from.
+
+        Raises:
+            StepsExhausted: The sample has used all its steps.
+        """
+        known = self._numbers[stream]
+        if known is not None:
+            return known
+        move = self.move(stream)
+        number = self._dims.moved(move, [self.settle(source) for source in move.sources])
+        before = min(self._places[source] for source in move.sources)
+        place = self._dims.fit(number, self._table.types[move.result])
+        self._places[stream] = min(place, before)
+        self.scores[stream] += _MISPLACED * self._trust * max(0.0, before - place)
+        for output in range(len(self._table.outputs)) if self.reached[stream] else ():
+            if self.reached[stream] >> output & 1:
+                way = self._table.coercions(move.result, self._table.outputs[output])[0]
+                self.reached[stream] ^= (not self._dims.reaches(number, way, output)) << output
+        self._numbers[stream] = number
+        return number
+
+    def _alike(self, stream: int, type_: TypeId) -> int:
+        """The outputs that a stream may be by its type and by its dependences."""
         found = 0
         for output, wanted in enumerate(self._table.outputs):
             ways = self._table.coercions(type_, wanted)
-            if ways and not ways[0].repeats and self._dims.reaches(number, ways[0], output):
+            if ways and not ways[0].repeats:
                 found |= (self.guide.matches(stream, output) > _SAME) << output
         return found
 

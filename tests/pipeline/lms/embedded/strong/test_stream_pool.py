@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from operator import ge
+
 from pipeline.lms.embedded.draft import Draft, Move
-from pipeline.lms.embedded.step_limit import StepLimit
+from pipeline.lms.embedded.step_limit import StepLimit, StepsExhausted
 from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
 from pipeline.lms.embedded.types.coercions import Coercion
 from step_runtime.primitives import Repeat
-from tests.support.beams import VIEW
+from tests.support.beams import VIEW, beam_search
 
 AS_IS = Coercion((), 0.0)
 FIRST = next(fn for fn in VIEW.fns if fn.label == "fn_first")
@@ -35,6 +38,25 @@ def test_a_stream_that_the_reference_lacks_scores_less_the_more_it_is_trusted() 
     move = Move((FIRST,), (1, 2), (AS_IS, AS_IS), VIEW.table.inputs[1])
     scores = [(shared := pool(trust)).scores[shared.add(move, -1.0)] for trust in (0.0, 0.5, 1.0)]
     assert scores[0] == -1.0 and scores == sorted(scores, reverse=True)
+
+
+def test_items_come_best_first_and_the_others_are_not_looked_into() -> None:
+    """The order is that of all scores settled; what cannot be better is not settled."""
+    searches = [beam_search(steps=150_000), beam_search(steps=150_000)]
+    for search in searches:
+        with suppress(StepsExhausted):
+            search.run()
+        search._steps.most = 10**9
+    shared, settled = (search._pool for search in searches)
+    streams = range(shared.first, len(shared.scores))
+    bounds = list(shared.scores)
+    for stream in streams:
+        settled.settle(stream)
+    wanted = sorted((settled.scores[stream] for stream in streams), reverse=True)
+    found = shared.best_first(streams, shared.scores.__getitem__, lambda stream: (stream,))
+    assert next(found)[0] == wanted[0] and shared.scores != settled.scores
+    assert [score for score, _ in found] == wanted[1:] and shared.scores == settled.scores
+    assert all(map(ge, bounds, shared.scores)) and bounds != shared.scores
 
 
 def test_some_of_its_streams_make_a_draft() -> None:

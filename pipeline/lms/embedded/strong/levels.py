@@ -1,0 +1,116 @@
+"""The drafts of a beam search by their length, of which the best are continued.
+
+What a draft promises is first known from above: where the elements of its new streams come from can only take from
+it, and takes time to find out. So streams are settled from the most promising draft on, until enough are known.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
+
+from pipeline.lms.embedded.strong.stream_pool import StreamPool
+
+_WIDTH = 12
+"""The number of drafts of one length that are continued."""
+
+# Scores, in the units of the softmax at sharpness 1.
+_REPLAYED_SHARE = 0.3
+"""The part of the scores of a repeated section's streams that counts again."""
+_REACHED = 2.5
+"""For each output that a stream of the draft may be."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A draft as a set of streams of the pool: inputs first, then in the order in which they were added."""
+
+    streams: tuple[int, ...]
+    used: frozenset[int]
+    """The streams that another one is made of."""
+    applied: tuple[int, ...]
+    """How often each function of the task is applied."""
+    score: float
+
+
+class Child(NamedTuple):
+    """What a state can become.
+
+    Attributes:
+        parent: The state.
+        fresh: The streams that it gets.
+        applied: How often each function is applied then.
+        own: The part of its score that the streams themselves do not have.
+        outlook: What is left to be done, as a score.
+        replayed: Whether `fresh` is a repeated section.
+    """
+
+    parent: State
+    fresh: tuple[int, ...]
+    applied: tuple[int, ...]
+    own: float
+    outlook: float
+    replayed: bool
+
+    def score(self, pool: StreamPool) -> float:
+        """The score of the new streams, from above where the pool has not settled them."""
+        scores = map(pool.scores.__getitem__, self.fresh)
+        return self.own + (_REPLAYED_SHARE * sum(min(0.0, score) for score in scores) if self.replayed else sum(scores))
+
+    def promise(self, pool: StreamPool) -> float:
+        """What the draft promises, from above likewise."""
+        reached = reduce(or_, map(pool.reached.__getitem__, (*self.parent.streams, *self.fresh)))
+        return self.parent.score + self.score(pool) + self.outlook + _REACHED * reached.bit_count()
+
+    def state(self, pool: StreamPool) -> State:
+        """The child as a state of its own."""
+        used = self.parent.used.union(*(pool.move(stream).sources for stream in self.fresh))
+        return State((*self.parent.streams, *self.fresh), used, self.applied, self.parent.score + self.score(pool))
+
+
+class Levels:
+    """The best drafts of each length, one for each set of streams; `rival` is the score of those that apply the same.
+
+    Drafts that apply the same functions are rivals: each counts as many times `rival` as there are better ones.
+    """
+
+    def __init__(self, pool: StreamPool, rival: float) -> None:
+        self._pool = pool
+        self._rival = rival
+        self._levels: defaultdict[int, list[Child]] = defaultdict(list)
+
+    def offer(self, child: Child) -> None:
+        """Adds a draft."""
+        self._levels[len(child.parent.streams) + len(child.fresh)].append(child)
+
+    def best(self, length: int) -> list[Child]:
+        """Removes and returns the best drafts of this length, best first.
+
+        Raises:
+            StepsExhausted: The sample has used all its steps.
+        """
+        pool = self._pool
+        rivals: dict[tuple[int, ...], int] = {}
+        found: list[tuple[float, Child]] = []
+        enough: list[float] = []
+        seen: set[frozenset[int]] = set()
+        children = self._levels.pop(length, [])
+        for promise, child in pool.best_first(children, lambda child: child.promise(pool), lambda child: child.fresh):
+            streams = frozenset((*child.parent.streams, *child.fresh))
+            if streams in seen:
+                continue
+            seen.add(streams)
+            if len(enough) == _WIDTH and enough[0] >= promise:
+                break
+            better = rivals.get(child.applied, 0)
+            rivals[child.applied] = better + 1
+            score = promise + self._rival * better
+            found.append((score, child))
+            heapq.heappush(enough, score)
+            if len(enough) > _WIDTH:
+                heapq.heappop(enough)
+        return [child for _, child in heapq.nlargest(_WIDTH, found, key=lambda pair: pair[0])]

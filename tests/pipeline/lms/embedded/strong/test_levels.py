@@ -1,0 +1,56 @@
+"""The best drafts of a length are continued; what they promise is found out as far as it matters."""
+
+from __future__ import annotations
+
+from pipeline.lms.embedded.strong.levels import Child, Levels, State
+from tests.support.beams import VIEW, beam_search
+
+NONE = (0,) * len(VIEW.fns)
+
+
+def levels_and_children(rival: float) -> tuple[Levels, list[Child]]:
+    """What a search offers as its second move."""
+    search = beam_search()
+    levels = Levels(search._pool, rival)
+    start = State(tuple(range(search._pool.first)), frozenset(), NONE, 0.0)
+    search._continue(start, levels)
+    for child in levels.best(search._pool.first + 1):
+        search._continue(child.state(search._pool), levels)
+    return levels, list(levels._levels[search._pool.first + 2])
+
+
+def test_the_best_are_those_with_all_settled() -> None:
+    """They are the same where nothing was settled before, and some that cannot be among them stay unsettled."""
+    lazy, children = levels_and_children(0.0)
+    eager, others = levels_and_children(0.0)
+    for child in others:
+        for stream in child.fresh:
+            eager._pool.settle(stream)
+    length = lazy._pool.first + 2
+    found = lazy.best(length)
+    assert [child.fresh for child in found] == [child.fresh for child in eager.best(length)]
+    assert len(found) < len(children) and not all(lazy._pool._settled(child.fresh) for child in children)
+    promises = [child.promise(lazy._pool) for child in found]
+    assert promises == sorted(promises, reverse=True) and lazy.best(length) == []
+
+
+def test_drafts_that_apply_the_same_are_rivals() -> None:
+    """With a high price for rivals, each function comes once before any comes twice."""
+    levels, children = levels_and_children(-1000.0)
+    found = levels.best(levels._pool.first + 2)
+    kinds = {child.applied for child in children}
+    assert {child.applied for child in found[: len(kinds)]} == kinds and len(found) > len(kinds) > 1
+
+
+def test_of_one_set_of_streams_the_better_draft_is_kept() -> None:
+    """Its state has the streams, what they are made of, and the score."""
+    levels, children = levels_and_children(0.0)
+    pool, child = levels._pool, children[0]
+    again = Levels(pool, 0.0)
+    for own in (-3.0, 2.0, -1.0):
+        again.offer(child._replace(own=own))
+    (kept,) = again.best(pool.first + 2)
+    state, (stream,) = kept.state(pool), child.fresh
+    assert kept.own == 2.0 and state.streams == (*child.parent.streams, stream)
+    assert state.used == child.parent.used.union(pool.move(stream).sources)
+    assert state.score == child.parent.score + 2.0 + pool.scores[stream]
