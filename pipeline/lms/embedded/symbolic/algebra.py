@@ -202,8 +202,10 @@ class Algebra:
             yield from (self._term({own: value}), self._term({own: 1.0}))
 
     def _term(self, summands: Mapping[Monomial, float]) -> Term:
-        rounded = ((monomial, round(value, 12)) for monomial, value in summands.items())
-        key = tuple(sorted((monomial, value) for monomial, value in rounded if value))
+        rounded = [(monomial, round(value, 12)) for monomial, value in summands.items()]
+        kept = [pair for pair in rounded if pair[1]]
+        kept.sort()
+        key = tuple(kept)
         known = self._terms.get(key)
         return known if known is not None else self._terms.setdefault(key, Term(key))
 

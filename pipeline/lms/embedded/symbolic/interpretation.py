@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
@@ -29,6 +29,8 @@ _CHOICES = frozenset(("greater", "eq", "ne", "scatter", "one_hot", "isin"))
 
 Terms: TypeAlias = tuple[Term, ...]
 """One term for each component of a stream."""
+Fold: TypeAlias = Callable[[bool], Term]
+"""What a fold gives: after all steps, or, if that is asked for, after each."""
 
 
 class Interpretation:
@@ -42,6 +44,8 @@ class Interpretation:
         self._algebra = algebra = Algebra(flat=flat)
         self._specs = {spec.func_name: spec for spec in task.fns}
         self._values: dict[tuple[object, ...], Terms] = {}
+        self._folds: dict[tuple[object, ...], tuple[Fold | None, ...]] = {}
+        self._stateful: dict[int, bool] = {}
         self._sizes = dict(scope.sizes)
         self._function_roles: dict[str, Mapping[int, set[str]]] = {}
         self._wanted: set[Term] = set()
@@ -241,35 +245,51 @@ class Interpretation:
 
     def _value(self, fn: Fn, arguments: Terms, how: str) -> Terms:
         spec, algebra = self._specs[fn.label], self._algebra
-        state = self._state(spec)
-        results = self._results(spec, arguments, state)
-        if results is not None and how == "Map":
-            return results
-        folded = []
-        for place in range(_width(spec)):
-            one = results and self._folded(results[place], state[place], spec, place, how)
-            folded.append(one or algebra.atom("fold", fn.label, how, place, *arguments))
-        return tuple(folded)
+        if how == "Map":
+            results = self._results(spec, arguments, self._state(spec))
+            if results is not None:
+                return results
+        folds = self._folds_of(spec, arguments) if how != "Map" else (None,) * _width(spec)
+        return tuple(
+            fold(how == "Scan") if fold else algebra.atom("fold", fn.label, how, place, *arguments)
+            for place, fold in enumerate(folds)
+        )
 
-    def _folded(self, result: Term, state: Term, spec: FnSpec, place: int, how: str) -> Term | None:
+    def _folds_of(self, spec: FnSpec, arguments: Terms) -> tuple[Fold | None, ...]:
+        """What each component of a function's state becomes, by whether all steps are kept; None if unknown."""
+        key = (spec.func_name, *arguments)
+        known = self._folds.get(key)
+        if known is None:
+            state = self._state(spec)
+            results = self._results(spec, arguments, state)
+            known = self._folds[key] = tuple(
+                self._folded(results[place], state[place], float((spec.init or [0])[place])) if results else None
+                for place in range(_width(spec))
+            )
+        return known
+
+    def _folded(self, result: Term, state: Term, initial: float) -> Fold | None:
         """A fold that is a sum, a product, or a largest or smallest element; None for others."""
-        algebra, scan = self._algebra, how == "Scan"
-        initial = float((spec.init or [0])[place])
+        algebra = self._algebra
         added = algebra.minus(result, state)
         if not self._has_state(added):
-            return algebra.add(algebra.linear("cumsum" if scan else "sum", added), algebra.number(initial))
+            start = algebra.number(initial)
+            return lambda scan: algebra.add(algebra.linear("cumsum" if scan else "sum", added), start)
         factor = algebra.divide(result, state)
         if not self._has_state(factor) and initial == 1:
-            return self._words.product("cumsum" if scan else "sum", factor)
+            return lambda scan: self._words.product("cumsum" if scan else "sum", factor)
         for sign in (1.0, -1.0):  # a minimum is the negative of the maximum of negatives
             one = algebra.number(sign)
             others = list(self._arguments(algebra.times(one, result), "maximum"))
             own = algebra.times(one, state)
             if len(others) == 2 and own in others:
                 others.remove(own)
-                largest = algebra.atom("cummax" if scan else "amax", others[0])
-                return None if self._has_state(others[0]) else algebra.times(one, largest)
+                return None if self._has_state(others[0]) else self._largest(one, others[0])
         return None
+
+    def _largest(self, sign: Term, other: Term) -> Fold:
+        algebra = self._algebra
+        return lambda scan: algebra.times(sign, algebra.atom("cummax" if scan else "amax", other))
 
     def _arguments(self, term: Term, name: str) -> Sequence[Term]:
         """The arguments of a term that is one operation of this name."""
@@ -279,11 +299,16 @@ class Interpretation:
         return [part for part in content[1:] if isinstance(part, Term)] if content[0] == name else ()
 
     def _has_state(self, term: Term) -> bool:
-        atoms = [self._algebra.atoms[number] for monomial, _ in term.summands for number, _ in monomial]
-        return any(
-            atom[0] == "state" or any(isinstance(part, Term) and self._has_state(part) for part in _flat(atom))
-            for atom in atoms
-        )
+        return any(self._is_stateful(number) for monomial, _ in term.summands for number, _ in monomial)
+
+    def _is_stateful(self, number: int) -> bool:
+        """Whether an atom is a state, or made of one."""
+        known = self._stateful.get(number)
+        if known is None:
+            atom = self._algebra.atoms[number]
+            parts = (part for part in _flat(atom) if isinstance(part, Term))
+            known = self._stateful[number] = atom[0] == "state" or any(map(self._has_state, parts))
+        return known
 
     def _routed(self, routing: Routing, branches: Sequence[Fn | None], arguments: Terms, index: Term) -> Terms:
         algebra, spec = self._algebra, self._specs[routing.merge.label]
