@@ -89,7 +89,8 @@ def answer(proposer: OfflineProposer, asked: EmbeddedRequest) -> str:
 def _without_collector() -> Iterator[None]:
     """Puts off the garbage collector: a pass over all that a process holds takes longer than a sample may.
 
-    What a large sample leaves in caches is set aside, so that no later pass visits it.
+    What a large sample leaves in caches is set aside, so that no later pass visits it. Garbage in cycles would be set
+    aside with it: a sample leaves next to none.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -98,7 +99,6 @@ def _without_collector() -> Iterator[None]:
     finally:
         if enabled:
             if gc.get_count()[0] > _MANY:
-                gc.collect(1)  # What the sample itself leaves behind in cycles would be kept for good.
                 gc.freeze()
             gc.enable()
 

@@ -76,14 +76,16 @@ def find_operands(
     need = len(callee.need)
     fits = [[(stream, *callee.fit(streams[stream], place)) for stream in among] for place in range(need)]
     serving = [[(stream, count) for stream, count, far in row if count and far < INVENTED] for row in fits]
-
-    def extend(sources: tuple[int, ...], counts: tuple[int, ...], place: int) -> Iterator[Operands]:
-        for stream, count in serving[place]:
-            steps.spend()
-            met = Operands((*sources, stream), (*counts, count))
-            if place + count < need:
-                yield from extend(*met, place + count)
-            elif newest in met.sources:
-                yield met
-
-    return itertools.islice(extend((), (), 0), _MOST_OPERANDS)
+    last = max((place for place, row in enumerate(serving) for stream, _ in row if stream == newest), default=-1)
+    found = 0
+    waiting: list[tuple[tuple[int, ...], tuple[int, ...], int]] = [((), (), 0)]
+    while waiting and found < _MOST_OPERANDS:
+        sources, counts, place = waiting.pop()
+        if place == need:
+            found += 1
+            yield Operands(sources, counts)
+            continue
+        steps.spend(len(serving[place]))
+        for stream, count in reversed(serving[place]):
+            if stream == newest or newest in sources or place + count <= last:
+                waiting.append(((*sources, stream), (*counts, count), place + count))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 
@@ -36,3 +37,17 @@ def test_a_worker_imports_no_dspy() -> None:
     """It would take seconds in every process."""
     code = "import sys, pipeline.lms.embedded.answering; sys.exit('dspy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
+
+
+def test_a_sample_leaves_no_garbage_in_cycles() -> None:
+    """It would be kept for good with what a large sample leaves in caches."""
+    task = (PROJECT / "data/tasks-modern/rwkv_wkv.yaml").read_text()
+    messages = (("user", f"[[ ## task ## ]]\n{task.strip()}\n\n{ASK}"),)
+    answer(proposer_named("embedded"), EmbeddedRequest(SYSTEM, messages, 1))
+    gc.collect()
+    gc.disable()
+    try:
+        answer(proposer_named("embedded"), EmbeddedRequest(SYSTEM, messages, 2))
+        assert gc.collect() < 1000
+    finally:
+        gc.enable()

@@ -30,6 +30,14 @@ def test_the_newest_stream_is_always_among_them() -> None:
     assert found(MUL, 3) and all(3 in sources for sources in found(MUL, 3))
 
 
+def test_all_that_include_the_newest_stream_are_found() -> None:
+    """They are those of any choice of streams that serve the components in order."""
+    pairs = [(one, other) for one in (0, 1, 3) for other in (0, 1, 3)]
+    fitting = [pair for pair in pairs if all(MUL.fit(INPUTS[stream], place)[0] for place, stream in enumerate(pair))]
+    for newest in (0, 3):
+        assert set(found(MUL, newest)) == {pair for pair in fitting if newest in pair}
+
+
 def test_a_stream_serves_components_from_a_place_on() -> None:
     """The type that it serves is one component, or a tuple of several."""
     assert SCALE.fit(INPUTS[0], 0)[0] == 1 and SCALE.fit(INPUTS[2], 0)[0] == 0
