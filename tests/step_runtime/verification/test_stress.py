@@ -77,6 +77,30 @@ def test_a_difference_shows_the_numbers() -> None:
     assert re.search(r"in float64 too: -\d+\.\d+ for \d+\.\d+ at \[\d\]$", finding.message)
 
 
+def test_a_difference_between_equal_numbers_is_named_as_one() -> None:
+    """The place of the largest of equal numbers, of which torch gives the first; another value is another value."""
+    last = of_rows(
+        "input_data['E0'].argmax(-1).double()", "return [(N_value - 1 - input[0].flip(0).argmax()).double()]"
+    )
+    (finding,) = Verifier(last).stress(MAPPED)
+    assert finding.code == "stress-value" and "equal numbers" in str(finding.hint)
+    (finding,) = Verifier(of_rows("input_data['E0'].abs().sum(-1)", "return [input[0].sum()]")).stress(MAPPED)
+    assert finding.code == "stress-value" and "equal numbers" not in str(finding.hint)
+
+
+def test_a_component_of_an_output_is_named() -> None:
+    """Of an output of several components, the finding says which is meant."""
+    task = loads_task(
+        "inputs: [{name: E0, dtype: fp32, dims: [N, M], data_gen: torch.rand}]\n"
+        'fns: [{name: F, apply: "return [input[0].sum(), input[0].sum()]", input_dtype: "Buffer(fp32, [N])",'
+        " output_dtype: [fp32, fp32], func_name: fn}]\n"
+        "outputs: [{name: S0, dtype: [fp32, fp32], dims: [M],"
+        " data_transform: [\"input_data['E0'].sum(-1)\", \"input_data['E0'].abs().sum(-1)\"]}]\n"
+    )
+    (finding,) = Verifier(task).stress(MAPPED)
+    assert finding.message.startswith("output S0 (component 1) differs")
+
+
 def test_what_rounding_leaves_of_a_sum_that_cancels_is_no_other_value() -> None:
     """Where all inputs are equal, the reference gives 1e-16 and the program 0; a program that gives 1 is found."""
     reference = (
