@@ -39,8 +39,8 @@ Change = Callable[[Tensor], Tensor]
 
 _HINT = "the inputs of the task are few numbers near 1; `assumes` and `data_gen` say what others may occur"
 _EQUAL = (
-    "the program agrees where these inputs differ a little: it chooses another of equal numbers (`topk`, `argmax`),"
-    " or compares otherwise (`>` for `>=`)"
+    "where these inputs differ a little, the program agrees: it chooses another of equal numbers (topk, argmax),"
+    " or compares them otherwise (> for >=)"
 )
 
 VARIANTS: Mapping[str, tuple[Change, float]] = {
@@ -85,9 +85,9 @@ def stress(wide: Case, narrow: Case, limits: Limits) -> list[Diagnostic]:
         data = _changed(wide.instance, change, level)
         for code, message in _troubles(wide, narrow, data, limits):
             if code not in found:
-                details = (f"with inputs {name}, at {wide.instance.place}",)
-                hint = _EQUAL if code == "stress-value" and _agrees_apart(wide, narrow, data, limits) else _HINT
-                found[code] = Diagnostic("stress", code, message, wide.program.result_span, details, hint)
+                equal = code == "stress-value" and _agrees_apart(wide, narrow, data, limits)
+                details = (f"with inputs {name}, at {wide.instance.place}", *([_EQUAL] if equal else []))
+                found[code] = Diagnostic("stress", code, message, wide.program.result_span, details, _HINT)
     return list(found.values())
 
 

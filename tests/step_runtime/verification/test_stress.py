@@ -83,9 +83,9 @@ def test_a_difference_between_equal_numbers_is_named_as_one() -> None:
         "input_data['E0'].argmax(-1).double()", "return [(N_value - 1 - input[0].flip(0).argmax()).double()]"
     )
     (finding,) = Verifier(last).stress(MAPPED)
-    assert finding.code == "stress-value" and "equal numbers" in str(finding.hint)
+    assert finding.code == "stress-value" and "equal numbers" in str(finding.details)
     (finding,) = Verifier(of_rows("input_data['E0'].abs().sum(-1)", "return [input[0].sum()]")).stress(MAPPED)
-    assert finding.code == "stress-value" and "equal numbers" not in str(finding.hint)
+    assert finding.code == "stress-value" and "equal numbers" not in str(finding.details)
 
 
 def test_a_component_of_an_output_is_named() -> None:
