@@ -33,7 +33,9 @@ _READ = 12.0
 _SIMILAR = 60.0
 """For a draft whose results depend on the inputs exactly as the outputs do."""
 _ALIKE = 0.95
-"""The similarity from which results depend on the inputs much as the outputs do."""
+"""The similarity from which results depend on the inputs much as the outputs do,"""
+_SAME = 0.999
+"""and from which on just as they do."""
 _AGREES = 0.95
 """The part of its elements' origins from which on a draft may be right. Others do not count as finished."""
 _MOSTLY = 0.4
@@ -64,11 +66,12 @@ _SUPPORTED = 8.0
 class Effort:
     """The effort of one sample; limits are counts, not seconds, so that the seed decides everything.
 
-    A sample chooses from `drafts` finished drafts, or `enough` that compute the reference, out of at most `tries`, and
-    from up to `unlike` as long as none computes the reference or depends on the inputs much as it does. In three
-    samples of four, these take a part of the `steps`, and a beam search follows where none computes the reference;
-    `following` is the share of samples that follow the interpretation of the reference, which may be wrong; after
-    `trusted` drafts that do not compute the reference, a sample doubts it.
+    A sample chooses from `drafts` finished drafts, or `enough` that compute the reference, out of at most `tries`,
+    and from up to `unlike` as long as none computes the reference or depends on the inputs much as it does. In most
+    samples, these take a part of the `steps`, and beam searches follow where none computes the reference: up to
+    `searches`, until one finds a draft that depends on the inputs as the reference does; `following` is the share
+    of samples that follow the interpretation of the reference, which may be wrong; after `trusted` drafts that do
+    not compute the reference, a sample doubts it.
     """
 
     drafts: int = 8
@@ -77,6 +80,7 @@ class Effort:
     tries: int = 40
     following: float = 0.9
     trusted: int = 4
+    searches: int = 2
     steps: int = 1_100_000
 
 
@@ -212,24 +216,29 @@ class _Sample:
         self._steps.most = self._effort.steps
 
     def _search_widely(self) -> None:
-        """A beam search: where drafts one by one do not compute the reference by the interpretation."""
-        trust = self._choice.any_of(_TRUST)
+        """Beam searches, where drafts one by one do not compute the reference, until one finds a draft that may."""
+        for _ in range(self._effort.searches):
+            search = self._beam_search()
+            with suppress(StepsExhausted):
+                search.run()
+            for draft in search.finished:
+                self._keep(draft, draft.worth)
+            right = any(draft.similarity > _SAME and draft.agreement > _AGREES for draft in search.finished)
+            if right or self._steps.used > self._steps.most:
+                return
+
+    def _beam_search(self) -> BeamSearch:
         given = choose_callees(self._view, self._learned.precedents.habits, self._choice)
-        routings = tuple(routing for _, routing in given if routing is not None)
-        search = BeamSearch(
+        return BeamSearch(
             self._view,
             self._learned.edge_model,
             self._choice,
             self._steps,
-            routings,
-            trust=trust,
+            tuple(routing for _, routing in given if routing is not None),
+            trust=self._choice.any_of(_TRUST),
             ordered=self._choice.happens(_ORDERED),
             memory=self._learned.memory,
         )
-        with suppress(StepsExhausted):
-            search.run()
-        for draft in search.finished:
-            self._keep(draft, draft.worth)
 
     def _keep(self, draft: Draft, worth: float | None = None) -> None:
         """Adds the program of a draft, whose moves are `worth` a score, if that is known."""

@@ -6,9 +6,12 @@ import pytest
 
 from pipeline.lms.embedded.draft import Draft
 from pipeline.lms.embedded.prompt.parsing import solved_examples
+from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.step_limit import StepsExhausted
+from pipeline.lms.embedded.strong.beam_search import BeamSearch
 from pipeline.lms.embedded.strong.draft_search import DraftSearch
-from pipeline.lms.embedded.strong.strong_proposer import Effort, propose
+from pipeline.lms.embedded.strong.strong_proposer import Effort, _Sample, learned_for, propose
+from tests.support.beams import VIEW
 from tests.support.benchmark_tasks import ROOT
 from tests.support.renamed_tasks import SCANNED, demo, drafts, names, taught
 
@@ -55,3 +58,27 @@ def test_a_draft_that_exhausts_the_steps_is_answered_as_far_as_it_was_finished(m
     found = [propose(view, taught((), ()), seed, 0.7, Effort(tries=3)) for seed in range(4)]
     assert answered is not None
     assert any(found)
+
+
+def test_a_search_that_finds_nothing_like_the_reference_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are at most as many as the effort says, and none after one that finds what may be right."""
+    runs: list[BeamSearch] = []
+
+    def find_nothing(search: BeamSearch) -> None:
+        runs.append(search)
+
+    monkeypatch.setattr(BeamSearch, "run", find_nothing)
+    sample = _Sample(VIEW, learned_for(VIEW, ((), ())), SeededChoice(0, 1.0), Effort(searches=3))
+    sample._search_widely()
+    assert len(runs) == 3
+
+    def find(search: BeamSearch) -> None:
+        find_nothing(search)
+        draft = Draft.start(VIEW.table.inputs)
+        draft.similarity = draft.agreement = 1.0
+        search.finished.append(draft)
+
+    monkeypatch.setattr(BeamSearch, "run", find)
+    monkeypatch.setattr(_Sample, "_keep", lambda self, draft, worth: None)
+    sample._search_widely()
+    assert len(runs) == 4
