@@ -25,9 +25,9 @@ _ANY = 1_000_000
 
 @dataclass(frozen=True)
 class Bootstrapped:
-    """The solved tasks with their answers and the share of tries that solved each; samples and prompt tokens spent."""
+    """The solved tasks with their answers and the tries of each; samples and prompt tokens spent."""
 
-    solved: tuple[tuple[Task, str, float], ...]
+    solved: tuple[tuple[Task, str, int], ...]
     samples: int
     prompt_tokens: int
 
@@ -67,5 +67,5 @@ def bootstrap(
     with dspy.context(lm=lm), contextlib.redirect_stdout(sys.stderr):
         compiled = optimizer.compile(Agent("none"), trainset=examples)
     demos = compiled.proposer.predict.demos
-    solved = tuple((demo.task, str(demo.impl), 1 / tries[demo.task.name]) for demo in demos)
+    solved = tuple((demo.task, str(demo.impl), tries[demo.task.name]) for demo in demos)
     return Bootstrapped(solved, counted.samples, counted.prompt_tokens)

@@ -28,7 +28,7 @@ import torch
 from benchmarks.proposing import Desk, Judge, oracle, tasks_in
 from pipeline.lms.embedded import engine_named
 from step_runtime.tasks.reader import loads_task
-from step_runtime.tasks.task import Task, dump_task
+from step_runtime.tasks.task import FnSpec, OutputSpec, Task, TensorSpec, dump_task
 from step_runtime.verification.loading import load_task
 
 _LETTERS = "bcdfghjkqvwxz"
@@ -72,8 +72,8 @@ def shuffled(task: Task, rng: Random) -> Task:
 def renamed(task: Task, rng: Random) -> Task:
     """The task with functions, dims, streams and weights called by random letters."""
     fresh = _fresh_names(rng)
-    fns, streams = task.fns, [*task.inputs, *task.outputs]
-    names = {spec.func_name: f"f_{next(fresh)}" for spec in fns} | {spec.name: next(fresh) for spec in [*fns, *streams]}
+    specs: list[FnSpec | TensorSpec | OutputSpec] = [*task.fns, *task.inputs, *task.outputs]
+    names = {spec.func_name: f"f_{next(fresh)}" for spec in task.fns} | {spec.name: next(fresh) for spec in specs}
     families = {found[1] for spec in task.parameters if (found := _FAMILY.fullmatch(spec.name))}
     names |= {spec.name: next(fresh) for spec in task.parameters if not _FAMILY.fullmatch(spec.name)}
     dims = {dim: next(fresh).upper() for dim in "MNKDE"}

@@ -115,7 +115,7 @@ def measure(options: argparse.Namespace, folder: Path) -> list[tuple[str, ...]]:
 
     tasks = load_tasks(options.tasks)
     trainset = [dspy.Example(task=task).with_inputs("task") for task in tasks]
-    rows = []
+    rows: list[tuple[str, ...]] = []
     with lms(options.lm, tasks, folder) as made:
         for name, lm in made.items():
             for mode in GUARDIANS:

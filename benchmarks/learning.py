@@ -42,6 +42,7 @@ import torch
 from benchmarks.bootstrapping import bootstrap
 from benchmarks.comparing import FIGURES, Curve, Point, Runs, compare, plot, table
 from benchmarks.proposing import Desk, Judge, tasks_in
+from optimizers import Entry, TokenCount
 from optimizers.filtering import choose_answer
 from optimizers.strategies.adaptive import Adaptive
 from optimizers.strategies.easy_first import EasyFirst
@@ -89,17 +90,7 @@ SETTINGS = {
 }
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A solved task: its answer, and how often it was solved in the iteration that solved it."""
-
-    task: Task
-    answer: str
-    rate: float
-
-
-Levels = list[list[Entry]]
-Select = Callable[[Sequence[Entry], random.Random], Levels]
+Select = Callable[[Sequence[Entry], random.Random], list[list[Entry]]]
 
 SELECTIONS: dict[str, Select] = {
     "none": lambda entries, rng: [[]],
@@ -124,11 +115,28 @@ class Bench:
     judge: Judge = field(default_factory=Judge)
     sampled: dict[tuple[object, ...], tuple[tuple[str, ...], int]] = field(default_factory=dict)
 
+    def entry(self, task: Task, answer: str, successes: int, samples: int) -> Entry:
+        """A task solved by so many of the samples."""
+        temperature = self.setting.temperature
+        return Entry(
+            task_key=task.name or "",
+            inputs={"task": task},
+            outputs={"impl": answer},
+            successes=successes,
+            samples=samples,
+            temperature=temperature,
+            iteration=0,
+            answer_temperature=temperature,
+            answer_sample=0,
+            tokens=TokenCount(),
+        )
+
     def ask(self, task: Task, demos: Sequence[Entry], seed: int, iteration: int) -> tuple[tuple[str, ...], int]:
         """The correct answers among the samples of a task, and the prompt tokens of all."""
-        key = (task.name, tuple((entry.task.name, entry.answer) for entry in demos), seed, iteration)
+        shown = [(entry.inputs["task"], str(entry.outputs["impl"])) for entry in demos]
+        key = (task.name, tuple((other.name, answer) for other, answer in shown), seed, iteration)
         if key not in self.sampled:
-            prompt = self.desk.prompt(task, [(entry.task, entry.answer) for entry in demos])
+            prompt = self.desk.prompt(task, shown)
             correct, tokens = [], 0
             for number in range(self.setting.samples):
                 digest = hashlib.sha256(f"{seed}/{iteration}/{number}".encode()).digest()
@@ -168,7 +176,7 @@ class Run:
             if answers:
                 rng = random.Random(f"{self._seed}/{task.name}")
                 chosen = choose_answer(answers, canonical_key, code_length, rng)
-                found[task.name or ""] = Entry(task, chosen, len(answers) / samples)
+                found[task.name or ""] = self._bench.entry(task, chosen, len(answers), samples)
         self.spend(samples * len(unsolved), spent, found)
         return bool(found)
 
@@ -187,8 +195,8 @@ def learn_by_bootstrap(bench: Bench, tasks: Sequence[Task], seed: int) -> Run:
     """A complete run with the demonstrations that DSPy's bootstrap finds; the tasks that it solves count as solved."""
     setting, run = bench.setting, Run(bench, tasks, seed)
     found = bootstrap(setting.engine(), tasks, bench.judge, seed, ROUNDS, setting.temperature)
-    entries = [Entry(*solved) for solved in found.solved]
-    run.spend(found.samples, found.prompt_tokens, {entry.task.name or "": entry for entry in entries})
+    entries = [bench.entry(task, answer, 1, tries) for task, answer, tries in found.solved]
+    run.spend(found.samples, found.prompt_tokens, {entry.task_key: entry for entry in entries})
     for _ in range(setting.iterations - 1):
         run.iterate(entries)
     return run

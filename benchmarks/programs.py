@@ -21,6 +21,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import mean
 from typing import Any
 
@@ -221,7 +222,7 @@ def measured(name: str, seed: int) -> list[tuple[str, int, float, float, float]]
     calls = add("AdaptiveFewShot", lambda: calls_of(lambda: adaptive(program, train, seed)))
     others: tuple[tuple[str, Any], ...] = (("RandomSearch", random_search), ("SIMBA", simba))
     for label, optimize in others:
-        add(label, lambda optimize=optimize: within(calls, lambda size: optimize(program, train, seed, size)))
+        add(label, partial(within, calls, partial(optimize, program, train, seed)))
     return rows
 
 

@@ -82,8 +82,8 @@ def rates(count: int, rounds: int) -> None:
             pools[f"one machine's pool, {workers} worker(s)"] = workers, stack.enter_context(verification_pool(workers))
         for nodes, workers in CLUSTERS:
             cluster, _ = stack.enter_context(cluster_of(nodes, workers))
-            pool = stack.enter_context(cluster.pool(verification_settings()))
-            pools[f"{nodes} node(s) of {workers}"] = nodes * workers, pool
+            nodes_pool = stack.enter_context(cluster.pool(verification_settings()))
+            pools[f"{nodes} node(s) of {workers}"] = nodes * workers, nodes_pool
         for _, pool in pools.values():
             judge_all(pool, work[:208] * 2)  # every worker meets every task
         found: dict[str, list[float]] = {name: [] for name in pools}

@@ -25,7 +25,7 @@ from benchmarks.selection.worlds import Asked, seed_of
 from optimizers import Entry
 from pipeline.agent.skills import Skill, mine
 from scripts.documentation.experiment.statistics import Array, effect, sign_flips
-from step_runtime.tasks.task import SolvedTask
+from step_runtime.tasks.task import SolvedTask, Task
 
 FOLDS = 4
 GENERATED_SEED = 16
@@ -52,7 +52,13 @@ def rates(reader: str, seeds: Sequence[int], samples: int, count: int) -> tuple[
 
 
 def _measured(
-    reader: str, world: tuple[dict, dict], known: list[Entry], skills: list[Skill], keys: list[str], n: int, seed: int
+    reader: str,
+    world: tuple[dict[str, Task], dict[str, str]],
+    known: list[Entry],
+    skills: list[Skill],
+    keys: list[str],
+    n: int,
+    seed: int,
 ) -> dict[str, list[float]]:
     patterns = [skill.as_pattern(number) for number, skill in enumerate(skills, start=1)]
     examples = {skill.example.task.name for skill in skills}

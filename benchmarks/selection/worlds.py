@@ -31,17 +31,19 @@ class Answered:
 
 
 class World(Protocol):
-    """Tasks and a reader.
+    """Tasks and a reader."""
 
-    Attributes:
-        name: Of the reader, in the results.
-        tasks: By key.
-        groups: The group of each task.
-    """
+    @property
+    def name(self) -> str:
+        """The reader's, in the results."""
 
-    name: str
-    tasks: Mapping[str, TaskExample]
-    groups: Mapping[str, str]
+    @property
+    def tasks(self) -> Mapping[str, TaskExample]:
+        """By key."""
+
+    @property
+    def groups(self) -> Mapping[str, str]:
+        """The group of each task."""
 
     def answers(self, asked: Sequence[Asked]) -> list[Answered]:
         """The samples, in order."""

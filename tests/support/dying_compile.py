@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import dspy
 from dspy import lm15
@@ -48,7 +49,7 @@ class Dying(Engine):
 if __name__ == "__main__":
     log, calls, delay, *argv = sys.argv[1:]
     scripted = dspy.LM("scripted", engine=Dying(Path(log), int(calls), float(delay)), cache=False, num_retries=0)
-    Figure.savefig = savefig
-    factory.make_lm = lambda model, api_base=None, **_: scripted
+    patch.object(Figure, "savefig", savefig).start()
+    patch.object(factory, "make_lm", lambda model, api_base=None, **_: scripted).start()
     sys.argv[1:] = argv
     start(command.NAME, command.main)

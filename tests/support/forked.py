@@ -152,7 +152,7 @@ def _import_all() -> None:
             importlib.import_module(module.name)
 
 
-def _serve(address: str) -> Callable[[], None]:
+def _serve(address: str) -> Callable[[], object]:
     """Takes requests until stdin ends; in each process that it forks for one, what that is to do."""
     # One server of workers for all, as every process would import the same into its own.
     forkserver.set_forkserver_preload(
@@ -175,7 +175,7 @@ def _serve(address: str) -> Callable[[], None]:
     return lambda: None
 
 
-def _start(connection: socket.socket) -> Callable[[], None]:
+def _start(connection: socket.socket) -> Callable[[], object]:
     """Forks once more: the parent waits for the child, and tells how it ended."""
     head, fds, _, _ = socket.recv_fds(connection, 8, 2)
     request = json.loads(connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL))
@@ -194,17 +194,17 @@ def _start(connection: socket.socket) -> Callable[[], None]:
     os.environ.clear()
     os.environ.update(request["env"])
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    forkserver._forkserver.ensure_running = resource_tracker.ensure_running  # type: ignore[attr-defined,method-assign]
+    forkserver._forkserver.ensure_running = resource_tracker.ensure_running  # type: ignore[method-assign]
     option, what, *argv = request["words"]
     if option == "-c":
         sys.argv = ["-c", *argv]
-        code = compile(what, "<string>", "exec")
-        return lambda: exec(code, {"__name__": "__main__"})
+        program = compile(what, "<string>", "exec")
+        return lambda: exec(program, {"__name__": "__main__"})
     assert option == "-m"
     sys.argv = [what, *argv]
     sys.modules.pop(what, None)
     # Not as sys.modules["__main__"], which its workers would import.
-    return lambda: runpy.run_module(what, run_name="__main__") and None
+    return lambda: runpy.run_module(what, run_name="__main__")
 
 
 if __name__ == "__main__":

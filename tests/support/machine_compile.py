@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import dspy
 from dspy import lm15
@@ -49,11 +50,11 @@ if __name__ == "__main__":
     place = Path(folder)
     place.mkdir(exist_ok=True)
     scripted = dspy.LM("scripted", engine=Waiting(place, int(calls)), cache=False, num_retries=0)
-    Figure.savefig = savefig
-    factory.make_lm = lambda model, api_base=None, **_: scripted
-    ownership.machine = lambda: name
-    ownership.BEAT_SECONDS, ownership.LOOK_SECONDS, ownership.STALE_SECONDS = 0.2, 0.1, float(stale)
-    heartbeat.PART_SECONDS, heartbeat.LOOK_SECONDS = 0.2, 0.05
-    store.MLRUNS, store.RETRY_SECONDS = place / "mlruns", (0.5,) * int(retries)
+    patch.object(Figure, "savefig", savefig).start()
+    patch.object(factory, "make_lm", lambda model, api_base=None, **_: scripted).start()
+    patch.multiple(ownership, BEAT_SECONDS=0.2, LOOK_SECONDS=0.1, STALE_SECONDS=float(stale)).start()
+    patch.object(ownership, "machine", lambda: name).start()
+    patch.multiple(heartbeat, PART_SECONDS=0.2, LOOK_SECONDS=0.05).start()
+    patch.multiple(store, MLRUNS=place / "mlruns", RETRY_SECONDS=(0.5,) * int(retries)).start()
     sys.argv[1:] = argv
     start(command.NAME, command.main)

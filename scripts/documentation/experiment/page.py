@@ -166,7 +166,7 @@ def _table(readers: Mapping[str, Reader]) -> list[str]:
 
 
 def _by_set(readers: Iterable[Reader]) -> list[str]:
-    lines = []
+    lines: list[str] = []
     for reader in readers:
         sets = [key.partition("/")[0] for key in reader.tasks]
         names = list(dict.fromkeys(sets))

@@ -60,7 +60,7 @@ def by_budget(reader: Reader) -> list[Reader]:
 
 
 def _complete(lines: list[Any], seed: int, settings: Any) -> bool:
-    return sum(line["seed"] == seed for line in lines) == settings["folds"]
+    return bool(sum(line["seed"] == seed for line in lines) == settings["folds"])
 
 
 def _reader(name: str, settings: Any, lines: list[Any], seeds: list[int]) -> Reader:
