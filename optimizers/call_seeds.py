@@ -25,14 +25,10 @@ class CallSeeds:
 
     def __init__(self, seed: int) -> None:
         self._seed, self._thread, self._lock = seed, threading.get_ident(), threading.Lock()
-        self.restart()
+        self._calls, self._elsewhere = 0, Counter[str]()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CallSeeds:
         return self  # a module that deep-copies its LM still counts here
-
-    def restart(self) -> None:
-        """Numbers the calls from the first again."""
-        self._calls, self._elsewhere = 0, Counter[str]()
 
     def next(self, request: Any) -> int:
         """The seed of the next call; `request` is its positional and keyword arguments."""

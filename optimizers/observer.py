@@ -154,13 +154,10 @@ class EvaluateEvents(BaseObserver):
             if (best := self._best.get(key))
         ]
         score = round(100 * result.solved_total / len(self._examples), 2)
-        self._end(EvaluationResult(score=score, results=results), None)
+        self.end(EvaluationResult(score=score, results=results), None)
 
-    def abort(self, error: BaseException) -> None:
-        """Ends an evaluation that an exception ends."""
-        self._end(None, error)
-
-    def _end(self, outputs: Any, exception: BaseException | None) -> None:
+    def end(self, outputs: Any, exception: BaseException | None) -> None:
+        """Ends the evaluation, if one has started, with its result or with the exception that ends it."""
         if self._call_id is not None:
             self._notify("on_evaluate_end", outputs=outputs, exception=exception)
         self._call_id = None
@@ -182,5 +179,5 @@ def evaluate_events(metric: Metric, examples: Mapping[str, dspy.Example]) -> Ite
         yield [events] if events else []
     except BaseException as error:
         if events:
-            events.abort(error)
+            events.end(None, error)
         raise

@@ -165,9 +165,6 @@ class Run:
         """Runs the strategy's iterations while a task is open; returns why they ended.
 
         Where answers have costs, the strategy starts over when it ends, until the budget is reached.
-
-        Raises:
-            RunStopped: As `iterate`.
         """
         demo_sets, first = self.selection.demo_sets(self), 0
         while self._open:
@@ -189,11 +186,7 @@ class Run:
         return self.domain.cost is not None and (self.budget.limited or found)
 
     def choose(self, validation: Sequence[TaskExample] = ()) -> Sequence[Entry]:
-        """The demonstrations of the compiled program: of the strategy's candidates the best on the validation set.
-
-        Raises:
-            RunStopped: As `iterate`, if there is a validation set.
-        """
+        """The demonstrations of the compiled program: of the strategy's candidates the best on the validation set."""
         candidates = self.selection.candidates(self)
         if not candidates:
             return ()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import textwrap
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -61,14 +60,22 @@ class Reference(Strict):
     examples: list[SolvedExample]
 
 
-class BasePrompt(Strict, ABC):
+class BasePrompt(Strict):
     """The instructions of an agent in every request, for every task."""
 
     desc: str
 
-    @abstractmethod
     def located_examples(self) -> Iterator[tuple[Location, Task]]:
         """Every example with its place in the file."""
+        yield from _examples(self, ())
+
+
+def _examples(part: Any, place: Location) -> Iterator[tuple[Location, Task]]:
+    if isinstance(part, Task):
+        yield place, part
+    elif isinstance(part, list | BaseModel):
+        for name, inner in enumerate(part) if isinstance(part, list) else part:
+            yield from _examples(inner, (*place, name))
 
 
 class ProposerPrompt(BasePrompt):
@@ -78,31 +85,15 @@ class ProposerPrompt(BasePrompt):
     primitives: list[Reference]
     patterns: list[Reference]
 
-    def located_examples(self) -> Iterator[tuple[Location, SolvedExample]]:
-        """Every example with its place in the file."""
-        for key, references in (("primitives", self.primitives), ("patterns", self.patterns)):
-            for index, reference in enumerate(references):
-                for number, example in enumerate(reference.examples):
-                    yield (key, index, "examples", number), example
-
 
 class GuardianPrompt(BasePrompt):
     """The affine rule, and programs before and after correction."""
 
     examples: list[Correction]
 
-    def located_examples(self) -> Iterator[tuple[Location, Correction]]:
-        """Every example with its place in the file."""
-        for number, example in enumerate(self.examples):
-            yield ("examples", number), example
-
 
 class RefinerPrompt(BasePrompt):
     """How to repair; the proposer's prompt, which precedes it, explains what a program is."""
-
-    def located_examples(self) -> Iterator[tuple[Location, Task]]:
-        """None."""
-        return iter(())
 
 
 def read_yaml(model: type[M], path: Path) -> M:

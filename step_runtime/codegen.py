@@ -8,6 +8,7 @@ What has no graph is quoted as a string, with the verifier's diagnostics. The au
 from __future__ import annotations
 
 import ast
+import json
 import keyword
 import re
 import textwrap
@@ -145,7 +146,7 @@ def _head(sizes: Sequence[Mapping[str, int]]) -> list[str]:
         "",
         *(f'{name} = Symbol("{name}")' for name in sizes[0]),
         "SIZES = [",
-        *(f"{_INDENT}{_dict({f'{name}_value': size for name, size in one.items()})}," for one in sizes),
+        *(f"{_INDENT}{json.dumps({f'{name}_value': size for name, size in one.items()})}," for one in sizes),
         "]",
         f"SEEDS = {list(SEEDS)}",
         "",
@@ -359,10 +360,6 @@ def _clones(name: str, dtype: DType) -> str:
 
 def _indented(lines: Sequence[str] | Iterator[str]) -> list[str]:
     return [f"{_INDENT}{line}" if line else line for line in lines]
-
-
-def _dict(content: dict[str, int]) -> str:
-    return "{" + ", ".join(f'"{key}": {value}' for key, value in content.items()) + "}"
 
 
 def _size(dim: Dim) -> str:

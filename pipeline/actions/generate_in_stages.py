@@ -91,13 +91,7 @@ class Stages:
     objective: Objective = "correctness"
 
     def run(self) -> Progress:
-        """The LM first, then search and repairs side by side; an interrupt ends them and keeps what was found.
-
-        Raises:
-            UsageError: The program can't be used, or a task's own code fails.
-            LMUnavailable: The LM can't be used.
-            ClusterUnavailable: The cluster can't be used.
-        """
+        """The LM first, then search and repairs side by side; an interrupt ends them and keeps what was found."""
         progress = Progress()
         try:
             with open_workers(self.config.cluster, self.name) as workers:
@@ -189,6 +183,7 @@ def generate_in_stages(stages: Stages, files: Mapping[str, Sequence[Path]], text
     Raises:
         UsageError: The program can't be used, a task's own code fails, or a file can't be written.
         LMUnavailable: The LM can't be used.
+        ClusterUnavailable: The cluster can't be used.
     """
     start = time.monotonic()
     progress = stages.run()

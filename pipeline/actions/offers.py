@@ -43,9 +43,6 @@ def write_solution(task: Task, impl: str, files: Sequence[Path], text: str | Non
     """Writes a task's program, alone or with its task by the file's suffix, and returns the files written.
 
     Comments and layout of the task file's `text` are kept.
-
-    Raises:
-        UsageError: A file can't be written.
     """
     for path in files:
         write_text(path, solved_text(task, impl, text) if path.suffix == ".yaml" else impl.rstrip() + "\n")

@@ -102,11 +102,7 @@ def optimize(task: Task, text: str, objective: Figure, chip: Chip, limit: int) -
 
 
 def load(arguments: ProgramArguments) -> tuple[Task, str]:
-    """The task and the text of the program.
-
-    Raises:
-        UsageError: One of them can't be read.
-    """
+    """The task and the text of the program."""
     task = load_task_named(arguments.task)
     return task, read_program(arguments, task)
 

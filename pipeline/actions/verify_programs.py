@@ -105,11 +105,7 @@ class Batch:
         return replace(result, text=text, verdict=verdict.model_copy(update={"passed": False, "stage": stage}))
 
     def write(self, results: Sequence[Checked]) -> None:
-        """Writes the files that were asked for.
-
-        Raises:
-            UsageError: One can't be written.
-        """
+        """Writes the files that were asked for."""
         if self.junit is not None:
             write_text(Path(self.junit), junit_text(results))
         if self.sarif is not None:

@@ -203,11 +203,7 @@ def demonstrated_predictors(agent: Agent) -> tuple[str, ...]:
 
 
 def proposer_instructions(ir: bool, kind: PromptKind, patterns: Sequence[Reference] = ()) -> str:
-    """The proposer's base prompt with further patterns.
-
-    Raises:
-        UsageError: The base prompt can't be used.
-    """
+    """The proposer's base prompt with further patterns."""
     return _composed(ProposerPrompt, "proposer", ir, kind, patterns)
 
 

@@ -106,9 +106,6 @@ def save(figure: Figure, path: Path) -> None:
 
     An SVG keeps its texts as text, follows the reader's dark mode, and gets a PNG of the same name beside it, for
     documents that take no SVG.
-
-    Raises:
-        OSError: A file cannot be written.
     """
     if path.suffix != ".svg":
         figure.savefig(path)

@@ -123,22 +123,15 @@ def _help(field: FieldInfo, option: Option) -> str | None:
 def _converter(field: FieldInfo) -> Callable[[str], Any]:
     """Converts a text to a field's value, by the field's own type and constraints."""
     kind: Any = Annotated[(field.annotation, *field.metadata)]
+    return _checked(TypeAdapter(kind).validate_python)
 
+
+def _checked(check: Callable[[str], Any]) -> Callable[[str], Any]:
     def convert(text: str) -> Any:
-        try:
-            return TypeAdapter(kind).validate_python(text)
-        except ValidationError as error:
-            message = error.errors(include_url=False)[0]["msg"]
-            raise argparse.ArgumentTypeError(message.removeprefix("Value error, ")) from None
-
-    return convert
-
-
-def _checked(check: Callable[[str], str]) -> Callable[[str], str]:
-    def convert(text: str) -> str:
         try:
             return check(text)
         except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
+            message = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            raise argparse.ArgumentTypeError(message.removeprefix("Value error, ")) from None
 
     return convert

@@ -88,7 +88,6 @@ class Membership:
         """Waits for the first nodes, then watches; returns the number of their workers.
 
         Raises:
-            UsageError: A node can't be used.
             ClusterUnavailable: There is no node, or no scheduler.
         """
         end = time.monotonic() + JOIN_SECONDS
@@ -204,10 +203,6 @@ class ClusterPool(KillableExecutor):
 
         The future raises what the function raises, as `WorkerPool.submit` has it, or `WorkerLost` for a call that cost
         its worker, or its nodes.
-
-        Raises:
-            RuntimeError: The pool is shut down.
-            ClusterUnavailable: The cluster is lost.
         """
         group = self._group(*args, **kwargs) if self._group else ""
         return self._dispatcher.submit(self._name, pickle.dumps((fn, args, kwargs)), group)
@@ -249,10 +244,6 @@ class Cluster(Workers):
     Args:
         warn: Called with a line about a node that is lost, or that joins later and can't be used.
         silence: Seconds without a heartbeat after which a node is lost.
-
-    Raises:
-        UsageError: A node has other versions.
-        ClusterUnavailable: There is no node.
     """
 
     def __init__(self, connection: Connection, warn: Callable[[str], None], silence: float = SILENCE) -> None:
@@ -301,10 +292,6 @@ def open_cluster(address: str, name: str = "", silence: float = SILENCE) -> Iter
     """A cluster, for as long as the context lasts.
 
     `silence` is the seconds without a heartbeat after which a node is lost.
-
-    Raises:
-        UsageError: Dask is not installed, or a node has other versions.
-        ClusterUnavailable: There is no scheduler, or no node.
     """
     connection = Connection(address)
     try:

@@ -219,9 +219,6 @@ async def exchange(
 
     `place` is the client's session and the pool's name; the first exchange brings the pickled `PoolSettings` and the
     number of the pool's processes. `wait` is the seconds to wait for a result.
-
-    Returns:
-        The pickled list of `Answer`s.
     """
     if place not in _MAILBOXES:
         # In a thread, as it may import PyTorch, while the node must go on with its heartbeats.

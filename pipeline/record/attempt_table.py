@@ -32,9 +32,6 @@ def write_table(attempts: Path, table: Path) -> Counter[str]:
 
     Returns:
         The number of wrong answers at each stage.
-
-    Raises:
-        OSError: A file cannot be read or written.
     """
     stages: Counter[str] = Counter()
     with gzip.open(attempts, "rt", encoding="ascii") as lines, table.open("w", encoding="ascii") as file:

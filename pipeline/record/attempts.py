@@ -112,9 +112,6 @@ def compress(path: Path, key: Callable[[Mapping[str, Any]], Any] | None = None) 
 
     A line that a killed process left half-written is dropped; of two attempts at one sample the later one stays. `key`
     sorts the attempts; None keeps their order.
-
-    Returns:
-        The path of the compressed file.
     """
     starts: dict[tuple[Any, ...], tuple[Any, int]] = {}
     with path.open("rb") as lines:  # only the offsets of the lines are kept in memory

@@ -85,9 +85,6 @@ def log_model(client: Any, experiment: str, run_id: str, program: Path) -> str |
     """Logs the program in a file as the model `program` of a run; returns its id, None if the run has it already.
 
     These are the steps of `mlflow.dspy.log_model`, which needs global state and logs a run's metrics again.
-
-    Returns:
-        The id of the model; None if the run has a model of this program already.
     """
     from mlflow.entities import LoggedModelOutput
 

@@ -24,11 +24,7 @@ TAGS = ("command",)
 
 
 def create_parent(client: Any, experiment: str, name: str, params: Mapping[str, object], owner: ownership.Owner) -> str:
-    """Creates a run that a process owns; returns its id.
-
-    Returns:
-        The run's id.
-    """
+    """Creates a run that a process owns; returns its id."""
     tags = {
         "mlflow.source.name": Path(sys.argv[0]).name,
         "mlflow.source.type": "LOCAL",

@@ -69,9 +69,6 @@ def write(models: Sequence[ModelRuns], folder: Path) -> list[str]:
 
     Each of at least one LM has its runs once; files of an earlier page in the folder are replaced.
 
-    Returns:
-        The names of the files, the page's first.
-
     Raises:
         OSError: A file cannot be written.
     """

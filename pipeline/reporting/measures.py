@@ -160,9 +160,8 @@ def failed_at(attempt: Attempt) -> Stage:
     return stage or STAGES[0]
 
 
-@lru_cache(maxsize=1 << 17)
-def _tree(text: str, inputs: tuple[str, ...]) -> str:
-    return canonical_key(text, inputs)
+_tree = lru_cache(maxsize=1 << 17)(canonical_key)
+"""A program's syntax tree."""
 
 
 def _rate(count: TaskCount) -> float:

@@ -92,9 +92,6 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
 
     Files of an earlier report in the folder are replaced.
 
-    Returns:
-        The names of the files, the page's first.
-
     Raises:
         OSError: A file cannot be written.
     """

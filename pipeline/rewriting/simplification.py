@@ -22,11 +22,7 @@ STRUCTURAL = (Promote, Flatten, Reshape, Repeat, Bufferize, Streamify)
 
 
 def bare(program: Program) -> Program:
-    """The program without Copies, Identities, dead nodes and repeated computations.
-
-    Raises:
-        KeyError: A stream is used that nothing makes before.
-    """
+    """The program without Copies, Identities, dead nodes and repeated computations."""
     return computed_once(uncopied(pruned(program)))
 
 

@@ -78,9 +78,6 @@ def start_job(
     """A run in the store, new or resumed, and the job that it records.
 
     `params` are MLflow's in addition to the settings.
-
-    Raises:
-        UsageError: The store can't be opened, or the run to resume is still running.
     """
     workers = workers or LocalWorkers()
     threads = request.config.threads or default_threads(request.config.lm, workers)
@@ -108,8 +105,6 @@ class CompileJob:
         """Optimizes, and writes the program to `output`, by default next to the store.
 
         Raises:
-            UsageError: A task's own code fails.
-            LMUnavailable: The LM can't be used.
             RecordError: The record, or the program, can't be written.
         """
         compiled = self._compile([*observers, self.recorder])

@@ -121,10 +121,6 @@ def open_lm(config: LMConfig, model: str) -> dspy.LM:
     """The LM that the settings describe.
 
     Where its context window is small, the default limit of an answer is a quarter of it.
-
-    Raises:
-        LMUnavailable: The LM can't be used.
-        UsageError: An option can't be used with it.
     """
     settings, default = lm_settings(config), LMConfig.model_fields["max_tokens"].default
     if config.context is not None and config.max_tokens == default:
@@ -149,11 +145,7 @@ def _as_compiled(config: ProgramConfig, compiled: SavedProgram) -> ProgramConfig
 
 
 def new_agent(config: AgentConfig, skills: Sequence[Skill] = ()) -> Agent:
-    """The uncompiled agent, shown these skills as further patterns.
-
-    Raises:
-        UsageError: A base prompt can't be used.
-    """
+    """The uncompiled agent, shown these skills as further patterns."""
     patterns = [skill.as_pattern(number) for number, skill in enumerate(skills, start=1)]
     return Agent(
         config.guardian,

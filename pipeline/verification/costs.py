@@ -37,20 +37,12 @@ class Pricing:
     def price(
         self, text: str, changes: Mapping[str, int] | None = None, *, formulas: bool = True
     ) -> Priced | tuple[Diagnostic, ...]:
-        """A program's cost at the task's first set of sizes with some changed, or why it has none.
-
-        Raises:
-            UsageError: The task's code fails, or has no such sizes.
-        """
+        """A program's cost at the task's first set of sizes with some changed, or why it has none."""
         found: Priced | tuple[Diagnostic, ...] = self._result(price, text, dict(changes or {}), formulas)
         return found
 
     def rewritten(self, text: str, objective: Figure, limit: int) -> list[Variant] | tuple[Diagnostic, ...]:
-        """The programs that rewrites of one lead to, the cheapest first, or why it has none.
-
-        Raises:
-            UsageError: The task's code fails.
-        """
+        """The programs that rewrites of one lead to, the cheapest first, or why it has none."""
         found: list[Variant] | tuple[Diagnostic, ...] = self._result(rewrite, text, objective, limit)
         return found
 
@@ -134,11 +126,7 @@ def price(
 def rewrite(
     name: str, content: str, chip: Chip, text: str, objective: Figure, limit: int
 ) -> list[Variant] | tuple[Diagnostic, ...]:
-    """The programs that rewrites of one lead to, the cheapest first, or the findings of its check.
-
-    Raises:
-        TaskError: The task cannot be used.
-    """
+    """The programs that rewrites of one lead to, the cheapest first, or the findings of its check."""
     from step_runtime.rewriting.optimizing import rewritten
     from step_runtime.verification.costing import Rejected
 
@@ -149,11 +137,7 @@ def rewrite(
 
 
 def figure_of(name: str, content: str, text: str, figure: Figure) -> float | None:
-    """One figure of a program's cost on the default chip; None for a program that fails a check.
-
-    Raises:
-        TaskError: The task cannot be used.
-    """
+    """One figure of a program's cost on the default chip; None for a program that fails a check."""
     from step_runtime.cost.chip import DEFAULT_CHIP
 
     priced = price(name, content, DEFAULT_CHIP, text, {}, formulas=False)
@@ -161,11 +145,7 @@ def figure_of(name: str, content: str, text: str, figure: Figure) -> float | Non
 
 
 def bound_of(name: str, content: str, figure: Figure) -> float | None:
-    """What any program of a task costs at least by one figure on the default chip; None for one without a bound.
-
-    Raises:
-        TaskError: The task cannot be used.
-    """
+    """What any program of a task costs at least by one figure on the default chip; None for one without a bound."""
     from step_runtime.cost.chip import DEFAULT_CHIP
 
     bound: float | None = getattr(_costs(name, content, DEFAULT_CHIP.model_dump_json()).bound(), figure, None)

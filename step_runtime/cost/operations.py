@@ -142,11 +142,7 @@ class OperationCounter:
 
 
 def operations_of(run: Callable[[], object], weights: Mapping[str, Weight], dtype: torch.dtype) -> int:
-    """The operations of everything that a call runs, such as a task's references.
-
-    Raises:
-        TaskCodeError: As the call.
-    """
+    """The operations of everything that a call runs, such as a task's references."""
     with _settled(dtype), Recorder(weights) as recorder:
         run()
     return int(recorder.operations)

@@ -47,19 +47,12 @@ def apply(fn: Fn, element: Sequence[Sequence[Tensor]], sizes: Sizes, dtype: torc
     """The value of `fn` on one element (if stateful, on a state and an element), in the formats of its output.
 
     `dtype` is the type that holds fp32; None keeps what the function gives.
-
-    Raises:
-        TaskCodeError: The function fails, or returns something other than it declares.
     """
     return _checked(fn, _call(fn, fn.apply, *(list(arg) for arg in element)), fn.output, sizes, dtype, "apply")
 
 
 def initial(fn: Fn, sizes: Sizes, dtype: torch.dtype | None) -> Data:
-    """`fn`'s initial state, converted as by `apply`.
-
-    Raises:
-        TaskCodeError: As for `apply`.
-    """
+    """`fn`'s initial state, converted as by `apply`."""
     return _checked(fn, _call(fn, fn.getInit), fn.output, sizes, dtype, "getInit")
 
 

@@ -64,7 +64,6 @@ class Expressions:
 
         Raises:
             InvalidCode: The expression is not part of the language; the diagnostic is recorded.
-            WalkEnded: A limit was reached.
         """
         self.spend(node)
         match node:
@@ -132,11 +131,7 @@ class Expressions:
             raise self.collector.limit_reached("steps", message, where)
 
     def is_unknown(self, value: Any, where: ast.AST) -> bool:
-        """Whether a value is unknown, or holds something unknown.
-
-        Raises:
-            WalkEnded: A limit was reached.
-        """
+        """Whether a value is unknown, or holds something unknown."""
         return is_unknown(value, lambda steps: self.spend(where, steps))
 
     # --- names, sequences, subscripts ---

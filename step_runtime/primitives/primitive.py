@@ -15,7 +15,7 @@ import torch
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.base.measures import Amount, Measure
-from step_runtime.base.shapes import INNERMOST_FIRST, Dim, Sizes, format_shape, is_reversed, routed_dim
+from step_runtime.base.shapes import INNERMOST_FIRST, Sizes, format_shape, is_reversed
 from step_runtime.base.stream import Stream, consume
 from step_runtime.base.types import Buffer, DType, Element, StreamType, components_of, without_format
 from step_runtime.execution.applier import Applier, StreamData
@@ -43,10 +43,6 @@ class Rules:
     def conversions(self, wanted: DType, held: DType) -> str:
         """For hints: the functions that convert one type to another."""
         return " or ".join(fn.label for fn in self.fns if (fn.input, fn.output, fn.stateful) == (held, wanted, False))
-
-    def fresh_dim(self) -> Dim:
-        """A routed dim that equals no other."""
-        return routed_dim(next(self.counter))
 
 
 @dataclass

@@ -23,6 +23,7 @@ from step_runtime.base.shapes import (
     evaluate,
     format_dim,
     is_reversed,
+    routed_dim,
     try_evaluate,
     upper_bound,
 )
@@ -82,7 +83,9 @@ class Partition(Primitive):
                 if is_reversed(data.shape[max(inner, 0) :], index.shape)
                 else "the order is (data, index); Bufferize the data's inner dims until the outer ones fit",
             )
-        return tuple(StreamType(data.dtype, (*data.shape[:inner], rules.fresh_dim())) for _ in range(count))
+        return tuple(
+            StreamType(data.dtype, (*data.shape[:inner], routed_dim(next(rules.counter)))) for _ in range(count)
+        )
 
     def dim_bounds(self, inputs: Sequence[StreamType], outputs: Sequence[StreamType], bounds: Sizes) -> Sizes:
         """A routed dim is at most the number of the index's elements."""

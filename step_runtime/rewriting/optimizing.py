@@ -123,7 +123,9 @@ def is_monoid(fn: Fn, sizes: Sizes) -> bool:
     Then folding the folds of parts gives the fold of the whole. A state that is rounded at every step never counts as
     associative, since parts are rounded elsewhere; integers and truth values are exact.
     """
-    if not fn.stateful or fn.input != fn.output or any(map(_is_rounded, components_of(fn.output))):
+    formats = [element.format for element in components_of(fn.output)]
+    rounded = any(each.kind == "float" and not each.wide for each in formats)
+    if not fn.stateful or fn.input != fn.output or rounded:
         return False
     generator = torch.Generator().manual_seed(0)
     with default_dtype(torch.float64):
@@ -144,10 +146,6 @@ def _associates(fn: Fn, sizes: Sizes, generator: torch.Generator) -> bool:
     left, right = call(call(a, b), c), call(a, call(b, c))
     pairs = [*zip(unit, a, strict=True), *zip(left, right, strict=True)]
     return all(torch.allclose(exact(one), exact(other), rtol=1e-9, atol=1e-9) for one, other in pairs)
-
-
-def _is_rounded(element: Element) -> bool:
-    return element.format.kind == "float" and not element.format.wide
 
 
 def _sample(element: Element, sizes: Sizes, generator: torch.Generator) -> torch.Tensor:

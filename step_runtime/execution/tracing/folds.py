@@ -105,7 +105,7 @@ class Fold:
         if self._stages is None or _rounds(state):
             return
         given = _Given(state, data, weights)
-        expected = self._step_by_step(given, scan=True, tick=_nothing)
+        expected = self._step_by_step(given, scan=True, tick=lambda: None)
         try:
             every = self._at_once(self._stages, given, scan=True)
             last = self._at_once(self._stages, given, scan=False)
@@ -262,10 +262,6 @@ def _rows(values: Tensor) -> Iterator[Tensor]:
         return
     for block in torch.split(values, _BLOCK, 1):
         yield from block.unbind(1)
-
-
-def _nothing() -> None:
-    return
 
 
 def _same(batch: int, *values: Tensor) -> tuple[Tensor, ...]:
