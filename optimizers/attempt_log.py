@@ -13,7 +13,7 @@ import os
 import pickle
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 from optimizers.attempt import Attempt
@@ -70,9 +70,6 @@ class AttemptLog(Sequence[Attempt]):
         data = self._held.get(start) or os.pread(self._file.fileno(), size, start)
         # Written by this process, to a file that no other process can open.
         return Attempt.from_dict(pickle.loads(data))
-
-    def __iter__(self) -> Iterator[Attempt]:
-        return (self[index] for index in range(len(self)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):

@@ -6,12 +6,11 @@ without the structural IR, a single LM, the agent, and the agent with learning. 
 
 from collections.abc import Sequence
 
-from pipeline.base.choices import EMBEDDED
-from pipeline.base.config import EARLIER_RUNS, LM, SAMPLING, AblationConfig, Tasks
+from pipeline.base.config import PlanOptions
 from pipeline.base.errors import Exit, UsageError, start
 from pipeline.base.files import writable_folder
 from pipeline.base.outputs import json_text
-from pipeline.base.settings import Config, Temperature, option
+from pipeline.base.settings import Config, option
 from pipeline.cli.options import Json, Parser, TrackingURI, command_line, output_option
 
 NAME = "pipeline.ablate"
@@ -24,25 +23,6 @@ examples:
 
 exit codes: 0 the page is written, 2 a bad option or file, 3 an LM or the record can't be used,
 130 interrupted (the results so far are kept)"""
-
-
-class PlanOptions(AblationConfig):
-    """What is ablated."""
-
-    tasks: Tasks = None
-    lm: tuple[str, ...] = LM.option(
-        (EMBEDDED,), "DSPy/LiteLLM model strings such as openai/gpt-4o, or `embedded`", "MODEL", nargs="+"
-    )
-    temperature: Temperature = SAMPLING.option(
-        0.7, "of the methods that don't learn; --temperatures is for the one that does", "T"
-    )
-    experience: str | None = EARLIER_RUNS.option(
-        None,
-        "the run whose programs --skills are mined from, without those of the tasks to be sampled; all four methods"
-        " are shown the same skills",
-        "RUN|FILE",
-        resume="input",
-    )
 
 
 class AblateOptions(Config):
@@ -70,10 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     from pipeline.actions import run_ablation as action
 
     if options.resume:
-        plan, earlier = action.resume(options.resume, given, PlanOptions)
+        plan, earlier = action.resume(options.resume, given)
     else:
-        inputs = (plan_options.lm, plan_options.temperature, plan_options.tasks, plan_options.experience)
-        plan, earlier = action.new_plan(plan_options, *inputs), {}
+        plan, earlier = action.new_plan(plan_options), {}
     command = command_line(NAME, argv)
     if code := action.run(NAME, plan, earlier, command):
         return code

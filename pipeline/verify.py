@@ -10,8 +10,9 @@ from functools import partial
 from pipeline.base.choices import FloatType
 from pipeline.base.errors import Exit, UsageError, print_message, start
 from pipeline.base.files import writable_file
-from pipeline.base.settings import Config, Count, OptionGroup, Positive, option
+from pipeline.base.settings import Config, OptionGroup, option
 from pipeline.cli.options import Json, Parser
+from pipeline.verification.worker import ProgramLimits
 
 NAME = "pipeline.verify"
 EPILOG = """\
@@ -28,7 +29,6 @@ examples:
 exit codes: 0 every program passes, 1 some program does not, 2 a bad option or file, 130 interrupted"""
 
 MANY = OptionGroup("several programs")
-LIMITS = OptionGroup("limits of a program")
 
 
 class VerifyOptions(Config):
@@ -60,33 +60,18 @@ class VerifyOptions(Config):
     watch: bool = MANY.option(False, "verify again what changes on disk, until Ctrl-C")
 
 
-class LimitOptions(Config):
-    """The limits of a program; the defaults are those of `step_runtime.Limits`."""
-
-    limit_seconds: Positive | None = LIMITS.option(None, "processor time of one run (default: 10)", "SECONDS")
-    limit_bytes: Count | None = LIMITS.option(None, "bytes that its streams hold at a time (default: 1073741824)", "N")
-    limit_numbers: Count | None = LIMITS.option(
-        None, "numbers that its streams carry, all together (default: 4294967296)", "N"
-    )
-    limit_primitives: Count | None = LIMITS.option(None, "primitives, after unrolling (default: 1000)", "N")
-    limit_dims: Count | None = LIMITS.option(None, "dims of one stream (default: 32)", "N")
-    limit_steps: Count | None = LIMITS.option(None, "steps of unrolling it (default: 100000)", "N")
-    limit_characters: Count | None = LIMITS.option(None, "characters of its source (default: 20000)", "N")
-    limit_depth: Count | None = LIMITS.option(None, "levels of nesting (default: 80)", "N")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the verdict; returns 0 if every program passes, otherwise 1."""
     parser = Parser(NAME, "Checks STeP programs against tasks: syntax, types, affine use, and results.", EPILOG,
-                    VerifyOptions, LimitOptions)  # fmt: skip
+                    VerifyOptions, ProgramLimits)  # fmt: skip
     given = parser.given(argv)
-    options, limits = VerifyOptions.of(given), LimitOptions.of(given).params()
+    options = VerifyOptions.of(given)
 
     from pipeline.actions import verify_programs as action
 
-    settings = action.settings(
+    settings = action.Batch(
         options.dtype,
-        {name.removeprefix("limit_"): value for name, value in limits.items()},
+        ProgramLimits.of(given),
         explain=options.explain,
         values=options.values,
         stress=not options.no_stress,

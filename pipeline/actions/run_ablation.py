@@ -12,7 +12,7 @@ import dspy
 from rich.table import Table
 
 from optimizers import Experience
-from pipeline.base.config import AblationConfig, RunConfig
+from pipeline.base.config import AblationConfig, PlanOptions, RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.files import file_errors
 from pipeline.base.paths import shown
@@ -91,32 +91,19 @@ Earlier = Mapping[tuple[str, str], Resumed | None]
 """Runs that exist already, by LM and method: one to resume, or None for one that has finished."""
 
 
-def new_plan(
-    config: AblationConfig,
-    lms: Sequence[str],
-    temperature: float,
-    patterns: Sequence[str] | None,
-    earlier_run: str | None = None,
-) -> AblationPlan:
+def new_plan(options: PlanOptions) -> AblationPlan:
     """A new ablation.
-
-    Args:
-        config: The settings of all runs.
-        lms: As named by the user.
-        temperature: Of the methods that don't learn.
-        patterns: Of the tasks.
-        earlier_run: The run from whose programs skills are mined, or the path of its `experience.json`.
 
     Raises:
         UsageError: A task or the earlier run can't be used.
     """
-    shared, tasks = AblationConfig.of(dict(config)), load_tasks(patterns)
-    if bool(shared.skills) != bool(earlier_run):
+    shared, tasks = AblationConfig.of(dict(options)), load_tasks(options.tasks)
+    if bool(shared.skills) != bool(options.experience):
         raise UsageError(
             "--skills and --experience: expected both, since patterns are mined from the programs of an earlier run"
         )
-    solved = _solved_elsewhere(earlier_run, tasks) if earlier_run else None
-    return AblationPlan(uuid.uuid4().hex[:8], tuple(lms), temperature, shared, tasks, solved)
+    solved = _solved_elsewhere(options.experience, tasks) if options.experience else None
+    return AblationPlan(uuid.uuid4().hex[:8], options.lm, options.temperature, shared, tasks, solved)
 
 
 def _solved_elsewhere(earlier_run: str, tasks: Sequence[Task]) -> Experience:
@@ -128,10 +115,8 @@ def _solved_elsewhere(earlier_run: str, tasks: Sequence[Task]) -> Experience:
     return replace(experience, entries=entries)
 
 
-def resume(text: str, given: Mapping[str, Any], options: type[AblationConfig]) -> tuple[AblationPlan, Earlier]:
+def resume(text: str, given: Mapping[str, Any]) -> tuple[AblationPlan, Earlier]:
     """A recorded ablation and its runs, by the beginning of its id.
-
-    `options` is the config of all options of an ablation, with `lm` and `temperature`.
 
     Raises:
         UsageError: No such ablation exists, or an option contradicts it.
@@ -148,7 +133,7 @@ def resume(text: str, given: Mapping[str, Any], options: type[AblationConfig]) -
         earlier[resumed.request.config.lm, run.data.params["method"]] = None if finished else resumed
     if plan is None:
         raise UsageError(f"--resume: no ablation {text!r} with started runs")
-    recorded = options.of({**dict(plan.shared), "lm": plan.lms, "temperature": plan.temperature})
+    recorded = PlanOptions.of({**dict(plan.shared), "lm": plan.lms, "temperature": plan.temperature})
     return replace(plan, shared=AblationConfig.of(dict(recorded.resumed(given)))), earlier
 
 

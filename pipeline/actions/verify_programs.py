@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from pipeline.base.errors import Exit, UsageError
@@ -27,7 +26,7 @@ from pipeline.verification.checking import Checked, CheckRequest, check, checkin
 from pipeline.verification.pool import WorkerPool
 from pipeline.verification.worker import ProgramLimits
 
-__all__ = ["Batch", "Item", "names_many", "resolve", "run_single", "settings", "warning_line"]
+__all__ = ["Batch", "Item", "names_many", "resolve", "run_single", "warning_line"]
 
 _NEEDED = ("torch", "sympy", "numpy", "yaml")
 
@@ -110,11 +109,6 @@ class Batch:
             write_text(Path(self.junit), junit_text(results))
         if self.sarif is not None:
             write_text(Path(self.sarif), sarif_text([result.verdict for result in results]))
-
-
-def settings(dtype: str, limits: Mapping[str, Any] = MappingProxyType({}), **options: Any) -> Batch:
-    """The settings with a floating type, limits that are not the language's own, and the fields of `Batch`."""
-    return Batch(dtype, ProgramLimits(**limits), **options)
 
 
 def run_single(settings: Batch, item: Item, graph: str | None) -> Checked:

@@ -8,6 +8,7 @@ fields below.
     ├── RunConfig         all of them: what `pipeline.compile` runs
     ├── ProgramConfig     all but learning, for a fixed program: evaluate, generate
     └── AblationConfig    what the runs of an ablation share
+        └── PlanOptions   an ablation: also its tasks, its LMs and the temperature of the methods that don't learn
 """
 
 from __future__ import annotations
@@ -31,7 +32,18 @@ from pipeline.base.choices import (
     SelectionName,
 )
 from pipeline.base.files import writable_folder
-from pipeline.base.settings import Config, Count, Natural, Option, OptionGroup, Positive, Price, Temperatures, option
+from pipeline.base.settings import (
+    Config,
+    Count,
+    Natural,
+    Option,
+    OptionGroup,
+    Positive,
+    Price,
+    Temperature,
+    Temperatures,
+    option,
+)
 
 LM = OptionGroup("the LM")
 AGENT = OptionGroup("the agent")
@@ -253,3 +265,22 @@ class ProgramConfig(LMConfig, AgentConfig, SamplingConfig, BudgetConfig):
 
 class AblationConfig(LMConfig, SamplingConfig, LearningConfig, BudgetConfig, SkillsConfig):
     """What all runs of an ablation share."""
+
+
+class PlanOptions(AblationConfig):
+    """What is ablated."""
+
+    tasks: Tasks = None
+    lm: tuple[str, ...] = LM.option(
+        (EMBEDDED,), "DSPy/LiteLLM model strings such as openai/gpt-4o, or `embedded`", "MODEL", nargs="+"
+    )
+    temperature: Temperature = SAMPLING.option(
+        0.7, "of the methods that don't learn; --temperatures is for the one that does", "T"
+    )
+    experience: str | None = EARLIER_RUNS.option(
+        None,
+        "the run whose programs --skills are mined from, without those of the tasks to be sampled; all four methods"
+        " are shown the same skills",
+        "RUN|FILE",
+        resume="input",
+    )

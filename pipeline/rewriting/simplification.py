@@ -126,8 +126,6 @@ MOST_TRIES = 150
 def simplified(task: Task, text: str, passes: Callable[[str], bool]) -> str:
     """A simpler and more readable text of a program that passes, or the text itself.
 
-    It passes, and has no more lines of code than the text.
-
     The result passes, and has no more lines of code than the text.
     """
     scope = static_scope(task)

@@ -122,10 +122,10 @@ def open_lm(config: LMConfig, model: str) -> dspy.LM:
 
     Where its context window is small, the default limit of an answer is a quarter of it.
     """
-    settings, default = lm_settings(config), LMConfig.model_fields["max_tokens"].default
-    if config.context is not None and config.max_tokens == default:
-        settings["max_tokens"] = min(default, max(1, config.context // 4))
-    lm = factory.make_lm(model, config.api_base, **settings)
+    longest, default = config.max_tokens, LMConfig.model_fields["max_tokens"].default
+    if config.context is not None and longest == default:
+        longest = min(default, max(1, config.context // 4))
+    lm = factory.make_lm(model, config.api_base, max_tokens=longest, timeout=config.timeout, n=config.batch_n)
     if config.price is not None:
         lm.price = Price(*config.price, given=True)
     return lm
@@ -163,11 +163,6 @@ def mined_skills(config: RunConfig, experience: Experience | None) -> list[Skill
     return mine(
         [SolvedTask(entry.inputs["task"].without_impl(), entry.outputs["impl"]) for entry in entries], config.skills
     )
-
-
-def lm_settings(config: LMConfig) -> dict[str, Any]:
-    """Arguments of `pipeline.lms.factory.make_lm` other than the model and its address."""
-    return {"max_tokens": config.max_tokens, "timeout": config.timeout, "n": config.batch_n}
 
 
 def require_tool_calls(proposer: str, model: str) -> None:

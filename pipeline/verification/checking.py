@@ -66,10 +66,10 @@ class Checked:
 def checking_pool(workers: int, limits: ProgramLimits) -> WorkerPool:
     """Processes for `check`, with room for runs that use up their limits."""
     room: dict[str, Any] = {}
-    if limits.seconds is not None:
-        room["seconds"] = max(worker.SECONDS, 2 * limits.seconds)
-    if limits.bytes is not None:
-        room["memory"] = max(worker.MEMORY, 4 * limits.bytes)
+    if limits.limit_seconds is not None:
+        room["seconds"] = max(worker.SECONDS, 2 * limits.limit_seconds)
+    if limits.limit_bytes is not None:
+        room["memory"] = max(worker.MEMORY, 4 * limits.limit_bytes)
     return worker.verification_pool(workers, **room)
 
 

@@ -9,8 +9,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pipeline.base.errors import UsageError
-from pipeline.verification.pool import WorkerLost
+from pipeline.verification.task_files import task_errors
 from pipeline.verification.worker import verification_pool
 
 if TYPE_CHECKING:
@@ -47,14 +46,8 @@ class Pricing:
         return found
 
     def _result(self, function: Callable[..., Any], *args: object) -> Any:
-        from step_runtime.base.errors import TaskError
-
-        try:
+        with task_errors(self._call[0]):
             return self._workers.submit(function, *self._call, *args).result()
-        except WorkerLost as error:
-            raise UsageError(f"{self._call[0]}: its code {error}") from None
-        except TaskError as error:
-            raise UsageError(str(error)) from None
 
 
 @contextmanager

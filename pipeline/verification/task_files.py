@@ -112,14 +112,10 @@ def scopes(task: Task) -> tuple[Scope, ...]:
     Raises:
         UsageError: the task's code fails, or costs the worker.
     """
-    from pipeline.verification.pool import WorkerLost
     from pipeline.verification.worker import scopes as find_scopes
 
     with _worker(task) as submit:
-        try:
-            found: tuple[Scope, ...] = submit(find_scopes).result()
-        except WorkerLost as error:
-            raise UsageError(f"{task.name}: its code {error}") from None
+        found: tuple[Scope, ...] = submit(find_scopes).result()
     return found
 
 
@@ -143,14 +139,23 @@ def verdict(task: Task, text: str, dtype: str = "float64") -> Verdict:
 def _worker(task: Task) -> Iterator[Callable[..., Future[Any]]]:
     """Calls functions of `judge` about a task in a process of their own."""
     from pipeline.verification.worker import verification_pool
+
+    with verification_pool(1) as workers, task_errors(task.name):
+        yield lambda function, *args: workers.submit(function, task.name, task.statement, *args)
+
+
+@contextmanager
+def task_errors(name: str) -> Iterator[None]:
+    """Within the context, a task whose code fails, or costs the worker, is a `UsageError`."""
+    from pipeline.verification.pool import WorkerLost
     from step_runtime.base.errors import TaskError
 
-    content = task.statement
-    with verification_pool(1) as workers:
-        try:
-            yield lambda function, *args: workers.submit(function, task.name, content, *args)
-        except TaskError as error:
-            raise UsageError(str(error)) from None
+    try:
+        yield
+    except WorkerLost as error:
+        raise UsageError(f"{name}: its code {error}") from None
+    except TaskError as error:
+        raise UsageError(str(error)) from None
 
 
 def find(pattern: str) -> list[Path]:

@@ -8,15 +8,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pipeline.base.settings import Config, Count, OptionGroup, Positive
 from pipeline.verification import notes
 from pipeline.verification.isolation import integrity
 from pipeline.verification.pool import WorkerLost, WorkerPool
@@ -44,24 +43,32 @@ class WorkerKilled(Exception):
     """Something else killed the processes that judged a program, twice: nothing is known of it."""
 
 
-@dataclass(frozen=True)
-class ProgramLimits:
+_GROUP = OptionGroup("limits of a program")
+
+
+def _limit(text: str, metavar: str = "N") -> Any:
+    """The field and the option of a limit; its default is that of `step_runtime.Limits`."""
+    return _GROUP.option(None, text, metavar)
+
+
+class ProgramLimits(Config):
     """Limits of a program, as `step_runtime.Limits` has them; None leaves the language's default."""
 
-    seconds: float | None = None
-    bytes: int | None = None
-    numbers: int | None = None
-    primitives: int | None = None
-    dims: int | None = None
-    steps: int | None = None
-    characters: int | None = None
-    depth: int | None = None
+    limit_seconds: Positive | None = _limit("processor time of one run (default: 10)", "SECONDS")
+    limit_bytes: Count | None = _limit("bytes that its streams hold at a time (default: 1073741824)")
+    limit_numbers: Count | None = _limit("numbers that its streams carry, all together (default: 4294967296)")
+    limit_primitives: Count | None = _limit("primitives, after unrolling (default: 1000)")
+    limit_dims: Count | None = _limit("dims of one stream (default: 32)")
+    limit_steps: Count | None = _limit("steps of unrolling it (default: 100000)")
+    limit_characters: Count | None = _limit("characters of its source (default: 20000)")
+    limit_depth: Count | None = _limit("levels of nesting (default: 80)")
 
     def of_language(self) -> Limits:
         """The limits of the language with these in the place of its defaults."""
         from step_runtime.program.limits import Limits
 
-        return Limits(**{name: value for name, value in dataclasses.asdict(self).items() if value is not None})
+        own: dict[str, Any] = {name.removeprefix("limit_"): value for name, value in self.params().items()}
+        return Limits(**own)
 
 
 def verification_settings(seconds: float = SECONDS, memory: int = MEMORY) -> PoolSettings:

@@ -9,7 +9,7 @@ import pytest
 
 from optimizers import Entry, Experience, TokenCount
 from pipeline.actions.run_ablation import METHODS, AblationPlan, new_plan
-from pipeline.base.config import AblationConfig
+from pipeline.base.config import PlanOptions
 from pipeline.base.errors import Exit, UsageError
 from pipeline.record.request import Request
 from pipeline.running.session import mined_skills, new_agent
@@ -67,7 +67,7 @@ def earlier_run(tmp_path: Path) -> str:
 
 def test_all_methods_are_shown_the_same_skills(folder: Path, earlier_run: str) -> None:
     """None starts from what the earlier run learned, and a resumed run has the same skills from its own record."""
-    plan = new_plan(AblationConfig.of({"skills": 1}), ["embedded"], 0.7, [str(folder)], earlier_run)
+    plan = new_plan(PlanOptions(skills=1, tasks=(str(folder),), experience=earlier_run))
     requests = [plan.request("embedded", method, "embedded/8") for method in METHODS]
     resumed = [Request.from_json(request.to_json()) for request in requests]
     found = [mined_skills(request.config, request.skill_source) for request in (*requests, *resumed)]
@@ -83,12 +83,12 @@ def test_skills_never_come_from_the_tasks_of_the_ablation(tmp_path: Path, earlie
     mine = tmp_path / "ablated"
     mine.mkdir()
     (mine / "renamed.yaml").write_text(dump_task(PLAIN.task))
-    skills = AblationConfig.of({"skills": 1})
-    plan = new_plan(skills, ["embedded"], 0.7, [str(mine)], earlier_run)
+    options = PlanOptions(skills=1, tasks=(str(mine),), experience=earlier_run)
+    plan = new_plan(options)
     assert plan.solved is not None and [entry.task_key for entry in plan.solved.entries] == ["longer"]
     (mine / "longer.yaml").write_text(dump_task(LONGER.task))
     with pytest.raises(UsageError, match="solved none but the tasks of this ablation"):
-        new_plan(skills, ["embedded"], 0.7, [str(mine)], earlier_run)
+        new_plan(options)
 
 
 @pytest.mark.parametrize("options", [["--skills", "2"], ["--experience", "abcdef"]])

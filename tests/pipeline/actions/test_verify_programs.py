@@ -15,6 +15,7 @@ from pipeline.actions.verify_programs import findings, summarize, summary_line, 
 from pipeline.base.errors import UsageError, run_command
 from pipeline.base.outputs import BatchOutput, Finding, ProgramVerdict
 from pipeline.verification.checking import Checked
+from pipeline.verification.worker import ProgramLimits
 from tests.support.scripted_runs import RIGHT, TASK
 
 WRONG = "return E0"
@@ -90,7 +91,7 @@ def test_what_is_saved_is_verified_again(folder: Path) -> None:
             raise KeyboardInterrupt
 
     (folder / "program.step").write_text(WRONG)
-    settings = action.settings("float64")
+    settings = action.Batch("float64", ProgramLimits())
     with pytest.raises(KeyboardInterrupt):
         action.watch(settings, ["good.yaml", "program.step", "doubtful.yaml", "right.step"], None, say)
     lines = [line for line in said if line.startswith(("passed", "failed"))]
@@ -104,7 +105,7 @@ def test_what_is_saved_is_verified_again(folder: Path) -> None:
 
 def test_one_program_that_can_not_be_used_is_an_error(folder: Path) -> None:
     """As it is the only one."""
-    settings = action.settings("float64")
+    settings = action.Batch("float64", ProgramLimits())
     with pytest.raises(UsageError, match=r"broken\.yaml:1"):
         action.run_single(settings, action.resolve(["broken.yaml", "right.step"])[0], None)
 

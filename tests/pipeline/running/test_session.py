@@ -14,14 +14,15 @@ from pipeline.agent.agent import Agent
 from pipeline.base.config import ProgramConfig, RunConfig
 from pipeline.base.errors import ClusterUnavailable, UsageError
 from pipeline.base.machine import cores
+from pipeline.lms import factory
 from pipeline.record.request import Request
 from pipeline.running.session import (
     REMOTE_THREADS,
     budget,
     default_threads,
-    lm_settings,
     mined_skills,
     new_agent,
+    open_lm,
     open_program,
     trusted,
 )
@@ -76,12 +77,15 @@ def test_an_lm_that_computes_gets_two_requests_per_core() -> None:
     assert default_threads("openai/gpt-4o") == REMOTE_THREADS
 
 
-def test_limits_and_lm_settings_are_the_config_s() -> None:
+def test_limits_and_lm_settings_are_the_config_s(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a program that does not learn there is no limit on iterations."""
     made = config(max_usd=2, max_minutes=3, batch_n=4, max_tokens=100)
     limits = budget(made)
     assert (limits.iterations, limits.tokens, limits.usd, limits.minutes) == (None, None, 2, 3)
-    assert lm_settings(made) == {"max_tokens": 100, "timeout": 600.0, "n": 4}
+    asked: dict[str, object] = {}
+    monkeypatch.setattr(factory, "make_lm", lambda model, api_base, **settings: asked.update(settings))
+    open_lm(made, "openai/gpt-4o")
+    assert asked == {"max_tokens": 100, "timeout": 600.0, "n": 4}
 
 
 def test_a_verification_that_fails_ends_the_run_at_once() -> None:

@@ -80,11 +80,11 @@ def test_warnings_have_code_and_line(tmp_path: Path) -> None:
 def test_limits_are_those_of_the_request(tmp_path: Path) -> None:
     """A program beyond one fails; so does none by default."""
     path = write(tmp_path, TASK)
-    few = check(CheckRequest(path, RIGHT, limits=ProgramLimits(primitives=1))).verdict
+    few = check(CheckRequest(path, RIGHT, limits=ProgramLimits(limit_primitives=1))).verdict
     assert few.passed
     twice = RIGHT.replace("return E1", "return step.Identity().apply(E1)")
     assert check(CheckRequest(path, twice)).verdict.passed
-    assert check(CheckRequest(path, twice, limits=ProgramLimits(primitives=1))).verdict.stage == "limits"
+    assert check(CheckRequest(path, twice, limits=ProgramLimits(limit_primitives=1))).verdict.stage == "limits"
 
 
 def lost(request: CheckRequest, at: str) -> Checked:
