@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import dspy
 
 from signatures.prompts import BasePrompt, GuardianPrompt, ProposerPrompt, Strict
 from step_runtime.base.formats import FORMATS
 from step_runtime.codegen import generate_prompt, prompt_tests
-
-if TYPE_CHECKING:
-    from step_runtime.tasks.task import Task
+from step_runtime.tasks.task import Task
 
 FORM = "form"
 SCRIPT = "script"

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.base.choices import Figure, Objective
 from pipeline.base.errors import Exit, UsageError
@@ -17,16 +17,14 @@ from pipeline.base.text import exact_number
 from pipeline.cli.cost_tables import aligned
 from pipeline.rewriting.simplification import annotated, simplified
 from pipeline.verification.costs import Pricing
+from pipeline.verification.metric import Metric
 from step_runtime.base.errors import TaskError
 from step_runtime.base.shapes import Sizes, format_sizes
 from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.cost.front import TRADED, figures_key, pareto_front
+from step_runtime.rewriting.optimizing import Variant
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task, dump_task
-
-if TYPE_CHECKING:
-    from pipeline.verification.metric import Metric
-    from step_runtime.rewriting.optimizing import Variant
 
 
 @dataclass(frozen=True)

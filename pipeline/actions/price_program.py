@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.base.errors import UsageError
 from pipeline.charts.dataflow import draw
@@ -12,18 +12,15 @@ from pipeline.cli.cost_tables import cost_json, cost_table
 from pipeline.cli.program_arguments import Item, ProgramArguments, read_program
 from pipeline.verification.costs import pricing
 from pipeline.verification.task_files import load_task_named, scopes, verdict
-from step_runtime.base.errors import ChipError
+from step_runtime.base.errors import ChipError, Diagnostic
+from step_runtime.base.measures import Figure
 from step_runtime.codegen import generate_test
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip, load_chip
+from step_runtime.rewriting.optimizing import Variant
 from step_runtime.tasks.task import Task
+from step_runtime.verification.costing import Priced
 from step_runtime.verification.explain import explain
-
-if TYPE_CHECKING:
-    from step_runtime.base.errors import Diagnostic
-    from step_runtime.base.measures import Figure
-    from step_runtime.rewriting.optimizing import Variant
-    from step_runtime.verification.costing import Priced
-    from step_runtime.verification.verify import Verdict
+from step_runtime.verification.verify import Verdict
 
 
 class Subject(NamedTuple):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.base.errors import UsageError
 from pipeline.base.files import file_errors
 from pipeline.base.text import exact_number
+from step_runtime.cost.model import Cost
 from step_runtime.program.printer import label
-
-if TYPE_CHECKING:
-    from step_runtime.cost.model import Cost
-    from step_runtime.verification.costing import Priced
-    from step_runtime.verification.explain import Explained
+from step_runtime.verification.costing import Priced
+from step_runtime.verification.explain import Explained
 
 # Tints of Okabe and Ito's palette, on which black text is readable, and a colour for what stands out.
 _FILL = {"compute": "#cfe6f5", "route": "#fde3b8", "copy": "#e8e8e8", "shape": "#d3efe4"}
@@ -41,8 +39,6 @@ def draw_cost(priced: Priced, path: Path) -> None:
     Raises:
         UsageError: Graphviz is not installed, the program is too large to be drawn, or the file cannot be written.
     """
-    from step_runtime.verification.explain import Explained
-
     _draw(Explained(priced.program, [*priced.types]), priced.cost, path, "--svg")
 
 

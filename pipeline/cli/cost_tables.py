@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy
 
 from pipeline.base.text import exact_number
 from step_runtime.base.measures import FIGURES, UNITS
 from step_runtime.base.shapes import format_dim, format_sizes
+from step_runtime.cost.model import Spill
 from step_runtime.program.printer import label
-
-if TYPE_CHECKING:
-    from step_runtime.cost.model import Spill
-    from step_runtime.verification.costing import Priced
+from step_runtime.verification.costing import Priced
 
 
 def cost_table(priced: Priced, name: str, chip: str) -> str:

@@ -7,7 +7,10 @@ import logging
 import os
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import dspy
+from dspy.utils import exceptions as lm_errors
 
 from optimizers import NoAnswerError, TokenCount
 from optimizers.deadline import Deadline, DeadlineReached
@@ -16,9 +19,8 @@ from optimizers.metering import metered
 from pipeline.base.choices import EMBEDDED, is_embedded
 from pipeline.base.errors import LMUnavailable, UsageError
 from pipeline.base.redaction import MASK, hide
-
-if TYPE_CHECKING:
-    import dspy
+from pipeline.lms.model_data import count_tokens, known_price
+from pipeline.lms.served import PROVIDERS, MarkingLM, ServedLM
 
 _KNOWN_EMBEDDED = re.compile(rf"{EMBEDDED}(?:/(?:small(?:-\d+)?|\d+))?")
 """With or without the version, which records and compiled programs name."""
@@ -71,10 +73,6 @@ def make_lm(
         raise UsageError("--api-base: the record keeps no user and password; give the whole address again")
     # Otherwise LiteLLM, which connects to some providers, fetches prices from the network when imported.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    from dspy.utils.exceptions import LMError
-
-    from pipeline.lms.model_data import count_tokens, known_price
-
     settings: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "num_retries": num_retries}
     if is_embedded(model):
         return _embedded(model, api_base, n, settings | {"cache": bool(cache)})
@@ -91,7 +89,7 @@ def make_lm(
             importlib.import_module("litellm")
         lm.price, lm.count_tokens = known_price(model), count_tokens
         lm.probe_tokens = probe(lm) if probed else TokenCount()
-    except LMError as error:
+    except lm_errors.LMError as error:
         raise LMUnavailable(f"{model}: {reason(error, model, api_base)}") from None
     except (TypeError, ValueError) as error:
         raise LMUnavailable(f"{model}: {error}") from None
@@ -104,25 +102,21 @@ def probe(lm: dspy.LM) -> TokenCount:
     Raises:
         LMError: The LM can't be used.
     """
-    from dspy.utils.exceptions import LMRateLimitError, is_retryable_lm_error
-
     ledger = Ledger()
     for last in (False, True):
         try:
             _ask(lm, ledger)
             break
-        except (LMRateLimitError, NoAnswerError):
+        except (lm_errors.LMRateLimitError, NoAnswerError):
             break  # it shows that the key, the model and the address are right
         except Exception as error:
-            if last or not is_retryable_lm_error(error):
+            if last or not lm_errors.is_retryable_lm_error(error):
                 raise
             time.sleep(1.0)
     return ledger.total
 
 
 def _ask(lm: dspy.LM, ledger: Ledger) -> None:
-    from dspy.utils.exceptions import LMTimeoutError
-
     # Models that reason would spend so few tokens on thoughts, and may reject the limit.
     bound = {} if "max_completion_tokens" in lm.kwargs else {"max_tokens": PROBE_TOKENS}
     timeout = min(PROBE_SECONDS, lm.kwargs.get("timeout", PROBE_SECONDS))
@@ -132,13 +126,11 @@ def _ask(lm: dspy.LM, ledger: Ledger) -> None:
     try:
         twin("Reply with the word: ready", **bound, seed=0)
     except DeadlineReached:
-        raise LMTimeoutError(f"no complete answer within {PROBE_SECONDS:g} s") from None
+        raise lm_errors.LMTimeoutError(f"no complete answer within {PROBE_SECONDS:g} s") from None
 
 
 def _bound_memory_cache() -> None:
     """Has DSPy keep few answers in memory, unless the user has set how many: those of a long run are on disk, too."""
-    import dspy
-
     answers = dspy.cache.memory_cache
     if getattr(answers, "maxsize", None) == _DSPY_REMEMBERED:
         dspy.cache.memory_cache = type(answers)(maxsize=_REMEMBERED)
@@ -151,8 +143,6 @@ def _embedded(model: str, api_base: str | None, n: int, settings: dict[str, Any]
         raise UsageError("--api-base: the embedded LM has no address; name another with --lm")
     if n > 1:
         raise UsageError("--batch-n: the embedded LM does not read a prompt twice; omit the option")
-    import dspy
-
     from pipeline.lms.embedded import engine_named
 
     engine = engine_named(model)
@@ -160,55 +150,49 @@ def _embedded(model: str, api_base: str | None, n: int, settings: dict[str, Any]
 
 
 def _remote(model: str, settings: dict[str, Any]) -> dspy.LM:
-    from dspy.utils.exceptions import LMConfigurationError
-
-    from pipeline.lms.served import PROVIDERS, MarkingLM, ServedLM
-
     cls = MarkingLM if model.partition("/")[0] in PROVIDERS else ServedLM
     try:
         return cls(model, **settings)
-    except LMConfigurationError:
+    except lm_errors.LMConfigurationError:
         # Models that reason accept no small limit, as their thoughts count as tokens too, and only one temperature.
         return cls(model, **settings | {"max_tokens": None, "temperature": None})
 
 
 def reason(error: Exception, model: str, api_base: str | None) -> str:
     """One line on why an LM can't be used, and what to do about it."""
-    from dspy.utils import exceptions as e
-
     text = re.sub(r"^\[[^\]]*\]\s*", "", str(error))
     message = text.partition("\n")[0].strip() or type(error).__name__
     keys = list(dict.fromkeys(re.findall(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b", text)))
     where = api_base or "the provider"
-    if isinstance(error, e.LMNotConfiguredError) and keys:
+    if isinstance(error, lm_errors.LMNotConfiguredError) and keys:
         any_value = " (any value, if the server asks for none)" if api_base else ""
         return f"no API key; set {' or '.join(keys)} in the environment{any_value}"
     if "LLM Provider NOT provided" in text:
         return "no such provider; expected PROVIDER/MODEL, such as openai/gpt-4o, or embedded"
     if _is_no_lm(error):
         return f"no OpenAI-compatible server at {where}; such an address usually ends in /v1: {message:.200}"
+    too_long = "the prompt is too long for it, even without demonstrations; see --prompt short"
     kinds = {
-        e.ContextWindowExceededError: "the prompt is too long for it, even without demonstrations; see --prompt short",
-        e.LMNotConfiguredError: "it is not configured",
-        e.LMAuthError: f"{where} rejects the key",
-        e.LMBillingError: f"{where} rejects requests: insufficient credit",
-        e.LMUnsupportedModelError: f"{where} has no such model",
-        e.LMTransportError: f"no answer from {where}",
-        e.LMTimeoutError: f"no answer from {where}",
+        lm_errors.ContextWindowExceededError: too_long,
+        lm_errors.LMNotConfiguredError: "it is not configured",
+        lm_errors.LMAuthError: f"{where} rejects the key",
+        lm_errors.LMBillingError: f"{where} rejects requests: insufficient credit",
+        lm_errors.LMUnsupportedModelError: f"{where} has no such model",
+        lm_errors.LMTransportError: f"no answer from {where}",
+        lm_errors.LMTimeoutError: f"no answer from {where}",
     }
     kind = next((kind for cls, kind in kinds.items() if isinstance(error, cls)), "it can't be used")
-    missing = _missing_keys(model) if isinstance(error, e.LMProviderError) else []
+    missing = _missing_keys(model) if isinstance(error, lm_errors.LMProviderError) else []
     hint = f" ({' and '.join(missing)} not set)" if missing else ""
     return f"{kind}: {message}{hint}"
 
 
 def _is_no_lm(error: Exception) -> bool:
     """Whether the address is another kind of web server: it returns a page, or an unknown path not due to the model."""
-    from dspy.utils import exceptions as e
-
     status = getattr(error, "status", None)
-    unknown_path = type(error) is e.LMInvalidRequestError and status == 404 and "model" not in str(error).lower()
-    return unknown_path or (type(error) is e.LMProviderError and status == 200) or "<html" in str(error).lower()
+    text = str(error).lower()
+    unknown_path = type(error) is lm_errors.LMInvalidRequestError and status == 404 and "model" not in text
+    return unknown_path or (type(error) is lm_errors.LMProviderError and status == 200) or "<html" in text
 
 
 def _missing_keys(model: str) -> list[str]:

@@ -7,18 +7,17 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.verification.task_files import task_errors
 from pipeline.verification.worker import verification_pool
-
-if TYPE_CHECKING:
-    from step_runtime.base.errors import Diagnostic
-    from step_runtime.base.measures import Figure
-    from step_runtime.cost.chip import Chip
-    from step_runtime.rewriting.optimizing import Variant
-    from step_runtime.tasks.task import Task
-    from step_runtime.verification.costing import Priced, TaskCosts
+from step_runtime.base.errors import Diagnostic
+from step_runtime.base.measures import Figure
+from step_runtime.cost.chip import DEFAULT_CHIP, Chip
+from step_runtime.rewriting.optimizing import Variant, rewritten
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.task import Task
+from step_runtime.verification.costing import Priced, Rejected, TaskCosts
 
 _LOG = logging.getLogger(__name__)
 
@@ -107,8 +106,6 @@ def price(
     Raises:
         TaskError: The task cannot be used, or not at these sizes.
     """
-    from step_runtime.verification.costing import Rejected
-
     costs = _costs(name, content, chip.model_dump_json())
     try:
         return costs.price(text, costs.sizes(changes), formulas=formulas)
@@ -120,9 +117,6 @@ def rewrite(
     name: str, content: str, chip: Chip, text: str, objective: Figure, limit: int
 ) -> list[Variant] | tuple[Diagnostic, ...]:
     """The programs that rewrites of one lead to, the cheapest first, or the findings of its check."""
-    from step_runtime.rewriting.optimizing import rewritten
-    from step_runtime.verification.costing import Rejected
-
     try:
         return rewritten(_costs(name, content, chip.model_dump_json()), text, objective, limit)
     except Rejected as rejected:
@@ -131,24 +125,16 @@ def rewrite(
 
 def figure_of(name: str, content: str, text: str, figure: Figure) -> float | None:
     """One figure of a program's cost on the default chip; None for a program that fails a check."""
-    from step_runtime.cost.chip import DEFAULT_CHIP
-
     priced = price(name, content, DEFAULT_CHIP, text, {}, formulas=False)
     return None if isinstance(priced, tuple) else priced.cost.figure(figure)
 
 
 def bound_of(name: str, content: str, figure: Figure) -> float | None:
     """What any program of a task costs at least by one figure on the default chip; None for one without a bound."""
-    from step_runtime.cost.chip import DEFAULT_CHIP
-
     bound: float | None = getattr(_costs(name, content, DEFAULT_CHIP.model_dump_json()).bound(), figure, None)
     return bound
 
 
 @functools.lru_cache(maxsize=64)
 def _costs(name: str, content: str, chip: str) -> TaskCosts:
-    from step_runtime.cost.chip import Chip
-    from step_runtime.tasks.reader import loads_task
-    from step_runtime.verification.costing import TaskCosts
-
     return TaskCosts(loads_task(content, name), Chip.model_validate_json(chip))

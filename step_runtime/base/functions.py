@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from step_runtime.base.types import DType
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Fn:

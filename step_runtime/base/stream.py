@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import sympy
+from torch import Tensor
 
 from step_runtime.base.errors import RuleError, quantity
 from step_runtime.base.shapes import as_shape
 from step_runtime.base.types import DType, StreamType, components_of
-
-if TYPE_CHECKING:
-    import sympy
-    from torch import Tensor
 
 
 class Stream:
