@@ -79,9 +79,9 @@ def _steps(program: Shared) -> Iterator[tuple[str, Shared]]:
     """The programs one rewrite away, with the rule's name; those of another result type are left out."""
     results = [program.types[stream] for stream in program.program.results]
     for name, rule in RULES.items():
-        for number in range(len(program.program.nodes)):
-            for other in rule(program, number):
-                after = program.with_program(other)
+        for node in program.program.nodes:
+            for build in rule(program, node):
+                after = program.replaced(node, build)
                 if after is not None and [after.types[stream] for stream in after.program.results] == results:
                     yield name, after
 

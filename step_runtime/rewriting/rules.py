@@ -1,4 +1,4 @@
-"""The rewrites. Each takes a program and a node, and gives the programs in which that node is replaced.
+"""The rewrites. Each takes a program and a node, and gives what may take that node's place.
 
 Every rule keeps the values of all results, for any pure functions. `merge folds` and `split fold` in addition need a
 function whose folds may be split, such as a sum from 0; `Shared.merges` says which ones are.
@@ -7,6 +7,7 @@ function whose folds may be split, such as a sum from 0; `Shared.merges` says wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import TypeAlias
 
 from step_runtime.base.errors import RuleError
@@ -25,10 +26,10 @@ from step_runtime.primitives import (
     Streamify,
     Zip,
 )
-from step_runtime.program.graph import Node, Program, StreamId
-from step_runtime.rewriting.shared import Build, Builder, Shared, replaced
+from step_runtime.program.graph import Node, StreamId
+from step_runtime.rewriting.shared import Build, Builder, Shared
 
-Rule: TypeAlias = Callable[[Shared, int], Iterator[Program]]
+Rule: TypeAlias = Callable[[Shared, Node], Iterator[Build]]
 
 _LAYOUT = (Promote, Flatten, Reshape, Bufferize, Streamify)
 """Primitives that keep all numbers in their order."""
@@ -36,9 +37,8 @@ _SHAPE = (Promote, Flatten, Reshape)
 """Primitives that keep all elements in their order."""
 
 
-def compute_before_repeating(shared: Shared, number: int) -> Iterator[Program]:
+def compute_before_repeating(shared: Shared, node: Node) -> Iterator[Build]:
     """`Map(f)` or `Zip` of elements repeated in the same way: of the elements, and then repeated."""
-    node = shared.program.nodes[number]
     makers = [shared.made_by(stream) for stream in node.inputs]
     if not isinstance(node.op, Map | Zip) or not all(
         maker and isinstance(maker.op, Repeat | RepeatRef) for maker in makers
@@ -47,66 +47,51 @@ def compute_before_repeating(shared: Shared, number: int) -> Iterator[Program]:
     first, *others = [maker for maker in makers if maker is not None]
     if all((other.op, other.inputs[1:]) == (first.op, first.inputs[1:]) for other in others):
         elements = [maker.inputs[0] for maker in (first, *others)]
-        yield replaced(
-            shared.program,
-            number,
-            lambda new, now: new.add(
-                first.op, [*new.add(node.op, [now(stream) for stream in elements]), *map(now, first.inputs[1:])]
-            ),
+        yield lambda new, now: new.add(
+            first.op, [*new.add(node.op, [now(stream) for stream in elements]), *map(now, first.inputs[1:])]
         )
 
 
-def repeat_before_computing(shared: Shared, number: int) -> Iterator[Program]:
+def repeat_before_computing(shared: Shared, node: Node) -> Iterator[Build]:
     """The inverse: a repeated result of `Map(f)` is computed from repeated elements."""
-    node = shared.program.nodes[number]
     maker = shared.made_by(node.inputs[0])
     if isinstance(node.op, Repeat) and maker is not None and isinstance(maker.op, Map):
-        yield replaced(
-            shared.program,
-            number,
-            lambda new, now: new.add(maker.op, [new.add(node.op, [now(stream)])[0] for stream in maker.inputs]),
-        )
+        yield lambda new, now: new.add(maker.op, [new.add(node.op, [now(stream)])[0] for stream in maker.inputs])
 
 
-def compute_before_reshaping(shared: Shared, number: int) -> Iterator[Program]:
+def compute_before_reshaping(shared: Shared, node: Node) -> Iterator[Build]:
     """`Map(f)` or `Zip` of streams reshaped in the same way: of the streams, and then reshaped."""
-    node = shared.program.nodes[number]
     makers = [shared.made_by(stream) for stream in node.inputs]
     known = [maker for maker in makers if maker is not None and isinstance(maker.op, _SHAPE)]
     if not isinstance(node.op, Map | Zip) or len(known) < len(makers):
         return
     shapes = {shared.types[maker.inputs[0]].shape for maker in known}
     if len({maker.op for maker in known}) == len(shapes) == 1:
-        yield replaced(
-            shared.program,
-            number,
-            lambda new, now: new.add(known[0].op, new.add(node.op, [now(maker.inputs[0]) for maker in known])),
-        )
+        yield lambda new, now: new.add(known[0].op, new.add(node.op, [now(maker.inputs[0]) for maker in known]))
 
 
-def drop_round_trip(shared: Shared, number: int) -> Iterator[Program]:
+def drop_round_trip(shared: Shared, node: Node) -> Iterator[Build]:
     """A stream that is buffered, streamed and reshaped, and has its own type again in the end: the stream itself."""
-    for stream in _origins(shared, number):
-        if shared.types[stream] == shared.types[shared.program.nodes[number].outputs[0]]:
-            yield replaced(shared.program, number, _as_they_are(stream))
+    for stream in _origins(shared, node):
+        if shared.types[stream] == shared.types[node.outputs[0]]:
+            yield _as_they_are(stream)
 
 
-def reshape_at_once(shared: Shared, number: int) -> Iterator[Program]:
+def reshape_at_once(shared: Shared, node: Node) -> Iterator[Build]:
     """Several primitives that reshape a stream: one that gives the same type."""
-    target = shared.types[shared.program.nodes[number].outputs[0]]
-    for stream in list(_origins(shared, number))[1:]:
+    target = shared.types[node.outputs[0]]
+    for stream in list(_origins(shared, node))[1:]:
         for op in _single_reshapes(shared, stream):
             try:
                 found = op.infer([shared.types[stream]], Rules(shared.scope.sizes))
             except RuleError:
                 continue
             if found == (target,):
-                yield replaced(shared.program, number, _in_turn(stream, op))
+                yield _in_turn(stream, op)
 
 
-def _origins(shared: Shared, number: int) -> Iterator[StreamId]:
+def _origins(shared: Shared, node: Node | None) -> Iterator[StreamId]:
     """The streams before a primitive that keeps all numbers in order, and before those that lead to it."""
-    node: Node | None = shared.program.nodes[number]
     while node is not None and isinstance(node.op, _LAYOUT):
         yield node.inputs[0]
         node = shared.made_by(node.inputs[0])
@@ -122,53 +107,48 @@ def _single_reshapes(shared: Shared, stream: StreamId) -> Iterator[Primitive]:
     yield from (Bufferize(a) for a in range(1, rank + 1))
 
 
-def repeat_without_reference(shared: Shared, number: int) -> Iterator[Program]:
+def repeat_without_reference(shared: Shared, node: Node) -> Iterator[Build]:
     """`RepeatRef` by a reference whose inner dim has a name: `Repeat` by that dim, which waits for no other stream."""
-    node = shared.program.nodes[number]
     if isinstance(node.op, RepeatRef):
         times = shared.types[node.inputs[1]].shape[0]
         if not any(is_routed(symbol) for symbol in times.free_symbols):
-            yield replaced(shared.program, number, lambda new, now: new.add(Repeat(times), [now(node.inputs[0])]))
+            yield lambda new, now: new.add(Repeat(times), [now(node.inputs[0])])
 
 
-def merge_folds(shared: Shared, number: int) -> Iterator[Program]:
+def merge_folds(shared: Shared, node: Node) -> Iterator[Build]:
     """A fold of folds by one function: one fold of all."""
-    node = shared.program.nodes[number]
     maker = shared.made_by(node.inputs[0])
     if isinstance(node.op, Accum) and maker is not None and isinstance(maker.op, Accum):
         outer, inner = node.op, maker.op
         if outer.fn is inner.fn and shared.merges(outer.fn):
             whole = Accum(outer.fn, outer.b + inner.b)
-            yield replaced(shared.program, number, lambda new, now: new.add(whole, [now(maker.inputs[0])]))
+            yield lambda new, now: new.add(whole, [now(maker.inputs[0])])
 
 
-def split_fold(shared: Shared, number: int) -> Iterator[Program]:
+def split_fold(shared: Shared, node: Node) -> Iterator[Build]:
     """The inverse: a fold of several dims in two steps."""
-    node = shared.program.nodes[number]
     if isinstance(node.op, Accum) and node.op.b > 1 and node.op.fn.input == node.op.fn.output:
         fn, b = node.op.fn, node.op.b
         for inner in range(1, b) if shared.merges(fn) else ():
-            yield replaced(shared.program, number, _in_turn(node.inputs[0], Accum(fn, inner), Accum(fn, b - inner)))
+            yield _in_turn(node.inputs[0], Accum(fn, inner), Accum(fn, b - inner))
 
 
-def share(shared: Shared, number: int) -> Iterator[Program]:
+def share(shared: Shared, node: Node) -> Iterator[Build]:
     """The same primitive on the same streams as an earlier one: the earlier one's results."""
-    node = shared.program.nodes[number]
-    for earlier in shared.program.nodes[:number]:
+    for earlier in takewhile(lambda each: each is not node, shared.program.nodes):
         if (earlier.op, earlier.inputs) == (node.op, node.inputs):
-            yield replaced(shared.program, number, _as_they_are(*earlier.outputs))
+            yield _as_they_are(*earlier.outputs)
             return
 
 
-def compute_again(shared: Shared, number: int) -> Iterator[Program]:
+def compute_again(shared: Shared, node: Node) -> Iterator[Build]:
     """The inverse: a stream that is used elsewhere, too, is made once more for this use."""
-    node = shared.program.nodes[number]
     uses = shared.program.consumers()
     for place, stream in enumerate(node.inputs):
         maker = shared.made_by(stream)
         shared_use = len(uses[stream]) + (stream in shared.program.results) > 1
         if maker is not None and len(maker.outputs) == 1 and shared_use:
-            yield replaced(shared.program, number, _with_own(node, place, maker))
+            yield _with_own(node, place, maker)
 
 
 def _as_they_are(*streams: StreamId) -> Build:

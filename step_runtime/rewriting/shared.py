@@ -5,7 +5,7 @@ A rewrite works on such programs; `insert_copies` makes them keep the affine rul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from step_runtime.base.functions import Fn
@@ -29,21 +29,13 @@ class Shared:
     scope: Scope
     merges: Callable[[Fn], bool]
 
-    def producer(self, stream: StreamId) -> int | None:
-        """The number of the node that gives a stream; None for an input."""
-        return self._producers.get(stream)
-
-    @property
-    def _producers(self) -> Mapping[StreamId, int]:
-        return {output: number for number, node in enumerate(self.program.nodes) for output in node.outputs}
-
     def made_by(self, stream: StreamId) -> Node | None:
         """The node that gives a stream; None for an input."""
-        number = self.producer(stream)
-        return None if number is None else self.program.nodes[number]
+        return next((node for node in self.program.nodes if stream in node.outputs), None)
 
-    def with_program(self, program: Program) -> Shared | None:
-        """The same for another program of the scope; None if that is not well-typed."""
+    def replaced(self, node: Node, build: Build) -> Shared | None:
+        """The program with other nodes in place of one; None if it is not well-typed."""
+        program = _rebuilt(self.program, self.program.nodes, lambda each: build if each is node else None)
         return shared(program, self.scope, self.merges)
 
 
@@ -73,11 +65,6 @@ def shared(program: Program, scope: Scope, merges: Callable[[Fn], bool]) -> Shar
     types, found = infer_types(program, scope)
     known = tuple(kind for kind in types if kind is not None)
     return None if found or len(known) < len(types) else Shared(program, known, scope, merges)
-
-
-def replaced(program: Program, number: int, build: Build) -> Program:
-    """The program with other nodes in place of one."""
-    return _rebuilt(program, program.nodes, lambda node: build if node is program.nodes[number] else None)
 
 
 def uncopied(program: Program) -> Program:

@@ -149,11 +149,11 @@ def rewritten(seeds: range, most: int) -> Counter[str]:
         except RunError:
             continue
         for name, rule in RULES.items():
-            others = [other for number in range(len(program.program.nodes)) for other in rule(program, number)]
+            others = [program.replaced(node, build) for node in program.program.nodes for build in rule(program, node)]
             # A rule may give an ill-typed program: that of two Partitions, as the dims of each are its own.
-            typed = [other for other in others if program.with_program(other) is not None]
+            typed = [other for other in others if other is not None]
             for other in rng.sample(typed, min(most, len(typed))):
-                after = insert_copies(other)
+                after = insert_copies(other.program)
                 assert agrees(expected, results(case, after)), f"seed {seed}: {name}\n{print_program(after)}"
                 applied[name] += 1
     return applied

@@ -6,7 +6,7 @@ from random import Random
 
 from step_runtime.primitives import Copy, Identity, Map, Promote
 from step_runtime.program.printer import print_program
-from step_runtime.rewriting.shared import replaced, shared
+from step_runtime.rewriting.shared import shared
 from step_runtime.verification.check import insert_copies
 from tests.step_runtime.rewriting.test_rules import results
 from tests.support.priced import checked
@@ -29,12 +29,15 @@ def test_copies_go_and_come_back() -> None:
 def test_one_node_is_replaced_by_others() -> None:
     """Later nodes use the new results."""
     program = checked(GENERAL, "E4 = step.Map(fn=fn_square).apply(E0)\nreturn step.Promote(b=0).apply(E4)").program
-    [square, _] = program.nodes
-    twice = replaced(
-        program, 0, lambda new, now: new.add(square.op, new.add(square.op, [now(stream) for stream in square.inputs]))
+    found = shared(program, general_scope(), lambda fn: False)
+    assert found is not None
+    [square, _] = found.program.nodes
+    twice = found.replaced(
+        square, lambda new, now: new.add(square.op, new.add(square.op, [now(stream) for stream in square.inputs]))
     )
-    assert [type(node.op) for node in twice.nodes] == [Map, Map, Promote]
-    assert "apply(E5)" in print_program(twice)
+    assert twice is not None
+    assert [type(node.op) for node in twice.program.nodes] == [Map, Map, Promote]
+    assert "apply(E5)" in print_program(twice.program)
 
 
 def test_producers_of_streams() -> None:
@@ -46,8 +49,10 @@ def test_producers_of_streams() -> None:
 
 def test_an_ill_typed_program_is_none() -> None:
     program = checked(GENERAL, "return step.Map(fn=fn_square).apply(E0)").program
-    wrong = replaced(program, 0, lambda new, now: new.add(program.nodes[0].op, [now(1)]))
-    assert shared(wrong, general_scope(), lambda fn: False) is None
+    found = shared(program, general_scope(), lambda fn: False)
+    assert found is not None
+    [square] = found.program.nodes
+    assert found.replaced(square, lambda new, now: new.add(square.op, [now(1)])) is None
 
 
 def test_results_by_the_meaning_of_tokens_are_kept() -> None:
