@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from pipeline.lms.embedded.types.coercions import find_coercions
 from pipeline.rewriting.readable_text import readable_text
 from step_runtime.base.types import StreamType
 from step_runtime.language.parser import parse
-from step_runtime.primitives import Bufferize, Flatten, Map, Primitive, Promote, Repeat, Reshape, Streamify, Zip
-from step_runtime.program.graph import Node, Program, StreamId
+from step_runtime.primitives import Bufferize, Flatten, Map, Promote, Repeat, Reshape, Streamify, Zip
+from step_runtime.program.graph import Node, Program
 from step_runtime.program.printer import print_program
-from step_runtime.rewriting.shared import computed_once, pruned, uncopied
+from step_runtime.rewriting.shared import as_they_are, computed_once, in_turn, pruned, replaced, uncopied
 from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import infer_types, insert_copies
@@ -39,7 +39,7 @@ def rewrites(program: Program, scope: Scope) -> Iterator[Program]:
     yield from _around_maps(program)
     for node in reversed(program.nodes):
         if len(node.outputs) == 1:
-            yield from (_without(program, node, stream) for stream in dict.fromkeys(node.inputs))
+            yield from (replaced(program, node, as_they_are(stream)) for stream in dict.fromkeys(node.inputs))
 
 
 def _without_zips(program: Program) -> Iterator[Program]:
@@ -66,7 +66,7 @@ def _around_maps(program: Program) -> Iterator[Program]:
         if isinstance(users[0].op, STRUCTURAL) and node.outputs[0] not in program.results:
             past = replace(node, inputs=(before.inputs[0],))
             nodes = tuple(past if each is node else each for each in program.nodes)
-            yield _without(replace(program, nodes=nodes), users[0], node.outputs[0])
+            yield replaced(replace(program, nodes=nodes), users[0], as_they_are(node.outputs[0]))
 
 
 def _chains(program: Program) -> Iterator[list[Node]]:
@@ -90,33 +90,7 @@ def _shortened(program: Program, chain: list[Node], types: list[StreamType | Non
         return
     for way in find_coercions(source, target):
         if len(way.ops) < len(chain):
-            yield _replaced(program, chain, way.ops)
-
-
-def _replaced(program: Program, chain: list[Node], ops: tuple[Primitive, ...]) -> Program:
-    """The program with other primitives in place of a chain; the last result keeps its number."""
-    gone = {id(node) for node in chain}
-    fresh = 1 + max((stream for node in program.nodes for stream in node.outputs), default=len(program.inputs))
-    stream, made = chain[0].inputs[0], list[Node]()
-    for place, op in enumerate(ops):
-        output = chain[-1].outputs[0] if place == len(ops) - 1 else fresh + place
-        made.append(Node(op, (stream,), (output,)))
-        stream = output
-    nodes = [new for node in program.nodes for new in (made if node is chain[-1] else [node]) if id(new) not in gone]
-    changed = replace(program, nodes=tuple(nodes))
-    return changed if ops else _renamed(changed, {chain[-1].outputs[0]: stream})
-
-
-def _without(program: Program, node: Node, stream: StreamId) -> Program:
-    nodes = tuple(each for each in program.nodes if each is not node)
-    return _renamed(replace(program, nodes=nodes), {node.outputs[0]: stream})
-
-
-def _renamed(program: Program, names: Mapping[StreamId, StreamId]) -> Program:
-    nodes = tuple(
-        replace(node, inputs=tuple(names.get(stream, stream) for stream in node.inputs)) for node in program.nodes
-    )
-    return replace(program, nodes=nodes, results=tuple(names.get(stream, stream) for stream in program.results))
+            yield replaced(program, chain[-1], in_turn(chain[0].inputs[0], *way.ops))
 
 
 MOST_TRIES = 150

@@ -27,7 +27,7 @@ from step_runtime.primitives import (
     Zip,
 )
 from step_runtime.program.graph import Node, StreamId
-from step_runtime.rewriting.shared import Build, Builder, Shared
+from step_runtime.rewriting.shared import Build, Builder, Shared, as_they_are, in_turn
 
 Rule: TypeAlias = Callable[[Shared, Node], Iterator[Build]]
 
@@ -74,7 +74,7 @@ def drop_round_trip(shared: Shared, node: Node) -> Iterator[Build]:
     """A stream that is buffered, streamed and reshaped, and has its own type again in the end: the stream itself."""
     for stream in _origins(shared, node):
         if shared.types[stream] == shared.types[node.outputs[0]]:
-            yield _as_they_are(stream)
+            yield as_they_are(stream)
 
 
 def reshape_at_once(shared: Shared, node: Node) -> Iterator[Build]:
@@ -87,7 +87,7 @@ def reshape_at_once(shared: Shared, node: Node) -> Iterator[Build]:
             except RuleError:
                 continue
             if found == (target,):
-                yield _in_turn(stream, op)
+                yield in_turn(stream, op)
 
 
 def _origins(shared: Shared, node: Node | None) -> Iterator[StreamId]:
@@ -130,14 +130,14 @@ def split_fold(shared: Shared, node: Node) -> Iterator[Build]:
     if isinstance(node.op, Accum) and node.op.b > 1 and node.op.fn.input == node.op.fn.output:
         fn, b = node.op.fn, node.op.b
         for inner in range(1, b) if shared.merges(fn) else ():
-            yield _in_turn(node.inputs[0], Accum(fn, inner), Accum(fn, b - inner))
+            yield in_turn(node.inputs[0], Accum(fn, inner), Accum(fn, b - inner))
 
 
 def share(shared: Shared, node: Node) -> Iterator[Build]:
     """The same primitive on the same streams as an earlier one: the earlier one's results."""
     for earlier in takewhile(lambda each: each is not node, shared.program.nodes):
         if (earlier.op, earlier.inputs) == (node.op, node.inputs):
-            yield _as_they_are(*earlier.outputs)
+            yield as_they_are(*earlier.outputs)
             return
 
 
@@ -149,23 +149,6 @@ def compute_again(shared: Shared, node: Node) -> Iterator[Build]:
         shared_use = len(uses[stream]) + (stream in shared.program.results) > 1
         if maker is not None and len(maker.outputs) == 1 and shared_use:
             yield _with_own(node, place, maker)
-
-
-def _as_they_are(*streams: StreamId) -> Build:
-    """Earlier streams."""
-    return lambda new, now: [now(stream) for stream in streams]
-
-
-def _in_turn(stream: StreamId, *ops: Primitive) -> Build:
-    """One primitive after another on a stream."""
-
-    def build(new: Builder, now: Callable[[StreamId], StreamId]) -> Sequence[StreamId]:
-        streams: Sequence[StreamId] = [now(stream)]
-        for op in ops:
-            streams = new.add(op, streams)
-        return streams
-
-    return build
 
 
 def _with_own(node: Node, place: int, maker: Node) -> Build:

@@ -35,8 +35,7 @@ class Shared:
 
     def replaced(self, node: Node, build: Build) -> Shared | None:
         """The program with other nodes in place of one; None if it is not well-typed."""
-        program = _rebuilt(self.program, self.program.nodes, lambda each: build if each is node else None)
-        return shared(program, self.scope, self.merges)
+        return shared(replaced(self.program, node, build), self.scope, self.merges)
 
 
 @dataclass
@@ -57,6 +56,28 @@ class Builder:
 Build = Callable[[Builder, Callable[[StreamId], StreamId]], Sequence[StreamId]]
 """`build(builder, now)` adds nodes that take the place of one, and returns their results; `now` gives the number in the
 new program of a stream of the old one."""
+
+
+def as_they_are(*streams: StreamId) -> Build:
+    """Earlier streams."""
+    return lambda new, now: [now(stream) for stream in streams]
+
+
+def in_turn(stream: StreamId, *ops: Primitive) -> Build:
+    """One primitive after another on a stream."""
+
+    def build(new: Builder, now: Callable[[StreamId], StreamId]) -> Sequence[StreamId]:
+        streams: Sequence[StreamId] = [now(stream)]
+        for op in ops:
+            streams = new.add(op, streams)
+        return streams
+
+    return build
+
+
+def replaced(program: Program, node: Node, build: Build) -> Program:
+    """The program with other nodes in place of one."""
+    return _rebuilt(program, program.nodes, lambda each: build if each is node else None)
 
 
 def shared(program: Program, scope: Scope, merges: Callable[[Fn], bool]) -> Shared | None:
