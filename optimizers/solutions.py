@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,12 +38,6 @@ def better(domain: Domain, task: TaskExample, new: Entry, old: Entry | None) -> 
         answer_sample=new.answer_sample,
         answer_iteration=new.iteration,
     )
-
-
-def known_costs(entries: Mapping[str, Entry], tasks: Iterable[str]) -> dict[str, float]:
-    """What the answers to some tasks cost, where they have a cost."""
-    found = {key: entries[key].cost for key in tasks if key in entries}
-    return {key: cost for key, cost in found.items() if cost is not None}
 
 
 def representative(
@@ -93,7 +87,8 @@ class Solutions:
     @property
     def costs(self) -> dict[str, float]:
         """What the answers cost, where they have a cost."""
-        return known_costs(self.entries, self._tasks)
+        found = {key: self.entries[key].cost for key in self._tasks if key in self.entries}
+        return {key: cost for key, cost in found.items() if cost is not None}
 
     @property
     def input_tokens(self) -> int:

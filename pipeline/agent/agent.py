@@ -18,7 +18,7 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
-from pipeline.agent.proposer import Proposer
+from pipeline.agent.proposer import DEMONSTRATED, Proposer
 from pipeline.agent.refiner import ProgramVerifier, Refiner
 from pipeline.base.choices import GUARDIANS, GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
@@ -199,7 +199,7 @@ class Agent(dspy.Module):
 
 def demonstrated_predictors(agent: Agent) -> tuple[str, ...]:
     """The names of the predictors that get demonstrations."""
-    return (f"proposer.{agent.proposer.demonstrated}",)
+    return (f"proposer.{DEMONSTRATED[agent.proposer.kind]}",)
 
 
 def proposer_instructions(ir: bool, kind: PromptKind, patterns: Sequence[Reference] = ()) -> str:

@@ -106,7 +106,8 @@ TOOLS: tuple[Callable[..., str], ...] = (check, list_examples, show_example, ver
 TURNS = 8
 """Tool calls before the program must be written."""
 
-_DEMONSTRATED = {"predict": "predict", "cot": "predict.predict", "react": "predict.extract.predict"}
+DEMONSTRATED = {"predict": "predict", "cot": "predict.predict", "react": "predict.extract.predict"}
+"""The name, within the proposer of a kind, of the predictor that gets demonstrations."""
 
 
 class Proposer(dspy.Module):
@@ -139,11 +140,6 @@ class Proposer(dspy.Module):
             self.predict = dspy.ChainOfThought(signature)
         else:
             self.predict = dspy.ReAct(signature, list(TOOLS), max_iters=TURNS)
-
-    @property
-    def demonstrated(self) -> str:
-        """The name, within this module, of the predictor that gets demonstrations."""
-        return _DEMONSTRATED[self.kind]
 
     def forward(self, task: Task) -> dspy.Prediction:
         """A prediction with `impl`; with `cot` and `react` also `reasoning`, with `react` its `turns`."""

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
 
 from optimizers import TokenCount
 from pipeline.charts import plots
@@ -19,9 +20,6 @@ from pipeline.reporting import figures, measures, tables
 from pipeline.reporting.measures import Score
 from pipeline.reporting.page import PAGE, PageTable, page_table, template
 from pipeline.reporting.runs import RecordedRun
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 BARE, SINGLE, AGENT, ADAPTIVE = "Single-WS", "Single", "Agent", "Agent, adaptive"
 METHODS = (BARE, SINGLE, AGENT, ADAPTIVE)

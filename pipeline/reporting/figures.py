@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
 
 from optimizers import TaskCount
 from pipeline.charts import plots
 from pipeline.charts.plots import COLOURS, MARKERS, CurvePoint, pass_at_k_curve, title
 from pipeline.reporting import measures
 from pipeline.reporting.runs import LABEL_FORMATS, Iteration, RecordedRun
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 LINES = ("-", "--", ":")
 WIDE_INCHES = (12.0, 5.0)

@@ -12,7 +12,7 @@ import pytest
 from optimizers import Attempt, Budget, Domain, Entry, Experience, TokenCount
 from optimizers.experience import TaskCount
 from optimizers.sampling import TaskExample
-from optimizers.solutions import Solutions, known_costs, representative
+from optimizers.solutions import Solutions, representative
 from tests.support.scripted_program import ScriptedEngine, answer, by_task, learn
 
 TASKS = {name: TaskExample(index, name, dspy.Example(q=name).with_inputs("q")) for index, name in enumerate("abc")}
@@ -160,5 +160,5 @@ def test_without_costs_a_solved_task_is_left_alone() -> None:
 def test_costs_of_some_tasks() -> None:
     experience = run(Pricing("30", "4"), 1)
     entries = {entry.task_key: entry for entry in experience.entries}
-    assert known_costs(entries, ["a", "b"]) == {"a": 4.0}
-    assert known_costs(entries, ["b"]) == {}
+    assert solutions(entries).costs == {"a": 4.0}
+    assert solutions().costs == {}
