@@ -86,8 +86,9 @@ class Pool(Generic[J, R]):
                 threading.Thread(target=self._serve, name=f"sample-{number}", daemon=True).start()
         while self._serving:
             remaining = self._deadline - time.monotonic()
+            wait = max(0.0, min(remaining, self._tick))
             try:
-                result, error = self._results.get(timeout=_finite(max(0.0, min(remaining, self._tick))))
+                result, error = self._results.get(timeout=None if wait == float("inf") else wait)
             except queue.Empty:
                 if remaining <= self._tick:
                     return
@@ -116,8 +117,3 @@ class Pool(Generic[J, R]):
             self._results.put((None, error))
         finally:
             self._results.put((_DONE, None))
-
-
-def _finite(seconds: float) -> float | None:
-    """A timeout as `queue` takes it."""
-    return None if seconds == float("inf") else seconds

@@ -152,7 +152,6 @@ class Recorder(BaseObserver):
     Args:
         heartbeat: The thread that keeps the ownership of the run, in whose folder are the files that are not uploaded
             yet; the folder outlives a killed process.
-        journal: The recorded attempts of an interrupted run.
         carried: What an earlier run solved.
 
     Attributes:

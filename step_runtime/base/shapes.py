@@ -90,15 +90,11 @@ def as_shape(dims: Iterable[Any]) -> tuple[Dim, ...]:
     return tuple(as_dim(dim) for dim in dims)
 
 
+@lru_cache(maxsize=4096)
 def format_dim(dim: Dim) -> str:
     """A dim as a program writes it, such as `M*N` or `D//2`."""
     if isinstance(dim, sympy.Symbol | sympy.Integer):
         return str(dim)
-    return _format_expression(dim)
-
-
-@lru_cache(maxsize=4096)
-def _format_expression(dim: Dim) -> str:
     numerator, denominator = sympy.fraction(sympy.together(dim))
     if denominator == 1:
         return _format_polynomial(numerator)

@@ -238,9 +238,9 @@ class Task(_Strict):
         """A copy with other values, without values derived from the old ones."""
         copy = super().model_copy(update=update, deep=deep)
         if update and update.keys() != {"impl"}:
-            derived = ("statement", "input_types", "parameter_types", "output_types", "fn_types", "used_symbols")
-            for name in (*derived, "formats", "cost_limits"):
-                vars(copy).pop(name, None)
+            for name, value in vars(Task).items():
+                if isinstance(value, cached_property):
+                    vars(copy).pop(name, None)
         return copy
 
     def __eq__(self, other: object) -> bool:
