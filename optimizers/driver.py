@@ -328,7 +328,7 @@ def summary(run: Run) -> str:
     left = [task.key for task in run.unsolved]
     if not left:
         return "every task is solved"
-    parts = ["1 task stays unsolved" if len(left) == 1 else f"{len(left)} tasks stay unsolved"]
+    parts = ["1 task remains unsolved" if len(left) == 1 else f"{len(left)} tasks remain unsolved"]
     if run.too_long:
         parts.append(f"too long for the LM, even without demonstrations: {', '.join(run.too_long)}")
     if unanswered := [key for key in left if key in run.unanswered and key not in run.too_long]:

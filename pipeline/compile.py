@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                    RunConfig, CompileOptions).given(argv)  # fmt: skip
     options = CompileOptions.of(given)
     if not (options.resume or "optimizer" in given):
-        raise UsageError("--optimizer: name an optimizer, or a run to resume with --resume")
+        raise UsageError("--optimizer: expected an optimizer's name, or a run to resume with --resume")
 
     if options.dry_run:
         return _dry_run(options, given)

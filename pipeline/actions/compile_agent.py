@@ -144,13 +144,13 @@ def _run(
     levels = f"{selection}m={config.granularity} " if config.optimizer == "adaptive" else ""
     plan = f"{config.optimizer} {config.lm} {counted(config.samples, 'sample')} seed {config.seed} {levels}{tasks}"
     run_name = resumed.name if resumed else plan
-    samples = f"{config.samples} samples at each temperature of {', '.join(map(str, config.temperatures))}"
+    samples = f"{counted(config.samples, 'sample')} at each temperature ({', '.join(map(str, config.temperatures))})"
     print_message(name, f"{tasks}, {lms.solving.model}, {samples}, seed {config.seed}")
     if config.context is not None:
         limit = lms.solving.kwargs.get("max_tokens")
         answers = f", answers of up to {limit:,}" if limit else ""
         print_message(
-            name, f"context window of {config.context:,} tokens{answers}; demonstrations that exceed it stay out"
+            name, f"context window of {config.context:,} tokens{answers}; demonstrations that don't fit are left out"
         )
     with (
         open_workers(config.cluster, name) as workers,

@@ -97,7 +97,7 @@ def _sampled(
     config = session.config
     most = len(config.temperatures) * config.samples
     source = f"{session.lm.model}, program {config.program}"
-    print_message(name, f"{counted(len(tasks), 'task')}, {source}, up to {most} answers per task")
+    print_message(name, f"{counted(len(tasks), 'task')}, {source}, up to {counted(most, 'answer')} per task")
     examples = {task.name: dspy.Example(task=task).with_inputs("task") for task in tasks}
     sampling = Sampling(config.samples, config.temperatures, session.threads, config.seed)
     agent, left_out = fitted(session, tasks)

@@ -82,7 +82,7 @@ def read_spec(path: Path) -> Spec:
 
 
 def run_key(request: Request) -> str:
-    """A digest of all that the answers of a run depend on, which tells whether a run is on record."""
+    """A digest of all that the answers of a run depend on, by which a run is found on record."""
     changed = {name for name in RunConfig.model_fields if Option.of(RunConfig, name).resume == "changed"}
     content = json.loads(request.to_json())
     content["options"] = {name: value for name, value in content["options"].items() if name not in changed}

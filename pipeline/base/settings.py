@@ -84,10 +84,10 @@ def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
     return values
 
 
-Count = Annotated[int, Field(ge=1), _expecting("a whole number from 1 on")]
-Natural = Annotated[int, Field(ge=0), _expecting("a whole number from 0 on")]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), _expecting("a number above 0")]
-Temperature = Annotated[float, Field(ge=0, le=2), _expecting("one number from 0 to 2")]
+Count = Annotated[int, Field(ge=1), _expecting("a whole number of 1 or more")]
+Natural = Annotated[int, Field(ge=0), _expecting("a whole number of 0 or more")]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), _expecting("a number greater than 0")]
+Temperature = Annotated[float, Field(ge=0, le=2), _expecting("a single number from 0 to 2")]
 Temperatures = Annotated[
     tuple[Annotated[float, Field(ge=0, le=2)], ...],
     AfterValidator(_distinct),
@@ -98,7 +98,7 @@ Temperatures = Annotated[
 Price = Annotated[
     tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], Annotated[float, Field(ge=0, allow_inf_nan=False)]],
     BeforeValidator(_split),
-    _expecting("two numbers from 0 on, separated by a comma"),
+    _expecting("two numbers of 0 or more, separated by a comma"),
 ]
 
 

@@ -65,7 +65,7 @@ def node_label(priced: Priced, number: int) -> str:
 
 
 def cost_json(priced: Priced, name: str, chip: str) -> dict[str, Any]:
-    """All that the tables show, for machines; formulas are null where a figure is no polynomial of the dims."""
+    """All that the tables show, for machines; formulas are null where a figure is not a polynomial in the dims."""
     cost, program = priced.cost, priced.program
     return {
         "program": name,

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from optimizers import Attempt
+from pipeline.base.text import counted
 from pipeline.reporting.failures import Failure, nearest_failures
 from pipeline.reporting.measures import answer_text
 from step_runtime.base.errors import STAGES
@@ -98,26 +99,26 @@ def _missing(scope: Scope) -> Iterator[str]:
         known += [part for name in ready for part in components_of(left.pop(name).output)]
     for name, fn in left.items():
         part = next(part for part in components_of(fn.input) if not _given(part, known))
-        yield f"{name} takes {part}, which no input or function gives: a helper function that gives it is missing"
+        yield f"{name} takes {part}, which no input or function provides: add a helper function that returns it"
     for output in scope.outputs:
         for part in components_of(output.dtype):
             if not _given(part, known):
-                yield f"no function gives {part}, of which an output is made: a helper function is missing"
+                yield f"an output consists of {part}, which no function returns: add a helper function that does"
 
 
 def _unmade(missed: Sequence[str] | None) -> Iterator[str]:
     """Which steps of the reference the functions do not seem to compute."""
     if missed:
-        rest = f" (nor those of {len(missed) - 1} further lines)" if len(missed) > 1 else ""
+        rest = f" (nor of {counted(len(missed) - 1, 'further line')})" if len(missed) > 1 else ""
         yield (
-            f"no value of this line of the reference was made from the inputs{rest}: `{missed[0]}`. If the functions"
-            " are to compute it, check their arguments, dims and constants; if they compute it in other steps, write"
-            " the reference in those: the search goes from one to the next"
+            f"the search computed no value of this line of the reference{rest}: `{missed[0]}`. If the functions should"
+            " compute it, check their arguments, dims and constants; if they take other steps, write the reference in"
+            " those, as the search proceeds from one to the next"
         )
     elif missed is not None:
         yield (
-            "values of every line of the reference were made, but not the outputs: the last steps are too many for the"
-            " time. Raise --max-minutes, or write the reference in the steps that the functions take"
+            "the search computed values of every line of the reference, but not the outputs: the last steps take more"
+            " time than it had. Raise --max-minutes, or write the reference in the steps that the functions take"
         )
 
 
@@ -138,9 +139,9 @@ def _sampling(texts: Sequence[str], parsed: int) -> Iterator[str]:
     new = len(set(keys[half:]) - set(keys[:half])) / max(len(keys) - half, 1)
     if not parsed:
         yield (
-            "no draft is a program: the functions do not lead to the outputs in a way that the proposer sees; a helper"
-            " function for a step of the reference that none computes, or an explicit example (a solved similar task"
-            " among those that a program is compiled on) would help, and a larger --samples would not"
+            "no draft is a program: the proposer finds no way from the functions to the outputs. A helper function for"
+            " a step of the reference that none computes would help, or a similar solved task among those that a"
+            " program is compiled on; a larger --samples would not"
         )
     elif new > _SATURATED:
         yield f"{new:.0%} of the later answers are new programs: a larger --samples may help"
@@ -154,11 +155,11 @@ def _by_stage(nearest: Failure | None, unused: Sequence[str]) -> Iterator[str]:
     if unused:
         names = ", ".join(unused)
         yield (
-            f"write the reference as calls that {names} can be recognized in, or split the function into helpers that"
-            " each do one step of it; leave out functions that the operator does not need"
+            f"write the reference so that the use of {names} can be recognized in it, or split these functions into"
+            " helpers of one step each; remove functions that the operator does not need"
         )
     elif STAGES.index("run") <= STAGES.index(nearest.stage):
         yield (
-            "every function is used, but not as the reference needs it: a helper function that joins two steps leaves"
-            " fewer ways to go wrong; a program compiled on a similar, solved task (--program) is an explicit example"
+            "every function is used, but not as the reference requires: a helper function that combines two steps"
+            " leaves fewer ways to go wrong, and a program compiled on a similar solved task (--program) has an example"
         )

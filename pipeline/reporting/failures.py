@@ -128,4 +128,4 @@ def _codes(attempt: Attempt) -> tuple[str, ...]:
 
 
 def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{key} {count}" for key, count in counts.items())
+    return ", ".join(f"{key} ({count})" for key, count in counts.items())

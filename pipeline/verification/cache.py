@@ -141,7 +141,7 @@ def verifier_version() -> str:
 def user_key() -> bytes:
     """The key by which this user's verdicts are known, made on first use.
 
-    It stands in `adaptive-step/verdicts.key` in the user's state folder (`$XDG_STATE_HOME`, else `~/.local/state`), for
+    Its file is `adaptive-step/verdicts.key` in the user's state folder (`$XDG_STATE_HOME`, else `~/.local/state`), for
     the user alone to read.
 
     Raises:

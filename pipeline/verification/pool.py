@@ -170,8 +170,8 @@ class WorkerPool(Executor):
 
     def _serve(self, number: int) -> None:
         """One worker's thread: keeps a process alive, and does what is asked of the pool in it."""
-        # Else it is started with the first process, and undoes what follows. One that died is told by a warning, which
-        # may be an error here; the next call replaces it.
+        # Otherwise it starts with the first process, and undoes what follows. A warning, which may be an error here,
+        # reports that it has died; the next call replaces it.
         with contextlib.suppress(UserWarning):
             resource_tracker.ensure_running()
         resource_tracker.ensure_running()
@@ -333,10 +333,10 @@ class _Worker:
             raise WorkerLost("crashed", f"ended its process with exit code {code}") from error
         if message[:1] == warden.ANSWER:
             return message[1:]
-        told = json.loads(message[1:])
-        lost = WorkerLost(told["code"], told["message"])
-        lost.at, lost.seconds, lost.waited = told["at"], told["seconds"], told["waited"]
-        return _Loss(lost, told["ready"])
+        report = json.loads(message[1:])
+        lost = WorkerLost(report["code"], report["message"])
+        lost.at, lost.seconds, lost.waited = report["at"], report["seconds"], report["waited"]
+        return _Loss(lost, report["ready"])
 
     def kill(self) -> None:
         """Ends the process and all that it has running."""

@@ -32,7 +32,7 @@ def load_tasks(patterns: Sequence[str] | None = None) -> list[Task]:
     """The tasks that the patterns name, without duplicates and without their solutions; None: the benchmark.
 
     Raises:
-        UsageError: a pattern names nothing, a file is no valid task, or two tasks have one name.
+        UsageError: A pattern names nothing, a file is not a valid task, or two tasks have one name.
     """
     paths = dict.fromkeys(path for pattern in patterns or [str(TASKS)] for path in find(pattern))
     tasks: dict[str, Task] = {}
@@ -59,7 +59,7 @@ def load_task_named(name: str) -> Task:
     """The one task that a path or a benchmark name stands for, its solution included.
 
     Raises:
-        UsageError: there is none, there are several, or the file is no valid task.
+        UsageError: There is none, there are several, or the file is not a valid task.
     """
     paths = find(name)
     if len(paths) > 1:
@@ -110,7 +110,7 @@ def scopes(task: Task) -> tuple[Scope, ...]:
     """The names that programs of a task may use at each set of sizes, found in a worker process.
 
     Raises:
-        UsageError: the task's code fails, or costs the worker.
+        UsageError: The task's code fails, or costs the worker.
     """
     from pipeline.verification.worker import scopes as find_scopes
 
@@ -162,7 +162,7 @@ def find(pattern: str) -> list[Path]:
     """The task files that a path, a folder, a pattern or a benchmark name stands for, sorted.
 
     Raises:
-        UsageError: there are none.
+        UsageError: There are none.
     """
     # Path.glob takes no absolute patterns, so that it is glob.glob here.
     for candidate in (pattern, str(TASKS / pattern), f"{TASKS / pattern}.yaml") if pattern else ():

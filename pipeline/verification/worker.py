@@ -124,8 +124,8 @@ def judge(name: str, content: str, text: str, dtype: str = "float64", limits: Pr
     """The verdict on a program text, for a task given by its name and its YAML; both sides compute in `dtype`.
 
     Raises:
-        TaskError: the task cannot be used, or its reference failed.
-        MemoryError: the worker exceeded the memory limit, and may hold too much to continue.
+        TaskError: The task cannot be used, or its reference failed.
+        MemoryError: The worker exceeded the memory limit, and may hold too much to continue.
     """
     from step_runtime.base.errors import Diagnostic, RunError, TaskError
     from step_runtime.verification.verify import Verdict
@@ -146,8 +146,8 @@ def try_task(path: str) -> list[str]:
     """Runs a task file's own code, and gives the warnings.
 
     Raises:
-        TaskError: the task cannot be used.
-        MemoryError: the worker exceeded the memory limit.
+        TaskError: The task cannot be used.
+        MemoryError: The worker exceeded the memory limit.
     """
     from step_runtime.base.errors import TaskError
     from step_runtime.verification.loading import load_task
@@ -166,7 +166,7 @@ def scopes(name: str, content: str) -> tuple[Scope, ...]:
     """The names that programs of a task may use at each set of sizes, as its `global` leaves them.
 
     Raises:
-        TaskError: the task cannot be used.
+        TaskError: The task cannot be used.
     """
     return tuple(scope.without_code() for scope in _verifier(name, content, "float64", None).scopes)
 
@@ -211,7 +211,7 @@ def watch(task: str, what: str, key: str) -> None:
     """Notes what runs next, unless that was lost before.
 
     Raises:
-        RunError: it was.
+        RunError: It was.
     """
     note = f"{task} {key}\t{what}"
     if note in notes.lost_at():

@@ -18,7 +18,7 @@ Advice = tuple[str, str | None]
 
 _ONLY = "a program only binds names to step.NAME(config).apply(stream) and returns streams"
 _IMPORT = ("imports are not part of the language", "leave it out; step, the functions and the dims are in scope")
-_DATA = "what depends on data is done by Partition and Merge, or inside a function"
+_DATA = "use Partition and Merge, or one of the task's functions, for what depends on data"
 _NAMES = "use lists, tuples and names"
 _STATEMENTS: dict[type[ast.stmt], Advice] = {
     ast.Import: _IMPORT,
@@ -52,7 +52,7 @@ _EXPRESSIONS: dict[type[ast.expr], Advice] = {
     ast.NamedExpr: ("`:=` is not part of the language", "bind the name in a statement of its own"),
     ast.JoinedStr: ("strings are not values of the language", _ONLY),
     ast.Yield: ("`yield` is not part of the language", "end with `return`"),
-    ast.Starred: ("a star is not part of the language here", "stars stand in lists and on the left of ="),
+    ast.Starred: ("a star is not part of the language here", "stars belong in lists and on the left of ="),
 }
 
 NOT_UNPACKED = "step.Copy().apply(E0) gives two streams and step.Partition a list; other primitives give one stream"
@@ -169,7 +169,7 @@ def call(node: ast.Call, known: Mapping[str, Any]) -> Advice:
         case ast.Name(id=name) if name in PRIMITIVES:
             return f"{name} is not defined", f"write {usage(name)}"
         case ast.Attribute(attr="append"):
-            return "append is not a value", "append stands in a line of its own"
+            return "append is not a value", "write append on a line of its own"
         case ast.Attribute(value=ast.Name(id=name), attr=attr) if isinstance(known.get(name), StreamRef):
             return f"streams have no method {_cut(attr)}", f"write step.NAME(config).apply({name})"
     root = _root(node.func)

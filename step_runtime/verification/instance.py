@@ -372,7 +372,7 @@ def _beyond(value: Tensor, element: Element, generator: str) -> str | None:
 def _line(error: BaseException, who: str) -> str:
     """The last line of a snippet of several lines in an error's traceback, for a message."""
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == f"<{who}>"]
-    return f"line {lines[-1]} of it " if lines else ""
+    return f"line {lines[-1]} of the snippet " if lines else ""
 
 
 def instances(

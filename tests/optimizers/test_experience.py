@@ -81,7 +81,7 @@ WRITTEN_BEFORE = {
         "samples": 4, "failures": 0, "seconds": 0.5, "seconds_sampling": 0.25, "seconds_verifying": 0.125,
         "complete": True,
     }],
-    "stopped": "exhausted", "message": "1 task stays unsolved", "demos": ["a"],
+    "stopped": "exhausted", "message": "1 task remains unsolved", "demos": ["a"],
     "validation": [{"level": 0, "label": "H_1", "demos": ["a"], "score": 0.5}],
     "tokens": {"solve": {"calls": 4, "prompt": 40, "completion": 4}}, "overhead": {}, "seconds": 1.0,
     "settings": {"num_samples": 2, "temperatures": [0.7], "granularity": 3, "budget": {"tokens": None}},

@@ -212,7 +212,7 @@ def test_a_score_that_never_reaches_the_threshold_is_named() -> None:
     """A metric of similarity seldom gives 1."""
     experience = learn("ab", some, metric=lambda example, prediction: 0.83).experience
     hint = "no score reached the threshold 1, the highest is 0.83; metric_threshold sets it"
-    assert (experience.stopped, experience.message) == ("exhausted", f"2 tasks stay unsolved; {hint}")
+    assert (experience.stopped, experience.message) == ("exhausted", f"2 tasks remain unsolved; {hint}")
     assert learn("ab", some, metric=lambda *_: 0.83, metric_threshold=0.8).experience.stopped == "solved"
     assert "threshold" not in learn("ab", lambda *_: 0).experience.message
     assert learn("ab", some, metric=lambda *_: 0.5, domain=Domain(task_key=by_task, threshold=0.5)).experience.solved

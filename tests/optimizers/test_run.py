@@ -36,7 +36,7 @@ def test_a_task_that_is_always_refused_is_tried_on_and_does_not_end_the_learning
     record = compiled.experience
     assert story(compiled)[:4] == ["None: - -> abc", "H_1: ab -> -", "HM_1: ab -> -", "HME_1: abc -> x"]
     assert (record.stopped, record.unsolved) == ("exhausted", ("r",))
-    assert record.message == "1 task stays unsolved; no scored answers for r"
+    assert record.message == "1 task remains unsolved; no scored answers for r"
     assert all(result.unanswered == ("r",) and result.failures == 8 for result in record.iterations)
     warnings = [entry.getMessage() for entry in caplog.records]
     assert len(warnings) == 1 and warnings[0].startswith("r: no sample got an answer")

@@ -53,7 +53,7 @@ def test_four_methods_one_page(
         (["--lm", "a", "a"], "--lm: an LM is named twice"),
         (["--resume", "ffffffff"], "no ablation 'ffffffff' with started runs"),
         (["--resume", "x'y%"], "expected the id of an ablation"),
-        (["--temperature", "0.4,0.7"], "expected one number from 0 to 2"),
+        (["--temperature", "0.4,0.7"], "expected a single number from 0 to 2"),
         (["--tasks", "nowhere"], "nowhere: no such task"),
     ],
 )

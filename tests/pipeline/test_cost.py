@@ -116,7 +116,7 @@ def test_a_program_that_fails_a_check_has_no_cost(tmp_path: Path, capsys: pytest
         (["--sizes", "D=0"], "expected sizes such as D=16,M=5, got 'D=0'"),
         (["--sizes", "16"], "expected sizes such as"),
         (["--sizes", "Q=3"], "no dim Q; expected one of"),
-        (["--sram", "0"], "expected a whole number from 1 on"),
+        (["--sram", "0"], "expected a whole number of 1 or more"),
         (["--chip", "/none/chip.yaml"], "cannot read the chip"),
         (["--compare", ORACLE], "leave out IMPL"),
     ],

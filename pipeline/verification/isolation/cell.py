@@ -48,7 +48,7 @@ def serve(sock: socket.socket, note: mmap.mmap, memory: int, intact: Check) -> N
 
     notes.become_worker(write)
     receiver, known = frames.Receiver(sock), b""
-    # Names of its own, which an author's code can't bind anew.
+    # Names of its own, which an author's code can't rebind.
     me, pid_now, end, send, answered, clear = os.getpid(), os.getpid, os._exit, frames.send, _answer, notes.note
     try:
         while True:

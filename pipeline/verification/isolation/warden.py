@@ -273,8 +273,8 @@ class _Warden:
         seconds = processes.processor_time(running.pid) - used if running else 0.0
         if lost.waited:
             seconds = (time.monotonic() - when) / self._limits.patience
-        told = {"code": lost.code, "message": str(lost), "waited": lost.waited, "ready": running is not None}
-        return {**told, "at": at, "seconds": seconds if at else 0.0}
+        report = {"code": lost.code, "message": str(lost), "waited": lost.waited, "ready": running is not None}
+        return {**report, "at": at, "seconds": seconds if at else 0.0}
 
     def _drop(self, group: str) -> None:
         """Ends a group's cell, and all that it has left."""

@@ -35,12 +35,12 @@ def test_only_what_is_given_is_reported() -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--samples", "0"], "--samples: expected a whole number from 1 on, got '0'"),
-        (["--samples", "many"], "--samples: expected a whole number from 1 on, got 'many'"),
+        (["--samples", "0"], "--samples: expected a whole number of 1 or more, got '0'"),
+        (["--samples", "many"], "--samples: expected a whole number of 1 or more, got 'many'"),
         (["--seed", "-1"], "--seed: expected"),
-        (["--threads", "0"], "--threads: expected a whole number from 1 on, got '0'"),
-        (["--max-minutes", "nan"], "--max-minutes: expected a number above 0, got 'nan'"),
-        (["--max-usd", "inf"], "--max-usd: expected a number above 0"),
+        (["--threads", "0"], "--threads: expected a whole number of 1 or more, got '0'"),
+        (["--max-minutes", "nan"], "--max-minutes: expected a number greater than 0, got 'nan'"),
+        (["--max-usd", "inf"], "--max-usd: expected a number greater than 0"),
         (["--temperatures", "0.4,,1"], "--temperatures: expected distinct numbers"),
         (["--temperatures", "0.4,0.4"], "--temperatures: expected distinct numbers"),
         (["--temperatures", "3"], "--temperatures: expected distinct numbers from 0 to 2"),

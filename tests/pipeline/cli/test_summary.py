@@ -42,7 +42,7 @@ def test_the_summary_has_a_row_for_each_task_and_says_where_all_is(
     out = capsys.readouterr().out
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in out.splitlines() if "/0 " in line}
     assert rows == {"easy/0": "2 of 2 1.0 1", "hard/0": "2 of 2 1.0 2", "no/0": "none unsolved"}
-    assert re.search(r"solved 2 of 3 tasks in \d+ s: 1 task stays unsolved", out)
+    assert re.search(r"solved 2 of 3 tasks in \d+ s: 1 task remains unsolved", out)
     assert "program  /programs/p.json" in out and "run 'a run'" in out
 
 

@@ -60,7 +60,7 @@ def test_the_run_of_an_ablation_records_its_plan() -> None:
     [
         (recorded(version=2), "the run's request is of version 2; this code reads version 1"),
         (recorded(telepathy=True), "options.telepathy: Extra inputs are not permitted"),
-        (recorded(samples=0), "options.samples: expected a whole number from 1 on, got 0"),
+        (recorded(samples=0), "options.samples: expected a whole number of 1 or more, got 0"),
     ],
 )
 def test_what_can_t_be_read_is_refused_in_one_line(text: str, message: str) -> None:

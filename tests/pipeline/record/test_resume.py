@@ -229,7 +229,7 @@ def test_what_contradicts_the_run_is_refused_in_one_line(
         (("--resume", ids[0], "--tasks", tasks), "--tasks: the resumed run has its own"),
         (("--resume", "nobody"), "--resume: there is no run 'nobody'; the latest runs are "),
         (("--resume", "adaptive"), "'adaptive' matches 2 runs; give the id of one: "),
-        ((), "--optimizer: name an optimizer, or a run to resume with --resume"),
+        ((), "--optimizer: expected an optimizer's name, or a run to resume with --resume"),
     ]
     for argv, reported in cases:
         code, _, err = run(capsys, *argv)

@@ -23,6 +23,6 @@ def test_failures_are_ordered_by_stage_then_by_how_common_they_are() -> None:
     assert next(iter(found.diagnostics.items())) == ("unknown-name", 5)
     assert [(failure.stage, failure.count) for failure in found.best] == [("value", 2), ("value", 1), ("shape", 1)]
     assert (found.without_answer, found.reason) == (1, "LMTimeoutError: too slow")
-    assert "  most common:  unknown-name 5, value 3, count 1\n" in found.render()
+    assert "  most common:  unknown-name (5), value (3), count (1)\n" in found.render()
     alike = summarize([wrong(WRONG[1], "value", "value")]).render()
-    assert alike.count("value 1") == 1, "where the stage says it all, it is said once"
+    assert alike.count("value (1)") == 1, "where the stage says it all, it is said once"

@@ -24,11 +24,11 @@ BAD = {
     "while True: pass": "its code took longer than {limit} s of processor time and was killed",
     "while True: print('y' * 1000)": "its code took longer than {limit} s of processor time and was killed",
     "import os; os._exit(0)": "its code ended its process with exit code 0",
-    "import sys; sys.exit(0)": "line 1 of it raised SystemExit: 0",
+    "import sys; sys.exit(0)": "line 1 of the snippet raised SystemExit: 0",
     "import ctypes; ctypes.string_at(0)": "its code crashed: SIGSEGV",
     "x = [bytes(2**26) for _ in iter(int, 1)]": "its code exceeded the memory limit",
     "x = torch.ones(2**36)": "its code exceeded the memory limit",
-    "x = 1\n  raise ValueError('on purpose')": "line 2 of it raised ValueError: on purpose",
+    "x = 1\n  raise ValueError('on purpose')": "line 2 of the snippet raised ValueError: on purpose",
 }
 
 

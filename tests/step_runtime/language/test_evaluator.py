@@ -188,7 +188,7 @@ MISTAKES = [
         "1:1",
         "statement",
         "`if` is not part of the language",
-        "what depends on data is done by Partition and Merge, or insi",
+        "use Partition and Merge, or one of the task's functions, for",
     ),
     Mistake(
         "augmented assignment",

@@ -307,7 +307,7 @@ MISTAKES = [
         "1:6",
         "expression",
         "comparisons are not part of the language",
-        "what depends on data is done by Partition and Merge, or insi",
+        "use Partition and Merge, or one of the task's functions, for",
     ),
     Mistake(
         "dunder attributes",

@@ -485,11 +485,11 @@ BROKEN_CODE = {
     ),
     "a reference that raises what has no words": (
         edited("- input_data['E0'].sum(1)", f"- |\n    {EVIL}\n    input_data['E0'].sum(1)"),
-        "S0: line 1 of it raised Evil: it cannot say why",
+        "S0: line 1 of the snippet raised Evil: it cannot say why",
     ),
     "a global that raises what has no words": (
         f"global: |\n  {EVIL}\n{MINIMAL}",
-        "global: line 1 of it raised Evil: it",
+        "global: line 1 of the snippet raised Evil: it",
     ),
     "a global that exits": ("global: raise GeneratorExit('so')\n" + MINIMAL, "raised GeneratorExit: so"),
 }

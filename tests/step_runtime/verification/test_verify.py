@@ -278,7 +278,7 @@ def test_a_broken_reference_is_an_error_of_the_task() -> None:
     """The candidate is not to blame: the task's error is raised, naming task and snippet."""
     evil = "x = 1\nraise type('Evil', (RuntimeError,), {'__str__': lambda s: 1/0})()\nx"
     with pytest.raises(
-        TaskCodeError, match="data_transform 0 of output S0: line 2 of it raised Evil: it cannot say why"
+        TaskCodeError, match="data_transform 0 of output S0: line 2 of the snippet raised Evil: it cannot say why"
     ):
         verify(task_of(evil, "return [input[0]]"), MAP)
     with pytest.raises(TaskCodeError, match="data_transform 0 of output S0"):
