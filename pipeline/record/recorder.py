@@ -9,7 +9,7 @@ Artifacts of the parent:
     iterations/03_HM/selection.yaml         by task, what it alone is shown and why, where it is chosen per task
     iterations/03_HM/prompt.yaml            every predictor's messages, without the task at their end
     iterations/03_HM/attempts.jsonl.gz      every sample with its verdict, one JSON object per line
-    iterations/03_HM/attempts.json          the same in short, as a table that the UI shows
+    iterations/03_HM/attempts.json          the same shortened, as a table that the UI shows
     overhead.json                           tokens that one of DSPy's optimizers spent first, per predictor
     tuned.json                              the program that it made
     probe.json                              tokens of the request by which the LM was found usable

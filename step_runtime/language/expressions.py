@@ -162,7 +162,7 @@ class Expressions:
             raise self.collector.invalid("unpack", message, target, hints.NOT_UNPACKED)
         starred = [index for index, part in enumerate(parts) if isinstance(part, ast.Starred)]
         if len(value) < len(parts) - len(starred) or (not starred and len(value) != len(parts)):
-            message = f"{quantity(len(parts), 'name')} for {quantity(len(value), 'value')}"
+            message = f"{quantity(len(value), 'value')} cannot be unpacked into {quantity(len(parts), 'name')}"
             hint = f"write {quantity(len(value), 'name')}, one per value" if value else None
             raise self.collector.invalid("unpack", message, target, hint)
         self.spend(target, len(value))
@@ -201,7 +201,7 @@ class Expressions:
         if first.ifs or first.is_async:
             where = first.ifs[0] if first.ifs else first.target
             hint = "pick the elements by index or slice, e.g. E2[:2]"
-            raise self.collector.invalid("comprehension", "comprehensions have no conditions", where, hint)
+            raise self.collector.invalid("comprehension", "a comprehension cannot have a condition", where, hint)
         values: list[Any] = []
         for item in self.sequence(first.iter):
             self.assign(first.target, item)
@@ -224,7 +224,7 @@ class Expressions:
             return value[slice(*bounds)]
         index = self._index(node.slice)
         if not -len(value) <= index < len(value):
-            message = f"index {index} is outside of {kind(value)}"
+            message = f"index {index} is out of range for {kind(value)}"
             raise self.collector.invalid("subscript", message, node, "indices count from 0")
         return value[index]
 
@@ -282,7 +282,7 @@ class Expressions:
         args = self._positional(node)
         if node.keywords:
             raise self.collector.invalid(
-                "call", f"{name} takes no keywords here", node, f"write {name}(…) without them"
+                "call", f"{name} takes no keyword arguments", node, f"write {name}(…) with positional arguments"
             )
         if name == "range":
             return self._range(node, [self._index(arg) for arg in args])
@@ -295,7 +295,7 @@ class Expressions:
 
     def _range(self, node: ast.Call, bounds: list[int]) -> list[int]:
         if not 1 <= len(bounds) <= 3 or bounds[2:] == [0]:
-            raise self.collector.invalid("call", "range takes one to three ints, and no step of 0", node)
+            raise self.collector.invalid("call", "range takes one to three ints, and its step cannot be 0", node)
         start, stop, step = (*bounds, 1) if len(bounds) == 2 else bounds if len(bounds) == 3 else (0, *bounds, 1)
         # Not `len`, which fails for more than 2**63 - 1.
         self.spend(node, max(0, -((start - stop) // step)))

@@ -8,6 +8,7 @@ from typing import Any
 
 import sympy
 
+from step_runtime.base.errors import quantity
 from step_runtime.base.functions import Fn
 from step_runtime.program.graph import StreamId
 
@@ -47,7 +48,7 @@ UNKNOWN = _Unknown()
 def kind(value: Any) -> str:
     """A description of the kind of a value."""
     if isinstance(value, list | tuple):
-        return f"a {type(value).__name__} of {len(value)}"
+        return f"a {type(value).__name__} of {quantity(len(value), 'value')}"
     if isinstance(value, Fn):
         return f"the function {value.label}"
     if isinstance(value, int | sympy.Integer):

@@ -352,7 +352,7 @@ def _not_as_declared(value: object, expected: tuple[int, ...]) -> str | None:
         return problem
     if tuple(value.shape) != expected:
         hint = f"; {INNERMOST_FIRST}" if is_reversed(value.shape, expected) else ""
-        return f"the reference has shape {tuple(value.shape)}; the declared dims give {expected}{hint}"
+        return f"its value has shape {tuple(value.shape)}; the declared dims give {expected}{hint}"
     return None
 
 

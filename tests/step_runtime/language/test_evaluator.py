@@ -171,7 +171,7 @@ MISTAKES = [
         "E4 = step.Partition(N=E).apply((E3, E2))\nreturn E0, E4",
         "2:8",
         "return",
-        "a program returns streams, found a list of 3",
+        "a program returns streams, found a list of 3 values",
         "return a stream, or a flat tuple or list of streams in the o",
     ),
     Mistake(
@@ -203,7 +203,7 @@ MISTAKES = [
         "a, b, c = step.Copy().apply(E0)\nreturn a",
         "1:1",
         "unpack",
-        "3 names for 2 values",
+        "2 values cannot be unpacked into 3 names",
         "write 2 names, one per value",
     ),
     Mistake(

@@ -274,7 +274,7 @@ MISTAKES = [
         "E4 = [step.Map(fn=f).apply(E0) for f in experts if f]\nreturn E4",
         "1:52",
         "comprehension",
-        "comprehensions have no conditions",
+        "a comprehension cannot have a condition",
         "pick the elements by index or slice, e.g. E2[:2]",
     ),
     Mistake(

@@ -15,8 +15,8 @@ from tests.support.samples import general_scope
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ([1, 2], "a list of 2"),
-        ((), "a tuple of 0"),
+        ([1, 2], "a list of 2 values"),
+        ((), "a tuple of 0 values"),
         (general_scope().fns["fn_sum"], "the function fn_sum"),
         (3, "the int 3"),
         (sympy.Integer(4), "the int 4"),
