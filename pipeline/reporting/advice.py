@@ -117,8 +117,8 @@ def _unmade(missed: Sequence[str] | None) -> Iterator[str]:
         )
     elif missed is not None:
         yield (
-            "the search computed values of every line of the reference, but not the outputs: the last steps take more"
-            " time than it had. Raise --max-minutes, or write the reference in the steps that the functions take"
+            "the search computed a value of every line of the reference, but not the outputs: raise --max-minutes, or"
+            " write the last lines in the steps that the functions take; a function for one of them may be missing"
         )
 
 
