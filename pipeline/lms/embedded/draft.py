@@ -86,6 +86,8 @@ class Draft:
     """How much of what its results get from positions of the inputs the outputs get from there, too."""
     worth: float = 0.0
     """The score of its moves, if that is known."""
+    repeated: float = 0.0
+    """The part of its moves that repeat sections as a whole."""
     support: list[float] = field(default_factory=list)
     """How well precedents support each move."""
 

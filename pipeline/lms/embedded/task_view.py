@@ -210,6 +210,16 @@ class TaskView:
         dtype = self.table.types[type_].dtype
         return dtype in self._needed and len(cut(callee.need[place])[1]) < len(cut(dtype)[1])
 
+    def diverts(self, callee: Callee, type_: TypeId) -> bool:
+        """Whether a callee takes a tuple of equal components that is just what another function takes.
+
+        Other functions take such components by chance, unless they take whole such tuples and nothing else.
+        """
+        parts = components_of(self.table.types[type_].dtype)
+        if len(set(parts)) > 1 or parts == callee.need or callee.need == parts * (len(callee.need) // len(parts)):
+            return False
+        return any(other.need == parts for other in self.callees)
+
     def apart(self, fn: Fn, one: TypeId, other: TypeId) -> bool:
         """Whether a function takes streams of these two types of tuples, which can't be brought to one shape.
 
@@ -255,8 +265,8 @@ class TaskView:
         for fn in left:
             need = components_of(fn.input)
             for tuple_, width in self._tuples:
-                if len(set(tuple_.components)) < 2 and width < 3:
-                    continue
+                if len(set(tuple_.components)) < 2 and (width < 3 or tuple_.components != need):
+                    continue  # Single elements serve as well.
                 wanted = sum(need[place : place + width] == tuple_.components for place in range(len(need)))
                 wanted -= sum(other.output == tuple_ for other in left if other is not fn)
                 if wanted > 0:

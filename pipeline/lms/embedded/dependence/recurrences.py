@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
@@ -54,12 +56,14 @@ def base_of(node: ast.expr) -> str:
 
 
 _MOST_ROUNDS = 12
+_CONSTANT = re.compile(r"Constant\(value=[^()]*\)")
 
 
 def loop_counts(code: str, weights: Collection[str] = ()) -> set[int]:
     """How often the loops of a piece of code run, where it says so itself: over a few values, or up to a number.
 
-    A loop over the names of `weights` is left out: each function has its own weights, so none is repeated.
+    A loop over the names of `weights` is left out: each function has its own weights, so none is repeated. Where the
+    body has statements that differ in constants only, what these do runs as many times as often.
     """
     counts = set()
     for node in (node for statement in statements_of(code) for node in ast.walk(statement)):
@@ -68,10 +72,16 @@ def loop_counts(code: str, weights: Collection[str] = ()) -> set[int]:
                 ast.For(iter=ast.Tuple(elts=values) | ast.List(elts=values))
                 | ast.comprehension(iter=ast.Tuple(elts=values) | ast.List(elts=values))
             ) if not any(_mentions(value, weights) for value in values):
-                counts.add(len(values))
+                counts |= {len(values), len(values) * _alike(node)}
             case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))])):
-                counts.add(count)
+                counts |= {count, count * _alike(node)}
     return {count for count in counts if 1 < count <= _MOST_ROUNDS}
+
+
+def _alike(loop: ast.For | ast.comprehension) -> int:
+    """How many statements of a loop's body are the same but for constants; 1 if none are."""
+    body = loop.body if isinstance(loop, ast.For) else []
+    return max(Counter(_CONSTANT.sub("", ast.dump(statement)) for statement in body).values(), default=1)
 
 
 def _mentions(node: ast.expr, names: Collection[str]) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.lms.embedded.dependence.recurrences import assigned, base_of, statements_of
-from pipeline.lms.embedded.influence.arrays import Array, Unread
+from pipeline.lms.embedded.influence.arrays import Array, Unread, unknown
 from pipeline.lms.embedded.influence.calls import called
 from pipeline.lms.embedded.influence.language import (
     BUILT_IN,
@@ -37,6 +37,8 @@ _MOST_WORK = 12_000
 _PER_STEP = 1000
 """As many elements of a tensor count as one expression more."""
 _DEEPEST = 40
+_MOST_MET = 2000
+"""The number of values of expressions that are kept."""
 
 
 class _Missing:
@@ -76,6 +78,8 @@ class ArrayReader:
         self._names: dict[str, Any] = {f"{name}_value": size for name, size in sizes.items()}
         self._work = 0
         self._depth = 0
+        self.met: dict[int, Array] = {}
+        """The arrays that expressions gave, and the products within matrix products, by identity."""
 
     def run(self, code: str, env: dict[str, Any]) -> Any:
         """The value of a snippet: what it returns, or its last line; `env` receives the names that it assigns.
@@ -198,10 +202,16 @@ class ArrayReader:
         try:
             with reading():
                 value = self._value(node, env)
-            self._work += value.values.size // _PER_STEP if isinstance(value, Array) else 0
+            if isinstance(value, Array):
+                self._work += value.values.size // _PER_STEP
+                self._meet(value)
             return value
         finally:
             self._depth -= 1
+
+    def _meet(self, value: Array) -> None:
+        if len(self.met) < _MOST_MET:
+            self.met[id(value)] = value
 
     def _value(self, node: ast.expr, env: dict[str, Any]) -> Any:
         match node:
@@ -210,7 +220,10 @@ class ArrayReader:
             case ast.Name(id=name):
                 return self._named(name, env)
             case ast.BinOp(op=op, left=left, right=right):
-                return binary(op, self.value(left, env), self.value(right, env))
+                one, other = self.value(left, env), self.value(right, env)
+                if isinstance(op, ast.MatMult) and isinstance(one, Array) and isinstance(other, Array):
+                    self._multiplied(one, other)
+                return binary(op, one, other)
             case ast.UnaryOp(op=op, operand=operand):
                 return unary(op, self.value(operand, env))
             case ast.Compare(left=left, ops=[op], comparators=[right]):
@@ -222,6 +235,12 @@ class ArrayReader:
             case ast.Call():
                 return self._call(node, env)
         return self._collected(node, env)
+
+    def _multiplied(self, one: Array, other: Array) -> None:
+        """Meets the products of elements that a matrix product adds."""
+        if one.ndim > 1 and other.ndim > 1:
+            with suppress(ValueError, Unread):
+                self._meet(unknown(one.sources[..., :, :, None] | other.sources[..., None, :, :]))
 
     def _collected(self, node: ast.expr, env: dict[str, Any]) -> Any:
         """Sequences, slices, texts and decisions."""

@@ -69,6 +69,7 @@ class TaskInfluence:
             _stream(type_, places.inputs[spec.name], sizes)
             for spec, type_ in zip(task.inputs, task.input_types, strict=True)
         ]
+        reader.met.clear()
         self.outputs = [
             tuple(
                 _sets(reader, code, env, wanted)
@@ -76,13 +77,18 @@ class TaskInfluence:
             )
             for spec, type_ in zip(task.outputs, task.output_types, strict=True)
         ]
+        self._passed = {b"", *(_distinct(array.sources) for array in reader.met.values())}
+        reader.met.clear()
         self._start()
-        return self._functions.unread() + sum(part is None for output in self.outputs for part in output)
+        unread = sum(part is None for output in self.outputs for part in output)
+        self._understood = not unread
+        return self._functions.unread() + unread
 
     def _start(self) -> None:
         """Begins with the inputs as the only streams."""
         self.streams = Streams(self._functions, self._sizes)
         self.inputs = tuple(map(self.streams.number, self._given))
+        self._passes: dict[int, float] = {}
         self._fits: dict[int, float] = {}
         self._alignments: dict[tuple[int, StreamType], float] = {}
 
@@ -103,6 +109,19 @@ class TaskInfluence:
         """Whether a stream is known to depend on just what an output depends on, element by element."""
         shares = self._shares(number, output)
         return bool(shares) and min(shares) == 1.0
+
+    def passes(self, number: int) -> float:
+        """The share of a stream's components that the reference passes: 1 if these, or an output, are not known.
+
+        It computes values on the way that depend on just what the elements depend on, in whatever order.
+        """
+        known = self._passes.get(number)
+        if known is None:
+            stream = self.streams.stream(number)
+            parts = stream.parts if stream is not None and self._understood else ()
+            passed = sum(_distinct(part.sources) in self._passed for part in parts)
+            known = self._passes[number] = passed / len(parts) if parts else 1.0
+        return known
 
     def _shares(self, number: int, output: int) -> list[float]:
         """The agreement of each component that is known."""
@@ -233,6 +252,12 @@ def _sets(reader: ArrayReader, code: str, env: dict[str, Any], shape: tuple[int,
     except Unread:
         return None
     return np.ascontiguousarray(array.sources) if array.shape == shape else None
+
+
+def _distinct(sources: NDArray[np.uint64]) -> bytes:
+    """The distinct sets of some elements, without the empty one."""
+    sets = np.unique(sources)
+    return bytes(sets[sets != 0].astype(np.uint64).tobytes())
 
 
 def _dims(type_: StreamType) -> list[tuple[Dim, ...]]:

@@ -33,6 +33,8 @@ from step_runtime.base.functions import Fn
 
 _CHILDREN = 12
 """The number of ways to continue a draft by one function."""
+_COMPLETE_CONTINUED = 6
+"""The number of drafts of one length that apply all functions and are continued nevertheless."""
 _DEEPER = 12
 """How many moves more than functions a draft may have."""
 _AFTER = 1
@@ -48,8 +50,12 @@ _AGAIN_ALIKE = -0.89
 """where it is to an unused stream of the kind of an earlier operand,"""
 _SAME_AGAIN = -1.5
 """and for doing so to the same streams."""
+_OWN_RESULT = -2.0
+"""For applying a function to nothing but its own results."""
 _REPLAYED = -0.7
-"""For repeating a section."""
+"""For repeating a section,"""
+_REPLAYED_BY_LOOP = 0.0
+"""and where a loop of the reference says how often."""
 _RIVAL = -0.6
 """For each better draft that applies the same functions, where these are applied in any order,"""
 _LATER_WAY = -0.2
@@ -105,26 +111,32 @@ class BeamSearch:
             StepsExhausted: The sample has used all its steps.
         """
         levels = Levels(self._pool, 0.0 if self._order else _RIVAL)
-        states = [State(tuple(range(self._pool.first)), frozenset(), (0,) * len(self._view.fns), 0.0)]
+        growing = [State(tuple(range(self._pool.first)), frozenset(), (0,) * len(self._view.fns), 0.0)]
+        complete: list[State] = []
         last, level = len(self._view.fns) + _DEEPER, 0
+        known: set[frozenset[int]] = set()
         while level <= last:
-            for state in states:
-                if all(state.applied):
-                    similarity = self._finish(state)
-                    if self.finished:
-                        last = min(last, level + (_AFTER if similarity > _EXACT else _AFTER_ANY))
-            for state in states if level < last else ():
-                self._continue(state, levels)
+            for state in complete:
+                similarity = self._finish(state)
+                if self.finished:
+                    last = min(last, level + (_AFTER if similarity > _EXACT else _AFTER_ANY))
+            for state in (*growing, *complete[:_COMPLETE_CONTINUED]) if level < last else ():
+                self._continue(state, levels, level + 1)
             level += 1
-            states = [child.state(self._pool) for child in levels.best(self._pool.first + level)]
+            # A draft that repeats a section may be found again, move by move.
+            states = [child.state(self._pool) for child in levels.best(level)]
+            states = [state for state in states if frozenset(state.streams) not in known]
+            known.update(frozenset(state.streams) for state in states)
+            growing = [state for state in states if not state.complete]
+            complete = [state for state in states if state.complete]
 
-    def _continue(self, state: State, levels: Levels) -> None:
-        """Adds what a state can become to the levels."""
+    def _continue(self, state: State, levels: Levels, level: int) -> None:
+        """Adds what a state can become to a level."""
         pool = self._pool
         steps = _CONTINUED + len(self._view.fns) ** 2 // 8
         loose = [stream for stream in state.streams if stream not in state.used]
         applied = ((own, (stream,), False) for own, stream in self._applied(state))
-        repeated = ((_REPLAYED, fresh, True) for fresh in self._repeated(state))
+        repeated = ((own, fresh, True) for own, fresh in self._repeated(state, loose))
         for own, fresh, replayed in (*applied, *repeated):
             self._steps.spend(steps)
             taken = {source for stream in fresh for source in pool.move(stream).sources}
@@ -132,7 +144,7 @@ class BeamSearch:
             counts = self._with(state.applied, fresh)
             outlook = self._outlook.score(unused, self._left(counts)) + _NOISE * self._choice.noise()
             outlook += self._order.skipped(counts) if self._order else 0.0
-            levels.offer(Child(state, fresh, counts, own, outlook, replayed))
+            levels.offer(level, Child(state, fresh, counts, own, outlook, replayed))
 
     def _with(self, applied: tuple[int, ...], fresh: Iterable[int]) -> tuple[int, ...]:
         """How often each function is applied with these streams more."""
@@ -165,6 +177,7 @@ class BeamSearch:
             for score, operands in self._operands.best(callee, state.streams, state.used):
                 again = self._again(state, callee, operands) if count else 0.0
                 again += _SAME_AGAIN * ((callee.fn, operands.sources) in made) + self._by_list(callee, operands)
+                again += _OWN_RESULT * (count > 0 and self._takes_its_own(callee, operands))
                 ways = self._applications(callee, routing, operands)
                 self._steps.spend(_CONSIDERED * len(ways))
                 found += ((_LATER_WAY * place, score + again, stream) for place, stream in enumerate(ways))
@@ -186,6 +199,11 @@ class BeamSearch:
         )
         return _AGAIN_ALIKE if alike else _AGAIN
 
+    def _takes_its_own(self, callee: Callee, operands: Operands) -> bool:
+        """Whether a function would take nothing but its own results."""
+        first = self._pool.first
+        return all(s >= first and callee.fn in self._pool.move(s).functions() for s in operands.sources)
+
     def _by_list(self, callee: Callee, operands: Operands) -> float:
         """The score of operands by the order of lists, where that is trusted."""
         if self._order is None:
@@ -194,13 +212,12 @@ class BeamSearch:
         makers = [[*self._pool.move(source).functions()] if source >= first else [] for source in operands.sources]
         return self._order.taking(callee, operands, makers)
 
-    def _repeated(self, state: State) -> Iterator[tuple[int, ...]]:
-        """The streams of a section repeated that leads to a state's newest stream."""
-        unused = [stream for stream in range(self._pool.first) if stream not in state.used]
-        for made in self._replay.repeated(state.streams[-1], unused, self._rebuild):
+    def _repeated(self, state: State, loose: Sequence[int]) -> Iterator[tuple[float, tuple[int, ...]]]:
+        """The streams of each section that leads to a state's newest stream, made again, and what that scores."""
+        for made, looped in self._replay.repeated(state.streams, loose, self._rebuild):
             fresh = tuple(stream for stream in made if stream not in state.streams)
             if fresh:
-                yield fresh
+                yield _REPLAYED_BY_LOOP if looped else _REPLAYED, fresh
 
     def _rebuild(self, move: Move, sources: tuple[int, ...], wanted: TypeId) -> int | None:
         """The stream of the same application on other sources, with a result of a type."""
@@ -245,6 +262,8 @@ class BeamSearch:
         if end is None:
             return 0.0
         end.similarity, end.worth = self._dims.compared(end, guide.similarity(draft)), state.score
+        own = len(draft.moves) - len(state.replayed)
+        end.repeated = max(0.0, 1.0 - own / len(end.moves))
         self.finished.append(end)
         return end.similarity
 

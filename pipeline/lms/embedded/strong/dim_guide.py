@@ -63,6 +63,10 @@ class DimGuide:
         """How well the reference agrees with where a stream's elements come from: from 0 to 1."""
         return (1 - _ALIGNED) * self._influence.fit(number) + _ALIGNED * self._influence.alignment(number, type_)
 
+    def passes(self, number: int) -> float:
+        """As `TaskInfluence.passes`."""
+        return self._influence.passes(number)
+
     def reaches(self, number: int, ending: Coercion, output: int) -> bool:
         """Whether a stream, at the end of a coercion, gets its elements from where an output does."""
         return self._influence.reaches(self._coerced(number, ending), output)

@@ -141,7 +141,7 @@ class DraftSearch:
         depends = None if self._dependences is None else DependenceGuide(self._dependences, draft, self._steps)
         ranking = OperandRanking(self._view, draft, read=self._interpretation is not None, dependences=depends)
         recommender = Recommender(self._precedents, draft.streams, callees_given, self._steps)
-        self._rounds = self._choice.any_of((1, *(count * times for count in self._view.rounds for times in (1, 2))))
+        self._rounds = self._choice.any_of((1, *self._view.rounds))
         left = (1.0 + self._rounds) * len(self._view.callees) + 3 + (self._rounds == 1) * len(self._view.callees)
         components = sum(len(callee.need) for callee in callees)
         skills = SkillGuide(self._precedents, callees_given, draft.streams, draft.uses, self._choice)

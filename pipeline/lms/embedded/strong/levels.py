@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -16,7 +17,9 @@ from typing import NamedTuple
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
 
 _WIDTH = 12
-"""The number of drafts of one length that are continued."""
+"""The number of drafts of one length that are continued,"""
+_COMPLETE = 20
+"""and of those that apply all functions and may be finished."""
 
 # Scores, in the units of the softmax at sharpness 1.
 _REPLAYED_SHARE = 0.3
@@ -35,6 +38,13 @@ class State:
     applied: tuple[int, ...]
     """How often each function of the task is applied."""
     score: float
+    replayed: frozenset[int] = frozenset()
+    """The streams of sections that were repeated as a whole."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it applies all functions."""
+        return all(self.applied)
 
 
 class Child(NamedTuple):
@@ -68,14 +78,18 @@ class Child(NamedTuple):
 
     def state(self, pool: StreamPool) -> State:
         """The child as a state of its own."""
-        used = self.parent.used.union(*(pool.move(stream).sources for stream in self.fresh))
-        return State((*self.parent.streams, *self.fresh), used, self.applied, self.parent.score + self.score(pool))
+        parent = self.parent
+        used = parent.used.union(*(pool.move(stream).sources for stream in self.fresh))
+        replayed = parent.replayed.union(self.fresh) if self.replayed else parent.replayed
+        score = parent.score + self.score(pool)
+        return State((*parent.streams, *self.fresh), used, self.applied, score, replayed)
 
 
 class Levels:
     """The best drafts of each length, one for each set of streams; `rival` is the score of those that apply the same.
 
-    Drafts that apply the same functions are rivals: each counts as many times `rival` as there are better ones.
+    The length of a draft is the number of its moves, of which a section that is repeated as a whole is one. Drafts that
+    apply the same functions are rivals: each counts as many times `rival` as there are better ones.
     """
 
     def __init__(self, pool: StreamPool, rival: float) -> None:
@@ -83,34 +97,41 @@ class Levels:
         self._rival = rival
         self._levels: defaultdict[int, list[Child]] = defaultdict(list)
 
-    def offer(self, child: Child) -> None:
-        """Adds a draft."""
-        self._levels[len(child.parent.streams) + len(child.fresh)].append(child)
+    def offer(self, length: int, child: Child) -> None:
+        """Adds a draft of this length."""
+        self._levels[length].append(child)
 
     def best(self, length: int) -> list[Child]:
         """Removes and returns the best drafts of this length, best first.
 
+        Drafts that apply all functions follow; they do not compete with those that are to grow.
+
         Raises:
             StepsExhausted: The sample has used all its steps.
         """
+        children = self._levels.pop(length, [])
+        growing = [child for child in children if not all(child.applied)]
+        complete = [child for child in children if all(child.applied)]
+        return self._best(growing, _WIDTH) + self._best(complete, _COMPLETE)
+
+    def _best(self, children: Sequence[Child], width: int) -> list[Child]:
         pool = self._pool
         rivals: dict[tuple[int, ...], int] = {}
         found: list[tuple[float, Child]] = []
         enough: list[float] = []
         seen: set[frozenset[int]] = set()
-        children = self._levels.pop(length, [])
         for promise, child in pool.best_first(children, lambda child: child.promise(pool), lambda child: child.fresh):
             streams = frozenset((*child.parent.streams, *child.fresh))
             if streams in seen:
                 continue
             seen.add(streams)
-            if len(enough) == _WIDTH and enough[0] >= promise:
+            if len(enough) == width and enough[0] >= promise:
                 break
             better = rivals.get(child.applied, 0)
             rivals[child.applied] = better + 1
             score = promise + self._rival * better
             found.append((score, child))
             heapq.heappush(enough, score)
-            if len(enough) > _WIDTH:
+            if len(enough) > width:
                 heapq.heappop(enough)
-        return [child for _, child in heapq.nlargest(_WIDTH, found, key=lambda pair: pair[0])]
+        return [child for _, child in heapq.nlargest(width, found, key=lambda pair: pair[0])]

@@ -44,6 +44,7 @@ class OperandScores(NamedTuple):
         wide: Each further component that one stream serves.
         other_role: An input to which the reference does nothing that this function does.
         dismantled: The elements of a Buffer that a function of the task takes as it is.
+        diverted: Equal components that another function takes as all that it takes.
     """
 
     taken_twice: float = -4.0
@@ -51,6 +52,7 @@ class OperandScores(NamedTuple):
     wide: float = 1.0
     other_role: float = -1.5
     dismantled: float = -3.0
+    diverted: float = -1.5
 
 
 class OperandCandidate(NamedTuple):
@@ -213,6 +215,7 @@ class OperandRanking:
         other = self._read and not self._view.agrees(callee.fn, place, stream)
         score = self._scores.wide * (count - 1) + self._scores.other_role * other
         score += self._scores.dismantled * self._view.dismantles(callee, place, type_)
+        score += self._scores.diverted * (count > 1 and self._view.diverts(callee, type_))
         if self._dependences is not None:
             score += _MISFIT * (1 - self._dependences.place_fit(callee, place, stream))
         return OperandCandidate(stream, count, distance, score, count == 1 and self._view.tupled(callee)[place])

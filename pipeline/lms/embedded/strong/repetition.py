@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
+from collections.abc import Collection
 
 from pipeline.lms.embedded.draft import Draft, Move
 from pipeline.lms.embedded.types.coercions import cut, dims_of
@@ -42,6 +44,12 @@ def analogy(table: TypeTable, draft: Draft, move: Move, rounds: int) -> float:
             if count < rounds and again:
                 best = _NEXT_ROUND
     return best
+
+
+def in_rounds(draft: Draft, rounds: Collection[int]) -> bool:
+    """Whether a draft applies a function as often as a loop of the reference runs."""
+    counts = Counter(fn for move in draft.moves for fn in move.functions())
+    return any(count in rounds for count in counts.values())
 
 
 def _alike(table: TypeTable, one: TypeId, other: TypeId) -> bool:

@@ -29,6 +29,8 @@ class Section(NamedTuple):
     moves: tuple[int, ...]
     rounds: tuple[Mapping[int, int], ...]
     entry: int | None
+    looped: bool = False
+    """Whether a loop of the reference says how many rounds there are."""
 
 
 class Replay:
@@ -40,16 +42,28 @@ class Replay:
         self._first = len(table.inputs)
         self._rounds = rounds
 
-    def repeated(self, newest: int, unused: Sequence[int], rebuild: Rebuild) -> Iterator[list[int]]:
-        """The new streams of each way to repeat what made a stream; `unused` are the inputs that nothing takes yet."""
+    def repeated(
+        self, streams: Sequence[int], loose: Sequence[int], rebuild: Rebuild
+    ) -> Iterator[tuple[list[int], bool]]:
+        """The new streams of each way to repeat what made a draft's newest stream, and whether a loop says how often.
+
+        Args:
+            streams: The streams of the draft, in the order in which they were made.
+            loose: Those that nothing takes yet.
+            rebuild: Makes a move again.
+        """
+        newest = streams[-1]
         if newest < self._first:
             return
-        sections = itertools.chain(self._loops(newest, unused), self._parallels(newest, unused))
+        unused = [stream for stream in loose if stream < self._first]
+        sections = itertools.chain(
+            self._loops(newest, unused), self._parallels(newest, unused), self._siblings(streams, loose)
+        )
         for section in itertools.islice(sections, _MOST_SECTIONS):
             if len(section.moves) * len(section.rounds) <= _MOST_MOVES:
                 made = self._made(section, newest, rebuild)
                 if made:
-                    yield made
+                    yield made, section.looped
 
     def _ancestors(self, stream: int) -> set[int]:
         """What a stream is made of, with itself."""
@@ -84,15 +98,18 @@ class Replay:
                 continue
             if len(moves) < 2:
                 continue  # A single function applied to its own result does not count as a round.
-            for times in dict.fromkeys(count * factor for count in self._rounds for factor in (1, 2)):
-                if times > 1:
-                    yield Section(moves, ({},) * (times - 1), entry)
+            for times in self._rounds:
+                yield Section(moves, ({},) * (times - 1), entry, looped=True)
 
     def _parallels(self, newest: int, unused: Sequence[int]) -> Iterator[Section]:
         """All that leads from the inputs to a stream, for other inputs of their kind."""
         ancestors = self._ancestors(newest)
         moves = tuple(sorted(stream for stream in ancestors if stream >= self._first))
         used = sorted(stream for stream in ancestors if stream < self._first)
+        for old in used:
+            others = [new for new in unused if self._comparable(old, new)]
+            if len(others) > 1:
+                yield Section(moves, tuple({old: new} for new in others), None)
         for old, new in itertools.product(used, range(self._first)):
             if old == new or not self._comparable(old, new):
                 continue
@@ -100,6 +117,22 @@ class Replay:
                 yield Section(moves, ({old: new},), None)
             elif new in used and old < new:
                 yield Section(moves, ({old: new, new: old},), None)
+
+    def _siblings(self, streams: Sequence[int], loose: Sequence[int]) -> Iterator[Section]:
+        """The newest move, for all that nothing takes yet or that another move takes beside the same operand."""
+        newest = streams[-1]
+        made = streams[self._first :]
+        for old in self._pool.moves[newest - self._first].sources:
+            taken = [source for stream in made[:-1] for source in self._beside(stream, old)]
+            others = dict.fromkeys(stream for stream in (*taken, *loose) if stream not in (old, newest))
+            like = [stream for stream in others if self._pool.streams[stream] == self._pool.streams[old]]
+            if like:
+                yield Section((newest,), tuple({old: new} for new in like), None)
+
+    def _beside(self, stream: int, operand: int) -> Sequence[int]:
+        """The operands of the move that made a stream, if this one is among them."""
+        sources = self._pool.moves[stream - self._first].sources
+        return sources if operand in sources else ()
 
     def _comparable(self, one: int, other: int) -> bool:
         a, b = (self._table.types[self._pool.streams[stream]] for stream in (one, other))

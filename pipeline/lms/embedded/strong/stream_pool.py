@@ -22,6 +22,8 @@ _MISFIT = -3.25
 """For a stream that depends on the inputs in another way than the reference, where its operands do not,"""
 _MISPLACED = -14.0
 """for a stream whose elements get more from the inputs than any element of an output, where its operands' do not,"""
+_BESIDE = -2.0
+"""for one that the reference does not compute on its way, by its elements, where it computes the operands,"""
 _SAME = 0.999
 _REGAINED = -0.48
 """for repeating along a dim that was folded before,"""
@@ -56,6 +58,8 @@ class StreamPool:
         """Where the elements of each settled stream come from,"""
         self._places = [1.0] * self.first
         """and how that fits the reference."""
+        self._passes = [1.0] * self.first
+        """How much of each settled stream the reference computes on its way."""
         self._folded: list[frozenset[Dim]] = [frozenset()] * self.first
         """The dims that were folded on the way to each stream."""
         self.reached = [0] * self.first
@@ -87,6 +91,7 @@ class StreamPool:
         self._fits.append(min(fit, before))
         self._numbers.append(None)
         self._places.append(1.0)
+        self._passes.append(1.0)
         self.reached.append(self._alike(stream, move.result))
         self._folded.append(frozenset().union(*folded, own))
         score += _CONSTANT * constant
@@ -128,7 +133,11 @@ class StreamPool:
         before = min(self._places[source] for source in move.sources)
         place = self._dims.fit(number, self._table.types[move.result])
         self._places[stream] = min(place, before)
-        self.scores[stream] += _MISPLACED * self._trust * max(0.0, before - place)
+        passes = self._dims.passes(number)
+        passes_before = min(self._passes[source] for source in move.sources)
+        self._passes[stream] = min(passes, passes_before)
+        misplaced = _MISPLACED * max(0.0, before - place) + _BESIDE * max(0.0, passes_before - passes)
+        self.scores[stream] += self._trust * misplaced
         for output in range(len(self._table.outputs)) if self.reached[stream] else ():
             if self.reached[stream] >> output & 1:
                 way = self._table.coercions(move.result, self._table.outputs[output])[0]

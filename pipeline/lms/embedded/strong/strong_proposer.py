@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from pipeline.lms.embedded.step_limit import StepLimit, StepsExhausted
 from pipeline.lms.embedded.strong.beam_search import BeamSearch
 from pipeline.lms.embedded.strong.draft_search import DraftSearch, LearnedEdges
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
+from pipeline.lms.embedded.strong.repetition import in_rounds
 from pipeline.lms.embedded.strong.routing_choice import choose_callees
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation
 from pipeline.lms.embedded.task_view import TaskView
@@ -47,17 +49,24 @@ interpretation, and others of which one depends on the inputs much as the refere
 _WIDELY = 0.8
 """How often a beam search follows where drafts that are sampled one by one do not compute the reference,"""
 _FOLLOWING = 0.28
-"""and the part of the steps for them."""
+_LED = 0.6
+"""and the part of the steps for them, at first and where the interpretation leads somewhere."""
 _TRUST = (1.0, 0.3)
 """How much a beam search trusts the dependences, one of these at random."""
+_MOST_FINISHED = 40
+"""How many of its drafts are compared with others."""
 _ORDERED = 0.7
 """How often it trusts that functions are listed in the order in which they are applied first."""
 _HABIT = 0.3
 """How much the examples count where the moves of drafts are compared,"""
 _UNWEIGHED = -8.0
 """and what the moves of a draft that was sampled on its own are worth there."""
+_SHARP = 2.0
+"""and how much more differences count there, as there are many drafts."""
 _ALONE = 0.7
 """How often a draft then follows only one of interpretation and dependences, mostly the dependences."""
+_IN_ROUNDS = 3.0
+"""For a draft that applies a function as often as a loop of the reference runs."""
 _SUPPORTED = 8.0
 """For a draft each of whose moves has a perfect precedent."""
 
@@ -131,6 +140,11 @@ def propose(view: TaskView, learned: LearnedEdges, seed: int, temperature: float
     return _Sample(view, learned, SeededChoice(seed, 1.0 / (0.3 + temperature)), effort).answer()
 
 
+def _promise(draft: Draft) -> float:
+    """What a draft of a beam search promises before its program is known."""
+    return _SIMILAR * draft.similarity + draft.worth
+
+
 class _Found(NamedTuple):
     """A draft's program: how usual it is, how it fits the reference, and what its moves are worth, if that is known."""
 
@@ -176,7 +190,7 @@ class _Sample:
         if not self._found:
             return None
         compared = any(found.worth is not None for found in self._found)
-        scores = [found.score(compared=compared) for found in self._found]
+        scores = [(_SHARP if compared else 1.0) * found.score(compared=compared) for found in self._found]
         return print_program(tidy(self._choice.pick([found.program for found in self._found], scores)))
 
     def _content(self) -> bool:
@@ -202,8 +216,9 @@ class _Sample:
                 draft = search.sample()
             except StepsExhausted:
                 draft = search.best
-                if search.followed > _MOSTLY and self._steps.most < self._effort.steps:
-                    self._steps.most = self._effort.steps  # The interpretation leads somewhere.
+                more = int(self._effort.steps * (_LED if widely else 1.0))
+                if search.followed > _MOSTLY and self._steps.most < more:
+                    self._steps.most = more  # The interpretation leads somewhere.
                 elif draft is None:
                     break
             if draft is not None:
@@ -221,7 +236,7 @@ class _Sample:
             search = self._beam_search()
             with suppress(StepsExhausted):
                 search.run()
-            for draft in search.finished:
+            for draft in heapq.nlargest(_MOST_FINISHED, search.finished, key=_promise):
                 self._keep(draft, draft.worth)
             right = any(draft.similarity > _SAME and draft.agreement > _AGREES for draft in search.finished)
             if right or self._steps.used > self._steps.most:
@@ -248,7 +263,9 @@ class _Sample:
         except RuleError:
             return  # A primitive rejects the types after all: the draft is dropped.
         habit = edge_model.score(program, types, self._view.context) - _PER_NODE * len(program.nodes)
+        habit *= 1.0 - draft.repeated  # A section counts once.
         fit = _READ * draft.read + _SIMILAR * draft.similarity
+        fit += _IN_ROUNDS * in_rounds(draft, self._view.rounds)
         fit += _SUPPORTED * sum(draft.support) / max(len(draft.support), 1)
         self._found.append(_Found(program, habit, fit, worth))
         self._sure += draft.read

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from pipeline.lms.embedded.code_features import crosses, sizes_in
 from pipeline.lms.embedded.task_view import TaskView, view_of
+from step_runtime.base.types import StreamType
+from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import dump_task
 from tests.support.samples import general, general_scope
 
@@ -53,3 +57,33 @@ def test_sizes_are_read_from_code() -> None:
     """Only names of sizes count."""
     assert sizes_in("return [input[0] / (M_value * N_value)]") == {"M", "N"}
     assert sizes_in("return [input[0] / value]") == frozenset()
+
+
+EQUAL = """
+inputs:
+- {name: x, dtype: fp32, dims: [M, N], data_gen: torch.randn}
+fns:
+- name: Moments
+  apply: return [state[0] + 1, state[1] + input[0], state[2] + input[0] ** 2]
+  init: [0, 0, 0]
+  input_dtype: fp32
+  output_dtype: [fp32, fp32, fp32]
+  func_name: fn_moments
+- {name: Spread, apply: "return [input[2] / input[0]]", input_dtype: [fp32, fp32, fp32], output_dtype: fp32,
+   func_name: fn_spread}
+- {name: Lerp, apply: "return [input[0] + input[3]]", input_dtype: [fp32, fp32, fp32, fp32], output_dtype: fp32,
+   func_name: fn_lerp}
+outputs:
+- {name: O, dtype: fp32, dims: [M, N], data_transform: "input_data['x']"}
+sizes: {M: 3}
+"""
+
+
+def test_a_tuple_of_equal_components_is_meant_for_the_function_that_takes_just_it() -> None:
+    """Another one may take its components by chance, but lacks no tuple: single elements serve it as well."""
+    view = TaskView(loads_task(EQUAL))
+    moments, spread, lerp = view.callees
+    made = view.table.intern(StreamType(moments.fn.output, view.scope.outputs[0].shape))
+    assert view.diverts(lerp, made) and not view.diverts(spread, made)
+    assert view.shortage(frozenset({lerp.fn}), Counter()) == 0
+    assert view.shortage(frozenset({spread.fn}), Counter()) == 1

@@ -42,3 +42,10 @@ def test_a_loop_over_constants_says_how_often_it_runs() -> None:
     code = "q, k = (x @ input_data[name] for name in ('Wq', 'Wk'))"
     assert loop_counts(code) == {2}
     assert loop_counts(code, {"Wq", "Wk"}) == set()
+
+
+def test_statements_that_differ_in_constants_run_as_many_times_as_often() -> None:
+    """A loop of three rounds over rows and columns alike does six times the same; other statements do not count."""
+    alike = "for _ in range(3):\n    a = a / a.sum(2)\n    a = a / a.sum(1)"
+    assert loop_counts(alike) == {3, 6}
+    assert loop_counts(alike.replace("a = a / a.sum(1)", "b = a / a.sum(1)")) == {3}

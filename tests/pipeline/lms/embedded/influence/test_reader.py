@@ -80,3 +80,11 @@ def test_a_part_that_is_unread_spoils_only_what_uses_it() -> None:
     assert read("y = unheard_of(input_data['x'])\nz = [input_data['x']]\nz.append(1)\nz[0]") == [1, 2, 4, 8]
     with pytest.raises(Unread):
         read("z = [input_data['x']]\nz.append(unheard_of(1))\nz[0]")
+
+
+def test_values_on_the_way_are_met_with_the_products_of_matrix_products() -> None:
+    """A product of elements is none of the values of the code; their sum is its value."""
+    reader = ArrayReader({"x": X}, {"T": 4})
+    reader.run("a = input_data['x'].view(2, 2)\n(a @ a.T) * 2", {})
+    met = {tuple(np.unique(array.sources).tolist()) for array in reader.met.values()}
+    assert {(1, 2, 4, 8), (1, 2, 4, 5, 8, 10), (3, 12, 15)} <= met

@@ -131,3 +131,22 @@ def test_many_positions_share_bits() -> None:
     (number,) = TaskInfluence(task).inputs
     stream = TaskInfluence(task).streams.stream(number)
     assert stream is not None and np.bitwise_count(np.bitwise_or.reduce(stream.parts[0].sources, axis=None)) <= 64
+
+
+def test_values_on_the_way_are_known_by_what_they_depend_on() -> None:
+    """The reference sums groups, not all elements or groups of another size."""
+    task = loads_task(NORM)
+    for text, passed in ((GROUPED, 1.0), (WHOLE, 0.0), (ACROSS, 0.0)):
+        influence = TaskInfluence(task)
+        program, numbers = traced(task, text, influence)
+        fold = next(node for node in program.nodes if type(node.op).__name__ == "Accum")
+        assert influence.passes(numbers[fold.outputs[0]]) == passed
+        assert influence.passes(numbers[fold.inputs[0]]) == 1.0
+
+
+def test_where_an_output_is_unread_all_may_be_on_the_way() -> None:
+    """Nothing is known of the values that it is made of."""
+    task = loads_task(NORM.replace("g.square().sum(-1, keepdim=True)", "torch.unheard_of(g)"))
+    influence = TaskInfluence(task)
+    program, numbers = traced(task, ACROSS, influence)
+    assert all(influence.passes(numbers[stream]) == 1.0 for stream in range(len(program.nodes)))

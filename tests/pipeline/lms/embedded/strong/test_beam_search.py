@@ -7,6 +7,7 @@ import pytest
 from pipeline.lms.embedded.draft import Draft
 from pipeline.lms.embedded.lowering import lower, tidy
 from pipeline.lms.embedded.step_limit import StepsExhausted
+from pipeline.lms.embedded.strong.levels import Child, Levels
 from step_runtime.program.printer import print_program
 from step_runtime.verification.verify import Verifier
 from tests.support.beams import VIEW, beam_search
@@ -44,3 +45,19 @@ def test_a_search_ends_with_its_steps() -> None:
     for run in runs:
         run.run()
     assert [draft.worth for draft in runs[0].finished] == [draft.worth for draft in runs[1].finished]
+
+
+def test_a_section_that_is_repeated_is_one_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A draft with it is as long as others that were continued once more, however many streams it has."""
+    lengths: dict[int, set[int]] = {}
+    offer = Levels.offer
+
+    def noted(levels: Levels, length: int, child: Child) -> None:
+        lengths.setdefault(length, set()).add(len({*child.parent.streams, *child.fresh}) - len(VIEW.table.inputs))
+        offer(levels, length, child)
+
+    monkeypatch.setattr(Levels, "offer", noted)
+    search = beam_search()
+    search.run()
+    assert lengths[1] == {1} and max(lengths[3]) > 3
+    assert any(draft.repeated == 0.5 for draft in search.finished)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.lms.embedded.draft import Draft, Move
-from pipeline.lms.embedded.strong.repetition import analogy, meets_itself
+from pipeline.lms.embedded.strong.repetition import analogy, in_rounds, meets_itself
 from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.coercions import Coercion
 from step_runtime.primitives import Repeat
@@ -37,3 +37,13 @@ def test_a_stream_may_meet_itself_along_a_dim() -> None:
     assert meets_itself(twice)
     assert not meets_itself(Move(twice.fns, (0, 0), (AS_IS, across), 0))
     assert not meets_itself(move("fn_mul", 0, 3))
+
+
+def test_a_draft_in_rounds_applies_a_function_as_often_as_a_loop_runs() -> None:
+    """Neither less often nor more often."""
+    draft = Draft.start(TABLE.inputs)
+    found = []
+    for _ in range(4):
+        draft.add(move("fn_square", len(draft.streams) - 1))
+        found.append(in_rounds(draft, (3,)))
+    assert found == [False, False, True, False]

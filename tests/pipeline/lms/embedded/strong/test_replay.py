@@ -24,9 +24,11 @@ def filtered() -> Draft:
     return draft
 
 
-def repeated(rounds: tuple[int, ...], unused: list[int]) -> list[list[tuple[int, ...]]]:
-    """The sources of the moves that each repetition adds."""
-    draft = filtered()
+def repeated(
+    rounds: tuple[int, ...], loose: list[int], draft: Draft | None = None, looped: bool | None = None
+) -> list[list[tuple[int, ...]]]:
+    """The sources of the moves that each repetition adds; only of those that a loop counts, or does not, if given."""
+    draft = draft or filtered()
     found: list[list[tuple[int, ...]]] = []
     made: list[tuple[int, ...]] = []
 
@@ -35,8 +37,10 @@ def repeated(rounds: tuple[int, ...], unused: list[int]) -> list[list[tuple[int,
         draft.add(Move(move.fns, sources, move.coercions, wanted))
         return len(draft.streams) - 1
 
-    for _ in Replay(TABLE, draft, rounds).repeated(4, unused, rebuild):
-        found.append(made.copy())
+    streams = range(len(draft.streams))
+    for _, counted in Replay(TABLE, draft, rounds).repeated(streams, loose, rebuild):
+        if looped in (None, counted):
+            found.append(made.copy())
         made.clear()
     return found
 
@@ -48,10 +52,29 @@ def test_an_input_that_is_left_begins_another_round() -> None:
 
 def test_a_loop_of_the_reference_says_how_often() -> None:
     """Without an input that is left, a section is made as often as a loop runs, once less."""
-    (two, *_) = repeated((3,), [])
-    assert two == [(4, LOW), (5,), (6, LOW), (7,)]
+    assert repeated((3,), [], looped=True) == [[(4, LOW), (5,), (6, LOW), (7,)]]
+    assert repeated((3,), [], looped=False) == []
 
 
 def test_without_a_loop_or_another_input_nothing_chains() -> None:
     """Only exchanges of inputs of one kind are left."""
     assert repeated((), []) == []
+
+
+def test_a_section_is_made_for_all_inputs_of_a_kind_at_once() -> None:
+    """For one of them alone as well."""
+    draft = Draft.start(TABLE.inputs * 2)
+    draft.add(Move((FIRST,), (LOW, X), (AS_IS, AS_IS), TABLE.inputs[LOW]))
+    replay = Replay(TABLE, draft, ())
+    replay._first = len(draft.streams) - 1
+    newest, others = len(draft.streams) - 1, [HIGH, LOW + 3, HIGH + 3]
+    found = [[change for change in section.rounds if LOW in change] for section in replay._parallels(newest, others)]
+    assert [{LOW: other} for other in others] in found and [{LOW: HIGH}] in found
+
+
+def test_a_move_is_made_for_what_another_one_takes_beside_its_operand() -> None:
+    """Both are operands of one kind."""
+    draft = Draft.start(TABLE.inputs)
+    draft.add(Move((FIRST,), (LOW, HIGH), (AS_IS, AS_IS), TABLE.inputs[LOW]))
+    draft.add(Move((DECAY,), (LOW,), (AS_IS,), TABLE.inputs[X]))
+    assert [(HIGH,)] in repeated((), [], draft)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from operator import ge
 
+import pytest
+
 from pipeline.lms.embedded.draft import Draft, Move
 from pipeline.lms.embedded.step_limit import StepLimit, StepsExhausted
 from pipeline.lms.embedded.strong.dim_guide import DimGuide
@@ -68,3 +70,18 @@ def test_some_of_its_streams_make_a_draft() -> None:
     draft.add(shared.move(kept))
     guide = shared.numbered(draft, {0: 0, 1: 1, 2: 2, kept: 3})
     assert guide.matches(3, 0) == shared.guide.matches(kept, 0)
+
+
+def test_a_stream_that_the_reference_does_not_compute_on_its_way_scores_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once: what is made of it does not score less again."""
+    beside = Move((FIRST,), (0, 1), (AS_IS, AS_IS), X)
+    after = Move((FIRST,), (3, 1), (AS_IS, AS_IS), X)
+    scores = []
+    for passed in (1.0, 0.5, 0.0):
+        monkeypatch.setattr(DimGuide, "passes", lambda *_, passed=passed: passed)
+        shared = pool(1.0)
+        streams = [shared.add(move, 0.0) for move in (beside, after)]
+        shared.settle(streams[-1])
+        scores.append([shared.scores[stream] for stream in streams])
+    assert scores[0][0] > scores[1][0] > scores[2][0]
+    assert len({after for _, after in scores}) == 1

@@ -82,3 +82,20 @@ def test_a_search_that_finds_nothing_like_the_reference_is_followed_by_another(m
     monkeypatch.setattr(_Sample, "_keep", lambda self, draft, worth: None)
     sample._search_widely()
     assert len(runs) == 4
+
+
+def test_a_beam_search_has_steps_left_where_the_interpretation_leads_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drafts along it may use more of the steps than others, but not all, unless no search is to follow."""
+    *_, view = drafts(taught((), ()))[0]
+    left: list[int] = []
+
+    def exhausted(search: DraftSearch) -> Draft | None:
+        search.followed = 1.0
+        search._steps.spend(search._steps.most - search._steps.used + 1)
+        raise AssertionError("the steps suffice")
+
+    monkeypatch.setattr(DraftSearch, "sample", exhausted)
+    monkeypatch.setattr(BeamSearch, "run", lambda search: left.append(search._steps.most - search._steps.used))
+    for seed in range(12):
+        propose(view, taught((), ()), seed, 0.7, Effort(steps=10**5))
+    assert max(left) > 30_000
