@@ -66,9 +66,15 @@ class Operands(NamedTuple):
 
 
 def find_operands(
-    streams: Sequence[TypeId], among: Sequence[int], callee: Callee, newest: int, steps: StepLimit
+    streams: Sequence[TypeId],
+    among: Sequence[int],
+    callee: Callee,
+    newest: int,
+    steps: StepLimit,
+    *,
+    once: bool = False,
 ) -> Iterator[Operands]:
-    """Finds operands among some streams, including the newest, without inventing a dim.
+    """Finds operands among some streams, including the newest, without inventing a dim; each `once`, or also again.
 
     Raises:
         StepsExhausted: The sample has used all its steps.
@@ -87,5 +93,7 @@ def find_operands(
             continue
         steps.spend(len(serving[place]))
         for stream, count in reversed(serving[place]):
+            if once and stream in sources:
+                continue
             if stream == newest or newest in sources or place + count <= last:
                 waiting.append(((*sources, stream), (*counts, count), place + count))

@@ -14,8 +14,9 @@ from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import DType
 
-_INTERPRETED = 60
+_INTERPRETED = 45
 """Steps that interpreting the application of a function counts for, and again for each of its arguments."""
+_PAIR = 2
 
 
 class Hint(NamedTuple):
@@ -118,9 +119,11 @@ class ReferenceGuide:
     def _operands(self, callee: Callee, newest: int) -> Iterator[Operands]:
         """Operands for a callee among the streams that the guide follows, the newest one among them.
 
-        Terms have no shapes, so many streams seem to fit: a stream must serve without an invented dim.
+        Terms have no shapes, so many streams seem to fit: a stream must serve without an invented dim, and only once
+        where a function takes several.
         """
-        return find_operands(self._draft.streams, self._known, callee, newest, self._steps_left)
+        once = len(callee.need) > _PAIR
+        return find_operands(self._draft.streams, self._known, callee, newest, self._steps_left, once=once)
 
     def _steps(self, callee: Callee, operands: Operands) -> Iterator[Hint]:
         arguments = self._held(operands)

@@ -50,7 +50,7 @@ _WIDELY = 0.8
 """How often a beam search follows where drafts that are sampled one by one do not compute the reference,"""
 _FOLLOWING = 0.28
 _LED = 0.6
-"""and the part of the steps for them, at first and where the interpretation leads somewhere."""
+"""and the part of the steps for them: at first, and where the interpretation leads somewhere or none need follow."""
 _TRUST = (1.0, 0.3)
 """How much a beam search trusts the dependences, one of these at random."""
 _MOST_FINISHED = 40
@@ -203,7 +203,8 @@ class _Sample:
         self, interpretations: Sequence[Interpretation | None], dependences: Dependences | None, *, widely: bool
     ) -> None:
         """Samples drafts one by one, with a part of the steps where drafts are then searched for `widely`."""
-        self._steps.most = int(self._effort.steps * (_FOLLOWING if widely else 1.0))
+        at_first, most = (int(self._effort.steps * share) for share in (_FOLLOWING, _LED))
+        self._steps.most = at_first if widely else most
         common = (self._view, self._learned, self._choice, self._steps)
         searches = [DraftSearch(*common, one, dependences) for one in interpretations]
         others = [DraftSearch(*common, one, None) for one in interpretations]
@@ -216,16 +217,14 @@ class _Sample:
                 draft = search.sample()
             except StepsExhausted:
                 draft = search.best
-                more = int(self._effort.steps * (_LED if widely else 1.0))
-                if search.followed > _MOSTLY and self._steps.most < more:
-                    self._steps.most = more  # The interpretation leads somewhere.
+                if search.followed > _MOSTLY and self._steps.most < most:
+                    self._steps.most = most  # The interpretation leads somewhere.
                 elif draft is None:
                     break
             if draft is not None:
                 self._keep(draft)
                 self._followed += search.followed
-            most = self._effort.drafts if self._alike else self._effort.unlike
-            self._plenty = self._agreeing >= most
+            self._plenty = self._agreeing >= (self._effort.drafts if self._alike else self._effort.unlike)
             if self._plenty or self._sure == self._effort.enough:
                 break
         self._steps.most = self._effort.steps

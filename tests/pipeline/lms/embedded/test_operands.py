@@ -38,6 +38,12 @@ def test_all_that_include_the_newest_stream_are_found() -> None:
         assert set(found(MUL, newest)) == {pair for pair in fitting if newest in pair}
 
 
+def test_a_stream_may_serve_only_once() -> None:
+    """Then the same pairs are found but those of one stream with itself."""
+    pairs = [each.sources for each in find_operands(INPUTS, range(4), MUL, 3, StepLimit(1000), once=True)]
+    assert (3, 3) in found(MUL, 3) and pairs == [pair for pair in found(MUL, 3) if pair != (3, 3)]
+
+
 def test_a_stream_serves_components_from_a_place_on() -> None:
     """The type that it serves is one component, or a tuple of several."""
     assert SCALE.fit(INPUTS[0], 0)[0] == 1 and SCALE.fit(INPUTS[2], 0)[0] == 0

@@ -84,18 +84,16 @@ def test_a_search_that_finds_nothing_like_the_reference_is_followed_by_another(m
     assert len(runs) == 4
 
 
-def test_a_beam_search_has_steps_left_where_the_interpretation_leads_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drafts along it may use more of the steps than others, but not all, unless no search is to follow."""
-    *_, view = drafts(taught((), ()))[0]
-    left: list[int] = []
+@pytest.mark.parametrize("widely", [True, False])
+def test_drafts_one_by_one_leave_steps_for_a_beam_search(monkeypatch: pytest.MonkeyPatch, widely: bool) -> None:
+    """Also where they seem to lead somewhere."""
 
-    def exhausted(search: DraftSearch) -> Draft | None:
+    def never_ending(search: DraftSearch) -> Draft | None:
         search.followed = 1.0
-        search._steps.spend(search._steps.most - search._steps.used + 1)
-        raise AssertionError("the steps suffice")
+        while True:
+            search._steps.spend(1000)
 
-    monkeypatch.setattr(DraftSearch, "sample", exhausted)
-    monkeypatch.setattr(BeamSearch, "run", lambda search: left.append(search._steps.most - search._steps.used))
-    for seed in range(12):
-        propose(view, taught((), ()), seed, 0.7, Effort(steps=10**5))
-    assert max(left) > 30_000
+    monkeypatch.setattr(DraftSearch, "sample", never_ending)
+    sample = _Sample(VIEW, learned_for(VIEW, ((), ())), SeededChoice(0, 1.0), Effort(steps=100_000, tries=10))
+    sample._follow([None], None, widely=widely)
+    assert 55_000 < sample._steps.used < 75_000 and sample._steps.most == 100_000
