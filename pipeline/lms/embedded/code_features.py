@@ -75,7 +75,7 @@ def in_order(code: str) -> bool:
     for node in nodes:
         match node:
             case ast.Attribute(attr=name) | ast.Name(id=name) | ast.keyword(arg=str(name)) if (
-                name in _ORDERED or "causal" in name
+                name in _ORDERED or "causal" in name or name == "stable"
             ):
                 return True
             case ast.Subscript(slice=index) if any(

@@ -115,6 +115,11 @@ class TaskView:
         return self._influence
 
     @cached_property
+    def mixed(self) -> frozenset[Dim]:
+        """As `TaskInfluence.mixed`."""
+        return self.influence.mixed
+
+    @cached_property
     def rounds(self) -> tuple[int, ...]:
         """How often the loops of the reference run, where that is a constant."""
         codes = [code for spec in self.task.outputs for code in spec.data_transform]

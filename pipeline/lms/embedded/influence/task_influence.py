@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,7 @@ class TaskInfluence:
             reader.run(task.global_ or "", env)
         self._functions = Functions(task, reader, dict(env), sizes)
         self._sizes = sizes
+        self._marks = places.marks
         self._given = [
             _stream(type_, places.inputs[spec.name], sizes)
             for spec, type_ in zip(task.inputs, task.input_types, strict=True)
@@ -91,6 +93,13 @@ class TaskInfluence:
         self._passes: dict[int, float] = {}
         self._fits: dict[int, float] = {}
         self._alignments: dict[tuple[int, StreamType], float] = {}
+
+    @cached_property
+    def mixed(self) -> frozenset[Dim]:
+        """The dims along which single elements of the outputs get something from several positions of an input."""
+        parts = [part.reshape(-1) for output in self.outputs for part in output if part is not None]
+        sets = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.uint64)
+        return frozenset(dim for dim, bits in self._marks if (np.bitwise_count(sets & np.uint64(bits)) > 1).any())
 
     def for_sample(self) -> TaskInfluence:
         """This; or what was read, without the streams, where these have become many."""
@@ -192,6 +201,8 @@ class _Places:
 
     def __init__(self, task: Task, sizes: Sizes) -> None:
         self.inputs: dict[str, Array] = {}
+        self.marks: list[tuple[Dim, int]] = []
+        """The dims of the inputs, each with the bits of its positions."""
         moving = [
             (spec.name, _shape(type_, sizes), _counted(type_))
             for spec, type_ in zip(task.inputs, task.input_types, strict=True)
@@ -204,6 +215,7 @@ class _Places:
         while longest > 1 and sum(_width(shape, count, longest) for _, shape, count in moving) > _BITS:
             longest -= 1
         first = 0
+        dims = {spec.name: _dims(type_)[0] for spec, type_ in zip(task.inputs, task.input_types, strict=True)}
         for name, shape, count in moving:
             sources = np.zeros(shape, np.uint64)
             for axis, size in enumerate(shape[:count]):
@@ -211,6 +223,7 @@ class _Places:
                 bits = first + np.minimum(np.arange(size), longest - 1)
                 marks = np.left_shift(np.uint64(1), np.minimum(bits, _BITS - 1).astype(np.uint64))
                 sources |= marks.reshape(-1, *[1] * (len(shape) - axis - 1))
+                self.marks.append((dims[name][axis], int(np.bitwise_or.reduce(marks, initial=0))))
                 first += min(size, longest)
             if not count:
                 sources |= np.uint64(1) << np.uint64(min(first, _BITS - 1))

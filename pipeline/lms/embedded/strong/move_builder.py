@@ -72,6 +72,7 @@ class MoveBuilder:
         self._choice = choice
         self._read = read
         self._fold_scores: dict[tuple[str, FoldSpec], float] = {}
+        self._batch = view.table.batch_dims - view.mixed
         self._form_scores: dict[tuple[object, ...], float] = {}
 
     def apply(
@@ -335,7 +336,7 @@ class MoveBuilder:
     def _score_fold(self, fn: Fn, fold: FoldSpec) -> float:
         gone = sum((dim not in self._table.kept_dims) - (dim in self._table.always_kept) for dim in fold.inner)
         score = self._scores.deeper * (fold.b - 1) + self._scores.placeholder * fold.placeholder
-        score += self._scores.batch * sum(dim in self._table.batch_dims for dim in fold.inner)
+        score += self._scores.batch * sum(dim in self._batch for dim in fold.inner)
         if self._read and self._view.emits(fn):
             score += self._scores.emits if fold.scan else self._scores.emitted
         score += self._scores.scan - 0.5 * self._scores.gone * gone if fold.scan else self._scores.gone * gone

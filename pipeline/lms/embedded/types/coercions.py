@@ -97,14 +97,14 @@ def find_coercions(source: StreamType, target: StreamType) -> tuple[Coercion, ..
     a, b = dims_of(source), dims_of(target)
     if max(len(a), len(b)) > _WIDEST:
         return ()
-    coercions = []
+    coercions: dict[tuple[Primitive, ...], Coercion] = {}
     for cost, edits in _alignments(a, b):
         try:
             ops = _Walk(source, target).run(edits)
         except RuleError:
             continue
-        coercions.append(Coercion(ops, cost + len(ops)))
-    return tuple(sorted(coercions, key=lambda coercion: coercion.cost))
+        coercions.setdefault(ops, Coercion(ops, cost + len(ops)))
+    return tuple(sorted(coercions.values(), key=lambda coercion: coercion.cost))
 
 
 @lru_cache(maxsize=8192)
@@ -192,6 +192,8 @@ class _Walk:
             index -= len(edit.taken)
             if edit.kind in ("keep", "insert"):
                 continue
+            if edit.kind == "drop" and index == self._cut == len(dims_of(self.now)) - 1:
+                continue  # The only stream dim: `_settle` merges it into those that are inserted.
             if index < self._cut or (index == self._cut > 0 and len(self.now.shape) == 1):
                 self._do(Streamify())
             place = index - self._cut
@@ -221,7 +223,7 @@ class _Walk:
         self._do(Repeat(dim))
 
     def _settle(self) -> None:
-        """Drops a placeholder that `_widen` needed, and moves the cut to the target's."""
+        """Drops a placeholder, the source's or one that `_widen` needed, and moves the cut to the target's."""
         final = dims_of(self.target)
         if len(dims_of(self.now)) > len(final):
             if len(self.now.shape) < 2:

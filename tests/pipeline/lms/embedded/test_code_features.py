@@ -11,6 +11,7 @@ from pipeline.lms.embedded.code_features import constant_indices, crosses, in_or
     "code",
     [
         "x.cumsum(1)",
+        "x.sort(stable=True).indices",
         "torch.arange(4) < y",
         "F.scaled_dot_product_attention(q, k, v, is_causal=True)",
         "for t in range(T_value):\n    h = h + x[:, t]\nh",

@@ -117,6 +117,14 @@ def test_a_fold_over_other_elements_disagrees() -> None:
     assert agreement(WHOLE) < 0.9 and agreement(ACROSS) < 0.9
 
 
+def test_dims_are_mixed_where_an_element_depends_on_several_positions() -> None:
+    """Over a group that is only a part of a dim, too; not over a batch unless the fold is over all."""
+    mixed = TaskInfluence(loads_task(NORM)).mixed
+    assert {str(dim) for dim in mixed} == {"C*G"}
+    whole = NORM.replace("g.square().sum(-1, keepdim=True)", "g.square().sum()")
+    assert {str(dim) for dim in TaskInfluence(loads_task(whole)).mixed} == {"C*G", "N"}
+
+
 def test_what_is_unread_agrees_with_everything() -> None:
     """A reference of an unknown call says nothing."""
     task = loads_task(NORM.replace("g.square().sum(-1, keepdim=True)", "torch.unheard_of(g)"))

@@ -9,6 +9,8 @@ from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.move_builder import MoveBuilder
 from pipeline.lms.embedded.strong.strong_proposer import learned_for
 from pipeline.lms.embedded.task_view import TaskView
+from pipeline.lms.embedded.types.type_table import FoldSpec
+from step_runtime.tasks.reader import loads_task
 from tests.support.habitual_tasks import VIEW as FOLDED_VIEW
 from tests.support.habitual_tasks import folded, taught
 from tests.support.samples import general
@@ -67,6 +69,33 @@ def test_a_fold_is_as_deep_as_in_a_solved_task() -> None:
         ]
         depths.append(sum(move.fold.b == shown for move in made if move is not None and move.fold is not None))
     assert min(depths) > 30
+
+
+BATCHED = """
+inputs:
+- {name: x, dtype: fp32, dims: [M, N], data_gen: torch.randn}
+fns:
+- {name: Add, apply: "return [state[0] + input[0] ** 2]", init: [0], input_dtype: fp32, output_dtype: fp32,
+   func_name: fn_add}
+- {name: Div, apply: "return [input[0] / input[1]]", input_dtype: [fp32, fp32], output_dtype: fp32, func_name: fn_div}
+outputs:
+- name: O
+  dtype: fp32
+  dims: [M, N]
+  data_transform: input_data['x'] / input_data['x'].square().sum(WHERE)
+"""
+
+
+def test_the_batch_is_folded_where_the_outputs_mix_it() -> None:
+    """The outermost dim of all streams is no batch where an element depends on several of its positions."""
+    scores = []
+    for where in ("-1, keepdim=True", ""):
+        view = TaskView(loads_task(BATCHED.replace("WHERE", where)))
+        edges = learned_for(view, ((), ())).edge_model
+        made = MoveBuilder(view, edges, SeededChoice(0, 1.0), StepLimit(10**6), read=False)
+        ways = made.variants(view.table.inputs, view.callees[0], Operands((0,), (1,)))
+        scores.append(next(score for move, score in ways if move.fold == FoldSpec(False, 2, move.fold.inner, True)))  # type: ignore[union-attr]
+    assert scores[1] > scores[0] + 1
 
 
 def test_all_ways_to_apply_a_function_are_scored() -> None:

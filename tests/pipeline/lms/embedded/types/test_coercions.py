@@ -33,6 +33,9 @@ def stream(dtype: str, *dims: str) -> StreamType:
         (stream("fp32", "N"), stream("fp32", "N", "M"), [Promote, Bufferize, Repeat, Flatten, Streamify]),
         (stream("[fp32, fp32]", "N"), stream("[fp32, fp32]", "K", "M", "N"), [Repeat, Repeat]),
         (stream("Multihot(fp32, E)", "M"), stream("Multihot(fp32, E)", "M"), []),
+        (stream("fp32", "1"), stream("fp32", "M"), [Repeat, Flatten]),
+        (stream("[fp32, fp32]", "1"), stream("[fp32, fp32]", "M", "N"), [Repeat, Repeat, Flatten]),
+        (stream("Buffer(fp32, [M])", "1"), stream("Buffer(fp32, [M])", "N"), [Repeat, Flatten]),
     ],
 )
 def test_the_cheapest_plan_is_the_plain_one(source: StreamType, target: StreamType, kinds: list[type]) -> None:
