@@ -94,3 +94,16 @@ def sizes_in(code: str) -> frozenset[str]:
     nodes = (node for statement in statements_of(code) for node in ast.walk(statement))
     names = (node.id for node in nodes if isinstance(node, ast.Name) and node.id.endswith(_SIZE))
     return frozenset(name.removesuffix(_SIZE) for name in names)
+
+
+@lru_cache(maxsize=1024)
+def loop_sizes(code: str) -> frozenset[str]:
+    """The dims whose sizes say how often a loop of a piece of code runs."""
+    nodes = (node for statement in statements_of(code) for node in ast.walk(statement))
+    loops = (node.iter for node in nodes if isinstance(node, ast.For | ast.comprehension))
+    return frozenset(
+        name
+        for loop in loops
+        if isinstance(loop, ast.Call) and isinstance(loop.func, ast.Name) and loop.func.id == "range"
+        for name in sizes_in(ast.unparse(loop))
+    )

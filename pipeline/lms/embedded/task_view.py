@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 
-from pipeline.lms.embedded.code_features import constant_indices, crosses, in_order, sizes_in
+from pipeline.lms.embedded.code_features import constant_indices, crosses, in_order, loop_sizes, sizes_in
 from pipeline.lms.embedded.dependence.dependences import Dependences
 from pipeline.lms.embedded.dependence.recurrences import loop_counts
 from pipeline.lms.embedded.draft import Routing
@@ -125,6 +125,23 @@ class TaskView:
         codes = [code for spec in self.task.outputs for code in spec.data_transform]
         weights = {spec.name for spec in self.task.parameters}
         return tuple(sorted({count for code in codes for count in loop_counts(code, weights)}))
+
+    @cached_property
+    def step_dims(self) -> frozenset[Dim]:
+        """The dims that count steps: a loop of the reference runs along them, and no input or weight has them.
+
+        A function that takes one step folds what is repeated along them.
+        """
+        codes = (code for spec in self.task.outputs for code in spec.data_transform)
+        counted = {name for code in codes for name in loop_sizes(code)}
+        given = {
+            symbol.name
+            for type_ in (*self.task.input_types, *self.task.parameter_types)
+            for dim in (*type_.shape, *(inner for part in components_of(type_.dtype) for inner in cut(part)[1]))
+            for symbol in dim.free_symbols
+        }
+        symbols = self.task.symbols()
+        return frozenset(symbols[name] for name in counted - given if name in symbols)
 
     @cached_property
     def crosses(self) -> bool:
@@ -320,8 +337,10 @@ class TaskView:
 
     @cached_property
     def outer_shapes(self) -> tuple[tuple[Dim, ...], ...]:
-        """The stream dims of inputs and outputs, without ones."""
-        return tuple(dict.fromkeys(self.plain_shape(type_) for type_ in (*self.table.inputs, *self.table.outputs)))
+        """The stream dims of inputs and outputs, without ones, and each of those that count steps."""
+        shapes = (self.plain_shape(type_) for type_ in (*self.table.inputs, *self.table.outputs))
+        steps = ((dim,) for dim in sorted(self.step_dims, key=str))
+        return tuple(dict.fromkeys((*shapes, *steps)))
 
     def parts(self, type_: TypeId) -> frozenset[Dim]:
         """A type's stream dims without ones, with the factors of products."""

@@ -93,7 +93,7 @@ class BeamSearch:
         self._steps = steps
         self._given = view.callees_given(routings)
         self._dims = DimGuide(view.influence, steps)
-        self._pool = StreamPool(view.table, view.dependences, self._dims, steps, trust)
+        self._pool = StreamPool(view.table, view.dependences, self._dims, steps, trust, step_dims=view.step_dims)
         self._order = ListOrder(view.fns, self._pool.first) if ordered else None
         self._builder = MoveBuilder(view, edge_model, choice, steps, read=True, memory=memory, scores=FITTED)
         self._outlook = Outlook(view, [callee for callee, _ in self._given])

@@ -45,7 +45,14 @@ class StreamPool:
     """
 
     def __init__(
-        self, table: TypeTable, dependences: Dependences, dims: DimGuide, steps: StepLimit, trust: float
+        self,
+        table: TypeTable,
+        dependences: Dependences,
+        dims: DimGuide,
+        steps: StepLimit,
+        trust: float,
+        *,
+        step_dims: Dims = frozenset(),
     ) -> None:
         self._table = table
         self.draft = Draft.start(table.inputs)
@@ -63,7 +70,7 @@ class StreamPool:
         self._folded: list[frozenset[Dim]] = [frozenset()] * self.first
         """The dims that were folded on the way to each stream."""
         self.reached = [0] * self.first
-        self._varying: list[Dims] = [all_dims(table, type_) for type_ in table.inputs]
+        self._varying: list[Dims] = [all_dims(table, type_) | step_dims for type_ in table.inputs]
         self._trust = trust
         self._known: dict[tuple[object, ...], int] = {}
 

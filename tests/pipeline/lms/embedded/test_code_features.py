@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.lms.embedded.code_features import constant_indices, crosses, in_order, sizes_in
+from pipeline.lms.embedded.code_features import constant_indices, crosses, in_order, loop_sizes, sizes_in
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,9 @@ def test_pairs_indices_and_sizes_are_found() -> None:
     assert crosses("x.unsqueeze(1) > x.unsqueeze(2)") and not crosses("x + y")
     assert constant_indices("return [input[0] * input_data['W'][2]]") == {2}
     assert sizes_in("return [input[0] / N_value]") == {"N"}
+
+
+def test_loops_say_how_often_they_run() -> None:
+    """By the size of a dim, in a statement or a comprehension; what else mentions a size is no loop."""
+    code = "for _ in range(S_value):\n    x = x + 1\ny = [x for k in range(1, K_value + 1)]\nx / N_value"
+    assert loop_sizes(code) == {"S", "K"}

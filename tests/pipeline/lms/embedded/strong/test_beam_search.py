@@ -6,9 +6,14 @@ import pytest
 
 from pipeline.lms.embedded.draft import Draft
 from pipeline.lms.embedded.lowering import lower, tidy
-from pipeline.lms.embedded.step_limit import StepsExhausted
+from pipeline.lms.embedded.randomness import SeededChoice
+from pipeline.lms.embedded.step_limit import StepLimit, StepsExhausted
+from pipeline.lms.embedded.strong.beam_search import BeamSearch
 from pipeline.lms.embedded.strong.levels import Child, Levels
+from pipeline.lms.embedded.strong.strong_proposer import learned_for
+from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.program.printer import print_program
+from step_runtime.tasks.reader import loads_task
 from step_runtime.verification.verify import Verifier
 from tests.support.beams import VIEW, beam_search
 
@@ -61,3 +66,36 @@ def test_a_section_that_is_repeated_is_one_move(monkeypatch: pytest.MonkeyPatch)
     search.run()
     assert lengths[1] == {1} and max(lengths[3]) > 3
     assert any(draft.repeated == 0.5 for draft in search.finished)
+
+
+ROOT = """
+inputs: [{name: x, dtype: fp32, dims: [N], data_gen: torch.rand}]
+fns:
+- name: Better
+  apply: return [(state[0] + input[0] / state[0]) / 2]
+  init: [1]
+  input_dtype: fp32
+  output_dtype: fp32
+  func_name: fn_better
+outputs:
+- name: root
+  dtype: fp32
+  dims: [N]
+  data_transform:
+  - |
+    root = torch.ones(N_value)
+    for _ in range(S_value):
+        root = (root + input_data['x'] / root) / 2
+    root
+sizes: {N: [5, 4], S: [3, 2]}
+"""
+
+
+def test_a_step_is_folded_over_what_is_repeated_for_each() -> None:
+    """No stream has the dim of the steps: a loop of the reference says how often."""
+    view = TaskView(loads_task(ROOT))
+    edges = learned_for(view, ((), ())).edge_model
+    search = BeamSearch(view, edges, SeededChoice(0, 1.0), StepLimit(10**6), ())
+    search.run()
+    program, _ = lower(view.table, best(search.finished), lambda: False)
+    assert Verifier(view.task).verify(print_program(tidy(program))).passed
