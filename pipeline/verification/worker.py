@@ -224,7 +224,7 @@ def watch(task: str, what: str, key: str) -> None:
 
 def end_if_out_of_memory(error: TaskError) -> None:
     """Raises `MemoryError` where that is the cause of a task's error: the worker may hold too much to go on."""
-    from step_runtime.verification.verify import out_of_memory
+    from step_runtime.base.errors import out_of_memory
 
     if out_of_memory(error.__cause__):
         raise MemoryError(str(error)) from None

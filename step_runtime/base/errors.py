@@ -193,6 +193,14 @@ def describe_error(error: BaseException) -> str:
     return f"{name}: {message}" if message else name
 
 
+def out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error is Python's or torch's for a failed memory allocation."""
+    # On a CPU, torch has no separate class for it.
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and "allocate memory" in describe_error(error)
+    )
+
+
 def describe_value(value: object) -> str:
     """A value of an author's code as one line of bounded length, even if its class misbehaves."""
     return _one_line(lambda: repr(value), "a value that cannot be shown")

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import torch
 
-from step_runtime.base.errors import RunError
+from step_runtime.base.errors import RunError, TaskCodeError, out_of_memory
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Sizes
 from step_runtime.base.types import components_of, is_wide, layout
@@ -140,6 +140,24 @@ _GROWTH = 16
 """A function is tried again on a batch that exceeds its trial's batch by more than this factor."""
 
 
+def _unless_it_fails(run: Callable[[], Result]) -> Result | None:
+    """What a known mode gives; None where it fails: another trial then shows whether the failure is the function's.
+
+    Raises:
+        RunError: The deadline has passed.
+        TaskCodeError: The function failed.
+        MemoryError: There is too little memory; torch raises RuntimeError.
+    """
+    try:
+        return run()
+    except (RunError, TaskCodeError):
+        raise
+    except Exception as error:
+        if out_of_memory(error):
+            raise
+        return None
+
+
 class Applier:
     """Runs functions over batches, fp32 in one floating type; remembers how each function runs.
 
@@ -167,9 +185,10 @@ class Applier:
         batch = prod(outer)
         if not batch:
             return self._empty(fn, outer, sizes)
-        mode = self._known(key, batch)
-        if mode is not None:
-            return mode.map(data, outer)
+        known = self._known(key, batch)
+        found = None if known is None else _unless_it_fails(partial(known.map, data, outer))
+        if found is not None:
+            return found
         mode, result = tune_map(self._one(fn, 0, sizes), data, outer)
         self._modes[key] = mode, batch
         return result
@@ -192,9 +211,8 @@ class Applier:
             return ((data.sum(inner) if isinstance(data, Product) else data[0].sum(inner)) + initial[0],)
         folds = prod(shape[: dims - b])
         rows = tuple(part.reshape(folds, -1, *part.shape[dims:]) for part in data)
-        if mode is not None:
-            result = mode.fold(initial, rows, scan=scan)
-        else:
+        result = None if mode is None else _unless_it_fails(partial(mode.fold, initial, rows, scan=scan))
+        if result is None:
             mode, result = tune_fold(self._one(fn, len(initial), sizes), initial, rows, scan=scan)
             self._modes[key] = mode, prod(shape)
         return tuple(part.reshape(*kept, *part.shape[2 if scan else 1 :]) for part in result)

@@ -23,6 +23,7 @@ from step_runtime.base.errors import (
     Stage,
     TaskError,
     describe_error,
+    out_of_memory,
     quantity,
 )
 from step_runtime.base.types import components_of
@@ -333,11 +334,3 @@ def _run_failure(error: NodeError, where: str) -> Diagnostic:
     hint = "this is the task's own code, not the program"
     code = "memory-limit" if out_of_memory(cause.__cause__) else "task-function"
     return Diagnostic("run", code, str(cause), error.span, (where,), hint)
-
-
-def out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error is Python's or torch's for a failed memory allocation."""
-    # On a CPU, torch has no separate class for it.
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and "allocate memory" in describe_error(error)
-    )

@@ -17,7 +17,7 @@ import sympy
 import torch
 from torch import Tensor
 
-from step_runtime.base.errors import RunError
+from step_runtime.base.errors import RunError, TaskCodeError
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import Buffer, Scalar, STuple, components_of, layout
 from step_runtime.execution.applier import Applier
@@ -313,3 +313,31 @@ def test_what_no_batch_takes_is_right_and_spoils_no_stream(name: str) -> None:
         assert torch.equal(data[0], before)
         same(found, one_by_one(fn, data, 2))
     assert way(applier) == ("Vmapped" if name == "writes into its input" else "Sequential")
+
+
+TABLE = torch.arange(4.0, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        Given(lambda x: [TABLE[x[0].long()]], F, F),
+        Given(lambda s, x: [s[0] + TABLE[x[0].long()]], F, F, [1]),
+        Given(lambda s, x: [s[0] * 2 + TABLE[x[0].long()]], F, F, [1]),
+    ],
+    ids=["map", "sum", "steps"],
+)
+def test_what_fails_for_some_data_names_the_function_however_it_runs(fn: Given) -> None:
+    """A first batch finds the fastest way to run it; an index out of range is the function's failure then, too."""
+    applier = Applier(torch.float64)
+
+    def run(data: Tensor) -> torch.Tensor:
+        if fn.init:
+            return applier.fold(fn, (data,), 2, 1, SIZES, scan=False)[0]
+        return next(iter(applier.map(fn, (data,), 2, SIZES)))
+
+    good = torch.arange(20.0, dtype=torch.float64).reshape(2, 10) % 4
+    before = [run(good) for _ in range(2)][1]
+    with pytest.raises(TaskCodeError, match="function given raised IndexError"):
+        run(good + 1)
+    assert torch.equal(run(good), before)

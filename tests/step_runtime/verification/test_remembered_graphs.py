@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import pytest
 
+from step_runtime.base.errors import out_of_memory
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
-from step_runtime.verification.verify import Verdict, Verifier, out_of_memory
+from step_runtime.verification.verify import Verdict, Verifier
 from tests.support.scripted_answers import RIGHT, TASK, WRONG
 
 REORDERED = "c = step.Copy().apply(E0)\na = step.Identity().apply(c[1])\nreturn step.Map(fn=fn_mul).apply((c[0], a))"
