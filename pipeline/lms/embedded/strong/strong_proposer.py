@@ -61,6 +61,8 @@ _HABIT = 0.3
 """How much the examples count where the moves of drafts are compared,"""
 _UNWEIGHED = -8.0
 """and what the moves of a draft that was sampled on its own are worth there."""
+_SHARP = 2.0
+"""How much more differences between drafts count there, as there are many."""
 _ALONE = 0.7
 """How often a draft then follows only one of interpretation and dependences, mostly the dependences."""
 _IN_ROUNDS = 3.0
@@ -188,7 +190,7 @@ class _Sample:
         if not self._found:
             return None
         compared = any(found.worth is not None for found in self._found)
-        scores = [found.score(compared=compared) for found in self._found]
+        scores = [(_SHARP if compared else 1.0) * found.score(compared=compared) for found in self._found]
         return print_program(tidy(self._choice.pick([found.program for found in self._found], scores)))
 
     def _content(self) -> bool:
