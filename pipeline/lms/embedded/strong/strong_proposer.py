@@ -35,9 +35,7 @@ _READ = 12.0
 _SIMILAR = 60.0
 """For a draft whose results depend on the inputs exactly as the outputs do."""
 _ALIKE = 0.95
-"""The similarity from which results depend on the inputs much as the outputs do,"""
-_SAME = 0.999
-"""and from which on just as they do."""
+"""The similarity from which results depend on the inputs much as the outputs do."""
 _AGREES = 0.95
 """The part of its elements' origins from which on a draft may be right. Others do not count as finished."""
 _MOSTLY = 0.4
@@ -78,9 +76,9 @@ class Effort:
     A sample chooses from `drafts` finished drafts, or `enough` that compute the reference, out of at most `tries`,
     and from up to `unlike` as long as none computes the reference or depends on the inputs much as it does. In most
     samples, these take a part of the `steps`, and beam searches follow where none computes the reference: up to
-    `searches`, until one finds a draft that depends on the inputs as the reference does; `following` is the share
-    of samples that follow the interpretation of the reference, which may be wrong; after `trusted` drafts that do
-    not compute the reference, a sample doubts it.
+    `searches`, until one finds a draft whose elements come from where those of the reference do; `following` is the
+    share of samples that follow the interpretation of the reference, which may be wrong; after `trusted` drafts
+    that do not compute the reference, a sample doubts it.
     """
 
     drafts: int = 8
@@ -237,8 +235,8 @@ class _Sample:
                 search.run()
             for draft in heapq.nlargest(_MOST_FINISHED, search.finished, key=_promise):
                 self._keep(draft, draft.worth)
-            right = any(draft.similarity > _SAME and draft.agreement > _AGREES for draft in search.finished)
-            if right or self._steps.used > self._steps.most:
+            agreeing = any(draft.agreement > _AGREES for draft in search.finished)
+            if agreeing or self._steps.used > self._steps.most:
                 return
 
     def _beam_search(self) -> BeamSearch:
