@@ -64,7 +64,7 @@ _FINER = torch.finfo(torch.float64).eps / torch.finfo(torch.float32).eps
 """What remains in float64 of an error that rounding makes in float32."""
 _BOUNDED = ("binary", "integers", "ids", "lengths", "uniform")
 _WHOLE = ("torch.ones", "expression", "one_hot", "binary", "integers", "ids", "lengths")
-"""What generates numbers between which there are none."""
+"""Generators whose data stays as it is: whole numbers, ones, and values that an expression gives."""
 
 
 class Case(NamedTuple):
@@ -92,7 +92,7 @@ def stress(wide: Case, narrow: Case, limits: Limits) -> list[Diagnostic]:
 
 
 def _agrees_apart(wide: Case, narrow: Case, data: Mapping[str, Data], limits: Limits) -> bool:
-    """Whether no value differs where equal numbers of fp32 differ by up to a thousandth, towards zero or above it."""
+    """Whether the values agree once equal fp32 inputs differ by up to a thousandth, towards zero or up from zero."""
     generator = torch.Generator().manual_seed(0)
 
     def apart(part: Tensor) -> Tensor:

@@ -138,8 +138,8 @@ def replaced(flow: Flow, flows: Mapping[int, Flow]) -> Flow:
         # What turns out to be multiplied by a constant is not a product.
         tags = path.tags if partners or not path.partners else path.tags & ~TIMES
         found.update(
-            (start, joined(before, tags), others | partners, begun or first)
-            for start, before, others, begun in flows.get(path.leaf, ())
+            (start, joined(before, tags), others | partners, other_first or first)
+            for start, before, others, other_first in flows.get(path.leaf, ())
         )
         if path.leaf not in flows:
             found.add((path.leaf, tags, partners, first))
@@ -148,7 +148,7 @@ def replaced(flow: Flow, flows: Mapping[int, Flow]) -> Flow:
 
 def bounded(paths: Iterable[_Parts]) -> Flow:
     """A flow of these paths without those that cancel, or a coarser one if there are too many."""
-    kept = {path for path in paths if path[1] & _SHIFT != _SHIFT}
+    kept = {path for path in paths if not cancels(path[1])}
     return frozenset(map(Path._make, kept)) if len(kept) <= _MOST_PATHS else frozenset(coarse(kept).values())
 
 
@@ -156,7 +156,7 @@ def coarse(flow: Iterable[_Parts]) -> dict[int, Path]:
     """For each leaf, one path that passes all operations, without a sign."""
     found: dict[int, _Parts] = {}
     for start, tags, partners, first in flow:
-        _, own, others, begun = found.get(start, (start, UNSIGNED, 0, 0))
+        _, own, others, other_first = found.get(start, (start, UNSIGNED, 0, 0))
         every = (own | tags) & ~FALLS
-        found[start] = (start, every & ~_SHIFT if cancels(every) else every, others | partners, begun | first)
+        found[start] = (start, every & ~_SHIFT if cancels(every) else every, others | partners, other_first | first)
     return {start: Path._make(parts) for start, parts in found.items()}

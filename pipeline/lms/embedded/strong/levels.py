@@ -1,7 +1,7 @@
 """The drafts of a beam search by their length, of which the best are continued.
 
-What a draft promises is first known from above: where the elements of its new streams come from can only take from
-it, and takes time to find out. So streams are settled from the most promising draft on, until enough are known.
+At first only an upper bound of what a draft promises is known: where the elements of its new streams come from can only
+lower it, and takes time to compute. So streams are settled from the most promising draft on, until enough are settled.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class Child(NamedTuple):
     replayed: bool
 
     def score(self, pool: StreamPool) -> float:
-        """The score of the new streams, from above where the pool has not settled them."""
+        """The score of the new streams; an upper bound while some are not settled."""
         scores = map(pool.scores.__getitem__, self.fresh)
         return self.own + (_REPLAYED_SHARE * sum(min(0.0, score) for score in scores) if self.replayed else sum(scores))
 
     def promise(self, pool: StreamPool) -> float:
-        """What the draft promises, from above likewise."""
+        """What the draft promises; an upper bound while some streams are not settled."""
         reached = reduce(or_, map(pool.reached.__getitem__, (*self.parent.streams, *self.fresh)))
         return self.parent.score + self.score(pool) + self.outlook + _REACHED * reached.bit_count()
 

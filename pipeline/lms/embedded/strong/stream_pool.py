@@ -34,8 +34,8 @@ _CONSTANT = -1.18
 class StreamPool:
     """Numbers streams as they are made: inputs first.
 
-    Where the elements of a stream come from is found out when it is settled; until then its score, and the outputs
-    that it may be, are known from above.
+    Settling a stream computes where its elements come from. Until then its score is an upper bound, and it may be taken
+    for more outputs than it can be.
 
     Attributes:
         guide: The dependences of all streams.

@@ -36,6 +36,6 @@ def test_pairs_indices_and_sizes_are_found() -> None:
 
 
 def test_loops_say_how_often_they_run() -> None:
-    """By the size of a dim, in a statement or a comprehension; what else mentions a size is no loop."""
+    """By the size of a dim, in a statement or a comprehension; other uses of a size are not loops."""
     code = "for _ in range(S_value):\n    x = x + 1\ny = [x for k in range(1, K_value + 1)]\nx / N_value"
     assert loop_sizes(code) == {"S", "K"}

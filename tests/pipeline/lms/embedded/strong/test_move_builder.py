@@ -87,7 +87,7 @@ outputs:
 
 
 def test_the_batch_is_folded_where_the_outputs_mix_it() -> None:
-    """The outermost dim of all streams is no batch where an element depends on several of its positions."""
+    """The outermost dim of all streams is not a batch if an element depends on several of its positions."""
     scores = []
     for where in ("-1, keepdim=True", ""):
         view = TaskView(loads_task(BATCHED.replace("WHERE", where)))
