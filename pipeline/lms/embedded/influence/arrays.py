@@ -25,6 +25,13 @@ class Unread(Exception):
     """The meaning of a piece of code is not known here."""
 
 
+@dataclass(frozen=True)
+class Word:
+    """A name of PyTorch: a call that is not made yet, or a type of elements."""
+
+    name: str
+
+
 @dataclass(frozen=True, eq=False)
 class Array:
     """What is known of the elements of a tensor.
@@ -32,10 +39,15 @@ class Array:
     Attributes:
         sources: What each element depends on; no bits for a constant.
         values: The value of each constant that is known, else NaN; of the same shape.
+        truth: Whether the elements are truth values, so that an index of them is a mask.
+        ragged: If data decide how many elements the first dim has, which mask selects them, else empty. There are as
+            many as there could be then, at the places that the mask selects them from.
     """
 
     sources: Sources
     values: Values
+    truth: bool = False
+    ragged: bytes = b""
 
     def __post_init__(self) -> None:
         """NumPy gives numbers where it has no dims left."""
@@ -67,19 +79,44 @@ class Array:
 
     def through(self, move: Callable[[NDArray[Any]], NDArray[Any]]) -> Array:
         """The same elements at other places."""
-        return Array(move(self.sources), move(self.values))
+        if self.ragged:
+            return widened(self)._moved(move)
+        return self._moved(move)
+
+    def _moved(self, move: Callable[[NDArray[Any]], NDArray[Any]]) -> Array:
+        return Array(move(self.sources), move(self.values), self.truth, self.ragged)
 
 
 def constant(values: Any) -> Array:
     """Constants."""
-    array = np.asarray(values, dtype=np.float64)
-    bounded(array.shape)
-    return Array(np.zeros(array.shape, np.uint64), array)
+    given = np.asarray(values)
+    bounded(given.shape)
+    return Array(np.zeros(given.shape, np.uint64), given.astype(np.float64), given.dtype == np.bool_)
 
 
-def unknown(sources: Sources) -> Array:
+def truths(array: Array) -> Array:
+    """The same elements, as truth values."""
+    return Array(array.sources, array.values, truth=True, ragged=array.ragged)
+
+
+def unknown(sources: Sources, *, ragged: bytes = b"") -> Array:
     """Elements that are no known constants."""
-    return Array(sources, np.full(np.shape(sources), np.nan))
+    return Array(sources, np.full(np.shape(sources), np.nan), ragged=ragged)
+
+
+def widened(array: Array) -> Array:
+    """A tensor of which data decide the number of elements, where each may be any of them."""
+    every = np.bitwise_or.reduce(array.sources, axis=0, keepdims=True)
+    wide = np.broadcast_to(every, array.shape)
+    return Array(wide, np.full(array.shape, np.nan), array.truth, b"any" if array.ragged else b"")
+
+
+def _aligned(arrays: Sequence[Array]) -> tuple[list[Array], bytes]:
+    """Operands whose elements belong together, and by which mask data select them."""
+    masks = {array.ragged for array in arrays if array.ragged}
+    if len(masks) < 2:
+        return list(arrays), next(iter(masks), b"")
+    return [widened(array) if array.ragged else array for array in arrays], b"any"
 
 
 def as_array(value: Any) -> Array:
@@ -91,7 +128,9 @@ def as_array(value: Any) -> Array:
     if isinstance(value, Array):
         return value
     if isinstance(value, bool | int | float | np.generic):
-        return constant(float(value))
+        return constant(value if isinstance(value, bool | np.bool_) else float(value))
+    if isinstance(value, complex):
+        return constant(np.nan)
     if isinstance(value, list | tuple | range):
         parts = [as_array(part) for part in value]
         if not parts:
@@ -102,7 +141,11 @@ def as_array(value: Any) -> Array:
 
 def joined_by(join: Callable[..., NDArray[Any]], parts: Sequence[Array], axis: int) -> Array:
     """Several arrays as one, by `np.stack` or `np.concatenate`."""
-    return Array(join([part.sources for part in parts], axis=axis), join([part.values for part in parts], axis=axis))
+    truth, ragged = all(part.truth for part in parts), any(part.ragged for part in parts)
+    if ragged:
+        parts = [widened(part) if part.ragged else part for part in parts]
+    sources, values = [part.sources for part in parts], [part.values for part in parts]
+    return Array(join(sources, axis=axis), join(values, axis=axis), truth, b"any" if ragged else b"")
 
 
 def bounded(shape: Sequence[int]) -> None:
@@ -123,7 +166,7 @@ def bounded(shape: Sequence[int]) -> None:
 
 def pointwise(compute: Callable[..., Any], *operands: Any) -> Array:
     """An operation on each element; constants of constants are computed."""
-    arrays = [as_array(operand) for operand in operands]
+    arrays, ragged = _aligned([as_array(operand) for operand in operands])
     sources, values = arrays[0].sources, [array.values for array in arrays]
     if len(arrays) > 1:
         bounded(np.broadcast_shapes(*(array.shape for array in arrays)))
@@ -133,10 +176,10 @@ def pointwise(compute: Callable[..., Any], *operands: Any) -> Array:
     for value in values[1:]:
         known = known & ~np.isnan(value)
     if not known.any():
-        return unknown(sources)
+        return unknown(sources, ragged=ragged)
     with np.errstate(all="ignore"):
         computed = np.asarray(compute(*values), dtype=np.float64)
-    return Array(np.where(known, np.zeros((), np.uint64), sources), np.where(known, computed, np.nan))
+    return Array(np.where(known, np.zeros((), np.uint64), sources), np.where(known, computed, np.nan), ragged=ragged)
 
 
 def _settled(result: Array, decided: NDArray[np.bool_], values: Any) -> Array:
@@ -144,7 +187,12 @@ def _settled(result: Array, decided: NDArray[np.bool_], values: Any) -> Array:
     if not decided.any():
         return result
     nothing = np.zeros((), np.uint64)
-    return Array(np.where(decided, nothing, result.sources), np.where(decided, values, result.values))
+    return Array(
+        np.where(decided, nothing, result.sources),
+        np.where(decided, values, result.values),
+        result.truth,
+        result.ragged,
+    )
 
 
 def times(one: Any, other: Any) -> Array:
@@ -190,30 +238,49 @@ def _extreme(compute: Callable[..., Any], idle: float, one: Any, other: Any) -> 
 
 
 def both(one: Any, other: Any) -> Array:
-    """The conjunction of two truth values; nothing is left of one with what is false."""
+    """The conjunction of two truth values or of bits; nothing is left of one with what is false or zero."""
     a, b = as_array(one), as_array(other)
-    return _settled(pointwise(np.logical_and, a, b), (a.values == 0) | (b.values == 0), 0.0)
+    result = pointwise(_bits(np.bitwise_and), a, b)
+    return _alike(_settled(result, (a.values == 0) | (b.values == 0), 0.0), a, b)
 
 
 def either(one: Any, other: Any) -> Array:
-    """The disjunction of two truth values; nothing is left of one with what is true."""
+    """The disjunction of two truth values, of which nothing is left with what is true, or of bits."""
     a, b = as_array(one), as_array(other)
+    result = pointwise(_bits(np.bitwise_or), a, b)
+    if not (a.truth and b.truth):
+        return result
     true = ((a.values != 0) & ~np.isnan(a.values)) | ((b.values != 0) & ~np.isnan(b.values))
-    return _settled(pointwise(np.logical_or, a, b), true, 1.0)
+    return _alike(_settled(result, true, 1.0), a, b)
+
+
+def differing(one: Any, other: Any) -> Array:
+    """The bits in which two values differ."""
+    a, b = as_array(one), as_array(other)
+    return _alike(pointwise(_bits(np.bitwise_xor), a, b), a, b)
+
+
+def _alike(result: Array, one: Array, other: Array) -> Array:
+    return truths(result) if one.truth and other.truth else result
+
+
+def _bits(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation on bits, of integers that are given as floating-point numbers."""
+    return lambda *values: compute(*(np.nan_to_num(value).astype(np.int64) for value in values))
 
 
 def where(condition: Any, one: Any, other: Any) -> Array:
     """One of two values by a condition; a constant condition leaves nothing of the other one."""
     if isinstance(condition, np.ndarray):
         condition = constant(condition)
-    test, a, b = as_array(condition), as_array(one), as_array(other)
+    (test, a, b), ragged = _aligned([as_array(part) for part in (condition, one, other)])
     bounded(np.broadcast_shapes(test.shape, a.shape, b.shape))
     unsure = np.isnan(test.values)
     first = (test.values != 0) & ~unsure
     same = unsure & (a.values == b.values)
     sources = np.where(unsure, test.sources | a.sources | b.sources, np.where(first, a.sources, b.sources))
     values = np.where(unsure, np.nan, np.where(first, a.values, b.values))
-    return _settled(Array(sources, values), same, a.values)
+    return _settled(Array(sources, values, a.truth and b.truth, ragged), same, a.values)
 
 
 # --- along dims ---
@@ -238,12 +305,13 @@ def reduced(array: Array, dim: Any = None, keepdim: bool = False, compute: Any =
     axes = axes_of(dim, array.ndim)
     sources: Any = np.bitwise_or.reduce(array.sources, axis=axes, keepdims=bool(keepdim))  # type: ignore[call-overload]
     unsure = np.isnan(array.values)
+    ragged = b"" if 0 in axes else array.ragged
     if unsure.all() or compute is None:
-        return unknown(sources)
+        return unknown(sources, ragged=ragged)
     with np.errstate(all="ignore"):
         values = compute(np.where(unsure, idle, array.values), axis=axes, keepdims=keepdim)
     mixed = unsure.any(axis=axes, keepdims=keepdim)
-    return Array(sources, np.where(mixed, np.nan, values))
+    return Array(sources, np.where(mixed, np.nan, values), ragged=ragged)
 
 
 def total(array: Array, dim: Any = None, keepdim: bool = False) -> Array:
@@ -256,14 +324,14 @@ def accumulated(array: Array, dim: int, compute: Any = None) -> Array:
     (axis,) = axes_of(dim, array.ndim)
     sources = np.bitwise_or.accumulate(array.sources, axis=axis)
     values = np.full(array.shape, np.nan) if compute is None else compute(array.values, axis=axis)
-    return Array(sources, values)
+    return Array(sources, values, ragged=array.ragged)
 
 
 def shared(array: Array, dim: Any) -> Array:
     """Each element by all of those along some dims, as in a softmax; negative infinities count for nothing."""
     gone = array.values == -np.inf
     everything = reduced(array, dim, keepdim=True)
-    result = unknown(np.broadcast_to(everything.sources, array.shape))
+    result = unknown(np.broadcast_to(everything.sources, array.shape), ragged=array.ragged)
     return _settled(result, gone, 0.0)
 
 

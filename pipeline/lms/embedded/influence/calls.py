@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.lms.embedded.influence import layer_calls, shape_calls, value_calls
-from pipeline.lms.embedded.influence.arrays import Unread
+from pipeline.lms.embedded.influence import (
+    algebra_calls,
+    choice_calls,
+    constant_calls,
+    layer_calls,
+    loss_calls,
+    shape_calls,
+    type_calls,
+    value_calls,
+    window_calls,
+)
+from pipeline.lms.embedded.influence.arrays import Array, Unread, Word
 
-CALLS = {**shape_calls.CALLS, **value_calls.CALLS, **layer_calls.CALLS}
+CALLS = {
+    **shape_calls.CALLS, **constant_calls.CALLS, **value_calls.CALLS, **type_calls.CALLS, **choice_calls.CALLS,
+    **algebra_calls.CALLS,
+    **window_calls.CALLS, **loss_calls.CALLS, **layer_calls.CALLS,
+}  # fmt: skip
+_MODULES = {name.replace("_", ""): name for name in CALLS}
+_ALIASES = {"axis": "dim", "axes": "dim", "keepdims": "keepdim"}
 
 
 def called(name: str, args: list[Any], named: dict[str, Any]) -> Any:
@@ -19,8 +35,25 @@ def called(name: str, args: list[Any], named: dict[str, Any]) -> Any:
     call = CALLS.get(name)
     if call is None:
         raise Unread(f"the call {name}")
-    if "axis" in named:
-        named["dim"] = named.pop("axis")
-    if "input" in named:
-        args = [named.pop("input"), *args]
-    return call(*args, **named)
+    named = {_ALIASES.get(key, key): value for key, value in named.items()}
+    for first in ("input", "self"):
+        if first in named:
+            args = [named.pop(first), *args]
+    if name in ("view", "to") and len(args) == 2 and isinstance(args[1], Word):
+        return (type_calls.converted if name == "to" else type_calls.reinterpreted)(*args)
+    kind = named.pop("dtype", None) if name not in ("to", "finfo", "iinfo") else None
+    result = call(*args, **named)
+    return type_calls.converted(result, kind) if isinstance(kind, Word) and isinstance(result, Array) else result
+
+
+def module_named(name: str) -> str:
+    """The call that a module of `torch.nn` makes, such as `max_pool2d` of `MaxPool2d`.
+
+    Raises:
+        Unread: There is none that is known.
+    """
+    plain = name.lower().replace("bce", "binarycrossentropy")
+    found = _MODULES.get(plain, _MODULES.get(plain.removesuffix("loss")))
+    if found is None:
+        raise Unread(f"the module {name}")
+    return found

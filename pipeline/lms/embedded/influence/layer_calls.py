@@ -27,6 +27,7 @@ from pipeline.lms.embedded.influence.arrays import (
 )
 from pipeline.lms.embedded.influence.shape_calls import ints
 from pipeline.lms.embedded.influence.value_calls import mixed, softmax
+from pipeline.lms.embedded.influence.window_calls import channels
 
 # --- normalizations ---
 
@@ -43,23 +44,18 @@ def layer_norm(data: Array, normalized_shape: Any, weight: Any = None, bias: Any
     return _scaled(shared(data, tuple(range(-count, 0))), weight, bias)
 
 
-def _channels(data: Array, factor: Any) -> Any:
-    """A factor for each channel, so that it can be multiplied."""
-    return None if factor is None else as_array(factor).through(lambda part: part.reshape(-1, *[1] * (data.ndim - 2)))
-
-
 def group_norm(data: Array, num_groups: Any, weight: Any = None, bias: Any = None, eps: Any = 0.0) -> Array:
     """As `torch.nn.functional.group_norm`."""
     (count,) = ints((num_groups,))
     groups = data.through(lambda part: part.reshape(data.shape[0], count, -1))
     result = shared(groups, -1).through(lambda part: part.reshape(data.shape))
-    return _scaled(result, _channels(data, weight), _channels(data, bias))
+    return _scaled(result, channels(data, weight), channels(data, bias))
 
 
 def instance_norm(data: Array, *_: Any, weight: Any = None, bias: Any = None, **__: Any) -> Array:
     """As `torch.nn.functional.instance_norm`."""
     result = shared(data, tuple(range(2, data.ndim)))
-    return _scaled(result, _channels(data, weight), _channels(data, bias))
+    return _scaled(result, channels(data, weight), channels(data, bias))
 
 
 def batch_norm(
@@ -70,12 +66,30 @@ def batch_norm(
     axes = tuple(axis for axis in range(data.ndim) if axis != 1)
     result = shared(data, axes) if training else data
     factors = (weight, bias) if training else (running_mean, running_var, weight, bias)
-    return _scaled(result, *(_channels(data, factor) for factor in factors))
+    return _scaled(result, *(channels(data, factor) for factor in factors))
 
 
 def normalize(data: Array, p: Any = 2, dim: Any = 1, **_: Any) -> Array:
     """As `torch.nn.functional.normalize`."""
     return shared(data, dim)
+
+
+def local_response_norm(data: Array, size: Any, *_: Any, **__: Any) -> Array:
+    """As `torch.nn.functional.local_response_norm`: channels depend on their neighbours."""
+    (width,) = ints((size,))
+    padded = shape_calls.pad(data, [0, 0] * (data.ndim - 2) + [width // 2, (width - 1) // 2])
+    return mixed(data, reduced(shape_calls.unfold(padded, 1, width, 1), -1))
+
+
+def layer_norm_backward(
+    grad: Array, data: Array, normalized_shape: Any, mean: Any, rstd: Any, weight: Any = None, *_: Any
+) -> tuple[Array, Array, Array]:
+    """As `torch.ops.aten.native_layer_norm_backward`."""
+    count = len(ints((normalized_shape,))) if not isinstance(normalized_shape, int) else 1
+    own = mixed(grad, data, mean, rstd)
+    outer = tuple(range(data.ndim - count))
+    result = mixed(shared(_scaled(own, weight), tuple(range(-count, 0))))
+    return result, reduced(own, outer), reduced(grad, outer)
 
 
 # --- products ---
@@ -99,20 +113,34 @@ def einsum(equation: str, *operands: Any) -> Array:
         if len(set(spare)) > 1:
             raise Unread("an ellipsis for several numbers of dims")
         equation = equation.replace("...", "ABCDEFGH"[: spare[0]])
-    elif len(set(result)) < len(result):
-        raise Unread("a repeated letter")
-    return contracted(equation, *operands)
+    terms, result = equation.split("->")
+    arrays = [_diagonals(term, as_array(one)) for term, one in zip(terms.split(","), operands, strict=True)]
+    terms = ",".join("".join(dict.fromkeys(term)) for term in terms.split(","))
+    return contracted(f"{terms}->{result}", *arrays)
+
+
+def _diagonals(term: str, data: Array) -> Array:
+    """Takes dims of one letter together, each at the place of its first letter."""
+    letters = list(term)
+    for letter in dict.fromkeys(term):
+        while letters.count(letter) > 1:
+            first = letters.index(letter)
+            other = letters.index(letter, first + 1)
+            data = shape_calls.diagonal(data, 0, first, other).through(lambda part: np.moveaxis(part, -1, first))  # noqa: B023
+            del letters[other]
+    return data
+
+
+def bilinear(input1: Array, input2: Array, weight: Any, bias: Any = None) -> Array:
+    """As `torch.nn.functional.bilinear`."""
+    result = einsum("...i,oij,...j->...o", input1, weight, input2)
+    return result if bias is None else plus(result, bias)
 
 
 def linear(data: Array, weight: Any, bias: Any = None) -> Array:
     """As `torch.nn.functional.linear`."""
     result = product(data, shape_calls.turned(as_array(weight)))
     return result if bias is None else plus(result, bias)
-
-
-def addmm(data: Any, mat1: Any, mat2: Any, **_: Any) -> Array:
-    """As `torch.addmm`."""
-    return plus(data, product(mat1, mat2))
 
 
 def outer(data: Array, vec2: Array) -> Array:
@@ -142,83 +170,19 @@ def pairwise_distance(x1: Array, x2: Array, *_: Any, keepdim: bool = False, **__
 
 def attention(
     query: Array, key: Array, value: Array, attn_mask: Any = None, dropout_p: Any = 0.0, is_causal: bool = False,
-    **_: Any,
+    scale: Any = None, enable_gqa: bool = False,
 ) -> Array:  # fmt: skip
-    """As `torch.nn.functional.scaled_dot_product_attention`, whose boolean and added masks look alike here."""
+    """As `torch.nn.functional.scaled_dot_product_attention`."""
+    if enable_gqa:
+        each = query.shape[-3] // key.shape[-3]
+        key, value = (shape_calls.repeat_interleave(one, each, -3) for one in (key, value))
     scores = product(query, shape_calls.turned_matrices(key))
     if attn_mask is not None:
         mask = as_array(attn_mask)
-        if not np.isnan(mask.values).all():
-            raise Unread("a constant mask, whose type is not known")
-        scores = mixed(scores, mask)
+        scores = where(mask, scores, -np.inf) if mask.truth else plus(scores, mask)
     if is_causal:
         scores = where(constant(np.tril(np.ones(scores.shape[-2:]))), scores, -np.inf)
     return product(softmax(scores), value)
-
-
-def _windows(data: Array, kernel: list[int], stride: list[int], dilation: list[int]) -> Array:
-    """The elements under each place of a kernel: the kernel's dims last."""
-    first = data.ndim - len(kernel)
-    for place, (size, step, gap) in enumerate(zip(kernel, stride, dilation, strict=True)):
-        data = shape_calls.unfold(data, first + place, (size - 1) * gap + 1, step)
-        data = data.through(lambda part: part[..., ::gap])  # noqa: B023 (called at once)
-    return data
-
-
-def _each(setting: Any, count: int) -> list[int]:
-    return [setting] * count if isinstance(setting, int) else ints((setting,))
-
-
-def convolution(
-    data: Array, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: Any = 1
-) -> Array:
-    """As `torch.nn.functional.conv1d` and `conv2d`."""
-    kernel = as_array(weight)
-    spatial = kernel.ndim - 2
-    if data.ndim != kernel.ndim or isinstance(padding, str):
-        raise Unread("a convolution without a batch, or with padding by name")
-    edges = [width for one in reversed(_each(padding, spatial)) for width in (one, one)]
-    sizes = list(kernel.shape[2:])
-    windows = _windows(shape_calls.pad(data, edges), sizes, _each(stride, spatial), _each(dilation, spatial))
-    (count,) = ints((groups,))
-    batch, channels, *places = windows.shape[: 2 + spatial]
-    windows = windows.through(lambda part: part.reshape(batch, count, channels // count, *places, *sizes))
-    filters = kernel.through(lambda part: part.reshape(count, -1, *part.shape[1:]))
-    at, under = "xyz"[:spatial], "uvw"[:spatial]
-    result = contracted(f"bgc{at}{under},goc{under}->bgo{at}", windows, filters)
-    result = result.through(lambda part: part.reshape(batch, -1, *places))
-    return result if bias is None else plus(result, _channels(result, bias))
-
-
-def _pool(spatial: int) -> Callable[..., Array]:
-    def pool(data: Array, kernel_size: Any, stride: Any = None, padding: Any = 0, **_: Any) -> Array:
-        if padding != 0:
-            raise Unread("padding of a pool")
-        kernel = _each(kernel_size, spatial)
-        windows = _windows(data, kernel, kernel if stride is None else _each(stride, spatial), [1] * spatial)
-        return reduced(windows, tuple(range(-spatial, 0)))
-
-    return pool
-
-
-# --- losses ---
-
-
-def _reduced_loss(loss: Array, reduction: Any) -> Array:
-    return loss if reduction == "none" else reduced(loss)
-
-
-def loss(data: Any, target: Any, *_: Any, reduction: Any = "mean", **__: Any) -> Array:
-    """A loss that compares element by element."""
-    return _reduced_loss(mixed(as_array(data), as_array(target)), reduction)
-
-
-def cross_entropy(data: Array, target: Array, weight: Any = None, *_: Any, reduction: Any = "mean", **__: Any) -> Array:
-    """As `torch.nn.functional.cross_entropy`; classes are numbers or probabilities."""
-    axis = 1 if data.ndim > 1 else 0
-    whole = reduced(data, axis)
-    own = reduced(target, axis) if target.ndim == data.ndim else target
-    return _reduced_loss(mixed(whole, own), reduction)
 
 
 # --- cells ---
@@ -228,30 +192,30 @@ def lstm_cell(data: Array, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh
     """As `torch.lstm_cell`."""
     before, cell = hx
     gates = plus(linear(data, w_ih, b_ih), linear(before, w_hh, b_hh))
-    entrance, forget, fresh, exit_ = shape_calls.chunk(gates, 4, 1)
+    entrance, forget, fresh, exit_ = shape_calls.chunk(gates, 4, -1)
     cell = plus(times(mixed(forget), cell), mixed(entrance, fresh))
     return mixed(exit_, cell), cell
+
+
+def rnn_cell(data: Array, hx: Array, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Array:
+    """As `torch.rnn_tanh_cell`."""
+    return mixed(plus(linear(data, w_ih, b_ih), linear(hx, w_hh, b_hh)))
 
 
 def gru_cell(data: Array, hx: Array, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Array:
     """As `torch.gru_cell`."""
     gates = plus(linear(data, w_ih, b_ih), linear(hx, w_hh, b_hh))
-    return mixed(*shape_calls.chunk(gates, 3, 1), hx)
+    return mixed(*shape_calls.chunk(gates, 3, -1), hx)
 
 
-_LOSSES = """
-    huber_loss smooth_l1_loss mse_loss l1_loss kl_div binary_cross_entropy binary_cross_entropy_with_logits
-    soft_margin_loss poisson_nll_loss
-    """.split()  # noqa: SIM905
 CALLS: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(_LOSSES, loss),
     **dict.fromkeys(("matmul", "mm", "bmm", "mv", "dot"), product),
     "layer_norm": layer_norm, "rms_norm": layer_norm, "group_norm": group_norm, "instance_norm": instance_norm,
-    "batch_norm": batch_norm, "normalize": normalize, "einsum": einsum, "linear": linear, "addmm": addmm,
-    "baddbmm": addmm, "outer": outer, "ger": outer, "vecdot": vecdot, "cdist": cdist,
+    "batch_norm": batch_norm, "normalize": normalize, "einsum": einsum, "linear": linear,
+    "outer": outer, "ger": outer, "vecdot": vecdot, "cdist": cdist,
     "cosine_similarity": cosine_similarity, "pairwise_distance": pairwise_distance,
-    "scaled_dot_product_attention": attention, "conv1d": convolution, "conv2d": convolution,
-    "cross_entropy": cross_entropy, "lstm_cell": lstm_cell, "gru_cell": gru_cell, "max_pool1d": _pool(1),
-    "avg_pool1d": _pool(1), "max_pool2d": _pool(2), "avg_pool2d": _pool(2),
+    "scaled_dot_product_attention": attention, "lstm_cell": lstm_cell, "gru_cell": gru_cell,
+    "rnn_tanh_cell": rnn_cell, "rnn_relu_cell": rnn_cell, "bilinear": bilinear,
+    "native_layer_norm_backward": layer_norm_backward, "local_response_norm": local_response_norm,
 }  # fmt: skip
 """The calls by their names."""

@@ -1,85 +1,66 @@
 """Reads PyTorch code for sources: a walk of the syntax tree at fixed sizes, which knows positions but no data.
 
-Loops are unrolled, as their bounds are sizes. What is not understood is unread: an assignment of it leaves its names
-unread, and what uses them.
+Loops are unrolled, as their bounds are sizes. Where data decide, both branches are read, and loops until nothing
+changes. What is not understood is unread: an assignment of it leaves its names unread, and what uses them.
 """
 
 from __future__ import annotations
 
 import ast
-import math
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from pipeline.lms.embedded.dependence.recurrences import assigned, base_of, statements_of
-from pipeline.lms.embedded.influence.arrays import Array, Unread, unknown
-from pipeline.lms.embedded.influence.calls import called
-from pipeline.lms.embedded.influence.language import (
-    BUILT_IN,
-    attribute,
-    binary,
-    changed,
-    compared,
-    decided,
-    element,
-    items_of,
-    method,
-    reading,
-    unary,
-    whole,
+from pipeline.lms.embedded.influence.arrays import Array, Unread, Word, as_array, constant
+from pipeline.lms.embedded.influence.branches import (
+    MISSING,
+    Names,
+    either_of,
+    scope_with,
+    scopes_of,
 )
+from pipeline.lms.embedded.influence.expressions import is_module
+from pipeline.lms.embedded.influence.flow import FlowReader, Left, Returned
+from pipeline.lms.embedded.influence.indexing import replaced
+from pipeline.lms.embedded.influence.language import binary, decision, items_of, reading
+from pipeline.lms.embedded.influence.sequences import CHANGING, set_item
 
-_MODULES = frozenset(("torch", "F", "nn", "functional", "linalg", "math", "special", "np", "numpy"))
-_MOST_WORK = 12_000
-"""Expressions that are read for one piece of code; more are unread."""
-_PER_STEP = 1000
-"""As many elements of a tensor count as one expression more."""
-_DEEPEST = 40
-_MOST_MET = 2000
-"""The number of values of expressions that are kept."""
-
-
-class _Missing:
-    """The value of a name that could not be read."""
-
-
-MISSING = _Missing()
-
-
-@dataclass(frozen=True)
-class Word:
-    """A call by its name, which is not made yet."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Closure:
-    """A function or a lambda of the code, with the names that it can see."""
-
-    parameters: tuple[str, ...]
-    defaults: tuple[Any, ...]
-    body: tuple[ast.stmt, ...] | ast.expr
-    names: dict[str, Any] = field(hash=False, compare=False)
-
-
-class _Returned(Exception):
-    def __init__(self, value: Any) -> None:
-        self.value = value
+_VIEWS = frozenset(
+    [
+        "view",
+        "reshape",
+        "transpose",
+        "swapaxes",
+        "t",
+        "permute",
+        "narrow",
+        "select",
+        "diagonal",
+        "squeeze",
+        "unsqueeze",
+        "flatten",
+        "unflatten",
+        "movedim",
+        "view_as",
+        "expand",
+        "expand_as",
+        "detach",
+        "data",
+        "T",
+        "mT",
+        "real",
+        "unfold",
+    ]
+)
+"""Methods and attributes of which the result shares its elements with the tensor."""
 
 
-class ArrayReader:
+class ArrayReader(FlowReader):
     """Reads snippets in an environment of names; `data` are inputs and weights, `sizes` those of the dims."""
-
-    def __init__(self, data: Mapping[str, Array], sizes: Mapping[str, int]) -> None:
-        self._data = data
-        self._names: dict[str, Any] = {f"{name}_value": size for name, size in sizes.items()}
-        self._work = 0
-        self._depth = 0
-        self.met: dict[int, Array] = {}
-        """The arrays that expressions gave, and the products within matrix products, by identity."""
 
     def run(self, code: str, env: dict[str, Any]) -> Any:
         """The value of a snippet: what it returns, or its last line; `env` receives the names that it assigns.
@@ -88,62 +69,115 @@ class ArrayReader:
             Unread: It could not be read.
         """
         self._work, self._depth = 0, 0
-        return self._body(statements_of(code), env)
+        self._tests, self._results, self._exits = [], [], []
+        with reading():
+            return self._body(statements_of(code), env)
 
-    def _body(self, body: Sequence[ast.stmt], env: dict[str, Any]) -> Any:
+    def _body(self, body: Sequence[ast.stmt], env: Names) -> Any:
+        exits, self._exits = self._exits, []
+        self._results.append([])
+        depth = len(self._results)
         try:
-            return self._run(body, env)
-        except _Returned as result:
-            return result.value
+            try:
+                value = self._run(body, env)
+            except Returned as result:
+                value = result.value
+            for test, other in reversed(self._results[depth - 1]):
+                value = either_of(test, other, value)
+            if value is MISSING:
+                raise Unread("the last line has no value that can be read")
+            return value
+        finally:
+            del self._results[depth - 1 :]
+            self._exits = exits
 
-    def _run(self, body: Sequence[ast.stmt], env: dict[str, Any]) -> Any:
+    def _run(self, body: Sequence[ast.stmt], env: Names) -> Any:
         value: Any = None
         for statement in body:
             value = MISSING
             match statement:
-                case ast.Return(value=ast.expr() as expression):
-                    raise _Returned(self.value(expression, env))
                 case ast.Expr(value=expression):
                     with suppress(Unread):
                         value = self._expression(expression, env)
                 case _:
-                    try:
-                        self._statement(statement, env)
-                    except Unread:
-                        env |= dict.fromkeys(assigned([statement]), MISSING)
-        if value is MISSING:
-            raise Unread("the last line has no value that can be read")
+                    if not isinstance(statement, ast.Return):
+                        value = None if isinstance(statement, ast.Pass) else MISSING
+                    self._checked(statement, env)
         return value
 
-    def _expression(self, node: ast.expr, env: dict[str, Any]) -> Any:
+    def _checked(self, statement: ast.stmt, env: Names) -> None:
+        """A statement; the names that it changes are unread if it is."""
+        depth = len(self._tests)
+        try:
+            self._statement(statement, env)
+        except Unread:
+            del self._tests[depth:]
+            if isinstance(statement, ast.Return) or any(isinstance(part, ast.Return) for part in ast.walk(statement)):
+                raise  # Whether the rest is read at all is not known.
+            for name in _touched(statement):
+                scope_with(env, name)[name] = MISSING
+
+    def _expression(self, node: ast.expr, env: Names) -> Any:
+        """An expression as a statement, which may change what it is called on."""
         try:
             return self.value(node, env)
         except Unread:
-            match node:
-                case ast.Call(func=ast.Attribute(value=owner, attr="append" | "extend" | "insert")):
-                    env[base_of(owner)] = MISSING
+            for name in _touched(node):
+                scope_with(env, name)[name] = MISSING
             raise
 
-    def _statement(self, statement: ast.stmt, env: dict[str, Any]) -> None:
+    def _statements(self, body: Sequence[ast.stmt], env: Names) -> None:
+        for statement in body:
+            if isinstance(statement, ast.Expr):
+                with suppress(Unread):
+                    self._expression(statement.value, env)
+            else:
+                self._statement(statement, env)
+
+    def _statement(self, statement: ast.stmt, env: Names) -> None:
         match statement:
             case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
                 self._assign(statement, env)
+            case ast.For() | ast.While() | ast.If():
+                self._controlled(statement, env)
+            case ast.Return(value=expression):
+                raise Returned(None if expression is None else self.value(expression, env))
+            case ast.Break() | ast.Continue():
+                raise Left("break" if isinstance(statement, ast.Break) else "continue")
             case ast.FunctionDef(name=name, args=arguments, body=body):
                 env[name] = self._closure(arguments, tuple(body), env)
-            case ast.For(target=target, iter=items, body=body):
-                for item in items_of(self.value(items, env)):
-                    self._bind(target, item, env)
-                    self._statements(body, env)
-            case ast.If(test=test, body=body, orelse=others):
-                self._statements(body if decided(self.value(test, env)) else others, env)
             case ast.With(body=body):
                 self._statements(body, env)
-            case ast.Pass() | ast.Import() | ast.ImportFrom() | ast.Assert():
+            case ast.Expr(value=expression):
+                self._expression(expression, env)
+            case ast.Import(names=modules) | ast.ImportFrom(names=modules):
+                names = {one.asname or one.name: Word(one.name.rpartition(".")[2]) for one in modules}
+                env.update(names if isinstance(statement, ast.ImportFrom) else
+                           {one.asname: names[one.asname] for one in modules if one.asname})  # fmt: skip
+            case _:
+                self._declared(statement, env)
+
+    def _declared(self, statement: ast.stmt, env: Names) -> None:
+        """Names that belong to an outer scope, or to none any more."""
+        match statement:
+            case ast.Delete(targets=targets):
+                for target in targets:
+                    match target:
+                        case ast.Name(id=name):
+                            env.pop(name, None)
+                        case ast.Subscript(value=owner, slice=place):
+                            del self.value(owner, env)[self.value(place, env)]
+            case ast.Nonlocal(names=names) | ast.Global(names=names):
+                if isinstance(env, ChainMap):
+                    env.maps[0].setdefault("nonlocal", set()).update(names)
+            case ast.Pass() | ast.Assert():
                 pass
             case _:
                 raise Unread("a statement of an unknown kind")
 
-    def _assign(self, statement: ast.Assign | ast.AnnAssign | ast.AugAssign, env: dict[str, Any]) -> None:
+    # --- assignments ---
+
+    def _assign(self, statement: ast.Assign | ast.AnnAssign | ast.AugAssign, env: Names) -> None:
         if statement.value is None:
             return
         value = self.value(statement.value, env)
@@ -155,193 +189,124 @@ class ArrayReader:
                 before = self.value(target, env)
                 with reading():
                     value = binary(op, before, value)
+                    if isinstance(before, list) and isinstance(value, list):
+                        before[:] = value
+                        value = before
                 self._bind(target, value, env)
             case ast.AnnAssign(target=target):
                 self._bind(target, value, env)
 
-    def _statements(self, body: Sequence[ast.stmt], env: dict[str, Any]) -> None:
-        for statement in body:
-            match statement:
-                case ast.Expr(value=expression):
-                    with suppress(Unread):
-                        self._expression(expression, env)
-                case ast.Return(value=ast.expr() as expression):
-                    raise _Returned(self.value(expression, env))
-                case _:
-                    self._statement(statement, env)
-
-    def _bind(self, target: ast.expr, value: Any, env: dict[str, Any]) -> None:
+    def _bind(self, target: ast.expr, value: Any, env: Names) -> None:
         match target:
             case ast.Name(id=name):
-                env[name] = value
+                outer = isinstance(env, ChainMap) and name in env.maps[0].get("nonlocal", ())
+                (scope_with(ChainMap(*env.maps[1:]), name) if outer and isinstance(env, ChainMap) else env)[name] = (
+                    value
+                )
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                values = items_of(value)
-                if len(values) != len(parts) or any(isinstance(part, ast.Starred) for part in parts):
-                    raise Unread("values that do not fit their names")
-                for part, own in zip(parts, values, strict=True):
+                for part, own in _paired(parts, items_of(value)):
                     self._bind(part, own, env)
-            case ast.Subscript(value=ast.Name(id=name) as owner, slice=place):
+            case ast.Subscript(value=owner, slice=place):
                 before, index = self.value(owner, env), self.value(place, env)
                 with reading():
-                    env[name] = changed(before, index, value)
+                    if isinstance(before, Array):
+                        self._store(owner, replaced(before, index, value), env)
+                    else:
+                        set_item(before, index, value)
+            case ast.Attribute(attr=name) if name in _VIEWS:
+                self._store(target, as_array(value), env)
             case _:
                 raise Unread("a target of an unknown kind")
 
-    # --- expressions ---
-
-    def value(self, node: ast.expr, env: dict[str, Any]) -> Any:
-        """The value of an expression.
-
-        Raises:
-            Unread: It could not be read.
-        """
-        self._work += 1
-        if self._work > _MOST_WORK or self._depth > _DEEPEST:
-            raise Unread("too much code")
-        self._depth += 1
-        try:
-            with reading():
-                value = self._value(node, env)
-            if isinstance(value, Array):
-                self._work += value.values.size // _PER_STEP
-                self._meet(value)
-            return value
-        finally:
-            self._depth -= 1
-
-    def _meet(self, value: Array) -> None:
-        if len(self.met) < _MOST_MET:
-            self.met[id(value)] = value
-
-    def _value(self, node: ast.expr, env: dict[str, Any]) -> Any:
-        match node:
-            case ast.Constant(value=value):
-                return value
+    def _store(self, target: ast.expr, value: Any, env: Names) -> None:
+        """Changes the tensor that an expression is a part of, in place."""
+        match target:
             case ast.Name(id=name):
-                return self._named(name, env)
-            case ast.BinOp(op=op, left=left, right=right):
-                one, other = self.value(left, env), self.value(right, env)
-                if isinstance(op, ast.MatMult) and isinstance(one, Array) and isinstance(other, Array):
-                    self._multiplied(one, other)
-                return binary(op, one, other)
-            case ast.UnaryOp(op=op, operand=operand):
-                return unary(op, self.value(operand, env))
-            case ast.Compare(left=left, ops=[op], comparators=[right]):
-                return compared(op, self.value(left, env), self.value(right, env))
-            case ast.Subscript(value=owner, slice=place):
-                return self._subscript(owner, place, env)
-            case ast.Attribute():
-                return self._attribute(node, env)
-            case ast.Call():
-                return self._call(node, env)
-        return self._collected(node, env)
+                scope_with(env, name)[name] = value
+            case ast.Subscript(value=ast.Name(id="input_data")):
+                raise Unread("an input that is changed")
+            case ast.Subscript():
+                self._bind(target, value, env)
+            case ast.Attribute(value=owner, attr=name) | ast.Call(func=ast.Attribute(value=owner, attr=name)):
+                if name in _VIEWS and not is_module(owner, env):
+                    self._store_view(target, owner, value, env)
 
-    def _multiplied(self, one: Array, other: Array) -> None:
-        """Meets the products of elements that a matrix product adds."""
-        if one.ndim > 1 and other.ndim > 1:
-            with suppress(ValueError, Unread):
-                self._meet(unknown(one.sources[..., :, :, None] | other.sources[..., None, :, :]))
+    def _store_view(self, view: ast.expr, owner: ast.expr, value: Array, env: Names) -> None:
+        """Changes what a view shows of a tensor: found by the numbers of the tensor's elements."""
+        whole = self.value(owner, env)
+        if not isinstance(whole, Array):
+            raise Unread("a view of something that is not known")
+        numbers = constant(np.arange(whole.values.size).reshape(whole.shape))
+        inner = ChainMap({"the viewed": numbers}, *scopes_of(env))
+        places = as_array(self.value(_on(view, ast.Name("the viewed", ast.Load())), inner)).known()
+        flat = whole.through(lambda part: part.reshape(-1))
+        new = replaced(
+            flat, constant(places.reshape(-1)), _spread(value, places.shape).through(lambda part: part.reshape(-1))
+        )
+        self._store(owner, new.through(lambda part: part.reshape(whole.shape)), env)
 
-    def _collected(self, node: ast.expr, env: dict[str, Any]) -> Any:
-        """Sequences, slices, texts and decisions."""
-        match node:
-            case ast.Tuple(elts=parts):
-                return tuple(self._each(parts, env))
-            case ast.List(elts=parts):
-                return self._each(parts, env)
-            case ast.Slice(lower=lower, upper=upper, step=step):
-                return slice(*(None if end is None else whole(self.value(end, env)) for end in (lower, upper, step)))
-            case ast.ListComp(elt=item, generators=parts) | ast.GeneratorExp(elt=item, generators=parts):
-                return self._comprehension(item, parts, env)
-            case ast.Lambda(args=arguments, body=body):
-                return self._closure(arguments, body, env)
-            case ast.JoinedStr(values=parts):
-                return "".join(str(self.value(part, env)) for part in parts)
-            case ast.FormattedValue(value=part):
-                return self.value(part, env)
-        return self._chosen(node, env)
-
-    def _chosen(self, node: ast.expr, env: dict[str, Any]) -> Any:
-        match node:
-            case ast.BoolOp(op=op, values=parts):
-                decisions = [decided(self.value(part, env)) for part in parts]
-                return all(decisions) if isinstance(op, ast.And) else any(decisions)
-            case ast.IfExp(test=test, body=body, orelse=other):
-                return self.value(body if decided(self.value(test, env)) else other, env)
-        raise Unread("an expression of an unknown kind")
-
-    def _named(self, name: str, env: dict[str, Any]) -> Any:
-        value = env.get(name, MISSING)
-        if value is MISSING:
-            value = self._names.get(name, MISSING)
-        if value is MISSING:
-            raise Unread("a name that is not known")
+    def _call(self, node: ast.Call, env: Names) -> Any:
+        match node.func:
+            case ast.Attribute(value=owner, attr=name) if name[-1:] == "_" and name[-2:-1] not in ("", "_"):
+                changed = node.args[0] if is_module(owner, env) and node.args else owner
+                attribute = ast.Attribute(owner, name[:-1], ast.Load())
+                value = super()._call(ast.Call(attribute, node.args, node.keywords), env)
+                before = self.value(changed, env)
+                if isinstance(before, Array) and isinstance(value, Array) and before.shape != value.shape:
+                    value = _spread(value, before.shape)
+                self._store(changed, value, env)
+                return value
+        kept = [keyword for keyword in node.keywords if keyword.arg not in ("out", "inplace")]
+        if len(kept) == len(node.keywords):
+            return super()._call(node, env)
+        value = super()._call(ast.Call(node.func, node.args, kept), env)
+        for keyword in node.keywords:
+            if keyword.arg == "out":
+                self._store(keyword.value, value, env)
+            elif keyword.arg == "inplace" and node.args and decision(self.value(keyword.value, env)):
+                self._store(node.args[0], value, env)
         return value
 
-    def _each(self, parts: Sequence[ast.expr], env: dict[str, Any]) -> list[Any]:
-        values: list[Any] = []
-        for part in parts:
-            if isinstance(part, ast.Starred):
-                values += items_of(self.value(part.value, env))
-            else:
-                values.append(self.value(part, env))
-        return values
 
-    def _subscript(self, owner: ast.expr, place: ast.expr, env: dict[str, Any]) -> Any:
-        if isinstance(owner, ast.Name) and owner.id == "input_data" and owner.id not in env:
-            return self._data[self.value(place, env)]
-        return element(self.value(owner, env), self.value(place, env))
-
-    def _attribute(self, node: ast.Attribute, env: dict[str, Any]) -> Any:
-        if not _is_module(node.value, env):
-            return attribute(self.value(node.value, env), node.attr)
-        return getattr(math, node.attr) if node.attr in ("inf", "pi", "e") else Word(node.attr)
-
-    def _comprehension(self, item: ast.expr, generators: Sequence[ast.comprehension], env: dict[str, Any]) -> list[Any]:
-        first, *rest = generators
-        found: list[Any] = []
-        for one in items_of(self.value(first.iter, env)):
-            inner = dict(env)
-            self._bind(first.target, one, inner)
-            if all(decided(self.value(test, inner)) for test in first.ifs):
-                found += self._comprehension(item, rest, inner) if rest else [self.value(item, inner)]
-        return found
-
-    # --- calls ---
-
-    def _closure(self, arguments: ast.arguments, body: tuple[ast.stmt, ...] | ast.expr, env: dict[str, Any]) -> Closure:
-        names = tuple(argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
-        return Closure(names, tuple(self._each(arguments.defaults, env)), body, env)
-
-    def _call(self, node: ast.Call, env: dict[str, Any]) -> Any:
-        args = self._each(node.args, env)
-        named = {keyword.arg: self.value(keyword.value, env) for keyword in node.keywords if keyword.arg}
-        match node.func:
-            case ast.Attribute(value=owner, attr=name) if not _is_module(owner, env):
-                return method(self.value(owner, env), name, args, named)
-            case ast.Name(id=name) if name not in env and name in BUILT_IN:
-                return BUILT_IN[name](*args, **named)
-        function = self.value(node.func, env)
-        if isinstance(function, Closure):
-            return self._apply(function, args, named)
-        if not isinstance(function, Word):
-            raise Unread("a call of something that is not known")
-        if not function.name[:1].isupper():
-            return called(function.name, args, named)
-        if args or named:
-            raise Unread("a module with settings")
-        return Word(function.name.lower())  # A module, such as `nn.GELU()`, which is called later.
-
-    def _apply(self, closure: Closure, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        defaults = dict(zip(closure.parameters[::-1], closure.defaults[::-1], strict=False))
-        given = {**dict(zip(closure.parameters, args, strict=False)), **named}
-        env = {**closure.names, **defaults, **given}
-        if isinstance(closure.body, ast.expr):
-            return self.value(closure.body, env)
-        return self._body(closure.body, env)
+def _on(view: ast.expr, owner: ast.expr) -> ast.expr:
+    """A view of something else."""
+    match view:
+        case ast.Call(func=ast.Attribute(attr=name), args=args, keywords=keywords):
+            return ast.Call(ast.Attribute(owner, name, ast.Load()), args, keywords)
+        case ast.Attribute(attr=name):
+            return ast.Attribute(owner, name, ast.Load())
+    return view
 
 
-def _is_module(node: ast.expr, env: Mapping[str, Any]) -> bool:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name) and node.id in _MODULES and node.id not in env
+def _spread(value: Array, shape: tuple[int, ...]) -> Array:
+    return value.through(lambda part: np.broadcast_to(part, shape))
+
+
+def _paired(parts: Sequence[ast.expr], values: list[Any]) -> list[tuple[ast.expr, Any]]:
+    """Names with the values that they get."""
+    for place, part in enumerate(parts):
+        if isinstance(part, ast.Starred):
+            rest = len(values) - (len(parts) - place - 1)
+            values = [*values[:place], values[place:rest], *values[rest:]]
+            parts = [*parts[:place], part.value, *parts[place + 1 :]]
+    if len(values) != len(parts):
+        raise Unread("values that do not fit their names")
+    return list(zip(parts, values, strict=True))
+
+
+def _touched(code: ast.AST) -> list[str]:
+    """The names that a piece of code may change, also in place."""
+    found = assigned([code]) if isinstance(code, ast.stmt) else []
+    for node in ast.walk(code):
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in CHANGING or name.endswith("_"):
+                found.append(base_of(_root(owner)))
+            case ast.keyword(arg="out", value=owner):
+                found.append(base_of(_root(owner)))
+    return [name for name in found if name]
+
+
+def _root(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node

@@ -6,9 +6,11 @@ Arguments are named as PyTorch names them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.lms.embedded.influence.arrays import (
     Array,
@@ -18,8 +20,7 @@ from pipeline.lms.embedded.influence.arrays import (
     bounded,
     constant,
     joined_by,
-    reduced,
-    unknown,
+    where,
 )
 
 
@@ -40,65 +41,6 @@ def axis_of(dim: Any, rank: int) -> int:
     """One dim as an axis."""
     (axis,) = axes_of(int(dim), rank)
     return axis
-
-
-# --- new tensors ---
-
-
-def _filled(value: float) -> Callable[..., Array]:
-    def make(*size: Any, **_: Any) -> Array:
-        shape = ints(size)
-        bounded(shape)
-        return constant(np.full(shape, value))
-
-    return make
-
-
-def _like(value: float) -> Callable[..., Array]:
-    return lambda data, **_: constant(np.full(as_array(data).shape, value))
-
-
-def _new(value: float) -> Callable[..., Array]:
-    return lambda data, *size, **_: _filled(value)(*size)
-
-
-def full(size: Any, fill_value: Any, **_: Any) -> Array:
-    """As `torch.full`."""
-    value = as_array(fill_value)
-    shape = tuple(ints((size,))) if not isinstance(size, int) else (size,)
-    bounded(shape)
-    return value.through(lambda part: np.broadcast_to(part, shape))
-
-
-def full_like(data: Any, fill_value: Any, **_: Any) -> Array:
-    """As `torch.full_like`."""
-    return full(as_array(data).shape, fill_value)
-
-
-def arange(*bounds: Any, **_: Any) -> Array:
-    """As `torch.arange`."""
-    ends = [float(as_array(bound).known()) for bound in bounds]
-    bounded((int(max(map(abs, ends)) * 2 / (abs(ends[2]) if len(ends) > 2 else 1)),))
-    return constant(np.arange(*ends))
-
-
-def linspace(start: Any, end: Any, steps: Any, **_: Any) -> Array:
-    """As `torch.linspace`."""
-    (count,) = ints((steps,))
-    bounded((count,))
-    return constant(np.linspace(start, end, count))
-
-
-def eye(n: Any, m: Any = None, **_: Any) -> Array:
-    """As `torch.eye`."""
-    rows, columns = ints((n, n if m is None else m))
-    bounded((rows, columns))
-    return constant(np.eye(rows, columns))
-
-
-def tensor(data: Any, **_: Any) -> Array:
-    """As `torch.tensor`."""
-    return as_array(data)
 
 
 # --- places of elements ---
@@ -126,6 +68,7 @@ def unflatten(data: Array, dim: int, sizes: Any) -> Array:
 
 def squeeze(data: Array, dim: Any = None) -> Array:
     """As `torch.squeeze`."""
+    dim = tuple(dim) if isinstance(dim, list) else dim
     axes = tuple(axis for axis in axes_of(dim, data.ndim) if data.shape[axis] == 1)
     return data.through(lambda part: part.squeeze(axes))
 
@@ -184,10 +127,11 @@ def repeat(data: Array, *size: Any) -> Array:
     return data.through(lambda part: np.tile(part, sizes))
 
 
-def repeat_interleave(data: Array, repeats: Any, dim: Any = None) -> Array:
+def repeat_interleave(data: Array, repeats: Any, dim: Any = None, **_: Any) -> Array:
     """As `torch.repeat_interleave`."""
-    (count,) = ints((repeats,))
-    bounded([*data.shape, count])
+    given = as_array(repeats)
+    count: Any = int(given.known()) if not given.ndim else given.known().astype(np.int64)
+    bounded([*data.shape, int(np.max(count, initial=1))])
     return data.through(lambda part: np.repeat(part, count, dim))
 
 
@@ -229,6 +173,30 @@ def split(data: Array, split_size_or_sections: Any, dim: int = 0) -> tuple[Array
         lengths = ints((split_size_or_sections,))
     starts = np.cumsum([0, *lengths[:-1]])
     return tuple(narrow(data, dim, int(first), length) for first, length in zip(starts, lengths, strict=True))
+
+
+def tensor_split(data: Array, indices_or_sections: Any, dim: int = 0) -> tuple[Array, ...]:
+    """As `torch.tensor_split`."""
+    size, parts = data.shape[axis_of(dim, data.ndim)], indices_or_sections
+    if isinstance(parts, int):
+        lengths = [size // parts + (place < size % parts) for place in range(parts)]
+    else:
+        ends = [0, *(min(one, size) for one in ints((parts,))), size]
+        lengths = [max(0, last - first) for first, last in pairwise(ends)]
+    return split(data, lengths, dim)
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Array, ...]:
+    """As `torch.broadcast_tensors`."""
+    parts = [as_array(one) for one in tensors]
+    shape = np.broadcast_shapes(*(part.shape for part in parts))
+    return tuple(expand(part, *shape) for part in parts)
+
+
+def channel_shuffle(data: Array, groups: Any) -> Array:
+    """As `torch.nn.functional.channel_shuffle`."""
+    apart = data.through(lambda part: part.reshape(part.shape[0], groups, -1, *part.shape[2:]).swapaxes(1, 2))
+    return apart.through(lambda part: part.reshape(data.shape))
 
 
 def chunk(data: Array, chunks: Any, dim: int = 0) -> tuple[Array, ...]:
@@ -299,70 +267,62 @@ def diagonal(data: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Arra
 
 def diag(data: Array, diagonal: int = 0) -> Array:
     """As `torch.diag`."""
-    if data.ndim == 1 and data.sources.dtype == object:
-        raise Unread("a diagonal matrix of many sources")
-    return data.through(lambda part: np.diag(part, diagonal))
+    return diag_embed(data, diagonal) if data.ndim == 1 else data.through(lambda part: np.diagonal(part, diagonal))
 
 
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Array, ...]:
-    """As `torch.meshgrid`."""
-    parts = [as_array(part) for part in (tensors[0] if isinstance(tensors[0], tuple | list) else tensors)]
-    bounded([part.values.size for part in parts])
-    grids = zip(
-        np.meshgrid(*(part.sources for part in parts), indexing=indexing),  # type: ignore[call-overload]
-        np.meshgrid(*(part.values for part in parts), indexing=indexing),  # type: ignore[call-overload]
-        strict=True,
-    )
-    return tuple(Array(sources, values) for sources, values in grids)
+def rot90(data: Array, k: int = 1, dims: Any = (0, 1)) -> Array:
+    """As `torch.rot90`."""
+    return data.through(lambda part: np.rot90(part, k, tuple(dims)))
 
 
-# --- places that data choose ---
+def as_strided(data: Array, size: Any, stride: Any, storage_offset: Any = 0) -> Array:
+    """As `torch.as_strided` of a tensor whose elements are in a row."""
+    sizes, steps = ints((size,)), ints((stride,))
+    bounded(sizes)
+    places = np.full((), int(storage_offset or 0))
+    for count, step in zip(sizes, steps, strict=True):
+        places = places[..., None] + np.arange(count) * step
+    return data.through(lambda part: part.reshape(-1)[places])
 
 
-def gather(data: Array, dim: int, index: Array, **_: Any) -> Array:
-    """As `torch.gather`."""
-    axis = axis_of(dim, data.ndim)
-    cut = tuple(slice(None) if place == axis else slice(size) for place, size in enumerate(index.shape))
-    whole = data.through(lambda part: part[cut])
-    if not np.isnan(index.values).any():
-        places = index.values.astype(np.int64)
-        return whole.through(lambda part: np.take_along_axis(part, places, axis))
-    every = reduced(whole, axis, keepdim=True)
-    return unknown(every.sources | index.sources)
+def diag_embed(data: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
+    """As `torch.diag_embed`."""
+    count = data.shape[-1] + abs(offset)
+    places = np.arange(data.shape[-1])
+
+    def spread(part: NDArray[Any]) -> NDArray[Any]:
+        whole = np.zeros((*part.shape[:-1], count, count), part.dtype)
+        whole[..., places + max(0, -offset), places + max(0, offset)] = part
+        return np.moveaxis(whole, (-2, -1), (dim1, dim2))
+
+    return data.through(spread)
 
 
-def index_select(data: Array, dim: int, index: Array) -> Array:
-    """As `torch.index_select`."""
-    axis = axis_of(dim, data.ndim)
-    if not np.isnan(index.values).any():
-        return data.through(lambda part: np.take(part, index.values.astype(np.int64), axis))
-    every = reduced(data, axis, keepdim=True).sources
-    spread = [size if place == axis else 1 for place, size in enumerate([1] * axis + [-1] + [1] * data.ndim)]
-    return unknown(every | index.sources.reshape(spread[: data.ndim]))
+def fill_diagonal(data: Array, fill_value: Any, *_: Any) -> Array:
+    """As `Tensor.fill_diagonal_`."""
+    one = np.zeros(data.shape, bool)
+    np.fill_diagonal(one, val=True)
+    return where(constant(one), fill_value, data)
 
 
-def scatter(data: Array, dim: int, index: Array, src: Any = None, value: Any = 0.0, **_: Any) -> Array:
-    """As `torch.scatter`, where any element along the dim may be the one."""
-    axis = axis_of(dim, data.ndim)
-    given = as_array(value if src is None else src)
-    if any(a != b for place, (a, b) in enumerate(zip(data.shape, index.shape, strict=True)) if place != axis):
-        raise Unread("an index that is smaller than what it changes")
-    if given.ndim == data.ndim:
-        given = given.through(lambda part: part[tuple(map(slice, index.shape))])
-    every = unknown(np.bitwise_or(index.sources, given.sources))
-    return unknown(data.sources | reduced(every, axis, keepdim=True).sources)
+def _beside(axis: int, least: int) -> Callable[..., Array]:
+    """As `torch.hstack`, `vstack` and `dstack`."""
+
+    def join(tensors: Any, **_: Any) -> Array:
+        parts = [as_array(one) for one in tensors]
+        if least == 3:
+            parts = [one.through(np.atleast_3d) for one in parts]
+        elif least == 2:
+            parts = [one.through(np.atleast_2d) for one in parts]
+        return cat(parts, 0 if parts[0].ndim < 2 else axis)
+
+    return join
 
 
-def one_hot(tensor: Array, num_classes: Any = -1) -> Array:
-    """As `torch.nn.functional.one_hot`."""
-    (count,) = ints((num_classes,))
-    if count < 1:
-        raise Unread("a number of classes that depends on data")
-    shape = (*tensor.shape, count)
-    bounded(shape)
-    if not np.isnan(tensor.values).any():
-        return constant(tensor.values[..., None] == np.arange(count))
-    return unknown(np.broadcast_to(tensor.sources[..., None], shape))
+def column_stack(tensors: Any) -> Array:
+    """As `torch.column_stack`."""
+    parts = [as_array(one) for one in tensors]
+    return cat([one.through(lambda part: part[:, None]) if one.ndim == 1 else one for one in parts], 1)
 
 
 def doubled(data: Array) -> Array:
@@ -376,10 +336,7 @@ def same(data: Any, *_: Any, **__: Any) -> Any:
 
 
 CALLS: dict[str, Callable[..., Any]] = {
-    "zeros": _filled(0.0), "ones": _filled(1.0), "empty": _filled(0.0), "zeros_like": _like(0.0),
-    "ones_like": _like(1.0), "empty_like": _like(0.0), "new_zeros": _new(0.0), "new_ones": _new(1.0),
-    "full": full, "full_like": full_like, "new_full": lambda data, size, fill_value: full(size, fill_value),
-    "arange": arange, "linspace": linspace, "eye": eye, "tensor": tensor, "as_tensor": tensor, "view": view,
+    "view": view,
     "reshape": view, "flatten": flatten, "ravel": flatten, "unflatten": unflatten, "squeeze": squeeze,
     "unsqueeze": unsqueeze, "transpose": transpose, "swapaxes": transpose, "swapdims": transpose, "permute": permute,
     "movedim": movedim, "moveaxis": movedim, "t": turned, "expand": expand, "broadcast_to": expand,
@@ -387,12 +344,19 @@ CALLS: dict[str, Callable[..., Any]] = {
     "fliplr": lambda data: flip(data, 1), "flipud": lambda data: flip(data, 0), "roll": roll, "narrow": narrow,
     "select": select, "unbind": unbind, "split": split, "chunk": chunk, "unfold": unfold, "cat": cat, "concat": cat,
     "concatenate": cat, "stack": stack, "pad": pad, "tril": tril, "triu": triu, "diagonal": diagonal, "diag": diag,
-    "meshgrid": meshgrid, "gather": gather, "index_select": index_select,
-    "take_along_dim": lambda data, indices, dim: gather(data, dim, indices),
-    "scatter": scatter, "scatter_add": scatter, "one_hot": one_hot, "view_as_real": doubled,
+    "view_as_real": doubled, "rot90": rot90, "fill_diagonal": fill_diagonal, "as_strided": as_strided,
+    "diag_embed": diag_embed,
+    "diagflat": lambda data, offset=0: diag_embed(flatten(data), offset), "hstack": _beside(1, 1),
+    "vstack": _beside(0, 2), "row_stack": _beside(0, 2), "dstack": _beside(2, 3), "column_stack": column_stack,
+    "tensor_split": tensor_split,
+    "hsplit": lambda data, parts: tensor_split(data, parts, 0 if data.ndim < 2 else 1),
+    "vsplit": lambda data, parts: tensor_split(data, parts, 0), "broadcast_tensors": broadcast_tensors,
+    "atleast_1d": lambda data: data.through(np.atleast_1d),
+    "atleast_2d": lambda data: data.through(np.atleast_2d), "expand_dims": unsqueeze,
+    "channel_shuffle": channel_shuffle,
     **dict.fromkeys(
-        ("to", "float", "double", "clone", "contiguous", "detach", "type", "type_as", "cpu", "requires_grad_",
-         "item", "dropout", "identity", "real", "imag", "conj", "half"),
+        ("clone", "contiguous", "detach", "cpu", "cuda", "requires_grad_", "item", "dropout", "identity", "conj",
+         "resolve_conj", "resolve_neg", "conj_physical", "positive", "numpy", "alpha_dropout", "pin_memory"),
         same,
     ),
 }  # fmt: skip

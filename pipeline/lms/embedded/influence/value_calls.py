@@ -16,6 +16,7 @@ from pipeline.lms.embedded.influence.arrays import (
     accumulated,
     as_array,
     both,
+    differing,
     either,
     larger,
     minus,
@@ -26,10 +27,12 @@ from pipeline.lms.embedded.influence.arrays import (
     shared,
     smaller,
     times,
+    truths,
     unknown,
     where,
 )
-from pipeline.lms.embedded.influence.shape_calls import axis_of, ints
+from pipeline.lms.embedded.influence.choice_calls import nonzero
+from pipeline.lms.embedded.influence.shape_calls import axis_of, cat, chunk, ints, narrow
 
 # --- element by element ---
 
@@ -40,6 +43,11 @@ def _unary(compute: Callable[..., Any]) -> Callable[..., Array]:
 
 def _binary(compute: Callable[..., Any]) -> Callable[..., Array]:
     return lambda data, other, **_: pointwise(compute, data, other)
+
+
+def _test(compute: Callable[..., Any] | None) -> Callable[..., Array]:
+    """A comparison or a test, which gives truth values."""
+    return lambda *operands, **_: truths(pointwise(compute or _lost, *operands[:2]))
 
 
 def _lost(*values: Any) -> Any:
@@ -71,7 +79,9 @@ def power(data: Any, exponent: Any) -> Array:
 def div(data: Any, other: Any, rounding_mode: Any = None) -> Array:
     """As `torch.div`."""
     result = over(data, other)
-    return result if rounding_mode is None else pointwise(np.floor, result)
+    if rounding_mode is None:
+        return result
+    return pointwise(np.trunc if rounding_mode == "trunc" else np.floor, result)
 
 
 def clamp(data: Array, *limits: Any, **named: Any) -> Array:
@@ -82,7 +92,7 @@ def clamp(data: Array, *limits: Any, **named: Any) -> Array:
     return result if most is None else pointwise(np.minimum, result, most)
 
 
-def masked_fill(data: Array, mask: Any, value: Any) -> Array:
+def masked_fill(data: Array, mask: Any, value: Any = 0.0) -> Array:
     """As `torch.masked_fill`."""
     return where(mask, value, data)
 
@@ -94,7 +104,43 @@ def lerp(data: Any, end: Any, weight: Any) -> Array:
 
 def opposite(data: Any) -> Array:
     """As `torch.logical_not`."""
-    return pointwise(lambda value: value == 0, data)
+    return truths(pointwise(lambda value: value == 0, data))
+
+
+def inverted(data: Array) -> Array:
+    """As `torch.bitwise_not`."""
+    return opposite(data) if data.truth else pointwise(lambda value: -value - 1, data)
+
+
+def logical(combine: Callable[[Any, Any], Array]) -> Callable[..., Array]:
+    """A combination of two values, of which it counts whether they are zero."""
+    return lambda data, other, **_: combine(*(truths(pointwise(_is_true, one)) for one in (data, other)))
+
+
+def _is_true(value: Any) -> Any:
+    return value != 0
+
+
+def nan_to_num(data: Any, nan: Any = 0.0, *_: Any, **__: Any) -> Array:
+    """As `torch.nan_to_num`."""
+    return pointwise(np.nan_to_num, data)
+
+
+def addcmul(data: Any, one: Any, other: Any, *, value: Any = 1) -> Array:
+    """As `torch.addcmul` and `addcdiv`."""
+    return plus(data, mixed(as_array(one), as_array(other), as_array(value)))
+
+
+def expanded(data: Any, like: Array) -> Array:
+    """A value in the shape of a tensor."""
+    return as_array(data).through(lambda part: np.broadcast_to(part, like.shape))
+
+
+def chosen(condition: Any, one: Any = None, other: Any = None, **_: Any) -> Any:
+    """As `torch.where`."""
+    if one is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    return where(condition, one, other)
 
 
 # --- along dims ---
@@ -105,6 +151,11 @@ def _reduction(compute: Callable[..., Any], idle: float) -> Callable[..., Any]:
         return reduced(as_array(data), dim, keepdim, compute, idle)
 
     return reduce
+
+
+def _decision(compute: Callable[..., Any], idle: float) -> Callable[..., Any]:
+    reduce = _reduction(compute, idle)
+    return lambda *args, **named: truths(reduce(*args, **named))
 
 
 def _spread(data: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, **_: Any) -> Array:
@@ -136,7 +187,7 @@ def _largest(compute: Any, idle: float, pick: Callable[..., Array]) -> Callable[
 
 def index_of(data: Array, dim: Any = None, keepdim: bool = False, **_: Any) -> Array:
     """As `torch.argmax`."""
-    return reduced(data, dim, keepdim)
+    return unknown(reduced(data, dim, keepdim).sources)
 
 
 def _running(compute: Any) -> Callable[..., Array]:
@@ -186,9 +237,67 @@ def log_softmax(data: Array, dim: Any = -1, **_: Any) -> Array:
     return unknown(np.broadcast_to(reduced(data, dim, keepdim=True).sources, data.shape) | data.sources)
 
 
-def bucketize(data: Array, boundaries: Any, **_: Any) -> Array:
-    """As `torch.bucketize`."""
-    return mixed(as_array(data), reduced(as_array(boundaries)))
+def equal(data: Any, other: Any, *_: Any, **__: Any) -> Array:
+    """As `torch.equal`."""
+    return truths(reduced(pointwise(np.equal, data, other), compute=np.all, idle=1.0))
+
+
+def isin(elements: Any, test_elements: Any, **_: Any) -> Array:
+    """As `torch.isin`."""
+    values = as_array(test_elements)
+    each = as_array(elements).through(lambda part: part[..., None])
+    return truths(reduced(pointwise(np.equal, each, values.through(lambda part: part.reshape(-1))), -1, compute=np.any))
+
+
+def glu(data: Array, dim: int = -1) -> Array:
+    """As `torch.nn.functional.glu`."""
+    return times(*chunk(data, 2, dim))
+
+
+def diff(data: Array, n: Any = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Array:
+    """As `torch.diff`."""
+    whole = cat([as_array(part) for part in (prepend, data, append) if part is not None], dim)
+    axis = axis_of(dim, whole.ndim)
+    for _ in range(int(n)):
+        size = whole.shape[axis]
+        whole = minus(narrow(whole, axis, 1, size - 1), narrow(whole, axis, 0, size - 1))
+    return whole
+
+
+def trapezoid(y: Array, x: Any = None, *, dx: Any = None, dim: int = -1) -> Array:
+    """As `torch.trapezoid`."""
+    gaps = as_array(1.0 if x is None else x)
+    return reduced(y if x is None else mixed(y, gaps), dim)
+
+
+def cumulative(y: Array, x: Any = None, *, dx: Any = None, dim: int = -1) -> Array:
+    """As `torch.cumulative_trapezoid`."""
+    whole = accumulated(y if x is None else mixed(y, as_array(x)), dim)
+    axis = axis_of(dim, whole.ndim)
+    return narrow(whole, axis, 1, whole.shape[axis] - 1)
+
+
+def aminmax(data: Array, *, dim: Any = None, keepdim: bool = False) -> tuple[Array, Array]:
+    """As `torch.aminmax`."""
+    return (reduced(data, dim, keepdim),) * 2
+
+
+def quantile(data: Array, q: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Array:
+    """As `torch.quantile`."""
+    places = as_array(q)
+    result = reduced(data, dim, keepdim)
+    return unknown(result.sources | places.sources.reshape((*places.shape, *[1] * result.ndim)))
+
+
+def kthvalue_pair(data: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
+    """As `torch.mode`."""
+    return kthvalue(data, 1, dim, keepdim)
+
+
+def renorm(data: Array, p: Any, dim: int, maxnorm: Any) -> Array:
+    """As `torch.renorm`."""
+    axis = axis_of(dim, data.ndim)
+    return shared(data, tuple(one for one in range(data.ndim) if one != axis))
 
 
 _UNARY: dict[str, Callable[..., Any]] = {
@@ -197,38 +306,63 @@ _UNARY: dict[str, Callable[..., Any]] = {
     "round": np.round, "trunc": np.trunc, "sign": np.sign, "log1p": np.log1p,
     "expm1": np.expm1, "log2": np.log2, "log10": np.log10, "exp2": np.exp2, "reciprocal": np.reciprocal,
     "sigmoid": lambda value: 1 / (1 + np.exp(-value)), "relu": lambda value: np.maximum(value, 0),
-    "rsqrt": lambda value: 1 / np.sqrt(value), "long": np.trunc, "int": np.trunc, "bool": lambda value: value != 0,
-}  # fmt: skip
+    "rsqrt": lambda value: 1 / np.sqrt(value), "fix": np.trunc, "sgn": np.sign,
+
+   }  # fmt: skip
 _POINTWISE = """
     silu swish gelu softplus erf erfc erfinv mish elu selu celu leaky_relu hardtanh hardsigmoid hardswish logsigmoid
     softsign tanhshrink hardshrink softshrink threshold sinh cosh tan asin acos atan asinh acosh atanh logit expit frac
-    relu6 sin cos nan_to_num isnan isfinite isinf lgamma digamma angle prelu polar complex atan2 hypot logaddexp
-    logaddexp2 addcmul addcdiv xlogy copysign heaviside isclose entr
+
+       relu6 sin cos rad2deg deg2rad lgamma digamma angle prelu polar complex atan2 hypot logaddexp logaddexp2 xlogy
+    xlog1py copysign heaviside
+    entr
+    arcsin arccos arctan arcsinh arccosh arctanh arctan2 sinc i0 i0e i1 i1e erfcx ndtr log_ndtr ndtri polygamma mvlgamma
+    multigammaln gammaln gammainc gammaincc igamma igammac zeta nextafter ldexp frexp_mantissa rrelu gcd lcm bessel_j0
+    bessel_j1 bessel_y0 bessel_y1 fake_quantize_per_tensor_affine fake_quantize_per_channel_affine real imag abs_complex
+    psi feature_alpha_dropout log_expit quantize_per_tensor dequantize
     """.split()  # noqa: SIM905 (a list of so many strings would be harder to read)
-_COMPARED = {
+_COMPARED: dict[str, Callable[..., Any]] = {
     "eq": np.equal, "ne": np.not_equal, "not_equal": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal, "less": np.less, "greater": np.greater, "less_equal": np.less_equal,
-    "greater_equal": np.greater_equal, "remainder": np.mod, "fmod": np.fmod, "floor_divide": np.floor_divide,
-    "logical_xor": np.logical_xor, "bitwise_xor": np.logical_xor,
+    "greater_equal": np.greater_equal, "logical_xor": np.logical_xor, "isclose": np.isclose,
+}  # fmt: skip
+_TESTED: dict[str, Callable[..., Any] | None] = {
+    "isnan": None, "isfinite": np.isfinite, "isinf": np.isinf, "isposinf": np.isposinf, "isneginf": np.isneginf,
+    "signbit": np.signbit, "isreal": None,
+}  # fmt: skip
+_COMPUTED: dict[str, Callable[..., Any]] = {
+    "remainder": np.mod, "fmod": np.fmod, "floor_divide": np.floor_divide,
+    "bitwise_left_shift": lambda value, by: value * 2.0**by, "bitwise_right_shift": lambda value, by: value // 2.0**by,
 }  # fmt: skip
 CALLS: dict[str, Callable[..., Any]] = {
     **{name: _unary(compute) for name, compute in _UNARY.items()},
-    **{name: _binary(compute) for name, compute in _COMPARED.items()},
+    **{name: _test(compute) for name, compute in {**_COMPARED, **_TESTED}.items()},
+    **{name: _binary(compute) for name, compute in _COMPUTED.items()},
     **dict.fromkeys(_POINTWISE, mixed),
     **dict.fromkeys(("var", "std"), _spread),
     **dict.fromkeys(("norm", "vector_norm"), norm),
-    **dict.fromkeys(("argmax", "argmin", "nansum", "count_nonzero"), index_of),
+    **dict.fromkeys(("argmax", "argmin", "nansum", "nanmean", "nanmedian", "count_nonzero"), index_of),
     "add": add, "sub": sub, "subtract": sub, "mul": times, "multiply": times, "div": div, "divide": div,
     "true_divide": div, "pow": power, "float_power": power, "maximum": larger, "minimum": smaller, "fmax": larger,
-    "fmin": smaller, "logical_and": both, "logical_or": either, "bitwise_and": both, "bitwise_or": either,
-    "logical_not": opposite, "bitwise_not": opposite, "where": where, "masked_fill": masked_fill, "clamp": clamp,
+    "fmin": smaller, "logical_and": logical(both), "logical_or": logical(either), "bitwise_and": both,
+    "bitwise_or": either,
+    "logical_not": opposite, "bitwise_not": inverted, "bitwise_xor": differing, "isin": isin, "nan_to_num": nan_to_num,
+    "addcmul": addcmul, "addcdiv": addcmul, "copy": lambda data, other, **_: expanded(other, data), "glu": glu,
+    "swiglu": glu, "diff": diff, "trapezoid": trapezoid, "trapz": trapezoid, "cumulative_trapezoid": cumulative,
+    "var_mean": lambda *args, **named: (_spread(*args, **named),) * 2,
+    "std_mean": lambda *args, **named: (_spread(*args, **named),) * 2, "aminmax": aminmax, "quantile": quantile,
+    "nanquantile": quantile, "gumbel_softmax": lambda data, *_, dim=-1, **__: softmax(data, dim), "mode": kthvalue_pair,
+    "msort": lambda data: sort(data, 0)[0], "allclose": equal, "equal": equal, "renorm": renorm,
+    "rsub": lambda data, other: sub(other, data),
+    "standard_gamma": mixed, "dist": lambda one, other, *_: reduced(mixed(as_array(one), as_array(other))),
+ "where": chosen, "masked_fill": masked_fill, "clamp": clamp,
     "clip": clamp, "clamp_min": clamp, "clamp_max": lambda data, most: clamp(data, None, most), "lerp": lerp,
     "sum": _reduction(np.sum, 0.0), "mean": _reduction(np.mean, 0.0), "prod": _reduction(np.prod, 1.0),
-    "amax": _reduction(np.max, -np.inf), "amin": _reduction(np.min, np.inf), "any": _reduction(np.any, 0.0),
-    "all": _reduction(np.all, 1.0), "logsumexp": logsumexp, "max": _largest(np.max, -np.inf, larger),
+    "amax": _reduction(np.max, -np.inf), "amin": _reduction(np.min, np.inf), "any": _decision(np.any, 0.0),
+    "all": _decision(np.all, 1.0), "logsumexp": logsumexp, "max": _largest(np.max, -np.inf, larger),
     "min": _largest(np.min, np.inf, smaller), "median": _largest(None, 0.0, larger), "cumsum": _running(np.cumsum),
     "cumprod": _running(np.cumprod), "logcumsumexp": _running(None), "cummax": running_pair, "cummin": running_pair,
     "sort": sort, "argsort": argsort, "topk": topk, "kthvalue": kthvalue, "softmax": softmax, "softmin": softmax,
-    "log_softmax": log_softmax, "bucketize": bucketize,
+    "log_softmax": log_softmax,
 }  # fmt: skip
 """The calls by their names."""

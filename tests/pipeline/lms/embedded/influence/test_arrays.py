@@ -26,6 +26,7 @@ from pipeline.lms.embedded.influence.arrays import (
     smaller,
     times,
     total,
+    truths,
     unknown,
     where,
 )
@@ -59,7 +60,11 @@ def test_nothing_is_left_of_what_a_constant_removes() -> None:
     assert times(x, as_array([0, 2])).sources.tolist() == [0, 2]
     assert plus(x, as_array([-np.inf, 0])).sources.tolist() == [0, 2]
     assert where(as_array([True, False]), x, leaves(2, first=2)).sources.tolist() == [1, 8]
-    assert both(x, as_array([False, True])).sources.tolist() == [0, 2] == either(x, as_array([1, 0])).sources.tolist()
+    assert (
+        both(x, as_array([False, True])).sources.tolist()
+        == [0, 2]
+        == either(truths(x), as_array([True, False])).sources.tolist()
+    )
     assert larger(x, as_array([-np.inf, 0])).sources.tolist() == [1, 2] == smaller(x, np.inf).sources.tolist()
 
 

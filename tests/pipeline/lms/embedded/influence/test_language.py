@@ -10,13 +10,13 @@ import pytest
 from pipeline.lms.embedded.influence.arrays import Array, Unread, constant, unknown
 from pipeline.lms.embedded.influence.language import (
     BUILT_IN,
+    UnsureRange,
     attribute,
     binary,
-    changed,
     compared,
     decided,
+    decision,
     element,
-    index_of,
     items_of,
     method,
     reading,
@@ -44,19 +44,17 @@ def test_numbers_and_sequences_without_end_are_unread(op: str, one: object, othe
         binary(getattr(ast, op)(), one, other)
 
 
-def test_constant_indices_select_and_replace_exactly() -> None:
+def test_constant_indices_select_exactly() -> None:
     """An index of data may select any row."""
     assert element(X, (slice(None), -1)).sources.tolist() == [2, 8] and element([5, 6], 1) == 6
     assert element(X, constant([1, 0])).sources.tolist() == [[4, 8], [1, 2]]
     assert element(X, unknown(np.array([16], np.uint64))).sources.tolist() == [[21, 26]]
-    assert changed(X, (0, slice(None)), 0).sources.tolist() == [[0, 0], [4, 8]] and X.sources[0, 0] == 1
-    assert index_of((slice(None), unknown(np.array([1], np.uint64)))) is None
 
 
 def test_attributes_and_methods() -> None:
     """Those of tensors, lists and pairs."""
     assert attribute(X, "shape") == (2, 2) and attribute(X, "T").sources.tolist() == [[1, 4], [2, 8]]
-    assert attribute((X, 1), "indices") == 1 and method(X, "size", [0], {}) == 2
+    assert attribute((X, 1), "indices") == 1 and attribute((1, 2, 3), "S") == 2 and method(X, "size", [0], {}) == 2
     items: list[int] = []
     method(items, "append", [3], {})
     assert items == [3] and method(X, "sum", [0], {}).sources.tolist() == [5, 10]
@@ -75,3 +73,19 @@ def test_what_misread_code_raises_is_unread() -> None:
         element([], 1)
     with pytest.raises(OSError), reading():
         raise OSError
+
+
+def test_decisions_of_data_stay_open() -> None:
+    """A decision that is needed at once is unread."""
+    answer = decision(unknown(np.array([3], np.uint64)))
+    assert isinstance(answer, Array) and answer.sources == 3 and decision(constant(True)) is True
+    assert isinstance(BUILT_IN["range"](unknown(np.array(1, np.uint64))), UnsureRange)
+
+
+def test_sizes_that_data_decide_are_unread() -> None:
+    """A mask selects nobody knows how many elements."""
+    chosen = element(X, compared(ast.Gt(), X, 0))
+    assert method(chosen, "sum", [], {}).sources == 15
+    for size in (lambda: attribute(chosen, "shape"), lambda: items_of(chosen), lambda: method(chosen, "numel", [], {})):
+        with pytest.raises(Unread):
+            size()

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from pipeline.lms.embedded.influence.arrays import Array, Unread, unknown
-from pipeline.lms.embedded.influence.layer_calls import CALLS
+from pipeline.lms.embedded.influence.arrays import Array, constant, unknown
+from pipeline.lms.embedded.influence.calls import CALLS
 from pipeline.lms.embedded.influence.value_calls import mixed
+from tests.support.perturbed import Shapes, holds
 
 W = torch.rand(4, 2, 3) + 0.5
 WIDE = torch.rand(4, 3) + 0.5
@@ -75,8 +76,36 @@ def test_cells_mix_a_step_with_its_state() -> None:
     assert mixed(x, h).sources.tolist() == [[5, 10]]
 
 
-def test_a_mask_of_which_the_type_is_not_known_is_unread() -> None:
-    """A mask of ones is added if it is of numbers, and selects if it is of truth values."""
-    x = unknown(np.ones((2, 2), np.uint64))
-    with pytest.raises(Unread):
-        CALLS["scaled_dot_product_attention"](x, x, x, attn_mask=1.0)
+def test_a_mask_of_truth_values_selects_and_one_of_numbers_is_added() -> None:
+    """Nothing is left of keys that are masked, either way."""
+    x = unknown(np.array([[1, 2], [4, 8]], np.uint64))
+    attend = CALLS["scaled_dot_product_attention"]
+    kept = np.tril(np.ones((2, 2), bool))
+    added = constant(np.where(kept, 0.0, -np.inf))
+    assert attend(x, x, x, attn_mask=constant(kept)).sources.tolist() == attend(x, x, x, added).sources.tolist()
+    assert attend(x, x, x, is_causal=True).sources.tolist() == [[3, 3], [15, 15]]
+
+
+CODES: list[tuple[str, Shapes]] = [
+    ("torch.gru_cell(x,h,w,u)", {"x": (1, 2), "h": (1, 2), "w": (6, 2), "u": (6, 2)}),
+    ("torch.lstm_cell(x,(h,h*2),w,u)[0]", {"x": (1, 2), "h": (1, 2), "w": (8, 2), "u": (8, 2)}),
+    ("torch.rnn_tanh_cell(x,h,w,u)", {"x": (2, 2), "h": (2, 3), "w": (3, 2), "u": (3, 3)}),
+    ("F.scaled_dot_product_attention(x,y,y,is_causal=True)", {"x": (4, 3), "y": (4, 3)}),
+    ("F.scaled_dot_product_attention(x,y,y,attn_mask=torch.ones(4,4).bool().tril())", {"x": (4, 3), "y": (4, 3)}),
+    (
+        'F.scaled_dot_product_attention(x,y,y,attn_mask=torch.zeros(4,4).double().masked_fill(torch.ones(4,4).bool().triu(1),float("-inf")))',
+        {"x": (4, 3), "y": (4, 3)},
+    ),
+    ("F.scaled_dot_product_attention(x,y,y,enable_gqa=True)", {"x": (1, 4, 2, 2), "y": (1, 2, 3, 2)}),
+    ("F.bilinear(x,y,w)", {"x": (2, 2), "y": (2, 3), "w": (2, 2, 3)}),
+    (
+        "torch.ops.aten.native_layer_norm_backward(x,y,[3],y.mean(-1,keepdim=True),1/y.std(-1,keepdim=True),w,None,[True,True,False])[0]",
+        {"x": (4, 3), "y": (4, 3), "w": (3,)},
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "shapes"), CODES)
+def test_cells_and_products_lose_no_source(code: str, shapes: Shapes) -> None:
+    """With masks and gates."""
+    assert holds(code, shapes) > 0

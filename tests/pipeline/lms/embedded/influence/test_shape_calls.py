@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from pipeline.lms.embedded.influence.arrays import Array, Unread, constant, unknown
-from pipeline.lms.embedded.influence.shape_calls import CALLS
+from pipeline.lms.embedded.influence.calls import CALLS
+from tests.support.perturbed import Shapes, holds
 
 SHAPE = (2, 4, 6)
 MOVED: list[tuple[str, tuple[Any, ...]]] = [
@@ -74,3 +75,33 @@ def test_sizes_that_depend_on_data_are_unread() -> None:
         CALLS["zeros"](as_sources(numbered(1)))
     with pytest.raises(Unread):
         CALLS["arange"](10**12)
+
+
+CODES: list[tuple[str, Shapes]] = [
+    ("torch.linalg.cholesky(torch.tril(x)+torch.tril(x,-1).T+9*torch.eye(3).double())", {"x": (3, 3)}),
+    ("torch.linalg.solve_triangular(x.tril()+3*torch.eye(3).double(),y,upper=False)", {"x": (3, 3), "y": (3, 2)}),
+    ("x.rot90(1,(0,1))", {"x": (4, 3)}),
+    ("x.diag_embed()", {"x": (4, 3)}),
+    ("torch.diag(x)", {"x": (6,)}),
+    ("torch.diag(x)", {"x": (4, 4)}),
+    ("torch.diag(x,1)", {"x": (6,)}),
+    ("x.tril(-1)", {"x": (4, 4)}),
+    ("torch.hstack((x,y))", {"x": (4, 3), "y": (4, 3)}),
+    ("torch.vstack((x[0],y[0]))", {"x": (4, 3), "y": (4, 3)}),
+    ("torch.dstack((x,y))", {"x": (4, 3), "y": (4, 3)}),
+    ("torch.column_stack((x[:,0],y))", {"x": (4, 3), "y": (4, 3)}),
+    ("torch.tensor_split(x,3)[1]", {"x": (4, 3)}),
+    ("x.repeat_interleave(torch.tensor([1,0,2,1]),dim=0)", {"x": (4, 3)}),
+    ("torch.cat([x,y],-1).chunk(3,-1)[1]", {"x": (4, 3), "y": (4, 3)}),
+    ("x.swapdims(0,1).ravel()", {"x": (4, 3)}),
+    ('torch.meshgrid(x[:,0],x[0],indexing="ij")[0]', {"x": (4, 3)}),
+    ("x.unflatten(0,(2,2)).flatten(1)", {"x": (4, 3)}),
+    ("torch.movedim(x,(0,1),(1,2))", {"x": (2, 4, 3)}),
+    ("x.squeeze((0,))", {"x": (1, 4)}),
+]
+
+
+@pytest.mark.parametrize(("code", "shapes"), CODES)
+def test_a_call_that_moves_elements_loses_no_source(code: str, shapes: Shapes) -> None:
+    """Nor does it mix elements."""
+    assert holds(code, shapes) > 0.9

@@ -1,0 +1,252 @@
+"""Indices of PyTorch on arrays of sources: which elements an index selects, and which ones it may change.
+
+Integers, slices and constants select exactly. An index that depends on data may select any element along its dim, and
+a mask that does any element of its dims; what it selects depends on the index, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.lms.embedded.influence.arrays import (
+    Array,
+    Sources,
+    Unread,
+    as_array,
+    bounded,
+    constant,
+    reduced,
+    unknown,
+    widened,
+)
+
+
+class _Plan(NamedTuple):
+    """How an index is applied.
+
+    Attributes:
+        first: The index of integers, slices and new dims, which NumPy and PyTorch apply alike.
+        lost: The dims of a tensor that an integer of data takes away.
+        places: For each dim that `first` leaves, an index array, or None for all of the dim.
+        unsure: The dims, of those that `first` leaves, whose index arrays depend on data.
+        sources: What the index arrays depend on, of their common shape; 0 if on nothing.
+        always: What integers of data depend on.
+        masked: Which mask of data is among the index arrays, so that elements may stay as they are; else empty.
+    """
+
+    first: tuple[Any, ...]
+    lost: tuple[int, ...]
+    places: tuple[NDArray[np.int64] | None, ...]
+    unsure: tuple[int, ...]
+    sources: Sources
+    always: Any
+    masked: bytes
+
+
+class _Index:
+    """Takes the parts of an index one by one."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.axis = 0
+        self.first: list[Any] = []
+        self.lost: list[int] = []
+        self.places: list[NDArray[np.int64] | None] = []
+        self.unsure: list[int] = []
+        self.sources: Sources = np.zeros((), np.uint64)
+        self.always: Any = np.uint64(0)
+        self.masked = b""
+
+    def keep(self, part: slice) -> None:
+        """A slice."""
+        self.first.append(part)
+        self.places.append(None)
+        self.axis += 1
+
+    def add(self, part: Any) -> None:
+        """One part of the index, other than an ellipsis."""
+        if part is None:
+            self.first.append(None)
+            self.places.append(None)
+        elif isinstance(part, slice):
+            self.keep(part)
+        elif isinstance(part, int) and not isinstance(part, bool):
+            self.first.append(part)
+            self.axis += 1
+        else:
+            self._add_array(as_array(part))
+
+    def _add_array(self, array: Array) -> None:
+        if array.truth:
+            self._add_mask(array)
+        elif array.ndim:
+            self.sources = self.sources | array.sources
+            self._place(array.values, bool(np.isnan(array.values).any()))
+        elif np.isnan(array.values):
+            self.always = self.always | array.sources[()]
+            self.lost.append(self.axis)
+            self.first.append(0)
+            self.axis += 1
+        else:
+            self.add(int(array.values))
+
+    def _add_mask(self, mask: Array) -> None:
+        if not mask.ndim or mask.shape != self.shape[self.axis : self.axis + mask.ndim]:
+            raise Unread("a mask of another shape")
+        chosen = np.nonzero(mask.values)  # What is not known counts.
+        if np.isnan(mask.values).any():
+            self.masked = hashlib.blake2b(mask.sources.tobytes() + mask.values.tobytes()).digest() + bytes([self.axis])
+            self.sources = self.sources | mask.sources[chosen]
+        for part in chosen:
+            self._place(part, False)
+
+    def _place(self, values: NDArray[Any], unsure: bool) -> None:
+        if unsure:
+            self.unsure.append(len(self.places))
+            values = np.zeros(values.shape)
+        self.first.append(slice(None))
+        self.places.append(values.astype(np.int64))
+        self.axis += 1
+
+
+def _planned(shape: tuple[int, ...], index: Any) -> _Plan:
+    parts = list(index) if isinstance(index, tuple) else [index]
+    taken = [_taken(part) for part in parts]
+    if sum(taken) > len(shape):
+        raise Unread("an index of more dims than there are")
+    plan = _Index(shape)
+    for part in parts:
+        if part is Ellipsis:
+            for _ in range(len(shape) - sum(taken)):
+                plan.keep(slice(None))
+        else:
+            plan.add(part)
+    while plan.axis < len(shape):
+        plan.keep(slice(None))
+    return _Plan(tuple(plan.first), tuple(plan.lost), tuple(plan.places), tuple(plan.unsure), plan.sources, plan.always,
+                 plan.masked)  # fmt: skip
+
+
+def _taken(part: Any) -> int:
+    """The number of dims that a part of an index applies to."""
+    if part is None or part is Ellipsis:
+        return 0
+    if isinstance(part, list | tuple | range | Array):
+        array = as_array(part)
+        return array.ndim if array.truth else 1
+    if isinstance(part, int | slice) and not isinstance(part, bool):
+        return 1
+    raise Unread("an index of an unknown kind")
+
+
+def selected(value: Array, index: Any) -> Array:
+    """The part of a tensor that an index selects; of a mask of data, as many elements as there could be.
+
+    Raises:
+        Unread: The index is of an unknown kind.
+    """
+    plan = _planned(value.shape, index)
+    for axis in plan.lost:
+        value = _anywhere(value, axis)
+    value = value.through(lambda part: np.asarray(part[plan.first]))  # A ragged one is widened.
+    if any(place is not None for place in plan.places):
+        value = _picked(value, plan)
+    if plan.lost:
+        return unknown(value.sources | plan.always)
+    return value
+
+
+def _picked(value: Array, plan: _Plan) -> Array:
+    """What index arrays pick."""
+    for axis in plan.unsure:
+        value = _anywhere(value, axis)
+    places = tuple(slice(None) if place is None else place for place in plan.places)
+    result = value.through(lambda part: np.asarray(part[places]))
+    if not (plan.unsure or plan.masked):
+        return result
+    found = unknown(result.sources | _aligned(plan.sources, plan), ragged=plan.masked)
+    alone = sum(len(place.shape) for place in plan.places if place is not None)
+    return found if not plan.masked or alone == 1 or plan.places[0] is not None else widened(found)
+
+
+def _aligned(array: NDArray[Any], plan: _Plan) -> NDArray[Any]:
+    """An array of the index arrays' common shape, with the dims that come after it in what they select."""
+    at = [axis for axis, place in enumerate(plan.places) if place is not None]
+    beside = at[-1] - at[0] == len(at) - 1
+    after = len(plan.places) - (at[-1] + 1 if beside else len(at))
+    shape = np.broadcast_shapes(*(place.shape for place in plan.places if place is not None))
+    return np.broadcast_to(array, shape).reshape((*shape, *[1] * after))
+
+
+def _anywhere(value: Array, axis: int) -> Array:
+    """Each element by all of those along a dim."""
+    every = reduced(value, axis, keepdim=True).sources
+    return unknown(np.broadcast_to(every, value.shape))
+
+
+def replaced(value: Array, index: Any, part: Any, *, added: bool = False) -> Array:
+    """A tensor with what an index selects replaced, or with a part added to it.
+
+    Raises:
+        Unread: The index is of an unknown kind, or the part does not fit.
+    """
+    plan = _planned(value.shape, index)
+    numbers = constant(np.arange(value.values.size).reshape(value.shape))
+    places = numbers.values[plan.first]
+    if any(place is not None for place in plan.places):
+        places = places[tuple(slice(None) if place is None else place for place in plan.places)]
+    new = as_array(part)
+    if plan.masked and new.ragged != plan.masked and new.ndim >= np.ndim(places) and new.shape[:1] > (1,):
+        new = widened(new).through(lambda own: own[:1])  # As many as the mask selects, in its order.
+    new = _fitting(new, np.shape(places))
+    truth = value.truth and new.truth
+    kind = np.result_type(value.sources, new.sources, plan.sources)
+    sources, values = value.sources.astype(kind).reshape(-1), value.values.astype(np.float64).reshape(-1)
+    if plan.unsure or plan.masked or plan.lost or added:
+        gained = new.sources | plan.always
+        if plan.unsure or plan.masked:
+            gained = gained | _aligned(plan.sources, plan)
+        candidates = _candidates(np.asarray(places, np.int64), value.shape, plan)
+        np.bitwise_or.at(sources, candidates, np.broadcast_to(gained[..., None], candidates.shape).astype(kind))
+        values[candidates] = np.nan
+    else:
+        flat = np.asarray(places, np.int64)
+        sources[flat], values[flat] = new.sources, new.values
+    return Array(sources.reshape(value.shape), values.reshape(value.shape), truth)
+
+
+def _fitting(part: Array, shape: tuple[int, ...]) -> Array:
+    while part.ndim > len(shape) and part.shape[0] == 1:
+        part = part.through(lambda own: own[0])
+    sources, values = np.broadcast_to(part.sources, shape), np.broadcast_to(part.values, shape)
+    return Array(sources, values, part.truth)
+
+
+def _candidates(places: NDArray[np.int64], shape: tuple[int, ...], plan: _Plan) -> NDArray[np.int64]:
+    """The numbers of the elements that each selected one may be: those along the dims that data index."""
+    strides = [int(np.prod(shape[axis + 1 :], dtype=np.int64)) for axis in range(len(shape))]
+    kept = [axis for axis in range(len(shape)) if not _is_taken(plan.first, axis)]
+    dims = [part is not None for part in plan.first if not isinstance(part, int)]
+    own = [kept[sum(dims[:place])] for place in plan.unsure]
+    offsets = np.zeros(1, np.int64)
+    for axis in (*plan.lost, *own):
+        offsets = (offsets[:, None] + np.arange(shape[axis]) * strides[axis]).reshape(-1)
+    bounded((*places.shape, len(offsets)))
+    return np.asarray(places[..., None] + offsets)
+
+
+def _is_taken(first: tuple[Any, ...], axis: int) -> bool:
+    """Whether an integer takes a dim away."""
+    return isinstance([part for part in first if part is not None][axis], int)
+
+
+def along(shape: tuple[int, ...], axis: int, index: Array) -> tuple[Any, ...]:
+    """The index of `torch.gather` and `torch.scatter`: of each place of `index`, with one dim's number replaced."""
+    if index.ndim != len(shape):
+        raise Unread("an index of another number of dims")
+    grids = np.ogrid[tuple(map(slice, index.shape))]
+    return tuple(index if place == axis else constant(grid) for place, grid in enumerate(grids))
