@@ -19,6 +19,8 @@ Sources: TypeAlias = NDArray[Any]
 Values: TypeAlias = NDArray[np.float64]
 
 MOST_ELEMENTS = 60_000
+ANY = ("any",)
+"""What selects elements of which the places are not known."""
 
 
 class Unread(Exception):
@@ -40,14 +42,14 @@ class Array:
         sources: What each element depends on; no bits for a constant.
         values: The value of each constant that is known, else NaN; of the same shape.
         truth: Whether the elements are truth values, so that an index of them is a mask.
-        ragged: If data decide how many elements the first dim has, which mask selects them, else empty. There are as
-            many as there could be then, at the places that the mask selects them from.
+        ragged: If data decide how many elements the first dim has, what selects them, else empty. There are as many as
+            there could be then, at the places that they are selected from.
     """
 
     sources: Sources
     values: Values
     truth: bool = False
-    ragged: bytes = b""
+    ragged: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         """NumPy gives numbers where it has no dims left."""
@@ -99,7 +101,7 @@ def truths(array: Array) -> Array:
     return Array(array.sources, array.values, truth=True, ragged=array.ragged)
 
 
-def unknown(sources: Sources, *, ragged: bytes = b"") -> Array:
+def unknown(sources: Sources, *, ragged: tuple[Any, ...] = ()) -> Array:
     """Elements that are no known constants."""
     return Array(sources, np.full(np.shape(sources), np.nan), ragged=ragged)
 
@@ -108,15 +110,15 @@ def widened(array: Array) -> Array:
     """A tensor of which data decide the number of elements, where each may be any of them."""
     every = np.bitwise_or.reduce(array.sources, axis=0, keepdims=True)
     wide = np.broadcast_to(every, array.shape)
-    return Array(wide, np.full(array.shape, np.nan), array.truth, b"any" if array.ragged else b"")
+    return Array(wide, np.full(array.shape, np.nan), array.truth, ANY if array.ragged else ())
 
 
-def _aligned(arrays: Sequence[Array]) -> tuple[list[Array], bytes]:
+def _aligned(arrays: Sequence[Array]) -> tuple[list[Array], tuple[Any, ...]]:
     """Operands whose elements belong together, and by which mask data select them."""
     masks = {array.ragged for array in arrays if array.ragged}
     if len(masks) < 2:
-        return list(arrays), next(iter(masks), b"")
-    return [widened(array) if array.ragged else array for array in arrays], b"any"
+        return list(arrays), next(iter(masks), ())
+    return [widened(array) if array.ragged else array for array in arrays], ANY
 
 
 def as_array(value: Any) -> Array:
@@ -145,7 +147,7 @@ def joined_by(join: Callable[..., NDArray[Any]], parts: Sequence[Array], axis: i
     if ragged:
         parts = [widened(part) if part.ragged else part for part in parts]
     sources, values = [part.sources for part in parts], [part.values for part in parts]
-    return Array(join(sources, axis=axis), join(values, axis=axis), truth, b"any" if ragged else b"")
+    return Array(join(sources, axis=axis), join(values, axis=axis), truth, ANY if ragged else ())
 
 
 def bounded(shape: Sequence[int]) -> None:
@@ -305,7 +307,7 @@ def reduced(array: Array, dim: Any = None, keepdim: bool = False, compute: Any =
     axes = axes_of(dim, array.ndim)
     sources: Any = np.bitwise_or.reduce(array.sources, axis=axes, keepdims=bool(keepdim))  # type: ignore[call-overload]
     unsure = np.isnan(array.values)
-    ragged = b"" if 0 in axes else array.ragged
+    ragged = () if 0 in axes else array.ragged
     if unsure.all() or compute is None:
         return unknown(sources, ragged=ragged)
     with np.errstate(all="ignore"):

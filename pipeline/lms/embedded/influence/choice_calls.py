@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.lms.embedded.influence.arrays import (
+    ANY,
     Array,
     Unread,
     as_array,
@@ -97,7 +98,7 @@ def nonzero(data: Any, as_tuple: bool = False) -> Any:
     columns = [constant(places) for places in found]
     if np.isnan(test.values).any():
         every = np.bitwise_or.reduce(test.sources, axis=None)
-        columns = [unknown(np.broadcast_to(every, places.shape), ragged=b"any") for places in found]
+        columns = [unknown(np.broadcast_to(every, places.shape), ragged=ANY) for places in found]
     return tuple(columns) if as_tuple else stack(columns, 1)
 
 
@@ -107,7 +108,7 @@ def unique(data: Any, *_: Any, return_inverse: bool = False, return_counts: bool
     if not np.isnan(array.values).any() and not (return_inverse or return_counts):
         return constant(np.unique(array.values))
     every = reduced(array).sources
-    found = unknown(np.broadcast_to(every, (array.values.size,)), ragged=b"any")
+    found = unknown(np.broadcast_to(every, (array.values.size,)), ragged=ANY)
     more = [unknown(np.broadcast_to(every, array.shape))] if return_inverse else []
     more += [found] if return_counts else []
     return (found, *more) if more else found

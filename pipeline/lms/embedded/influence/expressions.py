@@ -154,7 +154,7 @@ class ExpressionReader:
             case ast.List(elts=parts):
                 return self._each(parts, env)
             case ast.Slice(lower=lower, upper=upper, step=step):
-                return slice(*(None if end is None else whole(self.value(end, env)) for end in (lower, upper, step)))
+                return slice(*(None if end is None else self._end(end, env) for end in (lower, upper, step)))
             case ast.ListComp(elt=item, generators=parts) | ast.GeneratorExp(elt=item, generators=parts):
                 return self._comprehension(item, parts, env)
             case ast.JoinedStr(values=parts):
@@ -162,6 +162,11 @@ class ExpressionReader:
             case ast.FormattedValue(value=part):
                 return self.value(part, env)
         return self._chosen(node, env)
+
+    def _end(self, end: ast.expr, env: Names) -> Any:
+        """An end of a slice, which is a number unless data decide it."""
+        value = self.value(end, env)
+        return value if of_data(value) else whole(value)
 
     def _key(self, key: ast.expr | None, env: Names) -> Any:
         if key is None:

@@ -6,13 +6,13 @@ a mask that does any element of its dims; what it selects depends on the index, 
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.lms.embedded.influence.arrays import (
+    ANY,
     Array,
     Sources,
     Unread,
@@ -35,7 +35,7 @@ class _Plan(NamedTuple):
         unsure: The dims, of those that `first` leaves, whose index arrays depend on data.
         sources: What the index arrays depend on, of their common shape; 0 if on nothing.
         always: What integers of data depend on.
-        masked: Which mask of data is among the index arrays, so that elements may stay as they are; else empty.
+        masked: Which mask or slice of data is among the parts, so that elements may stay as they are; else empty.
     """
 
     first: tuple[Any, ...]
@@ -44,7 +44,7 @@ class _Plan(NamedTuple):
     unsure: tuple[int, ...]
     sources: Sources
     always: Any
-    masked: bytes
+    masked: tuple[Any, ...]
 
 
 class _Index:
@@ -59,7 +59,7 @@ class _Index:
         self.unsure: list[int] = []
         self.sources: Sources = np.zeros((), np.uint64)
         self.always: Any = np.uint64(0)
-        self.masked = b""
+        self.masked: tuple[Any, ...] = ()
 
     def keep(self, part: slice) -> None:
         """A slice."""
@@ -73,12 +73,27 @@ class _Index:
             self.first.append(None)
             self.places.append(None)
         elif isinstance(part, slice):
-            self.keep(part)
+            self._add_slice(part)
         elif isinstance(part, int) and not isinstance(part, bool):
             self.first.append(part)
             self.axis += 1
         else:
             self._add_array(as_array(part))
+
+    def _add_slice(self, part: slice) -> None:
+        """A slice; one with an end of data is a mask of data."""
+        ends = [one for one in (part.start, part.stop) if isinstance(one, Array)]
+        if not ends:
+            self.keep(part)
+            return
+        if part.step not in (None, 1):
+            raise Unread("a slice of data with steps")
+        size = self.shape[self.axis]
+        known = slice(*(None if isinstance(one, Array) else one for one in (part.start, part.stop)))
+        values = np.zeros(size)
+        values[known] = np.nan
+        every = np.bitwise_or.reduce([np.bitwise_or.reduce(one.sources, axis=None) for one in ends])
+        self._add_mask(Array(np.broadcast_to(every, (size,)), values, truth=True), (part.start, part.stop, size))
 
     def _add_array(self, array: Array) -> None:
         if array.truth:
@@ -94,12 +109,12 @@ class _Index:
         else:
             self.add(int(array.values))
 
-    def _add_mask(self, mask: Array) -> None:
+    def _add_mask(self, mask: Array, key: tuple[Any, ...] = ()) -> None:
         if not mask.ndim or mask.shape != self.shape[self.axis : self.axis + mask.ndim]:
             raise Unread("a mask of another shape")
         chosen = np.nonzero(mask.values)  # What is not known counts.
         if np.isnan(mask.values).any():
-            self.masked = hashlib.blake2b(mask.sources.tobytes() + mask.values.tobytes()).digest() + bytes([self.axis])
+            self.masked = (*self.masked, key or (mask,))
             self.sources = self.sources | mask.sources[chosen]
         for part in chosen:
             self._place(part, False)
@@ -169,8 +184,10 @@ def _picked(value: Array, plan: _Plan) -> Array:
     if not (plan.unsure or plan.masked):
         return result
     found = unknown(result.sources | _aligned(plan.sources, plan), ragged=plan.masked)
-    alone = sum(len(place.shape) for place in plan.places if place is not None)
-    return found if not plan.masked or alone == 1 or plan.places[0] is not None else widened(found)
+    if plan.masked and (plan.places[0] is None or len(plan.masked) > 1):
+        first = next(axis for axis, place in enumerate(plan.places) if place is not None)
+        return unknown(_anywhere(found, min(first, found.ndim - 1)).sources, ragged=ANY)
+    return found
 
 
 def _aligned(array: NDArray[Any], plan: _Plan) -> NDArray[Any]:

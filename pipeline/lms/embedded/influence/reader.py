@@ -185,6 +185,12 @@ class ArrayReader(FlowReader):
             case ast.Assign(targets=targets):
                 for target in targets:
                     self._bind(target, value, env)
+            case ast.AugAssign(target=ast.Subscript(value=owner, slice=place) as part, op=op):
+                inner = ChainMap({"the place": self.value(place, env)}, *scopes_of(env))
+                target = ast.Subscript(owner, ast.Name("the place", ast.Load()), part.ctx)
+                with reading():
+                    value = binary(op, self.value(target, inner), value)
+                self._bind(target, value, inner)
             case ast.AugAssign(target=target, op=op):
                 before = self.value(target, env)
                 with reading():

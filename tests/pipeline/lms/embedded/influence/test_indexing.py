@@ -34,6 +34,27 @@ CASES: list[tuple[str, Shapes]] = [
     ("(x>0).nonzero().sum(0)", {"x": (4, 3)}),
     ("x[torch.where(x>0)].sum()", {"x": (4, 3)}),
     ("torch.masked_select(x,x>0).sum()", {"x": (4, 3)}),
+    ("x[:int(i[0]),0].sum()", {"x": (4, 3), "i": (5, 1)}),
+    (
+        "z=torch.zeros(4,3).double()\nfor b in range(4):\n    k=int(i[b])\n    z[b,:k]=x[b,:k]*2\nz",
+        {"x": (4, 3), "i": (4, 4)},
+    ),
+    ("z=x.clone()\nk=int(i[0])\nz[k:]=0\nz", {"x": (4, 3), "i": (5, 1)}),
+    ("z=x.clone()\nk=int(i[0])\nz[:,:k]+=1\nz", {"x": (4, 3), "i": (4, 1)}),
+    ("k=int(i[0])\nx[:,k:].sum(1)", {"x": (4, 3), "i": (4, 1)}),
+    ("k=int(i[0])\nx[k:k+2].sum(0)", {"x": (4, 3), "i": (3, 1)}),
+    ("z=x.clone()\nz[x>0]=y[x<0].sum()\nz", {"x": (4, 3), "y": (4, 3)}),
+    ("z=x.clone()\nz[x>0]*=2\nz", {"x": (4, 3)}),
+    ("m=x>0\nz=x.clone()\nz[m]=y[m]-x[m]\nz", {"x": (4, 3), "y": (4, 3)}),
+    ("z=x.clone()\nm=y[:,0]>0\nz[m]=z[m]*2\nz", {"x": (4, 3), "y": (4, 3)}),
+    ("z=x.clone()\nm=y[0]>0\nz[:,m]=z[:,m]*2\nz", {"x": (4, 3), "y": (4, 3)}),
+    ("z=x.clone()\nz[x[:,0]>0,1]+=y[0,0]\nz", {"x": (4, 3), "y": (4, 3)}),
+    ("k=int(i[0])\nx[:,:k].flip(1).sum(1)+x[:,:k].amax(1) if k else x.sum(1)", {"x": (4, 3), "i": (4, 1)}),
+    (
+        "z=torch.zeros(4).double()\nfor b in range(4):\n"
+        "    z[b]=torch.softmax(torch.cat((x[b,:1],x[b,1:1+int(i[b])])),0).square().sum()\nz",
+        {"x": (4, 3), "i": (3, 4)},
+    ),
 ]
 
 
@@ -62,3 +83,9 @@ def test_other_indices_are_unread(index: object) -> None:
     """Of an unknown kind, or of too many dims."""
     with pytest.raises(Unread):
         selected(unknown(np.ones((2, 2), np.uint64)), index)
+
+
+def test_masks_of_the_same_data_may_differ() -> None:
+    """What one selects may be put anywhere by another one."""
+    x, y = (unknown(np.array(bits, np.uint64)) for bits in ([1, 2], [4, 8]))
+    assert replaced(x, truths(y), selected(x, truths(unknown(y.sources)))).sources.tolist() == [15, 15]
