@@ -216,6 +216,7 @@ def inner(data: Array, other: Array) -> Array:
 def vander(x: Array, N: Any = None, increasing: bool = False) -> Array:
     """As `torch.vander` and `torch.linalg.vander`."""
     count = x.shape[-1] if N is None else N
+    bounded((*x.shape, count))
     one = constant(np.ones(x.shape))
     powers = [one, *[unknown(x.sources)] * (count - 1)]
     return stack(powers if increasing else powers[::-1], -1)
@@ -246,8 +247,10 @@ def _transformed(data: Array, axis: int, size: int, whole: Any) -> Array:
     """Each element along a dim by all of it, where the transform first cuts it or fills it up."""
     if whole is not None:
         (length,) = ints((whole,))
+        bounded((*data.shape, length))
         data = pad(data, [0, 0] * (data.ndim - 1 - axis) + [0, length - data.shape[axis]])
     every = reduced(data, axis, keepdim=True).sources
+    bounded((*every.shape, size))
     return unknown(np.repeat(every, size, axis))
 
 
@@ -293,11 +296,13 @@ def fftshift(data: Array, dim: Any = None, *, back: bool = False) -> Array:
 
 def fftfreq(n: Any, d: Any = 1.0, **_: Any) -> Array:
     """As `torch.fft.fftfreq`."""
+    bounded(ints((n,)))
     return constant(np.fft.fftfreq(ints((n,))[0], d))
 
 
 def rfftfreq(n: Any, d: Any = 1.0, **_: Any) -> Array:
     """As `torch.fft.rfftfreq`."""
+    bounded(ints((n,)))
     return constant(np.fft.rfftfreq(ints((n,))[0], d))
 
 

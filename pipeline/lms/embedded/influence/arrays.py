@@ -103,6 +103,7 @@ def truths(array: Array) -> Array:
 
 def unknown(sources: Sources, *, ragged: tuple[Any, ...] = ()) -> Array:
     """Elements that are no known constants."""
+    bounded(np.shape(sources))
     return Array(sources, np.full(np.shape(sources), np.nan), ragged=ragged)
 
 
@@ -134,6 +135,7 @@ def as_array(value: Any) -> Array:
     if isinstance(value, complex):
         return constant(np.nan)
     if isinstance(value, list | tuple | range):
+        bounded((len(value),))
         parts = [as_array(part) for part in value]
         if not parts:
             return constant([])

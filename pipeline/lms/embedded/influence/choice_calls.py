@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations as chosen
 from itertools import combinations_with_replacement, product
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -203,6 +204,7 @@ def bincount(data: Any, weights: Any = None, minlength: Any = 0) -> Array:
         count = max(count, int(array.values.max(initial=-1)) + 1)
     elif not count:
         raise Unread("a number of counts that depends on data")
+    bounded((count,))
     each = constant(np.ones(array.shape)) if weights is None else as_array(weights)
     if weights is None and not np.isnan(array.values).any():
         return constant(np.bincount(array.values.astype(np.int64), minlength=count).astype(np.float64))
@@ -227,19 +229,21 @@ def searchsorted(sorted_sequence: Any, data: Any, *_: Any, **__: Any) -> Array:
 
 def tril_indices(row: Any, col: Any, offset: Any = 0, **_: Any) -> Array:
     """As `torch.tril_indices`."""
+    bounded(ints((row, col)))
     return constant(np.stack(np.tril_indices(*ints((row, offset, col)))))
 
 
 def triu_indices(row: Any, col: Any, offset: Any = 0, **_: Any) -> Array:
     """As `torch.triu_indices`."""
+    bounded(ints((row, col)))
     return constant(np.stack(np.triu_indices(*ints((row, offset, col)))))
 
 
 def combinations(data: Array, r: Any = 2, with_replacement: bool = False) -> Array:
     """As `torch.combinations`."""
     every = combinations_with_replacement if with_replacement else chosen
+    bounded((comb(data.shape[0] + r * with_replacement, r), r))
     places = list(every(range(data.shape[0]), r))
-    bounded((len(places), r))
     return selected(data, constant(np.array(places, np.int64).reshape(-1, r)))
 
 

@@ -366,6 +366,8 @@ def _for_tensors(name: str, args: Sequence[Any]) -> bool:
 
 
 def _plain_math(name: str, args: Sequence[Any]) -> bool:
+    if name in ("factorial", "comb", "perm") and not all(isinstance(arg, int) and abs(arg) < 99 for arg in args):
+        return False
     return hasattr(math, name) and not any(map(of_data, args)) and not any(isinstance(arg, Array) for arg in args)
 
 

@@ -34,7 +34,8 @@ from pipeline.lms.embedded.influence.sequences import called_on, item_of, of_dat
 from pipeline.lms.embedded.influence.shape_calls import turned, turned_matrices
 from pipeline.lms.embedded.influence.value_calls import power
 
-_ERRORS = (TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError, RecursionError)
+_ERRORS = (TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError, RecursionError, StopIteration,
+           AssertionError, NotImplementedError)  # fmt: skip
 """What misread code raises: shapes that do not fit, arguments that a call does not have."""
 _NUMBERS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,

@@ -70,8 +70,11 @@ class ArrayReader(FlowReader):
         """
         self._work, self._depth = 0, 0
         self._tests, self._results, self._exits = [], [], []
-        with reading():
-            return self._body(statements_of(code), env)
+        try:
+            with reading():
+                return self._body(statements_of(code), env)
+        except Left:
+            raise Unread("a loop that is left from outside") from None
 
     def _body(self, body: Sequence[ast.stmt], env: Names) -> Any:
         exits, self._exits = self._exits, []

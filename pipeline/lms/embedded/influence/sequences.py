@@ -34,6 +34,7 @@ _PLAIN: dict[type, frozenset[str]] = {
         ]
     ),
 }
+_LONGEST = 1000
 CHANGING = frozenset(
     ["append", "extend", "insert", "pop", "reverse", "remove", "clear", "sort", "setdefault", "update", "add",
     "discard"]
@@ -64,6 +65,8 @@ def called_on(owner: Any, name: str, args: Sequence[Any], named: dict[str, Any])
     """
     if name not in _PLAIN.get(type(owner), ()) or len(str(named)) > 80:
         raise Unread(f"the method {name}")
+    if name in ("extend", "join"):
+        _bounded(owner, args)
     if isinstance(owner, list) and name in ("insert", "pop", "index", "remove", "count", "sort"):
         return _searched(owner, name, list(args), named)
     if isinstance(owner, dict):
@@ -71,6 +74,17 @@ def called_on(owner: Any, name: str, args: Sequence[Any], named: dict[str, Any])
         if name in ("items", "keys", "values"):
             return list(getattr(owner, name)())
     return getattr(owner, name)(*args, **named)
+
+
+def _bounded(owner: Any, args: Sequence[Any]) -> None:
+    """Checks that a result stays short.
+
+    Raises:
+        Unread: It may be long.
+    """
+    longest = sum(len(one) for one in (owner, *args) if isinstance(one, list | tuple | str | range))
+    if longest > _LONGEST:
+        raise Unread("a sequence that is too long")
 
 
 def _searched(owner: list[Any], name: str, args: list[Any], named: dict[str, Any]) -> Any:

@@ -179,6 +179,7 @@ def tensor_split(data: Array, indices_or_sections: Any, dim: int = 0) -> tuple[A
     """As `torch.tensor_split`."""
     size, parts = data.shape[axis_of(dim, data.ndim)], indices_or_sections
     if isinstance(parts, int):
+        bounded((parts,))
         lengths = [size // parts + (place < size % parts) for place in range(parts)]
     else:
         ends = [0, *(min(one, size) for one in ints((parts,))), size]
@@ -288,6 +289,7 @@ def as_strided(data: Array, size: Any, stride: Any, storage_offset: Any = 0) -> 
 def diag_embed(data: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
     """As `torch.diag_embed`."""
     count = data.shape[-1] + abs(offset)
+    bounded((*data.shape, count))
     places = np.arange(data.shape[-1])
 
     def spread(part: NDArray[Any]) -> NDArray[Any]:

@@ -258,7 +258,7 @@ def diff(data: Array, n: Any = 1, dim: int = -1, prepend: Any = None, append: An
     """As `torch.diff`."""
     whole = cat([as_array(part) for part in (prepend, data, append) if part is not None], dim)
     axis = axis_of(dim, whole.ndim)
-    for _ in range(int(n)):
+    for _ in range(min(int(n), whole.shape[axis])):
         size = whole.shape[axis]
         whole = minus(narrow(whole, axis, 1, size - 1), narrow(whole, axis, 0, size - 1))
     return whole

@@ -17,6 +17,7 @@ from pipeline.lms.embedded.influence.arrays import (
     Array,
     Unread,
     as_array,
+    bounded,
     constant,
     contracted,
     joined_by,
@@ -135,6 +136,7 @@ def _adaptive(spatial: int, data: Array, output_size: Any, *_: Any, **__: Any) -
     for axis, own in enumerate(wanted, data.ndim - spatial):
         size = data.shape[axis]
         count = size if own is None else own
+        bounded((*data.shape[:axis], count))
         taken = [(place * size // count, -(-(place + 1) * size // count)) for place in range(count)]
         data = _gathered(data, axis, [list(range(*ends)) for ends in taken])
     return data
@@ -178,6 +180,7 @@ def fold(
     kernel, (height, width), (above, left) = _each(kernel_size, 2), _each(output_size, 2), _each(padding, 2)
     batch, count = data.shape[0], data.shape[1] // (kernel[0] * kernel[1])
     shape = (batch, count, height + 2 * above, width + 2 * left)
+    bounded(shape)
     numbers = constant(np.arange(int(np.prod(shape))).reshape(shape))
     places = _blocks(numbers, kernel, dilation, 0, stride)
     flat = replaced(constant(np.zeros(int(np.prod(shape)))), places, data, added=True)
@@ -196,6 +199,7 @@ def pad(data: Array, pad: Any, mode: str = "constant", value: Any = 0.0) -> Arra
     for place in range(len(widths) // 2):
         axis = data.ndim - 1 - place
         before, after = widths[2 * place : 2 * place + 2]
+        bounded((*data.shape, 1 + abs(before) + abs(after)))
         places = np.arange(data.shape[axis])
         places = places[max(0, -before) : len(places) - max(0, -after)]
         places = np.pad(places, (max(0, before), max(0, after)), ways[mode])  # type: ignore[call-overload]
@@ -218,6 +222,7 @@ def interpolate(
         wanted = _each(size, spatial)
     if mode == "area":
         return _adaptive(spatial, data, wanted)
+    bounded((*data.shape[:2], *wanted))
     for axis, count in enumerate(wanted, 2):
         data = _gathered(data, axis, _neighbours(data.shape[axis], count, mode, bool(align_corners)))
     return data
