@@ -163,10 +163,10 @@ class TracedLevels(Levels):
         self.kept: dict[int, list[frozenset[int]]] = {}
         TracedLevels.last = self
 
-    def best(self, length: int) -> list[Child]:
+    def best(self, length: int, width: int) -> list[Child]:
         """As in `Levels`; what is not settled then promises less than what is kept."""
         offered = self._levels.get(length, [])
-        children = super().best(length)
+        children = super().best(length, width)
         promises = self.offered[length] = {}
         for child in offered:
             streams, promise = _streams(child), child.promise(self._pool)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -126,6 +126,15 @@ def route(backend: Backend[S], branches: Sequence[Fn | None], merge: Fn, parts: 
         piece if fn is None else backend.add(Map(fn), piece)[0] for piece, fn in zip(pieces, branches, strict=True)
     ]
     return backend.add(Merge(merge), *results, index)[0]
+
+
+def structure(program: Program) -> Hashable:
+    """What programs have in common that apply the same primitives to the same streams, in whatever order."""
+    known: dict[StreamId, Hashable] = {stream: stream for stream in range(len(program.inputs))}
+    for node in program.nodes:
+        made = hash((node.op, *(known[stream] for stream in node.inputs)))
+        known |= {stream: (made, place) for place, stream in enumerate(node.outputs)}
+    return tuple(known[stream] for stream in program.results)
 
 
 def tidy(program: Program) -> Program:

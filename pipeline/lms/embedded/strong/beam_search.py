@@ -33,6 +33,13 @@ from step_runtime.base.functions import Fn
 
 _CHILDREN = 12
 """The number of ways to continue a draft by one function."""
+_NARROWEST = 6
+_WIDEST = 20
+"""The number of drafts of one length that are continued: as many as the steps that are left allow."""
+_LEFT = 1
+"""The number of lengths more than functions to apply that the steps are to suffice for,"""
+_GROWS = 1.3
+"""and how much more a draft takes then, as it is longer."""
 _COMPLETE_CONTINUED = 6
 """The number of drafts of one length that apply all functions and are continued nevertheless."""
 _DEEPER = 12
@@ -63,9 +70,9 @@ _LATER_WAY = -0.2
 _NOISE = 0.4
 
 # Steps, by what they cost in time.
-_CONSIDERED = 7
-_CONTINUED = 25
-_FINISHED = 600
+_CONSIDERED = 8
+_CONTINUED = 6
+_FINISHED = 650
 
 
 class BeamSearch:
@@ -120,20 +127,28 @@ class BeamSearch:
                 similarity = self._finish(state)
                 if self.finished:
                     last = min(last, level + (_AFTER if similarity > _EXACT else _AFTER_ANY))
-            for state in (*growing, *complete[:_COMPLETE_CONTINUED]) if level < last else ():
+            before, continued = self._steps.used, (*growing, *complete[:_COMPLETE_CONTINUED]) if level < last else ()
+            for state in continued:
                 self._continue(state, levels, level + 1)
+            width = self._width(growing, (self._steps.used - before) / max(1, len(continued)))
             level += 1
             # A draft that repeats a section may be found again, move by move.
-            states = [child.state(self._pool) for child in levels.best(level)]
+            states = [child.state(self._pool) for child in levels.best(level, width)]
             states = [state for state in states if frozenset(state.streams) not in known]
             known.update(frozenset(state.streams) for state in states)
             growing = [state for state in states if not state.complete]
             complete = [state for state in states if state.complete]
 
+    def _width(self, growing: Sequence[State], cost: float) -> int:
+        """How many drafts of the next length can be continued until all functions are applied, at these steps each."""
+        left = _LEFT + min((state.applied.count(0) for state in growing), default=0)
+        affordable = (self._steps.most - self._steps.used) / (left * max(1.0, _GROWS * cost))
+        return max(_NARROWEST, min(_WIDEST, int(affordable)))
+
     def _continue(self, state: State, levels: Levels, level: int) -> None:
         """Adds what a state can become to a level."""
         pool = self._pool
-        steps = _CONTINUED + len(self._view.fns) ** 2 // 8
+        steps = _CONTINUED + len(self._view.fns) ** 2 // 32
         loose = [stream for stream in state.streams if stream not in state.used]
         applied = ((own, (stream,), False) for own, stream in self._applied(state))
         repeated = ((own, fresh, True) for own, fresh in self._repeated(state, loose))

@@ -16,8 +16,10 @@ _FITS = 0.5
 """From this fit on, a stream may be an operand,"""
 _LIKE_OUTPUT = 0.5
 """and from this similarity on, an output."""
-_COMPOSED = 75
-"""Steps that finding the dependences of an application counts for."""
+_COMPOSED = 40
+"""Steps that finding the dependences of some operands of a function counts for,"""
+_APPLIED = 120
+"""and of all of them."""
 
 
 class DependenceGuide:
@@ -108,7 +110,7 @@ class DependenceGuide:
     def _result(self, maker: Fn | Routing, branches: Sequence[Fn | None], sources: Sequence[int]) -> Flows:
         flows = self._joined(sources)
         if isinstance(maker, Routing):
-            self._steps.spend_once((id(maker), *flows), _COMPOSED * maker.bits)
+            self._steps.spend_once((id(maker), *flows), _APPLIED * maker.bits)
             return self._dependences.routed(maker.merge, branches, flows[:-1], flows[-1])
-        self._steps.spend_once((maker.label, *flows), _COMPOSED)
+        self._steps.spend_once((maker.label, *flows), _APPLIED)
         return self._dependences.applied(maker, flows)

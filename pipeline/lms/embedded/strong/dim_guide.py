@@ -18,13 +18,13 @@ _ELSEWHERE = 0.5
 """The part of a similarity that is lost where no element comes from where it does in the reference."""
 _ALIGNED = 0.15
 """The part of a fit that elements at the same positions make up: a function may move elements to others."""
-_FOLLOWED = 20
+_FOLLOWED = 27
 """Steps that following a function counts for, once more for each set of constants,"""
-_MOVED = 40
+_MOVED = 80
 """those for the rest of a move,"""
-_RESHAPED = 5
+_RESHAPED = 10
 """for each primitive that brings its operands to one shape,"""
-_ELEMENTS = 30
+_ELEMENTS = 15
 """and the number of elements of its result that count as one step."""
 
 

@@ -61,7 +61,7 @@ _GIVES_UP = 0.5
 _ENDS = 0.5
 """How often a draft ends whose results depend on the inputs in another way than the outputs."""
 _SIMILAR = 0.99
-_PROPOSED = 20
+_PROPOSED = 4
 """Steps that comparing a possible step counts for, for each function of the task and a few more."""
 _ITEMS = 6
 _WAYS = 2
@@ -73,7 +73,9 @@ _STUCK = -4.0
 _PREMATURE = -4.0
 """For each function that is not applied yet and whose result no other function that is left can take."""
 _MOST_USES = 3
-_SCANNED = 10
+_TURN = 100
+"""Steps that looking for a draft's next move counts for."""
+_SCANNED = 2
 """The number of pairs of a stream and a component that count as one step when streams are ranked."""
 _ALONG = 0.5
 """The part of a draft's limit of moves that a step along the interpretation takes, as such steps are finite."""
@@ -146,7 +148,7 @@ class DraftSearch:
         components = sum(len(callee.need) for callee in callees)
         skills = SkillGuide(self._precedents, callees_given, draft.streams, draft.uses, self._choice)
         while left > 0:
-            self._steps.spend(1 + len(draft.streams) * components // _SCANNED)
+            self._steps.spend(_TURN + len(draft.streams) * components // _SCANNED)
             hints = () if guide is None else guide.hints()
             if self._all_applied(draft):
                 lean = guide and backward_slice(self._table, draft, guide, set(self._view.fns))

@@ -16,10 +16,8 @@ from typing import NamedTuple
 
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
 
-_WIDTH = 12
-"""The number of drafts of one length that are continued,"""
 _COMPLETE = 20
-"""and of those that apply all functions and may be finished."""
+"""The number of drafts of one length that apply all functions and may be finished."""
 
 # Scores, in the units of the softmax at sharpness 1.
 _REPLAYED_SHARE = 0.3
@@ -101,10 +99,10 @@ class Levels:
         """Adds a draft of this length."""
         self._levels[length].append(child)
 
-    def best(self, length: int) -> list[Child]:
-        """Removes and returns the best drafts of this length, best first.
+    def best(self, length: int, width: int) -> list[Child]:
+        """Removes and returns the best drafts of this length, best first, `width` of those that are to grow.
 
-        Drafts that apply all functions follow; they do not compete with those that are to grow.
+        Drafts that apply all functions follow; they do not compete with the others.
 
         Raises:
             StepsExhausted: The sample has used all its steps.
@@ -112,7 +110,7 @@ class Levels:
         children = self._levels.pop(length, [])
         growing = [child for child in children if not all(child.applied)]
         complete = [child for child in children if all(child.applied)]
-        return self._best(growing, _WIDTH) + self._best(complete, _COMPLETE)
+        return self._best(growing, width) + self._best(complete, _COMPLETE)
 
     def _best(self, children: Sequence[Child], width: int) -> list[Child]:
         pool = self._pool

@@ -66,7 +66,7 @@ class OperandBeam:
     def best(self, callee: Callee, streams: Sequence[int], used: Collection[int]) -> list[tuple[float, Operands]]:
         """The best operands for a callee, each with its score; `used` are the streams that something takes already."""
         need, whole = len(callee.need), self._view.projects(callee.fn)
-        steps, again = 2 + len(streams) + len(streams) ** 2 // 8, self._ranking.twice
+        steps, again = 1 + len(streams) // 3 + len(streams) ** 2 // 24, self._ranking.twice
         places: dict[int, list[tuple[float, float, OperandCandidate]]] = {}
         beam: list[tuple[float, float, Operands, int]] = [(0.0, 0.0, Operands((), ()), 0)]
         done: list[tuple[float, float, Operands, int]] = []

@@ -14,7 +14,7 @@ from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import DType
 
-_INTERPRETED = 45
+_INTERPRETED = 15
 """Steps that interpreting the application of a function counts for, and again for each of its arguments."""
 _PAIR = 2
 

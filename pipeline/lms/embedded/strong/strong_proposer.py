@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pipeline.lms.embedded.dependence.dependences import Dependences
 from pipeline.lms.embedded.draft import Draft
 from pipeline.lms.embedded.kinds import Context
-from pipeline.lms.embedded.lowering import lower, tidy
+from pipeline.lms.embedded.lowering import lower, structure, tidy
 from pipeline.lms.embedded.prompt.parsing import Examples, SolvedExample, as_graph
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.retrieval.precedents import precedents_for
@@ -46,8 +46,8 @@ _RATHER_CONTENT = 0.75
 interpretation, and others of which one depends on the inputs much as the reference does."""
 _WIDELY = 0.8
 """How often a beam search follows where drafts that are sampled one by one do not compute the reference,"""
-_FOLLOWING = 0.28
-_LED = 0.6
+_FOLLOWING = 0.15
+_LED = 0.35
 """and the part of the steps for them: at first, and where the interpretation leads somewhere or none need follow."""
 _TRUST = (1.0, 0.3)
 """How much a beam search trusts the dependences, one of these at random."""
@@ -59,8 +59,8 @@ _HABIT = 0.3
 """How much the examples count where the moves of drafts are compared,"""
 _UNWEIGHED = -8.0
 """and what the moves of a draft that was sampled on its own are worth there."""
-_SHARP = 2.0
-"""How much more differences between drafts count there, as there are many."""
+_SHARP = (2.0, 0.7)
+"""How much differences between drafts count there, one of these at random: where scores mislead, samples differ."""
 _ALONE = 0.7
 """How often a draft then follows only one of interpretation and dependences, mostly the dependences."""
 _IN_ROUNDS = 3.0
@@ -88,7 +88,7 @@ class Effort:
     following: float = 0.9
     trusted: int = 4
     searches: int = 2
-    steps: int = 1_100_000
+    steps: int = 780_000
 
 
 @lru_cache(maxsize=128)
@@ -188,8 +188,14 @@ class _Sample:
         if not self._found:
             return None
         compared = any(found.worth is not None for found in self._found)
-        scores = [(_SHARP if compared else 1.0) * found.score(compared=compared) for found in self._found]
-        return print_program(tidy(self._choice.pick([found.program for found in self._found], scores)))
+        sharp = self._choice.any_of(_SHARP) if compared else 1.0
+        best: dict[Hashable, tuple[float, Program]] = {}
+        for found in self._found:
+            key, score = structure(found.program), sharp * found.score(compared=compared)
+            if key not in best or best[key][0] < score:
+                best[key] = score, found.program
+        scores, programs = zip(*best.values(), strict=True)
+        return print_program(tidy(self._choice.pick(programs, scores)))
 
     def _content(self) -> bool:
         """Whether drafts that were sampled one by one suffice: mostly where they are made by the interpretation."""

@@ -16,7 +16,7 @@ def levels_and_children(rival: float) -> tuple[Levels, list[Child]]:
     levels = Levels(search._pool, rival)
     start = State(tuple(range(search._pool.first)), frozenset(), NONE, 0.0)
     search._continue(start, levels, 1)
-    for child in levels.best(1):
+    for child in levels.best(1, 12):
         search._continue(child.state(search._pool), levels, 2)
     return levels, list(levels._levels[2])
 
@@ -25,19 +25,18 @@ def test_the_best_are_those_with_all_settled(monkeypatch: pytest.MonkeyPatch) ->
     """They are the same where nothing was settled before, and some that cannot be among them stay unsettled."""
     lazy, children = levels_and_children(0.0)
     eager, others = levels_and_children(0.0)
-    for width in ("_WIDTH", "_COMPLETE"):
-        monkeypatch.setattr(f"pipeline.lms.embedded.strong.levels.{width}", 4)
+    monkeypatch.setattr("pipeline.lms.embedded.strong.levels._COMPLETE", 4)
     for child in others:
         for stream in child.fresh:
             eager._pool.settle(stream)
     length = 2
-    found = lazy.best(length)
-    assert [child.fresh for child in found] == [child.fresh for child in eager.best(length)]
+    found = lazy.best(length, 4)
+    assert [child.fresh for child in found] == [child.fresh for child in eager.best(length, 4)]
     assert len(found) < len(children) and not all(lazy._pool._settled(child.fresh) for child in children)
     for complete in (False, True):
         promises = [child.promise(lazy._pool) for child in found if all(child.applied) == complete]
         assert promises == sorted(promises, reverse=True) and len(promises) == 4
-    assert lazy.best(length) == []
+    assert lazy.best(length, 4) == []
 
 
 def test_drafts_that_apply_the_same_are_rivals() -> None:
@@ -46,7 +45,7 @@ def test_drafts_that_apply_the_same_are_rivals() -> None:
     children = [child._replace(applied=(1 + number % 3, 0)) for number, child in enumerate(offered)]
     for child in children:
         levels.offer(1, child)
-    found = levels.best(1)
+    found = levels.best(1, 12)
     kinds = {child.applied for child in children}
     assert {child.applied for child in found[: len(kinds)]} == kinds and len(found) > len(kinds) > 1
 
@@ -58,7 +57,7 @@ def test_of_one_set_of_streams_the_better_draft_is_kept() -> None:
     again = Levels(pool, 0.0)
     for own in (-3.0, 2.0, -1.0):
         again.offer(1, child._replace(own=own))
-    (kept,) = again.best(1)
+    (kept,) = again.best(1, 12)
     state, (stream,) = kept.state(pool), child.fresh
     assert kept.own == 2.0 and state.streams == (*child.parent.streams, stream)
     assert state.used == child.parent.used.union(pool.move(stream).sources)
@@ -72,5 +71,5 @@ def test_drafts_that_apply_all_functions_leave_room_for_others() -> None:
     every = (1,) * len(VIEW.fns)
     for number, child in enumerate(children):
         again.offer(1, child._replace(applied=every, own=100.0) if number else child._replace(applied=NONE))
-    found = again.best(1)
+    found = again.best(1, 12)
     assert found[0].applied == NONE and len(found) > 12 and {child.applied for child in found[1:]} == {every}
