@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -35,6 +36,17 @@ PATIENT = {"deadline": None, "print_blob": True, "suppress_health_check": [Healt
 settings.register_profile("repeatable", derandomize=True, **PATIENT)
 settings.register_profile("fresh", **PATIENT)  # for --hypothesis-profile: other examples in each run
 settings.load_profile("repeatable")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What collecting makes, thousands of tests and all imports, stays: searching it for garbage is wasted."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -207,12 +208,18 @@ def proposer_instructions(ir: bool, kind: PromptKind, patterns: Sequence[Referen
     return _composed(ProposerPrompt, "proposer", ir, kind, patterns)
 
 
+@lru_cache(maxsize=16)
+def _base_prompt(model: type[BasePrompt], path: Path) -> BasePrompt:
+    """A file's prompt, which a process reads once: reading takes longer than all else that makes an agent."""
+    return load_prompt(model, path)
+
+
 def _composed(
     model: type[BasePrompt], name: str, ir: bool, kind: PromptKind, patterns: Sequence[Reference] = ()
 ) -> str:
     folder = PROMPTS / "short" if kind == "short" else PROMPTS
     try:
-        prompt = load_prompt(model, folder / f"{name}.yaml")
+        prompt = _base_prompt(model, folder / f"{name}.yaml")
         if patterns and isinstance(prompt, ProposerPrompt):
             prompt = prompt.model_copy(update={"patterns": [*prompt.patterns, *patterns]})
         return compose(prompt) if ir else compose_bare(prompt, read_yaml(BareWords, PROMPTS / "bare.yaml"))

@@ -156,8 +156,8 @@ def test_without_usage_tokens_are_estimated_and_labelled_and_their_budget_holds(
 def test_a_budget_of_minutes_holds_within_a_request(job: Job) -> None:
     """A server that sends a byte now and then, to every sample; resumed without it, nothing is missing."""
     job.server.set(faults=[fault("drip", start=4)])
-    job.run("--max-minutes", "0.2", "--timeout", "300")
-    assert job.result["stopped"] == "budget" and "minutes of 0.2" in job.result["message"]
+    job.run("--max-minutes", "0.05", "--timeout", "300")
+    assert job.result["stopped"] == "budget" and "minutes of 0.05" in job.result["message"]
     job.server.set(faults=[])
     assert job.resume("--max-minutes", "60") == 0
     assert [attempt.scored for attempt in job.attempts] == [True] * TASKS * SAMPLES

@@ -76,7 +76,7 @@ def test_fresh_seeds_give_different_programs() -> None:
 
 def test_a_request_without_a_seed_gets_the_next_of_a_row() -> None:
     """Several completions of one request differ, and a new engine starts the row again."""
-    text = user_message(task_named("attn/2")) + ASK.format("impl")
+    text = user_message(task_named("norm/2")) + ASK.format("impl")
     engine, other = EmbeddedEngine(), EmbeddedEngine()
     row = [answer(engine.complete(request(text, None))) for _ in range(8)]
     assert len(set(row)) > 1
@@ -184,7 +184,7 @@ def test_threads_get_the_answers_that_one_thread_gets() -> None:
 
 def test_worker_processes_give_the_answers_that_this_process_gives() -> None:
     """So do tokens; a request without a seed gets the next of the same row."""
-    asked = [request(user_message(task_named("attn/2")) + ASK.format("impl"), seed) for seed in (3, None, 5, None)]
+    asked = [request(user_message(task_named("norm/2")) + ASK.format("impl"), seed) for seed in (3, None, 5, None)]
     here = [EmbeddedEngine() for _ in range(2)]
     expected = [here[0].complete(each) for each in asked]
     with WorkerPool(2, seconds=60, memory=2**31) as workers, here[1].answering_in(workers):
