@@ -50,6 +50,9 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with MLflow's tables in it: making them takes a second, copying them none."""
     from mlflow import MlflowClient
 
+    from tests.support import quick_stores
+
+    quick_stores.use()
     path = tmp_path_factory.mktemp("store") / "mlflow.db"
     MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
     return path

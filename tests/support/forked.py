@@ -152,6 +152,18 @@ def _import_all() -> None:
             importlib.import_module(module.name)
 
 
+def _warm_up() -> None:
+    """Fills what a process fills once, whatever it is asked for: prompts and the names of installed packages."""
+    from mlflow.utils.requirements_utils import _init_modules_to_packages_map
+
+    from pipeline.agent.agent import Agent
+    from tests.support import quick_stores
+
+    quick_stores.use()
+    _init_modules_to_packages_map()
+    Agent("paper")
+
+
 def _serve(address: str) -> Callable[[], object]:
     """Takes requests until stdin ends; in each process that it forks for one, what that is to do."""
     # One server of workers for all, as every process would import the same into its own.
@@ -209,5 +221,6 @@ def _start(connection: socket.socket) -> Callable[[], object]:
 
 if __name__ == "__main__":
     _import_all()
+    _warm_up()
     gc.freeze()  # no child copies what its collector would only have looked at
     _serve(sys.argv[1])()
