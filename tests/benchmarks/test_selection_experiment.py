@@ -18,10 +18,17 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_a_run_that_was_cut_short_is_completed_as_if_it_had_not_been(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the control writes."""
+    path = tmp_path_factory.mktemp("control") / "whole.jsonl"
+    assert forked.run(*CONTROL, "-o", str(path)).returncode == 0
+    return path
+
+
+def test_a_run_that_was_cut_short_is_completed_as_if_it_had_not_been(whole: Path, tmp_path: Path) -> None:
     """All but the times; a last line that is cut short is written again; other settings are refused."""
-    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
-    assert forked.run(*CONTROL, "-o", str(whole)).returncode == 0
+    cut = tmp_path / "cut.jsonl"
     cut.write_text("".join(whole.read_text().splitlines(keepends=True)[:6]) + '{"reader": "con')
     assert forked.run(*CONTROL, "-o", str(cut)).returncode == 0
     expected, found = ([{**line, "milliseconds": 0} for line in lines_of(path)] for path in (whole, cut))
@@ -30,11 +37,9 @@ def test_a_run_that_was_cut_short_is_completed_as_if_it_had_not_been(tmp_path: P
     assert refused.returncode == 2 and "cut.jsonl: line 1: expected the settings" in refused.stderr
 
 
-def test_every_arm_fills_the_same_budget_and_every_task_is_held_out_once(tmp_path: Path) -> None:
+def test_every_arm_fills_the_same_budget_and_every_task_is_held_out_once(whole: Path) -> None:
     """No arm may win by showing more; whole groups are held out."""
-    path = tmp_path / "control.jsonl"
-    assert forked.run(*CONTROL, "-o", str(path)).returncode == 0
-    settings, *cells = lines_of(path)
+    settings, *cells = lines_of(whole)
     own = [cell for cell in cells if cell["reader"] == "control@4"]
     assert sorted(task for cell in own for task in cell["tasks"]) == sorted(settings["groups"])
     for cell in own:

@@ -160,7 +160,7 @@ def _warm_up() -> None:
     from tests.support import quick_stores
 
     quick_stores.use()
-    _init_modules_to_packages_map()
+    _init_modules_to_packages_map()  # type: ignore[no-untyped-call]
     Agent("paper")
 
 

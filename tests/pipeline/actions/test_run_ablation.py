@@ -19,6 +19,8 @@ from tests.support.answering_lm import Engine
 from tests.support.csv_files import rows
 from tests.support.recurring import LONGER, PLAIN
 
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 
 def test_an_interrupted_ablation_is_resumed(
     engine: Engine, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

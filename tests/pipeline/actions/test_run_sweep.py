@@ -21,7 +21,8 @@ from tests.support.scripted_runs import tasks
 pytestmark = pytest.mark.usefixtures("unrendered")
 
 SPEC = """\
-base: {{optimizer: adaptive, lm: scripted, samples: 4, temperatures: [1.0], threads: 1, tasks: [{tasks}]}}
+base:
+  {{optimizer: adaptive, lm: scripted, samples: 4, temperatures: [1.0], threads: 1, tasks: [{tasks}/double.yaml]}}
 sweep: {{granularity: [1], seed: [0, 1]}}
 """
 

@@ -9,7 +9,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,11 @@ from pipeline import compile as command
 from pipeline import evaluate, load_program
 from pipeline.base.errors import UsageError, run_command
 from pipeline.record import store
+from tests.pipeline.conftest import copied
 from tests.support import forked
-from tests.support.answering_lm import Engine
+from tests.support.answering_lm import Engine, use, write_tasks
 from tests.support.scripted_runs import RIGHT
+from tests.support.unrendered import savefig
 
 pytestmark = pytest.mark.usefixtures("unrendered")
 
@@ -49,14 +53,28 @@ print(json.dumps([impl, engine.asked, dict(dspy.settings.config) == before, dspy
 """
 
 
+@pytest.fixture(scope="module")
+def learned(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """The folder and the JSON object of a run that learned from `double`."""
+    folder = tmp_path_factory.mktemp("learned")
+    argv = ["--optimizer", "adaptive", "--samples", "2", "--temperatures", "1.0", "--json"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{copied(empty_store, folder)}/mlflow.db")
+        patch.setattr("matplotlib.figure.Figure.savefig", savefig)
+        use(Engine(), patch)
+        with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+            code = run_command(command.NAME, command.main, [*argv, "--tasks", str(write_tasks(folder / "mine"))])
+    assert code == 0, err.getvalue()
+    assert "Warning" not in err.getvalue() and "WARNING" not in err.getvalue()
+    return folder, json.loads(out.getvalue())
+
+
 @pytest.fixture
-def result(engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """The command's JSON object for a run that learned from `double`."""
-    argv = ["--optimizer", "adaptive", "--samples", "2", "--temperatures", "1.0", "--tasks", str(folder), "--json"]
-    assert run_command(command.NAME, command.main, argv) == 0
-    out, err = capsys.readouterr()
-    assert "Warning" not in err and "WARNING" not in err
-    printed: dict[str, Any] = json.loads(out)
+def result(learned: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The JSON object of that run, in whose store the test is, with an engine of its own."""
+    folder, printed = learned
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlruns/mlflow.db")
+    use(Engine(), monkeypatch)
     return printed
 
 

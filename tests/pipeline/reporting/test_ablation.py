@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from pipeline.base.errors import Exit
 from tests.support.ablation_runs import options, run
 from tests.support.answering_lm import Engine
 from tests.support.csv_files import rows
+
+pytestmark = pytest.mark.usefixtures("unrendered")
 
 
 def test_the_figures_are_those_of_the_attempts(engine: Engine, folder: Path, tmp_path: Path) -> None:

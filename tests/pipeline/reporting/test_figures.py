@@ -9,7 +9,9 @@ from pipeline.reporting import figures, page
 from pipeline.reporting.runs import RecordedRun
 
 
-def test_runs_that_differ_in_granularity_alone_are_compared(run_read: RecordedRun, tmp_path: Path) -> None:
+def test_runs_that_differ_in_granularity_alone_are_compared(
+    run_read: RecordedRun, unrendered: None, tmp_path: Path
+) -> None:
     """One picture of m = 1 to 4, the last of equals; a run with another seed stands apart."""
 
     def made(m: int, seed: int, run_id: str) -> RecordedRun:

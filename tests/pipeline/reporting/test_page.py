@@ -32,7 +32,9 @@ def test_nothing_solved_is_reported_too(run_read: RecordedRun, tmp_path: Path) -
     assert (row["success diversity"], row["pass_at_n"]) == ("", "0.0")
 
 
-def test_runs_with_other_tasks_or_samples_are_compared_with_a_remark(run_read: RecordedRun, tmp_path: Path) -> None:
+def test_runs_with_other_tasks_or_samples_are_compared_with_a_remark(
+    run_read: RecordedRun, unrendered: None, tmp_path: Path
+) -> None:
     """The page says which runs differ, and in what; and which have no pass@8."""
     few = replace(run_read, label="few", tasks={"easy/0": run_read.tasks["easy/0"]})
     many = replace(run_read, label="many", samples=8)
@@ -47,7 +49,7 @@ def test_runs_with_other_tasks_or_samples_are_compared_with_a_remark(run_read: R
     assert (tmp_path / "index.html").read_text().count('class="remark"') == 3
 
 
-def test_a_run_of_one_iteration_has_no_curve(run_read: RecordedRun, tmp_path: Path) -> None:
+def test_a_run_of_one_iteration_has_no_curve(run_read: RecordedRun, unrendered: None, tmp_path: Path) -> None:
     """Beside others it is a point of the picture of all; the page says so."""
     point = replace(run_read, label="point", iterations=run_read.iterations[:1])
     files = page.write([point, run_read], tmp_path)
@@ -64,7 +66,9 @@ def test_a_run_of_one_iteration_has_no_curve(run_read: RecordedRun, tmp_path: Pa
     assert "The run has a single iteration" in (tmp_path / "index.html").read_text()
 
 
-def test_the_status_is_a_column_if_a_run_did_not_finish(run_read: RecordedRun, tmp_path: Path) -> None:
+def test_the_status_is_a_column_if_a_run_did_not_finish(
+    run_read: RecordedRun, unrendered: None, tmp_path: Path
+) -> None:
     """A column of nothing but FINISHED would only take room."""
 
     def columns(*runs: RecordedRun) -> list[str]:
@@ -77,7 +81,9 @@ def test_the_status_is_a_column_if_a_run_did_not_finish(run_read: RecordedRun, t
     assert columns(run_read, replace(other, status="FAILED"))[:2] == ["run", "status"]
 
 
-def test_the_heat_map_has_each_task_s_right_answers_in_each_iteration(run_read: RecordedRun, tmp_path: Path) -> None:
+def test_the_heat_map_has_each_task_s_right_answers_in_each_iteration(
+    run_read: RecordedRun, unrendered: None, tmp_path: Path
+) -> None:
     """The iteration that solves a task is marked; afterwards the task is not sampled."""
     shown = page.heat_map(run_read)
     assert shown.titles == ("1: None", "2: H_1", "3: H_2", "4: HM_2")
@@ -91,7 +97,7 @@ def test_the_heat_map_has_each_task_s_right_answers_in_each_iteration(run_read: 
     assert '<td style="--share: 100%" class="solved">2/2</td>' in text
 
 
-def test_tables_are_readable_without_eyes(run_read: RecordedRun, tmp_path: Path) -> None:
+def test_tables_are_readable_without_eyes(run_read: RecordedRun, unrendered: None, tmp_path: Path) -> None:
     """Each has a caption, every head says whether it heads a column or a row, every picture has a text."""
     page.write([run_read, replace(run_read, label="other")], tmp_path)
     text = (tmp_path / "index.html").read_text()
