@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from pathlib import Path
@@ -125,8 +124,9 @@ def run_read(store_of_run: Recorded) -> RecordedRun:
 
 
 @pytest.fixture
-def three_runs(store_folder: Path) -> Iterator[None]:
-    for name, params in [("adaptive a", {"granularity": 3}), ("adaptive b", {"granularity": 1}), ("none a", {})]:
-        with recorded(name, {"lm": "scripted", **params}, tasks()) as recorder:
-            learn([recorder], budget=Budget(iterations=1))
-    yield
+def three_runs(store_folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("matplotlib.figure.Figure.savefig", savefig)
+        for name, params in [("adaptive a", {"granularity": 3}), ("adaptive b", {"granularity": 1}), ("none a", {})]:
+            with recorded(name, {"lm": "scripted", **params}, tasks()) as recorder:
+                learn([recorder], budget=Budget(iterations=1))

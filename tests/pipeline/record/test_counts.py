@@ -25,6 +25,8 @@ from tests.support.answering_lm import write_tasks
 from tests.support.counted_answers import asks_guardian
 from tests.support.lm_server import Server, fault, text_of, tokens
 
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 FAULTS = [
     fault("status", 429, every=7, retry_after="0", most=1),
     fault("status", 503, every=11, most=1),

@@ -34,6 +34,8 @@ from tests.pipeline.conftest import Recorded
 from tests.support import forked
 from tests.support.scripted_runs import RIGHT, Engine, learn, tasks
 
+pytestmark = pytest.mark.usefixtures("unrendered")  # `recorded_run` is drawn before
+
 
 def runs(folder: Path) -> tuple[Run, list[Run]]:
     """The one parent run in the store, and its nested runs in their order."""

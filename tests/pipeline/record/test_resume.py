@@ -220,8 +220,8 @@ def test_what_contradicts_the_run_is_refused_in_one_line(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another seed, other tasks, a missing, ambiguous or running run; equal options are accepted."""
-    tasks = str(folder)
-    ids = [run(capsys, *OPTIONS, "--tasks", tasks)[1]["run_id"] for _ in range(2)]
+    tasks = str(folder / "double.yaml")
+    ids = [run(capsys, *OPTIONS, "--samples", "1", "--tasks", tasks)[1]["run_id"] for _ in range(2)]
     calls = engine.calls
     cases = [
         (("--resume", ids[0], "--seed", "6"), "--seed: the resumed run has 5"),
