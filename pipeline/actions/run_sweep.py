@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import yaml
 from pydantic import ValidationError
-from scipy.stats import t as student
+from scipy.special import stdtrit  # `scipy.stats` would take most of a second to import
 
 from pipeline.actions import compile_agent
 from pipeline.base.config import RunConfig
@@ -290,7 +290,7 @@ def interval(values: Sequence[float]) -> dict[str, float | None]:
     mean = fmean(values)
     if len(values) == 1:
         return {"mean": mean, "low": None, "high": None}
-    quantile = float(student.ppf((1 + CONFIDENCE) / 2, len(values) - 1))
+    quantile = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
     half = quantile * stdev(values) / math.sqrt(len(values))
     return {"mean": mean, "low": mean - half, "high": mean + half}
 

@@ -220,7 +220,9 @@ def _start(connection: socket.socket) -> Callable[[], object]:
 
 
 if __name__ == "__main__":
+    gc.disable()  # imports leave next to no garbage
     _import_all()
     _warm_up()
     gc.freeze()  # no child copies what its collector would only have looked at
+    gc.enable()
     _serve(sys.argv[1])()

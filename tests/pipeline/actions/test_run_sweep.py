@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from scipy.stats import ttest_1samp
 
 from pipeline import sweep as command
 from pipeline.actions import run_sweep as action
@@ -84,6 +83,8 @@ def test_what_runs_elsewhere_is_left_alone(engine: Engine, spec: Path, capsys: p
 
 def test_an_interval_is_student_s() -> None:
     """As scipy's own test has it; of one run there is none."""
+    from scipy.stats import ttest_1samp
+
     values = [3.0, 4.5, 4.0, 7.0]
     expected = ttest_1samp(values, 0).confidence_interval(0.95)
     found = action.interval(values)
