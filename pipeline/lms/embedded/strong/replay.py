@@ -41,6 +41,7 @@ class Replay:
         self._pool = pool
         self._first = len(table.inputs)
         self._rounds = rounds
+        self._made_of: dict[int, frozenset[int]] = {}
 
     def repeated(
         self, streams: Sequence[int], loose: Sequence[int], rebuild: Rebuild
@@ -65,16 +66,13 @@ class Replay:
                 if made:
                     yield made, section.looped
 
-    def _ancestors(self, stream: int) -> set[int]:
+    def _ancestors(self, stream: int) -> frozenset[int]:
         """What a stream is made of, with itself."""
-        found, todo = {stream}, [stream]
-        while todo:
-            current = todo.pop()
-            for source in self._pool.moves[current - self._first].sources if current >= self._first else ():
-                if source not in found:
-                    found.add(source)
-                    todo.append(source)
-        return found
+        known = self._made_of.get(stream)
+        if known is None:
+            sources = self._pool.moves[stream - self._first].sources if stream >= self._first else ()
+            known = self._made_of[stream] = frozenset((stream,)).union(*map(self._ancestors, sources))
+        return known
 
     def _alike(self, one: int, other: int) -> bool:
         """Whether streams hold the same kind of elements: of one type, or with one list of dims."""

@@ -59,8 +59,6 @@ _HABIT = 0.3
 """How much the examples count where the moves of drafts are compared,"""
 _UNWEIGHED = -8.0
 """and what the moves of a draft that was sampled on its own are worth there."""
-_SHARP = (2.0, 0.7)
-"""How much differences between drafts count there, one of these at random: where scores mislead, samples differ."""
 _ALONE = 0.7
 """How often a draft then follows only one of interpretation and dependences, mostly the dependences."""
 _IN_ROUNDS = 3.0
@@ -88,7 +86,7 @@ class Effort:
     following: float = 0.9
     trusted: int = 4
     searches: int = 2
-    steps: int = 780_000
+    steps: int = 700_000
 
 
 @lru_cache(maxsize=128)
@@ -118,7 +116,7 @@ def _context_of(solved: SolvedExample) -> Context:
 class StrongProposer:
     """The strong proposer."""
 
-    name = "10"
+    name = "11"
     """Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
     how = (
         "I read the PyTorch code as text, draw programs function by function along that reading, with the structural"
@@ -188,10 +186,9 @@ class _Sample:
         if not self._found:
             return None
         compared = any(found.worth is not None for found in self._found)
-        sharp = self._choice.any_of(_SHARP) if compared else 1.0
         best: dict[Hashable, tuple[float, Program]] = {}
         for found in self._found:
-            key, score = structure(found.program), sharp * found.score(compared=compared)
+            key, score = structure(found.program), found.score(compared=compared)
             if key not in best or best[key][0] < score:
                 best[key] = score, found.program
         scores, programs = zip(*best.values(), strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.lms.embedded.lowering import ProgramBuilder, route, tidy, zipped
+from pipeline.lms.embedded.lowering import ProgramBuilder, route, structure, tidy, zipped
 from step_runtime.primitives import Identity, Map
 from step_runtime.program.printer import print_program
 from step_runtime.verification.check import check_affine
@@ -30,6 +30,18 @@ def test_a_tidy_program_has_no_dead_nodes_and_keeps_the_affine_rule() -> None:
     assert not check_affine(program)
     assert [node.op.name for node in program.nodes] == ["Map", "Copy", "Zip", "Map"]
     assert [out for node in program.nodes for out in node.outputs] == list(range(4, 9))
+
+
+def test_programs_with_the_same_nodes_have_one_structure() -> None:
+    """The order of the nodes, and dead ones, make no difference; what a node takes and computes does."""
+    builders = [ProgramBuilder(SCOPE) for _ in range(3)]
+    for builder, streams in zip(builders, ((0, 3), (3, 0), (0, 0)), strict=True):
+        for stream in streams:
+            builder.add(Map(SQUARE), stream)
+    first, second, third = (builder.program((builder.add(Map(SQUARE), 0)[0],)) for builder in builders)
+    assert structure(first) == structure(second) == structure(third) and first != second
+    others = [builders[0].program((stream,)) for stream in (0, 3, builders[0].add(Map(SQUARE), 3)[0])]
+    assert len({structure(program) for program in (first, *others)}) == 4
 
 
 def test_a_routing_is_partition_a_map_on_each_branch_and_merge() -> None:

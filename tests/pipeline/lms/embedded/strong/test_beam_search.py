@@ -9,7 +9,7 @@ from pipeline.lms.embedded.lowering import lower, tidy
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.step_limit import StepLimit, StepsExhausted
 from pipeline.lms.embedded.strong.beam_search import BeamSearch
-from pipeline.lms.embedded.strong.levels import Child, Levels
+from pipeline.lms.embedded.strong.levels import Child, Levels, State
 from pipeline.lms.embedded.strong.strong_proposer import learned_for
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.program.printer import print_program
@@ -50,6 +50,22 @@ def test_a_search_ends_with_its_steps() -> None:
     for run in runs:
         run.run()
     assert [draft.worth for draft in runs[0].finished] == [draft.worth for draft in runs[1].finished]
+
+
+def test_a_beam_is_as_wide_as_its_steps_allow() -> None:
+    """It narrows as steps are used, so that drafts come to their end; it stays within its bounds."""
+    search = beam_search(steps=10_000)
+    start = State(tuple(range(search._pool.first)), frozenset(), (0,) * len(VIEW.fns), 0.0)
+    widths = []
+    for used in (0, 2_000, 4_000, 9_999):
+        search._steps.used = used
+        widths.append(search._width([start], 150.0))
+    assert widths == sorted(widths, reverse=True) and len(set(widths)) > 2
+    search._steps.used = 0
+    assert widths[-1] == search._width([start], 10.0**9) < widths[0] < search._width([start], 0.0)
+    applied = State(start.streams, frozenset(), (1,) * len(VIEW.fns), 0.0)
+    search._steps.used = 4_000
+    assert search._width([applied], 150.0) > widths[2]
 
 
 def test_a_section_that_is_repeated_is_one_move(monkeypatch: pytest.MonkeyPatch) -> None:
