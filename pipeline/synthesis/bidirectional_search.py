@@ -70,7 +70,7 @@ _WITH_DRAFTS = 6
 _GRAVEST: tuple[Reason, ...] = ("exhausted", "memory", "candidates", "time", "crashed")
 """Of the reasons of several phases, the last in this order counts."""
 _LEAST_BEYOND = 20_000
-"""The candidates up to which a search goes on at least, if more than one program is wanted."""
+"""The candidates up to which a search continues at least, if more than one program is wanted."""
 
 
 class BidirectionalSearch:

@@ -16,7 +16,7 @@ class SearchBudget:
     """When to give up: wall clock seconds, candidates tried, and numbers of float64 kept (8 bytes each).
 
     A search that ends by `candidates` or `numbers` ends in the same state on any machine. It ends at the first program,
-    or, where more `programs` are wanted, goes on for as many candidates again; `thorough`: through its whole budget.
+    or, where more `programs` are wanted, continues for as many candidates again; `thorough`: through its whole budget.
     """
 
     seconds: float = 60.0

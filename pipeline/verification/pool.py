@@ -35,7 +35,7 @@ from typing import Any, Literal
 from pipeline.verification.isolation import answers, warden
 
 BATCH = 8
-"""Calls sent to a worker at a time, so that it goes on while the parent's threads wait for their turn."""
+"""Calls sent to a worker at a time, so that it continues while the parent's threads wait for their turn."""
 
 PATIENCE = 10
 """Wall time of one call, as a multiple of the limit of its processor time."""

@@ -255,7 +255,7 @@ WHOLE = {
     "one statement": "return step.Zip().apply((E0, E1))",
     "no primitive at all": "return E0",
     "a form outside of the language": "E2 = step.Zip().apply((E0, E1))\nif E2:\n    E3 = E2\nreturn E3",
-    "broken off": "E2 = step.Zip().apply((E0, E1))\nE3 = step.Map(fn=fn_",
+    "cut off": "E2 = step.Zip().apply((E0, E1))\nE3 = step.Map(fn=fn_",
 }
 
 
@@ -282,15 +282,15 @@ REFUSED = {
     "a thought that broke off": as_it_is("<think>\nFirst, zip the two; then", "syntax"),
     "the format alone": as_it_is("[[ ## impl ## ]]\n{impl}\n\n[[ ## completed ## ]]", "syntax"),
     "the task, and nothing else": Completion(ECHO, "y = input[0] * input[1]\nreturn [y]", "name"),
-    "broken off in a statement": Completion(
+    "cut off in a statement": Completion(
         f"```python\n{LINES[0]}\nE3 = step.Map(fn=fn_", f"{LINES[0]}\nE3 = step.Map(fn=fn_", "syntax"
     ),
-    "broken off before return": Completion(f"```python\n{SECOND}", SECOND, "return"),
-    "broken off in return": as_it_is(f"{SECOND}\nretu", "statement"),
-    "broken off in JSON": Completion(
+    "cut off before return": Completion(f"```python\n{SECOND}", SECOND, "return"),
+    "cut off in return": as_it_is(f"{SECOND}\nretu", "statement"),
+    "cut off in JSON": Completion(
         f'{{"impl": "{escaped(LINES[0])}\\nE3 = step.Ma', f"{LINES[0]}\nE3 = step.Ma", "expression"
     ),
-    "broken off in a thought": Completion(f"<think>\nSo\n{DRAFT}\n\nOr rather\n{LINES[0]}", DRAFT, "name"),
+    "cut off in a thought": Completion(f"<think>\nSo\n{DRAFT}\n\nOr rather\n{LINES[0]}", DRAFT, "name"),
     "full-width brackets": as_it_is(WIDE, "syntax"),
     "without the module's name": as_it_is(PROGRAM.replace("step.", ""), "call"),
     "arithmetic on streams": as_it_is("E2 = E0 * E1\nreturn E2", "arithmetic"),

@@ -109,7 +109,7 @@ def test_a_batch_that_fails_for_good_leaves_its_samples_without_a_score(job: Job
     assert list(unscored.values()) == [4] and len(job.attempts) == TASKS * SAMPLES
 
 
-def test_gone_on_with_nothing_answered_is_paid_again(job: Job) -> None:
+def test_resumed_with_nothing_answered_it_is_paid_again(job: Job) -> None:
     """The key is refused after three of six batches; some of their answers had not been taken in."""
     job.server.set(faults=[fault("status", 401, start=5)])
     assert job.run("--batch-n", "4", "--threads", "2") == 3

@@ -1,9 +1,9 @@
 """`pipeline.compile` against a server that fails holds these:
 
 - what passes is asked for again, after the wait that the server names, and costs no sample;
-- what does not pass is an attempt without a score, never a wrong answer, and the run goes on up to a quarter of them;
-- a key that is refused in mid-run ends it; gone on with, it asks for nothing that was answered;
-- an answer that is no program is a wrong one of stage `parse`, its text kept, and one that was cut off is counted;
+- what does not pass is an attempt without a score, never a wrong answer, and the run continues up to a quarter of them;
+- a key that is refused in mid-run ends it; resumed, it asks for nothing that was answered;
+- an answer that is not a program is a wrong one of stage `parse`, its text kept, and one that was cut off is counted;
 - tokens on record are those that the server counted.
 """
 

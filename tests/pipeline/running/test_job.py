@@ -206,7 +206,7 @@ def test_what_an_optimizer_needs_or_has_no_use_for_is_reported_in_one_line(
 def test_a_validation_set_chooses_and_is_kept_for_going_on(
     engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`adaptive` tries the levels on it; a run that is gone on with asks none of it again."""
+    """`adaptive` tries the levels on it; a resumed run asks for none of it again."""
     tasks = write_tasks(tmp_path / "mine")
     chosen = (
         "--tasks",

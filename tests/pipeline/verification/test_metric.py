@@ -226,7 +226,7 @@ def test_a_function_that_costs_a_worker_costs_its_own_programs_a_verdict(
 
 
 def test_a_reference_that_hangs_costs_a_verdict_too(pool: WorkerPool) -> None:
-    """The run goes on with the other tasks."""
+    """The run continues with the other tasks."""
     bad = task("bad/1")
     output = bad.outputs[0].model_copy(update={"data_transform": ["while True: pass\ninput_data['E0']"]})
     reward = judge(Metric(pool), RIGHT, dspy.Example(task=bad.model_copy(update={"outputs": [output]})))

@@ -76,7 +76,7 @@ def tagged(flow: Flow, tags: int, partners: int = 0) -> Flow:
 
 
 def continued(path: Path, tags: int, partners: int, first: int) -> Path:
-    """A path that goes on by these."""
+    """A path continued by these."""
     return Path(path.leaf, joined(path.tags, tags), path.partners | partners, path.first or first)
 
 

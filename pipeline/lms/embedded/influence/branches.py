@@ -103,7 +103,7 @@ def any_of(items: Sequence[Any], *deciding: Any) -> Any:
     """One of several values, by other values that depend on data.
 
     Raises:
-        Unread: The values are no tensors of one shape, or there are none.
+        Unread: The values are not tensors of one shape, or there are none.
     """
     if not items:
         raise Unread("one of no values")
