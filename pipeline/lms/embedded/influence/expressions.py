@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
@@ -28,14 +28,16 @@ from pipeline.lms.embedded.influence.language import (
     unary,
     whole,
 )
-from pipeline.lms.embedded.influence.sequences import of_data
+from pipeline.lms.embedded.influence.sequences import items_within, of_data
 
 _MODULES = frozenset(("torch", "F", "nn", "functional", "linalg", "math", "special", "np", "numpy", "fft", "itertools",
                       "functools"))  # fmt: skip
 _MOST_WORK = 12_000
 """Expressions that are read for one piece of code; more are unread."""
 _PER_STEP = 1000
-"""As many elements of a tensor count as one expression more."""
+"""As many elements of a tensor count as one expression more,"""
+_ITEMS_PER_STEP = 100
+"""and as many items of a list, a dict, a range or a text."""
 _DEEPEST = 40
 _MOST_MET = 2000
 """The number of values of expressions that are kept."""
@@ -99,9 +101,15 @@ class ExpressionReader:
             if isinstance(value, Array):
                 self._work += value.values.size // _PER_STEP
                 self._meet(value)
+            elif isinstance(value, Sized):
+                self._spend(items_within(value))
             return value
         finally:
             self._depth -= 1
+
+    def _spend(self, items: int) -> None:
+        """Counts work on this many items of sequences."""
+        self._work += items // _ITEMS_PER_STEP
 
     def _meet(self, value: Array) -> None:
         if len(self.met) < _MOST_MET:

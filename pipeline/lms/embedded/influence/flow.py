@@ -49,6 +49,12 @@ class FlowReader(ExpressionReader):
     def _statements(self, body: Sequence[ast.stmt], env: Names) -> None:
         raise NotImplementedError
 
+    def _copied(self, env: Names) -> Names:
+        """A copy of an environment, which counts as work: it is compared and merged as well."""
+        copy, count = copied(env)
+        self._spend(3 * count)
+        return copy
+
     def _controlled(self, statement: ast.For | ast.While | ast.If, env: Names) -> None:
         match statement:
             case ast.If(test=test, body=body, orelse=others):
@@ -74,7 +80,7 @@ class FlowReader(ExpressionReader):
         deciding = unknown(np.bitwise_or.reduce([own.sources for own in self._tests]))
         ends: list[tuple[Names, Exception | None]] = []
         for branch in (one, other):
-            own = copied(env)
+            own = self._copied(env)
             try:
                 branch(own)
                 ends.append((own, None))
@@ -118,7 +124,7 @@ class FlowReader(ExpressionReader):
         finally:
             ends, exits["continue"] = exits["continue"], before
         for test, names in reversed(ends):
-            settle(env, test, names, copied(env))
+            settle(env, test, names, self._copied(env))
         if end is not None and end.kind == "break":
             if ends:
                 raise Unread("a loop that may be left")
@@ -136,7 +142,7 @@ class FlowReader(ExpressionReader):
         finally:
             exits = self._exits.pop()
         for test, names in reversed(exits["break"]):
-            settle(env, test, names, copied(env))
+            settle(env, test, names, self._copied(env))
         return not broken
 
     def _while(self, test: ast.expr, body: Sequence[ast.stmt], env: Names) -> bool:
@@ -152,8 +158,8 @@ class FlowReader(ExpressionReader):
                     if turn >= _MOST_ROUNDS:
                         self._until_stable(answer, lambda own: self._tested(test, body, own), env)
                         break
-                    self._exits[-1]["break"].append((answer, copied(env)))
-                    before = copied(env)
+                    self._exits[-1]["break"].append((answer, self._copied(env)))
+                    before = self._copied(env)
                     self._round(None, None, body, env)
                     if same_names(before, env):
                         break
@@ -166,7 +172,7 @@ class FlowReader(ExpressionReader):
         finally:
             exits = self._exits.pop()
         for answer, names in reversed(exits["break"]):
-            settle(env, answer, names, copied(env))
+            settle(env, answer, names, self._copied(env))
         return ended
 
     def _tested(self, test: ast.expr, body: Sequence[ast.stmt], env: Names) -> None:
@@ -181,7 +187,7 @@ class FlowReader(ExpressionReader):
         self._exits.append({"break": [], "continue": []})
         try:
             for _ in range(_MOST_ROUNDS**2):
-                before = copied(env)
+                before = self._copied(env)
                 self._both(test, turn, lambda own: None, env)
                 if same_names(before, env):
                     break
@@ -190,4 +196,4 @@ class FlowReader(ExpressionReader):
         finally:
             exits = self._exits.pop()
         for answer, names in reversed(exits["break"]):
-            settle(env, answer, names, copied(env))
+            settle(env, answer, names, self._copied(env))

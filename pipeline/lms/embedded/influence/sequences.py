@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,6 @@ _PLAIN: dict[type, frozenset[str]] = {
             "strip",
             "startswith",
             "endswith",
-            "format",
             "upper",
             "lower",
             "index",
@@ -35,6 +34,7 @@ _PLAIN: dict[type, frozenset[str]] = {
     ),
 }
 _LONGEST = 1000
+_MOST_WITHIN = 20_000
 CHANGING = frozenset(
     ["append", "extend", "insert", "pop", "reverse", "remove", "clear", "sort", "setdefault", "update", "add",
     "discard"]
@@ -47,6 +47,27 @@ def of_data(value: Any) -> bool:
     if isinstance(value, Array):
         return bool(np.isnan(value.values).any())
     return isinstance(value, list | tuple) and any(map(of_data, value))
+
+
+def items_within(value: Any) -> int:
+    """The number of items of a sequence, of those within these, and so on: each as often as it is met.
+
+    Raises:
+        Unread: There are too many, as of a list that holds another one many times, or itself.
+    """
+    count, left = 0, [value]
+    while left:
+        one = left.pop()
+        if not isinstance(one, Sized) or isinstance(one, Array):
+            continue
+        count += len(one)
+        if count > _MOST_WITHIN:
+            raise Unread("a sequence of too many items")
+        if isinstance(one, dict):
+            left += [*one.keys(), *one.values()]
+        elif isinstance(one, list | tuple | set):
+            left += one
+    return count
 
 
 def plain(value: Any) -> Any:

@@ -34,11 +34,11 @@ def test_branches_do_not_see_each_other() -> None:
     """Lists are copied, also where two names share one."""
     shared = [ONE]
     env = ChainMap({"a": shared, "b": shared}, {"c": ONE})
-    own = copied(env)
+    own = copied(env)[0]
     own["a"].append(TWO)
     assert own["a"] is own["b"] and len(shared) == 1 and not same_names(env, own)
-    settle(env, TEST, own, copied(env))
-    assert env["a"] is MISSING and env["c"] is ONE and same_names(env, copied(env))
+    settle(env, TEST, own, copied(env)[0])
+    assert env["a"] is MISSING and env["c"] is ONE and same_names(env, copied(env)[0])
     assert scope_with(env, "c") is env.maps[1] and scope_with(env, "new") is env.maps[0]
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from pipeline.lms.embedded.influence.arrays import Unread, unknown
+from pipeline.lms.embedded.influence.reader import ArrayReader
 from tests.support.perturbed import Shapes, holds
 
 CASES: list[tuple[str, Shapes]] = [
@@ -38,3 +41,39 @@ CASES: list[tuple[str, Shapes]] = [
 def test_an_expression_loses_no_source(code: str, shapes: Shapes) -> None:
     """Calls of functions that take functions, too."""
     assert holds(code, shapes) > 0
+
+
+NESTED = """
+l = [1] * 4000
+m = [l] * 4000
+n = [m] * 4000
+"""
+HUGE = [
+    "o = [n] * 4000",
+    "str(n)",
+    "f'{n}'",
+    "n == [m] * 4000",
+    "torch.tensor(n)",
+    "{(((1,) * 4000,) * 4000,) * 4000: 1}",
+    "[n].index(m)",
+    "sorted([n, m, n])",
+    "l.append(l); l == [l]",
+    "'{:1000000000}'.format(1)",
+]
+"""Each takes hours or more memory than there is, if it is tried."""
+
+
+@pytest.mark.parametrize("code", HUGE)
+def test_what_holds_too_much_is_unread(code: str) -> None:
+    """Containers that hold one another many times are small themselves; what is made of them is not."""
+    reader = ArrayReader({"x": unknown(np.array(1, np.uint64))}, {})
+    with pytest.raises(Unread):
+        reader.run(NESTED + code, {})
+    assert reader.run(NESTED + code + "\ninput_data['x']", {}).sources == 1
+
+
+def test_containers_of_a_loop_that_data_end_are_compared_once() -> None:
+    """However many names and lists hold them."""
+    reader = ArrayReader({"x": unknown(np.array(1, np.uint64))}, {})
+    code = "x = input_data['x']\nl = [x] * 50\nm = [l] * 20\nwhile x > 0:\n    x = x - 1\n    l[0] = x\nm[3][0]"
+    assert reader.run(code, {}).sources == 1
