@@ -57,7 +57,6 @@ _DETOURS = 0.4
 """How often a term that the reference does not compute itself may be a step towards it."""
 _GIVES_UP = 0.5
 """How often a draft is abandoned that has used every function but has streams left over."""
-
 _ENDS = 0.5
 """How often a draft ends whose results depend on the inputs in another way than the outputs."""
 _SIMILAR = 0.99
@@ -74,9 +73,8 @@ _PREMATURE = -4.0
 """For each function that is not applied yet and whose result no other function that is left can take."""
 _MOST_USES = 3
 _TURN = 100
-"""Steps that looking for a draft's next move counts for."""
 _SCANNED = 2
-"""The number of pairs of a stream and a component that count as one step when streams are ranked."""
+"""Steps that looking for a next move counts for, and pairs of a stream and a component that count as one more."""
 _ALONG = 0.5
 """The part of a draft's limit of moves that a step along the interpretation takes, as such steps are finite."""
 
