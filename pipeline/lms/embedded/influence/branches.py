@@ -1,7 +1,7 @@
 """Both branches of a decision that data make: what names may hold after either of them.
 
-A value that both branches leave as it was stays as it was. One that they leave different may be either, and depends on
-the decision; containers are compared element by element.
+A value that neither branch changes is kept. One that differs after them may be either, and depends on the decision;
+containers are compared element by element.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import Mapping, Sequence, Sized
 from contextlib import suppress
@@ -74,7 +75,7 @@ class Mapped:
     out_dims: int
 
 
-class ExpressionReader:
+class ExpressionReader(ABC):
     """Reads expressions in an environment of names; `data` are inputs and weights, `sizes` those of the dims."""
 
     def __init__(self, data: Mapping[str, Array], sizes: Mapping[str, int]) -> None:
@@ -265,11 +266,13 @@ class ExpressionReader:
                 found += self._comprehension(item, rest, inner) if rest else [self.value(item, inner)]
         return found
 
+    @abstractmethod
     def _bind(self, target: ast.expr, value: Any, env: Names) -> None:
-        raise NotImplementedError
+        """Assigns a value to a target."""
 
+    @abstractmethod
     def _body(self, body: Sequence[ast.stmt], env: Names) -> Any:
-        raise NotImplementedError
+        """The value of a function's body."""
 
     # --- calls ---
 

@@ -6,7 +6,9 @@ What holds where data end a function, a loop or a round is kept, and may hold af
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
@@ -46,8 +48,9 @@ class FlowReader(ExpressionReader):
         self._exits: list[dict[str, list[tuple[Array, Names]]]] = []
         """The names where data may leave the loops that are read, or a round of these."""
 
+    @abstractmethod
     def _statements(self, body: Sequence[ast.stmt], env: Names) -> None:
-        raise NotImplementedError
+        """Reads statements one after the other."""
 
     def _copied(self, env: Names) -> Names:
         """A copy of an environment, which counts as work: it is compared and merged as well."""
@@ -130,50 +133,54 @@ class FlowReader(ExpressionReader):
                 raise Unread("a loop that may be left")
             raise end
 
-    def _repeated(self, rounds: Sequence[tuple[ast.expr, Any]], body: Sequence[ast.stmt], env: Names) -> bool:
-        """The rounds of a loop; whether it may end without a break."""
+    @contextmanager
+    def _loop(self, env: Names) -> Iterator[None]:
+        """A loop, after which what holds where data leave it may hold."""
         self._exits.append({"break": [], "continue": []})
-        broken = False
         try:
-            for target, item in rounds:
-                self._round(target, item, body, env)
-        except Left:
-            broken = True
+            yield
         finally:
             exits = self._exits.pop()
         for test, names in reversed(exits["break"]):
             settle(env, test, names, self._copied(env))
-        return not broken
+
+    def _repeated(self, rounds: Sequence[tuple[ast.expr, Any]], body: Sequence[ast.stmt], env: Names) -> bool:
+        """The rounds of a loop; whether it may end without a break."""
+        with self._loop(env):
+            try:
+                for target, item in rounds:
+                    self._round(target, item, body, env)
+            except Left:
+                return False
+        return True
 
     def _while(self, test: ast.expr, body: Sequence[ast.stmt], env: Names) -> bool:
         """A loop by a test; whether it may end without a break."""
-        self._exits.append({"break": [], "continue": []})
-        ended = True
-        try:
-            for turn in range(_MOST_ROUNDS**2):
-                answer = decision(self.value(test, env))
-                if answer is False:
-                    break
-                if isinstance(answer, Array):
-                    if turn >= _MOST_ROUNDS:
-                        self._until_stable(answer, lambda own: self._tested(test, body, own), env)
-                        break
-                    self._exits[-1]["break"].append((answer, self._copied(env)))
-                    before = self._copied(env)
-                    self._round(None, None, body, env)
-                    if same_names(before, env):
-                        break
-                else:
-                    self._round(None, None, body, env)
-            else:
-                raise Unread("a loop without end")
-        except Left:
-            ended = False
-        finally:
-            exits = self._exits.pop()
-        for answer, names in reversed(exits["break"]):
-            settle(env, answer, names, self._copied(env))
-        return ended
+        with self._loop(env):
+            try:
+                self._turns(test, body, env)
+            except Left:
+                return False
+        return True
+
+    def _turns(self, test: ast.expr, body: Sequence[ast.stmt], env: Names) -> None:
+        """The rounds of a loop by a test."""
+        for turn in range(_MOST_ROUNDS**2):
+            answer = decision(self.value(test, env))
+            if answer is False:
+                return
+            if not isinstance(answer, Array):
+                self._round(None, None, body, env)
+                continue
+            if turn >= _MOST_ROUNDS:
+                self._until_stable(answer, lambda own: self._tested(test, body, own), env)
+                return
+            self._exits[-1]["break"].append((answer, self._copied(env)))
+            before = self._copied(env)
+            self._round(None, None, body, env)
+            if same_names(before, env):
+                return
+        raise Unread("a loop without end")
 
     def _tested(self, test: ast.expr, body: Sequence[ast.stmt], env: Names) -> None:
         answer = decision(self.value(test, env))
@@ -184,16 +191,10 @@ class FlowReader(ExpressionReader):
 
     def _until_stable(self, test: Array, turn: Callable[[Names], None], env: Names) -> None:
         """Rounds of which data decide how many there are, until another one changes nothing."""
-        self._exits.append({"break": [], "continue": []})
-        try:
+        with self._loop(env):
             for _ in range(_MOST_ROUNDS**2):
                 before = self._copied(env)
                 self._both(test, turn, lambda own: None, env)
                 if same_names(before, env):
-                    break
-            else:
-                raise Unread("a loop without end")
-        finally:
-            exits = self._exits.pop()
-        for answer, names in reversed(exits["break"]):
-            settle(env, answer, names, self._copied(env))
+                    return
+            raise Unread("a loop without end")

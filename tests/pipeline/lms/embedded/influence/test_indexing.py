@@ -65,7 +65,7 @@ def test_an_index_loses_no_source(code: str, shapes: Shapes) -> None:
 
 
 def test_constants_replace_exactly() -> None:
-    """The tensor itself stays as it was."""
+    """The tensor itself does not change."""
     x = unknown(np.array([[1, 2], [4, 8]], np.uint64))
     assert replaced(x, (0, slice(None)), 0).sources.tolist() == [[0, 0], [4, 8]] and x.sources[0, 0] == 1
     assert replaced(x, constant([0, 0]), x, added=True).sources.tolist() == [[5, 10], [4, 8]]
