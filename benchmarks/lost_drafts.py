@@ -235,13 +235,13 @@ class Task:
             return Loss("right")
         used = sample._steps.used > sample._steps.most
         compared = any(found.worth is not None for found in sample._found)
-        ranked = sorted(sample._found, key=lambda found: -found.score(compared=compared))
+        ranked = sorted(sample._found, key=lambda found: -found.score(strong_proposer._SIMILAR, compared=compared))
         for place, found in enumerate(ranked):
             if self._judge.passes(self.task, print_program(tidy(found.program))):
                 best = ranked[0]
                 parts = [
-                    f"{name} {getattr(found, name):.1f}:{getattr(best, name):.1f}"
-                    for name in ("habit", "fit", "worth")
+                    f"{name} {getattr(found, name):.2f}:{getattr(best, name):.2f}"
+                    for name in ("habit", "fit", "similarity", "worth")
                     if None not in (getattr(found, name), getattr(best, name))
                 ]
                 return Loss("not chosen", f"rank {place + 1} of {len(ranked)}, {', '.join(parts)}")

@@ -75,12 +75,15 @@ class Dependences:
         self._reader = FlowReader(words, data, sizes)
         self._helpers = _helpers(task.global_ or "", self._reader)
         env = dict(self._helpers)
+        self._reader.met.clear()
         reference = [[words.flow(self._reader.run(code, env)) for code in spec.data_transform] for spec in task.outputs]
+        met = self._reader.met.copy()
         summaries = {spec.func_name: self._summary(spec) for spec in task.fns}
         self._limit(reference, summaries, len(task.inputs))
         self.inputs: tuple[Flows, ...] = tuple((self._common(data[spec.name]),) for spec in task.inputs)
         self._visible: BoundedCache[Flow, Flow] = BoundedCache()
         self._outputs = [tuple(self._shown(self._common(flow)) for flow in flows) for flows in reference]
+        self._passed = {NOTHING, *(self._shown(self._common(flow)) for flow in met)}
         self._summaries = {name: tuple(map(self._common, flows)) for name, flows in summaries.items()}
         self._wanted = self._by_leaf(flow for flows in self._outputs for flow in flows)
         self.composed: BoundedCache[tuple[object, ...], Composed] = BoundedCache()
@@ -137,6 +140,10 @@ class Dependences:
                     best = _OTHER_FIRST
                 best = max(best, _OTHER_PARTNERS)
         return best
+
+    def passes(self, flows: Flows) -> float:
+        """The share of some flows that a value has which the reference computes on its way."""
+        return sum(self._shown(flow) in self._passed for flow in flows) / len(flows)
 
     def similarity(self, results: Sequence[Flows]) -> float:
         """How similar the dependences of some streams are to those of the outputs, in order: from 0 to 1."""

@@ -25,6 +25,7 @@ _COMPARED: dict[type[ast.cmpop], str] = {
 _UNROLLED = 16
 """Longer sequences are read as a loop."""
 _DEEPEST = 12
+_MOST_MET = 2000
 _BY_NAME = {
     "where": ("condition", "input", "other"), "clamp": ("input", "min", "max"), "sum": ("input",),
     "masked_fill": ("input", "mask", "value"), "topk": ("input", "k", "dim"), "max": ("input", "dim"),
@@ -55,6 +56,8 @@ class FlowReader:
         self._sizes = sizes
         self._depth = 0
         self._states = STATE + 64
+        self.met: set[Flow] = set()
+        """The flows of the expressions that were read."""
 
     def run(self, code: str, env: dict[str, Value]) -> Value:
         """The value of a snippet: what it returns, or its last line; `env` receives the names that it assigns."""
@@ -149,8 +152,10 @@ class FlowReader:
         self._states += len(changed)
         before = {number[name]: self.words.flow(env[name]) for name in changed}
         env |= {name: leaf(number[name]) for name in changed}
+        outside, self.met = self.met, set()
         self._run(body, env)
         after = solved({number[name]: self.words.flow(env[name]) for name in changed}, before, self.words.position)
+        self.met = outside.union(replaced(flow, after) for flow in self.met)
         for name, value in env.items():
             if isinstance(value, frozenset) and any(leaves(value) >> state & 1 for state in after):
                 env[name] = replaced(value, after)
@@ -165,7 +170,10 @@ class FlowReader:
         self._depth += 1
         try:
             reader = getattr(self, f"_read_{type(node).__name__.lower()}", None)
-            return reader(node, env) if reader is not None else self._parts(node, env)
+            value = reader(node, env) if reader is not None else self._parts(node, env)
+            if isinstance(value, frozenset) and len(self.met) < _MOST_MET:
+                self.met.add(value)
+            return value
         finally:
             self._depth -= 1
 

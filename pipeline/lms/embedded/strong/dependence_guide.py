@@ -43,6 +43,10 @@ class DependenceGuide:
         """How well the reference agrees with a stream: from 0 to 1."""
         return self._dependences.fits(self._flows[stream])
 
+    def passes(self, stream: int) -> float:
+        """How much of a stream the reference computes on its way, by its dependences."""
+        return self._dependences.passes(self._flows[stream])
+
     def following(self, draft: Draft, streams: Iterable[int]) -> DependenceGuide:
         """A guide for a draft that has some of this one's streams, in order."""
         guide = DependenceGuide(self._dependences, draft, self._steps)

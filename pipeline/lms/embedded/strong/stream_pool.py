@@ -24,6 +24,9 @@ _MISPLACED = -14.0
 """for a stream whose elements get more from the inputs than any element of an output, where its operands' do not,"""
 _BESIDE = -2.0
 """for one that the reference does not compute on its way, by its elements, where it computes the operands,"""
+_UNLIKE = -2.0
+_UNLIKE_AGAIN = -1.2
+"""for one that the reference does not compute on its way, by its dependences, where it computes the operands or not,"""
 _SAME = 0.999
 _REGAINED = -0.48
 """for repeating along a dim that was folded before,"""
@@ -61,6 +64,8 @@ class StreamPool:
         self.scores = [0.0] * self.first
         self._fits = [1.0] * self.first
         self._dims = dims
+        self._likeness = [1.0] * self.first
+        """How much of each stream the reference computes on its way, by its dependences."""
         self._numbers: list[int | None] = list(dims.inputs)
         """Where the elements of each settled stream come from,"""
         self._places = [1.0] * self.first
@@ -101,8 +106,11 @@ class StreamPool:
         self._passes.append(1.0)
         self.reached.append(self._alike(stream, move.result))
         self._folded.append(frozenset().union(*folded, own))
-        score += _CONSTANT * constant
-        self.scores.append(score + _MISFIT * self._trust * max(0.0, before - fit) + _REGAINED * regained)
+        alike, alike_before = self.guide.passes(stream), min(self._likeness[source] for source in move.sources)
+        self._likeness.append(alike)
+        unlike = _UNLIKE if alike_before == 1.0 else _UNLIKE_AGAIN
+        score += _CONSTANT * constant + _REGAINED * regained
+        self.scores.append(score + self._trust * (_MISFIT * max(0.0, before - fit) + unlike * (1.0 - alike)))
 
     def best_first(
         self, items: Iterable[T], score: Callable[[T], float], streams: Callable[[T], Sequence[int]]

@@ -33,7 +33,10 @@ _PER_NODE = 0.3
 _READ = 12.0
 """For a draft that computes the interpreted reference; otherwise a longer program is less likely."""
 _SIMILAR = 60.0
-"""For a draft whose results depend on the inputs exactly as the outputs do."""
+"""For a draft whose results depend on the inputs exactly as the outputs do,"""
+_SIMILAR_DOUBTED = 10.0
+_UNDOUBTED = 0.9
+"""and, in half of the samples, where no draft is as similar as this: then the dependences may be misread."""
 _ALIKE = 0.95
 """The similarity from which results depend on the inputs much as the outputs do."""
 _AGREES = 0.95
@@ -142,18 +145,28 @@ def _promise(draft: Draft) -> float:
 
 
 class _Found(NamedTuple):
-    """A draft's program: how usual it is, how it fits the reference, and what its moves are worth, if that is known."""
+    """A draft's program.
+
+    Attributes:
+        program: The program.
+        habit: How usual it is.
+        fit: How it fits the reference, beside
+        similarity: how similar its results depend on the inputs.
+        worth: What its moves are worth, if that is known.
+    """
 
     program: Program
     habit: float
     fit: float
+    similarity: float
     worth: float | None
 
-    def score(self, *, compared: bool) -> float:
-        """Its score, among drafts whose moves' worth is `compared`, or not."""
+    def score(self, similar: float, *, compared: bool) -> float:
+        """Its score, among drafts whose moves' worth is `compared`, or not; `similar` is what similarity counts."""
+        fit = self.fit + similar * self.similarity
         if not compared:
-            return self.habit + self.fit
-        return _HABIT * self.habit + self.fit + (_UNWEIGHED if self.worth is None else self.worth)
+            return self.habit + fit
+        return _HABIT * self.habit + fit + (_UNWEIGHED if self.worth is None else self.worth)
 
 
 class _Sample:
@@ -186,9 +199,11 @@ class _Sample:
         if not self._found:
             return None
         compared = any(found.worth is not None for found in self._found)
+        undoubted = max(found.similarity for found in self._found) >= _UNDOUBTED
+        similar = _SIMILAR if undoubted else self._choice.any_of((_SIMILAR, _SIMILAR_DOUBTED))
         best: dict[Hashable, tuple[float, Program]] = {}
         for found in self._found:
-            key, score = structure(found.program), found.score(compared=compared)
+            key, score = structure(found.program), found.score(similar, compared=compared)
             if key not in best or best[key][0] < score:
                 best[key] = score, found.program
         scores, programs = zip(*best.values(), strict=True)
@@ -264,10 +279,10 @@ class _Sample:
             return  # A primitive rejects the types after all: the draft is dropped.
         habit = edge_model.score(program, types, self._view.context) - _PER_NODE * len(program.nodes)
         habit *= 1.0 - draft.repeated  # A section counts once.
-        fit = _READ * draft.read + _SIMILAR * draft.similarity
+        fit = _READ * draft.read
         fit += _IN_ROUNDS * in_rounds(draft, self._view.rounds)
         fit += _SUPPORTED * sum(draft.support) / max(len(draft.support), 1)
-        self._found.append(_Found(program, habit, fit, worth))
+        self._found.append(_Found(program, habit, fit, draft.similarity, worth))
         self._sure += draft.read
         self._agreeing += draft.agreement > _AGREES
         self._alike = self._alike or draft.read or draft.similarity > _ALIKE

@@ -87,3 +87,14 @@ def test_nothing_is_run(tmp_path: Path) -> None:
     text = TASK.replace("    total, weights = 0, 0\n", f"    total, weights = 0, 0\n    {code}\n", 1)
     assert similarity(text.replace("    a, b, c = input\n", f"    {code}\n    a, b, c = input\n"), (0, 1, 2)) > 0.9
     assert not target.exists()
+
+
+def test_values_on_the_way_are_known() -> None:
+    """The reference computes both sums of the fold, but none with operands exchanged, and none of the second input."""
+    task = loads_task(TASK, "task")
+    fold = static_scope(task).fns["fn_fold"]
+    found = Dependences(task, {})
+    a, b, c = (flows[0] for flows in found.inputs)
+    assert found.passes(found.applied(fold, (a, b, c))) == 1.0
+    assert found.passes(found.applied(fold, (a, c, b))) == 0.0
+    assert found.passes((a, found.applied(fold, (c, b, a))[1])) == 0.5

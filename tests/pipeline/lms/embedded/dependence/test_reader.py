@@ -62,3 +62,14 @@ def test_code_without_meaning_is_read_to_its_end() -> None:
     assert read("def f(a):\n    return f(a)\nf(x)") == read("x")
     assert read(f"{'-' * 150}x") <= read("x")
     assert read("unknown[0](missing)") == frozenset()
+
+
+def test_the_flows_on_the_way_are_kept() -> None:
+    """Those of each expression, also within a loop, where they are those of all its turns."""
+    reader = FlowReader(Vocabulary(leaf(0)), DATA, {})
+    code = (
+        "s = input_data['x'] * 0\nfor t in range(T_value):\n    e = torch.exp(s)\n    s = s + e * input_data['y'][t]\ns"
+    )
+    result = reader.run(code, env := {})
+    assert {result, env["e"], DATA["x"]} <= reader.met
+    assert all(path.leaf in (0, 1, 2) for flow in reader.met for path in flow)

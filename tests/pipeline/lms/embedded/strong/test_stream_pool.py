@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.lms.embedded.draft import Draft, Move
 from pipeline.lms.embedded.step_limit import StepLimit, StepsExhausted
+from pipeline.lms.embedded.strong.dependence_guide import DependenceGuide
 from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
 from pipeline.lms.embedded.types.coercions import Coercion
@@ -85,3 +86,17 @@ def test_a_stream_that_the_reference_does_not_compute_on_its_way_scores_less(mon
         scores.append([shared.scores[stream] for stream in streams])
     assert scores[0][0] > scores[1][0] > scores[2][0]
     assert len({after for _, after in scores}) == 1
+
+
+def test_a_stream_scores_less_if_no_value_of_the_reference_depends_on_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Less so where its operands have such ones already."""
+    moves = [Move((FIRST,), (0, 1), (AS_IS, AS_IS), X), Move((FIRST,), (3, 1), (AS_IS, AS_IS), X)]
+    scores = []
+    for passed in (1.0, 0.0):
+        monkeypatch.setattr(DependenceGuide, "passes", lambda *_, passed=passed: passed)
+        shared = pool(1.0)
+        scores.append([shared.scores[shared.add(move, 0.0)] for move in moves])
+    lost, lost_again = (before - after for before, after in zip(*scores, strict=True))
+    assert lost > lost_again > 0.0

@@ -110,7 +110,11 @@ def test_equal_drafts_are_one_where_one_is_chosen(monkeypatch: pytest.MonkeyPatc
     sample = _Sample(VIEW, taught((), ()), choice, Effort())
     monkeypatch.setattr(_Sample, "_follow", lambda self, *_, **__: None)
     monkeypatch.setattr(_Sample, "_search_widely", lambda self: None)
-    sample._found = [_Found(program, float(-turn), 0.0, None) for turn in range(100)] + [_Found(other, 0.0, 0.0, None)]
+    found = [
+        *(_Found(program, float(-turn), 0.0, 0.0, None) for turn in range(100)),
+        _Found(other, 0.0, 0.0, 0.0, None),
+    ]
+    sample._found = found
     offered: list[tuple[tuple[Program, ...], tuple[float, ...]]] = []
 
     def pick(programs: tuple[Program, ...], scores: tuple[float, ...]) -> Program:
@@ -120,3 +124,26 @@ def test_equal_drafts_are_one_where_one_is_chosen(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(choice, "pick", pick)
     assert sample.answer() == print_program(tidy(program))
     assert offered == [((program, other), (0.0, 0.0))]
+
+
+@pytest.mark.parametrize(("best", "gaps"), [(1.0, {30.0}), (0.8, {30.0, 5.0})])
+def test_similarity_counts_less_in_some_samples_where_no_draft_is_very_similar(
+    monkeypatch: pytest.MonkeyPatch, best: float, gaps: set[float]
+) -> None:
+    """The dependences may be misread there, and the right draft be the less similar one."""
+    program, *_ = drafts(taught((), ()))[0]
+    other, *_ = next(found for found in drafts(taught((), ())) if names(found[0]) != names(program))
+    monkeypatch.setattr(_Sample, "_follow", lambda self, *_, **__: None)
+    monkeypatch.setattr(_Sample, "_search_widely", lambda self: None)
+    seen = set()
+    for seed in range(20):
+        sample = _Sample(VIEW, taught((), ()), choice := SeededChoice(seed, 1.0), Effort())
+        sample._found = [_Found(program, 0.0, 0.0, best, None), _Found(other, 0.0, 0.0, best - 0.5, None)]
+
+        def pick(programs: tuple[Program, ...], scores: tuple[float, ...]) -> Program:
+            seen.add(round(scores[0] - scores[1], 6))
+            return programs[0]
+
+        monkeypatch.setattr(choice, "pick", pick)
+        sample.answer()
+    assert seen == gaps
