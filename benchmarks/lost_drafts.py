@@ -27,7 +27,7 @@ import torch
 from benchmarks.oracle_values import Oracle, Step, Stream, ValueBackend
 from benchmarks.proposing import Desk, Judge
 from pipeline.lms.embedded import engine_named
-from pipeline.lms.embedded.draft import Move, Routing
+from pipeline.lms.embedded.draft import Routing
 from pipeline.lms.embedded.lowering import tidy
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.prompt.parsing import solved_examples
@@ -113,21 +113,19 @@ class Follower:
     def _forced(self, step: Step) -> Forced | None:
         best: Forced | None = None
         for callee, routing, operands in self._choices(step):
-            ways = self._ways(callee, routing, operands)
-            ranked = sorted(ways, key=lambda way: -way[1])
-            for rank, (move, score) in enumerate(ranked):
-                stream = self._search._pool.add(move, score)
+            pool = self._search._pool
+            streams = self._search._applications(callee, routing, operands)
+            scores = {stream: pool.scores[stream] + self._search._lifting_score(stream) for stream in streams}
+            ranked = sorted(streams, key=lambda stream: -scores[stream])
+            for rank, stream in enumerate(ranked):
                 if self._right.number(stream) != step.content:
                     continue
                 held = self._held.setdefault(step.content, [])
                 if stream not in held:
                     held.append(stream)
-                self._search._pool.settle(stream)
-                fits = self._search._pool._fits
-                before = min(fits[source] for source in move.sources)
-                way = Forced(
-                    step, stream, self._search._pool.scores[stream], rank, ranked[0][1], (before, fits[stream])
-                )
+                pool.settle(stream)
+                before = min(pool._fits[source] for source in pool.move(stream).sources)
+                way = Forced(step, stream, pool.scores[stream], rank, scores[ranked[0]], (before, pool._fits[stream]))
                 if best is None or way.score > best.score:
                     best = way
         return best
@@ -144,12 +142,6 @@ class Follower:
                 operands = self._search._operands.serving(callee, sources)
                 if operands is not None:
                     yield callee, routing, operands
-
-    def _ways(self, callee: Callee, routing: Routing | None, operands: Operands) -> list[tuple[Move, float]]:
-        builder, streams = self._search._builder, self._search._pool.draft.streams
-        if routing is None:
-            return builder.variants(streams, callee, operands)
-        return builder.route_variants(streams, callee, routing, operands)
 
 
 class TracedLevels(Levels):

@@ -120,6 +120,11 @@ class TaskView:
         return self.influence.mixed
 
     @cached_property
+    def pairing(self) -> frozenset[Dim]:
+        """The dims along which each element of some streams may meet all those of others, as in the reference."""
+        return self.influence.paired or (self.mixed if self.crosses else frozenset())
+
+    @cached_property
     def rounds(self) -> tuple[int, ...]:
         """How often the loops of the reference run, where that is a constant."""
         codes = [code for spec in self.task.outputs for code in spec.data_transform]

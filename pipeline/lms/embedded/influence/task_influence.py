@@ -101,6 +101,18 @@ class TaskInfluence:
         sets = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.uint64)
         return frozenset(dim for dim, bits in self._marks if (np.bitwise_count(sets & np.uint64(bits)) > 1).any())
 
+    @cached_property
+    def paired(self) -> frozenset[Dim]:
+        """The dims along which the reference brings elements at two positions together that are not neighbours."""
+        parts = [part.reshape(-1) for output in self.outputs for part in output if part is not None]
+        sets = np.unique(np.concatenate([*parts, *(np.frombuffer(passed, np.uint64) for passed in self._passed)]))
+        together: dict[Dim, NDArray[np.uint64]] = {}
+        for dim, bits in self._marks:
+            lowest = np.uint64((bits & -bits).bit_length() - 1)
+            places = (sets & np.uint64(bits)) >> lowest
+            together[dim] = together[dim] | places if dim in together else places
+        return frozenset(dim for dim, places in together.items() if _apart(places).any())
+
     def for_sample(self) -> TaskInfluence:
         """This; or what was read, without the streams, where these have become many."""
         if self.streams.elements < _MOST_KEPT:
@@ -118,6 +130,11 @@ class TaskInfluence:
         """Whether a stream is known to depend on just what an output depends on, element by element."""
         shares = self._shares(number, output)
         return bool(shares) and min(shares) == 1.0
+
+    def independent(self, number: int) -> bool:
+        """Whether no element of a stream gets anything from an input, where it is known."""
+        stream = self.streams.stream(number)
+        return stream is not None and not any(part.sources.any() for part in stream.parts)
 
     def passes(self, number: int) -> float:
         """The share of a stream's components that the reference passes: 1 if these, or an output, are not known.
@@ -271,6 +288,13 @@ def _distinct(sources: NDArray[np.uint64]) -> bytes:
     """The distinct sets of some elements, without the empty one."""
     sets = np.unique(sources)
     return bytes(sets[sets != 0].astype(np.uint64).tobytes())
+
+
+def _apart(places: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which sets are of two positions that are not neighbours."""
+    neighbours = places & (places << np.uint64(1))
+    apart: NDArray[np.bool_] = (np.bitwise_count(places) == 2) & (neighbours == 0)
+    return apart
 
 
 def _dims(type_: StreamType) -> list[tuple[Dim, ...]]:

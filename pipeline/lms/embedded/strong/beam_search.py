@@ -17,6 +17,7 @@ from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
 from pipeline.lms.embedded.strong.levels import Child, Levels, State
+from pipeline.lms.embedded.strong.lifting import Lifted, Lifting
 from pipeline.lms.embedded.strong.list_order import ListOrder
 from pipeline.lms.embedded.strong.move_builder import MoveBuilder
 from pipeline.lms.embedded.strong.move_scores import FITTED
@@ -105,6 +106,9 @@ class BeamSearch:
         self._builder = MoveBuilder(view, edge_model, choice, steps, read=True, memory=memory, scores=FITTED)
         self._outlook = Outlook(view, [callee for callee, _ in self._given])
         self._operands = OperandBeam(view, self._pool, self._outlook, steps, trust)
+        self._lifting = Lifting(view, self._pool, self._operands.serving, steps)
+        self._lifts: dict[int, Lifted] = {}
+        """The operands of streams for which these are made again at a larger shape."""
         self._replay = Replay(view.table, self._pool.draft, view.rounds)
         self._number = {fn: place for place, fn in enumerate(view.fns)}
         self._lefts: dict[tuple[int, ...], frozenset[Fn]] = {}
@@ -152,14 +156,17 @@ class BeamSearch:
         loose = [stream for stream in state.streams if stream not in state.used]
         applied = ((own, (stream,), False) for own, stream in self._applied(state))
         repeated = ((own, fresh, True) for own, fresh in self._repeated(state, loose))
-        for own, fresh, replayed in (*applied, *repeated):
+        for own, new, replayed in (*applied, *repeated):
             self._steps.spend(steps)
-            taken = {source for stream in fresh for source in pool.move(stream).sources}
+            lifted = None if replayed else self._lifts.get(new[0])
+            replaced = lifted.replaced if lifted else ()
+            fresh = (*(stream for stream in lifted.made if stream not in state.streams), *new) if lifted else new
+            taken = {source for stream in fresh for source in pool.move(stream).sources}.union(replaced)
             unused = [pool.type_of(stream) for stream in (*loose, *fresh) if stream not in taken]
-            counts = self._with(state.applied, fresh)
+            counts = self._with(state.applied, new)
             outlook = self._outlook.score(unused, self._left(counts)) + _NOISE * self._choice.noise()
             outlook += self._order.skipped(counts) if self._order else 0.0
-            levels.offer(level, Child(state, fresh, counts, own, outlook, replayed))
+            levels.offer(level, Child(state, fresh, counts, own, outlook, replayed, replaced))
 
     def _with(self, applied: tuple[int, ...], fresh: Iterable[int]) -> tuple[int, ...]:
         """How often each function is applied with these streams more."""
@@ -195,7 +202,10 @@ class BeamSearch:
                 again += _OWN_RESULT * (count > 0 and self._takes_its_own(callee, operands))
                 ways = self._applications(callee, routing, operands)
                 self._steps.spend(_CONSIDERED * len(ways))
-                found += ((_LATER_WAY * place, score + again, stream) for place, stream in enumerate(ways))
+                found += (
+                    (_LATER_WAY * place, score + again + self._lifting_score(stream), stream)
+                    for place, stream in enumerate(ways)
+                )
             if len(found) > _CHILDREN:
                 best = pool.best_first(found, lambda way: way[0] + way[1] + pool.scores[way[2]], lambda way: way[2:])
                 found = [way for _, way in itertools.islice(best, _CHILDREN)]
@@ -240,6 +250,8 @@ class BeamSearch:
         operands = self._operands.serving(callee, sources)
         for stream in self._applications(callee, routing, operands) if operands else ():
             other = self._pool.move(stream)
+            if stream in self._lifts:
+                continue
             if other.result != wanted or other.fns != move.fns or (other.fold is None) != (move.fold is None):
                 continue
             if not (other.fold and move.fold) or (other.fold.scan, other.fold.b) == (move.fold.scan, move.fold.b):
@@ -251,13 +263,35 @@ class BeamSearch:
         key = (id(callee), operands)
         known = self._built.get(key)
         if known is None:
-            streams = self._pool.draft.streams
-            if routing is None:
-                ways = self._builder.variants(streams, callee, operands)
-            else:
-                ways = self._builder.route_variants(streams, callee, routing, operands)
-            known = self._built[key] = [self._pool.add(move, score) for move, score in ways]
+            known = self._ways(callee, routing, operands)
+            larger = []
+            for lifted in self._lifting.choices(callee, operands, joined=bool(known)):
+                effort = self._eased(callee, operands) - self._eased(callee, lifted.operands) if known else 0.0
+                for stream in self._ways(callee, routing, lifted.operands):
+                    self._lifts.setdefault(stream, lifted._replace(score=lifted.score + effort))
+                    larger.append(stream)
+            if larger:
+                scores = self._pool.scores
+                known = sorted([*known, *larger], key=lambda stream: -scores[stream] - self._lifting_score(stream))
+            self._built[key] = known
         return known
+
+    def _eased(self, callee: Callee, operands: Operands) -> float:
+        return self._builder.eased(self._pool.draft.streams, callee, operands)
+
+    def _ways(self, callee: Callee, routing: Routing | None, operands: Operands) -> list[int]:
+        """The streams that the best ways to apply something to some streams as they are give."""
+        streams = self._pool.draft.streams
+        if routing is None:
+            ways = self._builder.variants(streams, callee, operands)
+        else:
+            ways = self._builder.route_variants(streams, callee, routing, operands)
+        return [self._pool.add(move, score) for move, score in ways]
+
+    def _lifting_score(self, stream: int) -> float:
+        """The score of making the operands of a stream again at a larger shape."""
+        lifted = self._lifts.get(stream)
+        return lifted.score if lifted else 0.0
 
     # --- ends ---
 
@@ -278,7 +312,7 @@ class BeamSearch:
             return 0.0
         end.similarity, end.worth = self._dims.compared(end, guide.similarity(draft)), state.score
         own = len(draft.moves) - len(state.replayed)
-        end.repeated = max(0.0, 1.0 - own / len(end.moves))
+        end.repeated = max(0.0, 1.0 - own / max(1, len(end.moves)))
         self.finished.append(end)
         return end.similarity
 

@@ -47,6 +47,10 @@ class DependenceGuide:
         """How much of a stream the reference computes on its way, by its dependences."""
         return self._dependences.passes(self._flows[stream])
 
+    def depends(self, stream: int) -> bool:
+        """Whether a stream depends on an input."""
+        return any(self._flows[stream])
+
     def following(self, draft: Draft, streams: Iterable[int]) -> DependenceGuide:
         """A guide for a draft that has some of this one's streams, in order."""
         guide = DependenceGuide(self._dependences, draft, self._steps)

@@ -63,6 +63,10 @@ class DimGuide:
         """How well the reference agrees with where a stream's elements come from: from 0 to 1."""
         return (1 - _ALIGNED) * self._influence.fit(number) + _ALIGNED * self._influence.alignment(number, type_)
 
+    def independent(self, number: int) -> bool:
+        """As `TaskInfluence.independent`."""
+        return self._influence.independent(number)
+
     def passes(self, number: int) -> float:
         """As `TaskInfluence.passes`."""
         return self._influence.passes(number)

@@ -55,6 +55,7 @@ class Child(NamedTuple):
         own: The part of its score that the streams themselves do not have.
         outlook: What is left to be done, as a score.
         replayed: Whether `fresh` is a repeated section.
+        replaced: Streams for which some of `fresh` are used, which are the same at a larger shape.
     """
 
     parent: State
@@ -63,6 +64,7 @@ class Child(NamedTuple):
     own: float
     outlook: float
     replayed: bool
+    replaced: tuple[int, ...] = ()
 
     def score(self, pool: StreamPool) -> float:
         """The score of the new streams; an upper bound while some are not settled."""
@@ -77,7 +79,7 @@ class Child(NamedTuple):
     def state(self, pool: StreamPool) -> State:
         """The child as a state of its own."""
         parent = self.parent
-        used = parent.used.union(*(pool.move(stream).sources for stream in self.fresh))
+        used = parent.used.union(self.replaced, *(pool.move(stream).sources for stream in self.fresh))
         replayed = parent.replayed.union(self.fresh) if self.replayed else parent.replayed
         score = parent.score + self.score(pool)
         return State((*parent.streams, *self.fresh), used, self.applied, score, replayed)

@@ -148,7 +148,7 @@ class MoveBuilder:
             (
                 Way(join.coercions, self._type(callee.fn, join.shape)),
                 self._scores.cost * join.cost
-                + twice * (_CROSSED * self._view.crosses if join.crossed else self._scores.alone)
+                + twice * (_CROSSED * self._crosses(join) if join.crossed else self._scores.alone)
                 + self._form_score(callee.fn, types, join),
             )
             for join in self._joins(types, callee.operand_types(counts), callee.number)
@@ -189,7 +189,7 @@ class MoveBuilder:
             joins = self._joins(types, callee.operand_types(counts), callee.number)
             eased = self._eased(types, joins)
             for join in joins:
-                met = twice * (self._scores.met * self._view.crosses if join.crossed else self._scores.alone)
+                met = twice * (self._scores.met * self._crosses(join) if join.crossed else self._scores.alone)
                 way = Way(join.coercions, self._type(callee.fn, join.shape))
                 found.append((way, self._effort(types, join) + eased + met))
             return _best(found)
@@ -206,6 +206,11 @@ class MoveBuilder:
                 score += self._scores.unordered * (fold.scan and not self._view.sequential)
                 found.append((Way(join.coercions, self._type(callee.fn, _folded(join, fold)), fold), score))
         return _best(found)
+
+    def eased(self, streams: Sequence[TypeId], callee: Callee, operands: Operands) -> float:
+        """What is not counted of the effort of applying a function to its sources."""
+        types = tuple([streams[source] for source in operands.sources])
+        return self._eased(types, self._joins(types, callee.operand_types(operands.counts), callee.number))
 
     def _eased(self, types: Sequence[TypeId], joins: Sequence[Join]) -> float:
         """What is not counted of the effort."""
@@ -285,7 +290,11 @@ class MoveBuilder:
         work = self._table.join_number(types, len(operand_types), number, towards), _JOINED * (len(types) + splits)
         self._works.append(work)
         self._steps.spend_once(*work)
-        return self._table.joins(types, operand_types, number, towards)
+        return self._table.joins(types, operand_types, number, towards, self._view.pairing)
+
+    def _crosses(self, join: Join) -> bool:
+        """Whether the reference lets streams meet as well along the dim along which a join does, if any."""
+        return self._view.crosses or join.crossed in self._view.pairing
 
     def _effort(self, types: Sequence[TypeId], join: Join, *, grown: bool = False) -> float:
         """The score of what bringing streams to one shape needs: repeating along a dim of another one is common.
@@ -296,7 +305,7 @@ class MoveBuilder:
             self._scores.cost * (join.cost - sum(coercion.cost for coercion in join.coercions))
             + self._scores.grown * grown
         )
-        score += self._scores.across * (join.crossed and not self._view.crosses)
+        score += self._scores.across * (join.crossed is not None and not self._crosses(join))
         for coercion in join.coercions:
             for dim in coercion.repeats:
                 known = grown or any(dim in self._view.parts(type_) for type_ in types)

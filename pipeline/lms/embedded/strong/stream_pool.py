@@ -21,7 +21,8 @@ T = TypeVar("T")
 _MISFIT = -3.25
 """For a stream that depends on the inputs in another way than the reference, where its operands do not,"""
 _MISPLACED = -14.0
-"""for a stream whose elements get more from the inputs than any element of an output, where its operands' do not,"""
+"""for a stream whose elements get more from the inputs than any element of an output, where its operands' do not, or
+nothing, for example as a mask leaves nothing,"""
 _BESIDE = -2.0
 """for one that the reference does not compute on its way, by its elements, where it computes the operands,"""
 _UNLIKE = -2.0
@@ -78,6 +79,18 @@ class StreamPool:
         self._varying: list[Dims] = [all_dims(table, type_) | step_dims for type_ in table.inputs]
         self._trust = trust
         self._known: dict[tuple[object, ...], int] = {}
+        self._as: dict[int, int] = {}
+        """The streams as which others, which are the same at a larger shape, are judged."""
+
+    def again(self, move: Move, stream: int) -> int:
+        """The stream that a move makes, which is another one at a larger shape: it is judged as that one."""
+        known = self._known.get((move.key, move.coercions))
+        if known is not None:
+            return known
+        made = self.add(move, 0.0)
+        self._as[made] = stream
+        self.scores[made], self._fits[made], self.reached[made] = 0.0, self._fits[stream], 0
+        return made
 
     def add(self, move: Move, score: float) -> int:
         """The stream that a move makes, whose own score, by types, is given."""
@@ -145,8 +158,21 @@ class StreamPool:
             return known
         move = self.move(stream)
         number = self._dims.moved(move, [self.settle(source) for source in move.sources])
+        self._numbers[stream] = number
+        like = self._as.get(stream)
+        if like is None:
+            self._judge(stream, number)
+        else:
+            self.settle(like)
+            self._places[stream], self._passes[stream] = self._places[like], self._passes[like]
+        return number
+
+    def _judge(self, stream: int, number: int) -> None:
+        """Compares where the elements of a stream come from with the reference."""
+        move = self.move(stream)
         before = min(self._places[source] for source in move.sources)
-        place = self._dims.fit(number, self._table.types[move.result])
+        lost = self.guide.depends(stream) and self._dims.independent(number)
+        place = 0.0 if lost else self._dims.fit(number, self._table.types[move.result])
         self._places[stream] = min(place, before)
         passes = self._dims.passes(number)
         passes_before = min(self._passes[source] for source in move.sources)
@@ -157,8 +183,6 @@ class StreamPool:
             if self.reached[stream] >> output & 1:
                 way = self._table.coercions(move.result, self._table.outputs[output])[0]
                 self.reached[stream] ^= (not self._dims.reaches(number, way, output)) << output
-        self._numbers[stream] = number
-        return number
 
     def _alike(self, stream: int, type_: TypeId) -> int:
         """The outputs that a stream may be by its type and by its dependences."""

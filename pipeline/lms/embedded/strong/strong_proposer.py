@@ -64,6 +64,8 @@ _UNWEIGHED = -8.0
 """and what the moves of a draft that was sampled on its own are worth there."""
 _ALONE = 0.7
 """How often a draft then follows only one of interpretation and dependences, mostly the dependences."""
+_PLACED = 5.0
+"""For a draft whose elements come from just where those of the reference do, as those of nearly all right ones."""
 _IN_ROUNDS = 3.0
 """For a draft that applies a function as often as a loop of the reference runs."""
 _SUPPORTED = 8.0
@@ -280,6 +282,7 @@ class _Sample:
         habit = edge_model.score(program, types, self._view.context) - _PER_NODE * len(program.nodes)
         habit *= 1.0 - draft.repeated  # A section counts once.
         fit = _READ * draft.read
+        fit += _PLACED * (draft.agreement == 1.0)
         fit += _IN_ROUNDS * in_rounds(draft, self._view.rounds)
         fit += _SUPPORTED * sum(draft.support) / max(len(draft.support), 1)
         self._found.append(_Found(program, habit, fit, draft.similarity, worth))

@@ -280,10 +280,17 @@ def factor_of(whole: Dim, part: Dim) -> Dim | None:
     return as_dim(whole / part)
 
 
+def _merged(dims: Sequence[Dim], whole: Dim) -> int:
+    """How many dims, from the first on, a product of dims is made of; 0 if it is not."""
+    widths = range(2, len(dims) + 1) if isinstance(whole, sympy.Mul) else ()
+    return next((width for width in widths if _product(tuple(dims[:width])) == whole), 0)
+
+
 def remainder(dims: tuple[Dim, ...], wanted: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
     """The stream dims that remain of `dims` when elements take the dims `wanted` from inside.
 
-    Dims of `wanted` that `dims` lacks are to be inserted; None where one of them would come in the wrong order.
+    Dims of `wanted` that `dims` lacks are to be inserted, unless it has all their factors in a row; None where one of
+    them would come in the wrong order.
     """
     rest = list(without_ones(dims))
     for dim in without_ones(wanted):
@@ -294,4 +301,6 @@ def remainder(dims: tuple[Dim, ...], wanted: tuple[Dim, ...]) -> tuple[Dim, ...]
             rest[0] = outer
         elif dim in rest:
             return None
+        else:
+            del rest[: _merged(rest, dim)]
     return tuple(rest)

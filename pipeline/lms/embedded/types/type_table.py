@@ -36,6 +36,9 @@ _RECUT = 1.2
 _TAKEN_OUT = 1.9
 """The cost for a stream to serve a component by inventing a dim, collecting elements in Buffers, or taking them out."""
 
+_MOST_TURNED = 8
+"""The number of choices that are considered of which of two like dims each source varies along."""
+
 TypeId: TypeAlias = int
 Need: TypeAlias = tuple[DType, ...]
 """The components that a function, a route or an output takes, in order."""
@@ -45,13 +48,13 @@ Need: TypeAlias = tuple[DType, ...]
 class Join:
     """Sources coerced to one shape: the shape, and for each source its coercion.
 
-    It is `crossed` where elements of one source meet those of another at all places of a dim, not only at their own.
+    It is `crossed` where elements of some sources meet those of others at all places of this dim, not only their own.
     """
 
     shape: tuple[Dim, ...]
     coercions: tuple[Coercion, ...]
     cost: float
-    crossed: bool = False
+    crossed: Dim | None = None
 
 
 @dataclass(frozen=True)
@@ -151,22 +154,31 @@ class TypeTable:
         if element != wanted or remainder(own, wanted_dims) is None:
             return 0, 0.0
         known = {part for dim in own for part in (dim, *factors(dim))}
-        invented = sum(dim not in known for dim in without_ones(wanted_dims))
+        invented = sum(
+            dim not in known and not (factors(dim) and known.issuperset(factors(dim)))
+            for dim in without_ones(wanted_dims)
+        )
         recut = 0.0 if dims == wanted_dims else _RECUT if len(dims) <= len(wanted_dims) else _TAKEN_OUT
         return 1, INVENTED * invented + recut
 
     def joins(
-        self, sources: Sequence[TypeId], operand_types: Sequence[DType], number: int, towards: tuple[Dim, ...] = ()
+        self,
+        sources: Sequence[TypeId],
+        operand_types: Sequence[DType],
+        number: int,
+        towards: tuple[Dim, ...] = (),
+        pairing: frozenset[Dim] = frozenset(),
     ) -> tuple[Join, ...]:
         """Ways to bring sources, each of which serves one dtype, to one shape, cheapest first.
 
         `number` is that of the need that `operand_types` belongs to; `towards` are stream dims that the shape should
-        have as well, such as those of a stream it will meet.
+        have as well, such as those of a stream it will meet. Along the dims that are `pairing`, several sources may
+        meet all elements of others.
         """
-        key = (*sources, -1, number, len(operand_types), towards)
+        key = (*sources, -1, number, len(operand_types), towards, pairing)
         found = self._joins.get(key)
         if found is None:
-            found = self._joins[key] = self._find_joins(sources, operand_types, towards)
+            found = self._joins[key] = self._find_joins(sources, operand_types, towards, pairing)
         return found
 
     def join_number(self, sources: Sequence[TypeId], count: int, number: int, towards: tuple[Dim, ...]) -> int:
@@ -175,49 +187,71 @@ class TypeTable:
 
     def plain_joins(self, sources: Sequence[TypeId], operand_types: Sequence[DType], number: int) -> tuple[Join, ...]:
         """Those `joins` in which elements meet at their own places only."""
-        return tuple(join for join in self.joins(sources, operand_types, number) if not join.crossed)
+        return tuple(join for join in self.joins(sources, operand_types, number) if join.crossed is None)
 
     def _find_joins(
-        self, sources: Sequence[TypeId], operand_types: Sequence[DType], towards: tuple[Dim, ...]
+        self,
+        sources: Sequence[TypeId],
+        operand_types: Sequence[DType],
+        towards: tuple[Dim, ...],
+        pairing: frozenset[Dim],
     ) -> tuple[Join, ...]:
         pairs = list(zip(sources, operand_types, strict=True))
         raw = {self._as_it_stands(*pair) for pair in pairs}
         shapes = [shape for shape in raw if shape and len(raw) == 1 and not towards]
-        merged: list[tuple[Dim, ...]] = [towards]
-        for source, dtype in pairs:
-            rest = self._rest(source, dtype)
-            if rest is None:
-                return ()
-            merged = list(itertools.chain.from_iterable(interleavings(known, rest) for known in merged))[:8]
+        merged = self.meetings(sources, operand_types, towards)
+        if not merged:
+            return ()
         shapes += [dims or (ONE,) for dims in merged]
         if shapes and not towards:
             shapes += self._split(shapes[-1])
-        joins = []
-        for shape in dict.fromkeys(shapes):
-            coercions = [self.coercions(s, self.intern(StreamType(dtype, shape)))[:1] for s, dtype in pairs]
-            if all(coercions):
-                cost = sum(coercion[0].cost for coercion in coercions) + self._disorder(shape)
-                joins.append(Join(shape, tuple(coercion[0] for coercion in coercions), cost))
+        joins = [join for shape in dict.fromkeys(shapes) for join in self._joins_at(pairs, shape)]
         if not towards:
-            joins += self._crossed(pairs, merged[:1])
+            joins += self._crossed(pairs, merged[:1], pairing)
         return tuple(sorted(joins, key=lambda join: join.cost))
 
-    def _crossed(self, pairs: Sequence[tuple[TypeId, DType]], shapes: Iterable[tuple[Dim, ...]]) -> Iterator[Join]:
-        """Joins at which each element of one source meets all those of another along a dim that both have."""
+    def meetings(
+        self, sources: Sequence[TypeId], operand_types: Sequence[DType], towards: tuple[Dim, ...] = ()
+    ) -> list[tuple[Dim, ...]]:
+        """The shortest shapes that have the dims of all sources beside those that elements take, and of `towards`."""
+        merged: list[tuple[Dim, ...]] = [towards]
+        for source, dtype in zip(sources, operand_types, strict=True):
+            rest = self._rest(source, dtype)
+            if rest is None:
+                return []
+            merged = list(itertools.chain.from_iterable(interleavings(known, rest) for known in merged))[:8]
+        return merged
+
+    def _joins_at(self, pairs: Sequence[tuple[TypeId, DType]], shape: tuple[Dim, ...]) -> Iterator[Join]:
+        """Joins at a shape: where it has a dim twice, a source that has it once may vary along either."""
+        ways = []
+        for source, dtype in pairs:
+            rest = self._rest(source, dtype) or ()
+            twice = any(shape.count(dim) > 1 and rest.count(dim) == 1 for dim in rest)
+            found = self.coercions(source, self.intern(StreamType(dtype, shape)))
+            ways.append(found if twice else found[:1])
+        disorder = self._disorder(shape)
+        for coercions in itertools.islice(itertools.product(*ways), _MOST_TURNED):
+            yield Join(shape, coercions, sum(coercion.cost for coercion in coercions) + disorder)
+
+    def _crossed(
+        self, pairs: Sequence[tuple[TypeId, DType]], shapes: Iterable[tuple[Dim, ...]], pairing: frozenset[Dim]
+    ) -> Iterator[Join]:
+        """Joins at which each element of some sources meets all those of others along a dim that all of them have."""
         rests = [self._rest(*pair) or () for pair in pairs]
         for shape in shapes:
             for place, dim in enumerate(shape):
                 with_it = [source for source, rest in enumerate(rests) if rest.count(dim) == 1]
-                if len(with_it) < 2 or shape.count(dim) > 1 or dim in self.batch_dims:
+                if len(with_it) < 2 or shape.count(dim) > 1 or dim in self.batch_dims - pairing:
                     continue
                 larger = (*shape[:place], dim, *shape[place:])
                 ways = [self.coercions(s, self.intern(StreamType(dtype, larger))) for s, dtype in pairs]
-                for across in with_it if all(ways) else ():
-                    if len(ways[across]) < 2:
+                for across in _sides(with_it, several=dim in pairing) if all(ways) else ():
+                    if any(len(ways[source]) < 2 for source in across):
                         continue
-                    coercions = tuple(way[source == across] for source, way in enumerate(ways))
+                    coercions = tuple(way[source in across] for source, way in enumerate(ways))
                     cost = sum(coercion.cost for coercion in coercions) + self._disorder(shape)
-                    yield Join(larger, coercions, cost, crossed=True)
+                    yield Join(larger, coercions, cost, crossed=dim)
 
     def _split(self, shape: tuple[Dim, ...]) -> list[tuple[Dim, ...]]:
         """Shapes in which one dim is split so that an outer part of it is a dim of the outputs, or a factor of it."""
@@ -264,6 +298,14 @@ class TypeTable:
         if not isinstance(index, Multihot):
             return None
         return int(index.length) if index.length.is_Integer else self._sizes.get(str(index.length))
+
+
+def _sides(sources: Sequence[int], *, several: bool) -> list[tuple[int, ...]]:
+    """The sources that may meet the others: one of them, or also `several`, the first or the last ones."""
+    count = len(sources)
+    single = [(source,) for source in sources]
+    more = [side for end in range(2, count if several else 0) for side in (tuple(sources[:end]), tuple(sources[-end:]))]
+    return [*single, *more]
 
 
 def _inversions(shape: tuple[Dim, ...], order: tuple[Dim, ...]) -> float:

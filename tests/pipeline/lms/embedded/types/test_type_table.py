@@ -58,6 +58,31 @@ def test_a_stream_may_meet_itself_along_a_dim() -> None:
     assert all(join.coercions[0] != join.coercions[1] for join in crossed)
 
 
+def test_several_streams_may_meet_another_along_a_dim() -> None:
+    """Of four, each on its own, and where the dim is one of pairs, also the first ones, or the last ones.
+
+    Those are repeated outside, the others inside.
+    """
+    types = table()
+    number = types.number((F, F, F, F))
+    alone = [join for join in types.joins((0, 0, 0, 0), [F] * 4, number) if join.crossed]
+    assert all(sum(way == join.coercions[0] for way in join.coercions) in (1, 3) for join in alone)
+    pairing = frozenset((SCOPE.dims["M"],))
+    crossed = [join for join in types.joins((0, 0, 0, 0), [F] * 4, number, (), pairing) if join.crossed in pairing]
+    sides = {tuple(way == join.coercions[0] for way in join.coercions) for join in crossed}
+    assert {(True, True, False, False), (True, False, False, False), (True, True, True, False)} <= sides
+    assert (True, False, True, False) not in sides and (True, True, True, True) not in sides
+
+
+def test_a_stream_varies_along_either_of_two_like_dims() -> None:
+    """Where another stream has both: elements of pairs meet those of one of the two."""
+    types = table()
+    m, n = SCOPE.dims["M"], SCOPE.dims["N"]
+    pairs = types.intern(StreamType(F, (m, m, n)))
+    joins = [join for join in types.joins((pairs, 0), [F, F], types.number((F, F))) if join.shape == (m, m, n)]
+    assert len({join.coercions[1] for join in joins}) == 2 and all(not join.coercions[0].ops for join in joins)
+
+
 def test_every_inner_dim_may_be_folded_and_ones_alone_are_not() -> None:
     """Folding all dims takes a placeholder outside."""
     types = table()
