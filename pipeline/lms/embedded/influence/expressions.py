@@ -29,6 +29,7 @@ from pipeline.lms.embedded.influence.language import (
     unary,
     whole,
 )
+from pipeline.lms.embedded.influence.layer_calls import WITHIN
 from pipeline.lms.embedded.influence.sequences import items_within, of_data
 
 _MODULES = frozenset(("torch", "F", "nn", "functional", "linalg", "math", "special", "np", "numpy", "fft", "itertools",
@@ -316,6 +317,8 @@ class ExpressionReader(ABC):
             case Word(name=name) if name[:1].isupper() and name not in CALLS:
                 return Module(module_named(name), tuple(args), named)
             case Word(name=name):
+                if name in WITHIN:
+                    self._meet(WITHIN[name](*args, **named))
                 return called(name, args, named)
         raise Unread("a call of something that is not known")
 

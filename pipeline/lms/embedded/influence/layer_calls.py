@@ -174,15 +174,25 @@ def attention(
 ) -> Array:  # fmt: skip
     """As `torch.nn.functional.scaled_dot_product_attention`."""
     if enable_gqa:
-        each = query.shape[-3] // key.shape[-3]
-        key, value = (shape_calls.repeat_interleave(one, each, -3) for one in (key, value))
+        value = shape_calls.repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
+    weights = attention_weights(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa=enable_gqa)
+    return product(weights, value)
+
+
+def attention_weights(
+    query: Array, key: Array, _value: Array, attn_mask: Any = None, _dropout_p: Any = 0.0, is_causal: bool = False,
+    *, enable_gqa: bool = False, **_: Any,
+) -> Array:  # fmt: skip
+    """What `attention` multiplies the values by."""
+    if enable_gqa:
+        key = shape_calls.repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
     scores = product(query, shape_calls.turned_matrices(key))
     if attn_mask is not None:
         mask = as_array(attn_mask)
         scores = where(mask, scores, -np.inf) if mask.truth else plus(scores, mask)
     if is_causal:
         scores = where(constant(np.tril(np.ones(scores.shape[-2:]))), scores, -np.inf)
-    return product(softmax(scores), value)
+    return softmax(scores)
 
 
 # --- cells ---
@@ -219,3 +229,5 @@ CALLS: dict[str, Callable[..., Any]] = {
     "native_layer_norm_backward": layer_norm_backward, "local_response_norm": local_response_norm,
 }  # fmt: skip
 """The calls by their names."""
+WITHIN: dict[str, Callable[..., Array]] = {"scaled_dot_product_attention": attention_weights}
+"""What some calls compute on their way."""
