@@ -267,7 +267,7 @@ class BeamSearch:
             larger = []
             for lifted in self._lifting.choices(callee, operands, joined=bool(known)):
                 effort = self._eased(callee, operands) - self._eased(callee, lifted.operands) if known else 0.0
-                for stream in self._ways(callee, routing, lifted.operands):
+                for stream in self._ways(callee, routing, lifted.operands, grown=False):
                     self._lifts.setdefault(stream, lifted._replace(score=lifted.score + effort))
                     larger.append(stream)
             if larger:
@@ -279,11 +279,11 @@ class BeamSearch:
     def _eased(self, callee: Callee, operands: Operands) -> float:
         return self._builder.eased(self._pool.draft.streams, callee, operands)
 
-    def _ways(self, callee: Callee, routing: Routing | None, operands: Operands) -> list[int]:
+    def _ways(self, callee: Callee, routing: Routing | None, operands: Operands, *, grown: bool = True) -> list[int]:
         """The streams that the best ways to apply something to some streams as they are give."""
         streams = self._pool.draft.streams
         if routing is None:
-            ways = self._builder.variants(streams, callee, operands)
+            ways = self._builder.variants(streams, callee, operands, grown=grown)
         else:
             ways = self._builder.route_variants(streams, callee, routing, operands)
         return [self._pool.add(move, score) for move, score in ways]

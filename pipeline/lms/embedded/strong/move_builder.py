@@ -111,16 +111,18 @@ class MoveBuilder:
         way = self._choice.pick(found.ways, scores)
         return Move((callee.fn,), operands.sources, way.coercions, way.result, way.fold)
 
-    def variants(self, streams: Sequence[TypeId], callee: Callee, operands: Operands) -> list[tuple[Move, float]]:
+    def variants(
+        self, streams: Sequence[TypeId], callee: Callee, operands: Operands, *, grown: bool = True
+    ) -> list[tuple[Move, float]]:
         """The best ways to apply a function to its sources, each with its score, best first.
 
-        Folds may also be at the shape of an input or an output.
+        Folds may also be at the shape of an input or an output, to which the sources are then `grown`.
         """
         types = tuple([streams[source] for source in operands.sources])
         twice = len(set(operands.sources)) < len(operands.sources)
         found = self._remembered(
-            (self._read, callee, operands.counts, types, twice),
-            lambda: self._variants(callee, operands.counts, types, twice=twice),
+            (self._read, callee, operands.counts, types, twice, grown),
+            lambda: self._variants(callee, operands.counts, types, twice=twice, grown=grown),
         )
         return [
             (Move((callee.fn,), operands.sources, way.coercions, way.result, way.fold), score)
@@ -181,7 +183,7 @@ class MoveBuilder:
         ]
 
     def _variants(
-        self, callee: Callee, counts: tuple[int, ...], types: tuple[TypeId, ...], *, twice: bool
+        self, callee: Callee, counts: tuple[int, ...], types: tuple[TypeId, ...], *, twice: bool, grown: bool
     ) -> list[tuple[Way, float]]:
         """The best ways to apply a function to streams of these types, or to a stream `twice`."""
         found = []
@@ -193,13 +195,13 @@ class MoveBuilder:
                 way = Way(join.coercions, self._type(callee.fn, join.shape))
                 found.append((way, self._effort(types, join) + eased + met))
             return _best(found)
-        joins, larger = self._joins_at(callee, counts, types, self._view.outer_shapes)
+        joins, larger = self._joins_at(callee, counts, types, self._view.outer_shapes if grown else ())
         eased = self._eased(types, joins)
-        for join, grown in [*((join, False) for join in joins), *((join, True) for join in larger)]:
+        for join, to_other in [*((join, False) for join in joins), *((join, True) for join in larger)]:
             for fold in self._table.folds(join.shape):
-                score = self._fold_score(callee.fn, join, fold, grown=grown) - self._scores.cost * join.cost
+                score = self._fold_score(callee.fn, join, fold, grown=to_other) - self._scores.cost * join.cost
                 score += (
-                    self._effort(types, join, grown=grown)
+                    self._effort(types, join, grown=to_other)
                     + eased
                     + twice * (0.0 if join.crossed else self._scores.alone)
                 )
