@@ -63,9 +63,10 @@ class DimGuide:
         """How well the reference agrees with where a stream's elements come from: from 0 to 1."""
         return (1 - _ALIGNED) * self._influence.fit(number) + _ALIGNED * self._influence.alignment(number, type_)
 
-    def independent(self, number: int) -> bool:
-        """As `TaskInfluence.independent`."""
-        return self._influence.independent(number)
+    def loses(self, number: int, sources: Sequence[int]) -> bool:
+        """Whether a stream gets nothing from the inputs, although a stream that it is made of does."""
+        independent = self._influence.independent
+        return independent(number) and not all(map(independent, sources))
 
     def passes(self, number: int) -> float:
         """As `TaskInfluence.passes`."""

@@ -171,7 +171,7 @@ class StreamPool:
         """Compares where the elements of a stream come from with the reference."""
         move = self.move(stream)
         before = min(self._places[source] for source in move.sources)
-        lost = self.guide.depends(stream) and self._dims.independent(number)
+        lost = self.guide.depends(stream) and self._dims.loses(number, list(map(self.settle, move.sources)))
         place = 0.0 if lost else self._dims.fit(number, self._table.types[move.result])
         self._places[stream] = min(place, before)
         passes = self._dims.passes(number)
