@@ -25,7 +25,7 @@ _UNFOLDED = -0.67
 """each dim to be folded beyond one for each function left that folds,"""
 _MISSING = -0.55
 """each dim of the outputs that no unused stream has,"""
-_APART = -1.0
+_APART = -0.8
 """and each two tuples that a function takes together and that can't be brought to one shape."""
 
 
