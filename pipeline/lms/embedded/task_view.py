@@ -16,7 +16,7 @@ from pipeline.lms.embedded.kinds import Context
 from pipeline.lms.embedded.operands import Callee
 from pipeline.lms.embedded.prompt.parsing import find_task
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation
-from pipeline.lms.embedded.types.coercions import ONE, cut, factors, without_ones
+from pipeline.lms.embedded.types.coercions import cut, factors, without_ones
 from pipeline.lms.embedded.types.type_table import Need, TypeId, TypeTable
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim
@@ -35,8 +35,6 @@ def _normalizes(task: Task) -> bool:
 
 class TaskView:
     """Everything about a task that its samples share."""
-
-    one: Dim = ONE
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -314,10 +312,9 @@ class TaskView:
         if stream >= len(self.table.inputs):
             return True
         key = (id(fn), place, stream)
-        known = self._agreements.get(key)
-        if known is None:
-            known = self._agreements[key] = self.interpretation.agrees(fn, place, stream)
-        return known
+        if key not in self._agreements:
+            self._agreements[key] = self.interpretation.agrees(fn, place, stream)
+        return self._agreements[key]
 
     def plain_shape(self, type_: TypeId) -> tuple[Dim, ...]:
         """A type's stream dims without ones."""
@@ -330,8 +327,7 @@ class TaskView:
         """A number for a type's stream dims without ones."""
         known = self._shape_numbers.get(type_)
         if known is None:
-            shape = self.plain_shape(type_)
-            if shape not in self._shapes:
+            if (shape := self.plain_shape(type_)) not in self._shapes:
                 self._shapes.append(shape)
             known = self._shape_numbers[type_] = self._shapes.index(shape)
         return known
@@ -343,16 +339,15 @@ class TaskView:
     @cached_property
     def outer_shapes(self) -> tuple[tuple[Dim, ...], ...]:
         """The stream dims of inputs and outputs, without ones, and each of those that count steps."""
-        shapes = (self.plain_shape(type_) for type_ in (*self.table.inputs, *self.table.outputs))
-        steps = ((dim,) for dim in sorted(self.step_dims, key=str))
-        return tuple(dict.fromkeys((*shapes, *steps)))
+        shapes = map(self.plain_shape, (*self.table.inputs, *self.table.outputs))
+        return tuple(dict.fromkeys((*shapes, *((dim,) for dim in sorted(self.step_dims, key=str)))))
 
     def parts(self, type_: TypeId) -> frozenset[Dim]:
         """A type's stream dims without ones, with the factors of products."""
         known = self._parts.get(type_)
         if known is None:
-            dims = self.plain_shape(type_)
-            known = self._parts[type_] = frozenset(part for dim in dims for part in (dim, *factors(dim)))
+            known = frozenset(part for dim in self.plain_shape(type_) for part in (dim, *factors(dim)))
+            self._parts[type_] = known
         return known
 
     def _find_routings(self) -> list[Routing]:

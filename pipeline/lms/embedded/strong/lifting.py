@@ -1,4 +1,4 @@
-"""Streams of tuples at larger shapes: made again there, of operands that are repeated before.
+"""Streams of tuples at larger shapes: their makers are applied again there, to operands that are repeated before.
 
 A tuple can't be collected in Buffers, so a stream of tuples is only ever repeated innermost. Where it must be repeated
 along an outer dim, or meet itself at all places of a dim, the function that makes it is applied to repeated operands.
@@ -23,8 +23,9 @@ from step_runtime.base.types import DType, StreamType, STuple
 _LIFTED = -0.8
 """The score of making a stream again for each dim along which it is then repeated."""
 _DEEPEST = 3
-_LOOKED_AT = 30
 """The number of functions that are applied again, one to the results of the other, for one stream."""
+_LOOKED_AT = 30
+"""Steps that looking for such streams among some operands counts for."""
 
 Serving = Callable[[Callee, tuple[int, ...]], Operands | None]
 
@@ -34,7 +35,9 @@ class Lifted(NamedTuple):
 
     Attributes:
         operands: All operands.
-        made: The streams that are made for them, in order; in place of which ones; and their score.
+        made: The streams that are made for them, in order.
+        replaced: The streams in place of which they are taken.
+        score: The score of making them.
     """
 
     operands: Operands

@@ -158,3 +158,57 @@ def test_where_an_output_is_unread_all_may_be_on_the_way() -> None:
     influence = TaskInfluence(task)
     program, numbers = traced(task, ACROSS, influence)
     assert all(influence.passes(numbers[stream]) == 1.0 for stream in range(len(program.nodes)))
+
+
+ATTENTION = """
+inputs:
+- {name: q, dtype: "Buffer(fp32, [D])", dims: [T, B], data_gen: torch.randn}
+- {name: k, dtype: "Buffer(fp32, [D])", dims: [T, B], data_gen: torch.randn}
+- {name: v, dtype: "Buffer(fp32, [D])", dims: [T, B], data_gen: torch.randn}
+fns:
+- {name: Dot, apply: "return [input[0] @ input[1]]", input_dtype: ["Buffer(fp32, [D])", "Buffer(fp32, [D])"],
+   output_dtype: fp32, func_name: fn_dot}
+- {name: Past, apply: "return [torch.where(torch.arange(D_value) < 0, input[0], 0.0)]",
+   input_dtype: "Buffer(fp32, [D])", output_dtype: "Buffer(fp32, [D])", func_name: fn_past}
+- {name: Top, apply: "return [torch.maximum(state[0], input[0])]", init: [-inf], input_dtype: fp32,
+   output_dtype: fp32, func_name: fn_top}
+outputs:
+- name: O
+  dtype: Buffer(fp32, [D])
+  dims: [T, B]
+  data_transform: |
+    q, k, v = input_data['q'], input_data['k'], input_data['v']
+    torch.nn.functional.scaled_dot_product_attention(q, k, v)
+sizes: {T: 4, B: 2, D: 3}
+"""
+SCORES = """
+a = step.Repeat(n=T).apply(q)
+b = step.Bufferize(a=1).apply(step.Streamify().apply(step.Repeat(n=T).apply(step.Bufferize(a=1).apply(k))))
+return step.Accum(fn=fn_top, b=1).apply(step.Map(fn=fn_dot).apply((a, b)))
+"""
+
+
+def test_dims_are_paired_where_elements_at_two_positions_meet() -> None:
+    """Of two inputs, or of one; not where neighbours or all of them meet."""
+    task = ATTENTION.replace("torch.nn.functional.scaled_dot_product_attention(q, k, v)", "{}")
+    pairs = "(q @ k.transpose(-1, -2)) @ v"
+    own = "(q.unsqueeze(1) - q.unsqueeze(2)).abs().sum(1) + 0 * (k + v)"
+    for code, paired in ((pairs, {"T"}), (own, {"T"}), ("q + k.cumsum(1) + v", set()), ("q + v.sum()", set())):
+        found = TaskInfluence(loads_task(task.replace("{}", code))).paired
+        assert {str(dim) for dim in found if str(dim) == "T"} == paired
+
+
+def test_the_weights_of_an_attention_are_on_the_way() -> None:
+    """A maximum over all scores of a query depends on what they depend on."""
+    task = loads_task(ATTENTION)
+    influence = TaskInfluence(task)
+    program, numbers = traced(task, SCORES, influence)
+    assert influence.passes(numbers[program.results[0]]) == 1.0
+
+
+def test_what_a_mask_empties_is_independent() -> None:
+    """No element gets anything from an input."""
+    task = loads_task(ATTENTION)
+    influence = TaskInfluence(task)
+    program, numbers = traced(task, "return step.Map(fn=fn_past).apply(q)", influence)
+    assert influence.independent(numbers[program.results[0]]) and not influence.independent(influence.inputs[0])

@@ -73,3 +73,10 @@ def test_drafts_that_apply_all_functions_leave_room_for_others() -> None:
         again.offer(1, child._replace(applied=every, own=100.0) if number else child._replace(applied=NONE))
     found = again.best(1, 12)
     assert found[0].applied == NONE and len(found) > 12 and {child.applied for child in found[1:]} == {every}
+
+
+def test_what_is_made_again_counts_as_used() -> None:
+    """The streams in place of which others are taken need no other use."""
+    levels, (child, *_) = levels_and_children(0.0)
+    loose = next(s for s in child.parent.streams if s not in child.state(levels._pool).used)
+    assert loose in child._replace(replaced=(loose,)).state(levels._pool).used

@@ -100,3 +100,30 @@ def test_a_stream_scores_less_if_no_value_of_the_reference_depends_on_the_same(
         scores.append([shared.scores[shared.add(move, 0.0)] for move in moves])
     lost, lost_again = (before - after for before, after in zip(*scores, strict=True))
     assert lost > lost_again > 0.0
+
+
+def test_a_stream_that_is_made_again_is_judged_as_the_other_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no score of its own, and what is made of it is compared with what the other one has."""
+    monkeypatch.setattr(DimGuide, "passes", lambda *_: 0.5)
+    shared = pool(1.0)
+    dim = VIEW.table.types[X].shape[0]
+    stream = shared.add(Move((FIRST,), (0, 1), (AS_IS, AS_IS), X), -1.0)
+    larger = Move((FIRST,), (0, 1), (AS_IS, Coercion((Repeat(dim),), 2)), X)
+    again = shared.again(larger, stream)
+    for each in (again, stream):
+        shared.settle(each)
+    assert shared.scores[again] == 0.0 > shared.scores[stream] and shared.reached[again] == 0
+    assert shared._passes[again] == shared._passes[stream] and shared._fits[again] == shared._fits[stream]
+    assert shared.again(larger, stream) == again == shared.add(larger, -7.0)
+
+
+def test_a_stream_that_loses_all_that_it_is_made_of_scores_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its elements get nothing from an input, as a mask leaves nothing."""
+    scores = []
+    for loses in (False, True):
+        monkeypatch.setattr(DimGuide, "loses", lambda *_, loses=loses: loses)
+        shared = pool(1.0)
+        stream = shared.add(Move((FIRST,), (0, 1), (AS_IS, AS_IS), X), 0.0)
+        shared.settle(stream)
+        scores.append(shared.scores[stream])
+    assert scores[1] < scores[0] - 5.0

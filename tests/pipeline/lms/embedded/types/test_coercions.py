@@ -78,6 +78,15 @@ def test_remainder_is_what_an_element_leaves() -> None:
     assert remainder((n, d), (d,)) is None
 
 
+def test_an_element_may_take_a_product_of_dims_in_a_row() -> None:
+    """They are merged; where only some of them are there, or others are in between, none is taken."""
+    k, n, d = (SYMBOLS[name] for name in "KND")
+    assert remainder((k, d, n), (k * d,)) == (n,) == remainder((d, k, n), (k * d,))
+    assert remainder((k, n), (k * d,)) == (k, n) and remainder((k, n, d), (k * d,)) == (k, n, d)
+    ((merged,), *_) = (way.ops for way in find_coercions(stream("fp32", "K", "D"), stream("fp32", "D*K")))
+    assert isinstance(merged, Flatten)
+
+
 def test_what_a_coercion_does_is_counted() -> None:
     """Dims along which it repeats, changes of the list of dims, and of where it is cut."""
     coercion = find_coercions(stream("fp32", "M"), stream("fp32", "M", "N"))[0]
