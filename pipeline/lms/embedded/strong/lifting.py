@@ -24,7 +24,7 @@ _LIFTED = -0.8
 """The score of making a stream again for each dim along which it is then repeated."""
 _DEEPEST = 3
 """The number of functions that are applied again, one to the results of the other, for one stream."""
-_LOOKED_AT = 30
+_LOOKED_AT = 60
 """Steps that looking for such streams among some operands counts for."""
 
 Serving = Callable[[Callee, tuple[int, ...]], Operands | None]
