@@ -70,6 +70,9 @@ _LATER_WAY = -0.2
 """and each better way to apply a function to the same streams, when ways to continue are chosen."""
 _NOISE = 0.4
 
+_LIFTED_WAYS = 4
+"""The number of ways to apply a function to the same streams where some are made again at a larger shape."""
+
 # Steps, by what they cost in time.
 _CONSIDERED = 8
 _CONTINUED = 6
@@ -267,7 +270,7 @@ class BeamSearch:
             larger = []
             for lifted in self._lifting.choices(callee, operands, joined=bool(known)):
                 effort = self._eased(callee, operands) - self._eased(callee, lifted.operands) if known else 0.0
-                for stream in self._ways(callee, routing, lifted.operands, grown=False):
+                for stream in self._ways(callee, routing, lifted.operands, grown=False)[:_LIFTED_WAYS]:
                     self._lifts.setdefault(stream, lifted._replace(score=lifted.score + effort))
                     larger.append(stream)
             if larger:
