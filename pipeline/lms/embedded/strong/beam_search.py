@@ -6,7 +6,7 @@ depend on the order of its moves, and of what it leaves to be done (`Outlook`).
 
 from __future__ import annotations
 
-import itertools
+import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -32,8 +32,8 @@ from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.type_table import TypeId
 from step_runtime.base.functions import Fn
 
-_CHILDREN = 12
-"""The number of ways to continue a draft by one function."""
+_CHILDREN = 32
+"""The number of ways to continue a draft by one function, by what is known of their streams before they are settled."""
 _NARROWEST = 6
 _WIDEST = 20
 """The number of drafts of one length that are continued: as many as the steps that are left allow."""
@@ -75,7 +75,7 @@ _LIFTED_WAYS = 4
 
 # Steps, by what they cost in time.
 _CONSIDERED = 8
-_CONTINUED = 6
+_CONTINUED = 12
 _FINISHED = 650
 
 
@@ -210,8 +210,7 @@ class BeamSearch:
                     for place, stream in enumerate(ways)
                 )
             if len(found) > _CHILDREN:
-                best = pool.best_first(found, lambda way: way[0] + way[1] + pool.scores[way[2]], lambda way: way[2:])
-                found = [way for _, way in itertools.islice(best, _CHILDREN)]
+                found = heapq.nlargest(_CHILDREN, found, key=lambda way: way[0] + way[1] + pool.scores[way[2]])
             for _, score, stream in found:
                 if stream not in state.streams:
                     yield score, stream
