@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.beam_search import BeamSearch
+from pipeline.lms.embedded.strong.search_style import SearchStyle
 from pipeline.lms.embedded.strong.strong_proposer import learned_for
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.tasks.reader import loads_task
@@ -44,4 +45,4 @@ VIEW = TaskView(loads_task(ROUNDS))
 def beam_search(seed: int = 0, steps: int = 10**6, trust: float = 1.0) -> BeamSearch:
     """A beam search for that task."""
     edges = learned_for(VIEW, ((), ())).edge_model
-    return BeamSearch(VIEW, edges, SeededChoice(seed, 1.0), StepLimit(steps), (), trust=trust)
+    return BeamSearch(VIEW, edges, SeededChoice(seed, 1.0), StepLimit(steps), (), style=SearchStyle(trust))

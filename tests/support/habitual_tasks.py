@@ -53,3 +53,24 @@ def routed(last: str) -> SolvedExample:
 def taught(view: TaskView, *demonstrations: SolvedExample) -> Precedents:
     """What solved tasks teach about another one."""
     return precedents_for(view, ((), demonstrations))
+
+
+TWICE_ROUTED = """
+inputs:
+- {name: E0, dtype: fp32, dims: [M, N], data_gen: torch.randn}
+- {name: E1, dtype: "Multihot(fp32, 2)", dims: [N], data_gen: binary}
+fns:
+- {name: One, apply: "return [torch.tanh(input[0])]", input_dtype: fp32, output_dtype: "Buffer(fp32, [2])",
+   func_name: fn_one}
+- {name: Two, apply: "return [torch.sin(input[0])]", input_dtype: fp32, output_dtype: "Buffer(fp32, [2])",
+   func_name: fn_two}
+- {name: Join, apply: "return [state[0] + input[0]]", init: [0], input_dtype: "Buffer(fp32, [2])",
+   output_dtype: "Buffer(fp32, [2])", func_name: fn_join}
+- {name: Three, apply: "return [input[0].sum()]", input_dtype: "Buffer(fp32, [2])", output_dtype: fp32,
+   func_name: fn_three}
+- {name: Four, apply: "return [input[0].prod()]", input_dtype: "Buffer(fp32, [2])", output_dtype: fp32,
+   func_name: fn_four}
+- {name: Low, apply: "return [torch.minimum(state[0], input[0])]", init: [inf], input_dtype: fp32,
+   output_dtype: fp32, func_name: fn_low}
+outputs: [{name: S0, dtype: fp32, dims: [N], data_transform: unreadable()}]
+"""

@@ -31,6 +31,11 @@ class Routing:
     index: Multihot
     bits: int
 
+    @property
+    def functions(self) -> frozenset[Fn]:
+        """The functions that it applies."""
+        return frozenset((*self.branches, self.merge))
+
     def passing(self) -> tuple[Fn | None, ...]:
         """The branches, in the order in which functions are listed, and None for a bit without one."""
         return (*self.branches, *(None,) * (self.bits - len(self.branches)))

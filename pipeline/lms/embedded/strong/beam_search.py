@@ -25,6 +25,7 @@ from pipeline.lms.embedded.strong.operand_beam import OperandBeam
 from pipeline.lms.embedded.strong.outlook import Outlook
 from pipeline.lms.embedded.strong.output_binding import OutputBinder
 from pipeline.lms.embedded.strong.replay import Replay
+from pipeline.lms.embedded.strong.search_style import ANY, SearchStyle
 from pipeline.lms.embedded.strong.slicing import trimmed
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
 from pipeline.lms.embedded.strong.ways import MoveMemory
@@ -32,21 +33,15 @@ from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.type_table import TypeId
 from step_runtime.base.functions import Fn
 
-_CHILDREN = 32
-"""The number of ways to continue a draft by one function, by what is known of their streams before they are settled."""
-_NARROWEST = 6
-_WIDEST = 20
-"""The number of drafts of one length that are continued: as many as the steps that are left allow."""
 _LEFT = 1
-"""The number of lengths more than functions to apply that the steps are to suffice for,"""
-_GROWS = 1.3
-"""and how much more a draft takes then, as it is longer."""
+"""The number of lengths more than functions to apply that the steps are to suffice for."""
 _COMPLETE_CONTINUED = 6
 """The number of drafts of one length that apply all functions and are continued nevertheless."""
 _DEEPER = 12
 """How many moves more than functions a draft may have."""
-_AFTER = 1
-"""How many moves longer drafts may be than the shortest that depends on the inputs as the reference does."""
+_AFTER = (1, 3)
+"""How many moves longer drafts may be than the shortest that depends on the inputs as the reference does: one of these
+at random, as that one may be wrong, and a right one apply functions again."""
 _AFTER_ANY = 5
 _EXACT = 0.999
 _MOST_USES = 3
@@ -80,9 +75,10 @@ _FINISHED = 650
 
 
 class BeamSearch:
-    """One beam search; `trust` says how much the dependences of the reference count, from 0 to 1.
+    """One beam search, in a style.
 
     Attributes:
+        style: What it takes for granted, and how much it considers.
         finished: The drafts that apply all functions and give the outputs, also where the steps were exhausted.
     """
 
@@ -94,21 +90,21 @@ class BeamSearch:
         steps: StepLimit,
         routings: Sequence[Routing],
         *,
-        trust: float = 1.0,
-        ordered: bool = False,
+        style: SearchStyle = ANY,
         memory: MoveMemory | None = None,
     ) -> None:
+        self.style = style
         self.finished: list[Draft] = []
         self._view = view
         self._choice = choice
         self._steps = steps
         self._given = view.callees_given(routings)
         self._dims = DimGuide(view.influence, steps)
-        self._pool = StreamPool(view.table, view.dependences, self._dims, steps, trust, step_dims=view.step_dims)
-        self._order = ListOrder(view.fns, self._pool.first) if ordered else None
+        self._pool = StreamPool(view.table, view.dependences, self._dims, steps, style.trust, step_dims=view.step_dims)
+        self._order = ListOrder(view.fns, self._pool.first) if style.ordered else None
         self._builder = MoveBuilder(view, edge_model, choice, steps, read=True, memory=memory, scores=FITTED)
         self._outlook = Outlook(view, [callee for callee, _ in self._given])
-        self._operands = OperandBeam(view, self._pool, self._outlook, steps, trust)
+        self._operands = OperandBeam(view, self._pool, self._outlook, steps, style)
         self._lifting = Lifting(view, self._pool, self._operands.serving, steps)
         self._lifts: dict[int, Lifted] = {}
         """The operands of streams for which these are made again at a larger shape."""
@@ -127,13 +123,14 @@ class BeamSearch:
         levels = Levels(self._pool, 0.0 if self._order else _RIVAL)
         growing = [State(tuple(range(self._pool.first)), frozenset(), (0,) * len(self._view.fns), 0.0)]
         complete: list[State] = []
-        last, level = len(self._view.fns) + _DEEPER, 0
+        last, level = len(self._view.fns) + (0 if self.style.once else _DEEPER), 0
         known: set[frozenset[int]] = set()
+        after = self._choice.any_of(_AFTER)
         while level <= last:
             for state in complete:
                 similarity = self._finish(state)
                 if self.finished:
-                    last = min(last, level + (_AFTER if similarity > _EXACT else _AFTER_ANY))
+                    last = min(last, level + (after if similarity > _EXACT else _AFTER_ANY))
             before, continued = self._steps.used, (*growing, *complete[:_COMPLETE_CONTINUED]) if level < last else ()
             for state in continued:
                 self._continue(state, levels, level + 1)
@@ -149,8 +146,9 @@ class BeamSearch:
     def _width(self, growing: Sequence[State], cost: float) -> int:
         """How many drafts of the next length can be continued until all functions are applied, at these steps each."""
         left = _LEFT + min((state.applied.count(0) for state in growing), default=0)
-        affordable = (self._steps.most - self._steps.used) / (left * max(1.0, _GROWS * cost))
-        return max(_NARROWEST, min(_WIDEST, int(affordable)))
+        fewest, most, grows = self.style.drafts
+        affordable = (self._steps.most - self._steps.used) / (left * max(1.0, grows * cost))
+        return max(fewest, min(most, int(affordable)))
 
     def _continue(self, state: State, levels: Levels, level: int) -> None:
         """Adds what a state can become to a level."""
@@ -158,7 +156,7 @@ class BeamSearch:
         steps = _CONTINUED + len(self._view.fns) ** 2 // 32
         loose = [stream for stream in state.streams if stream not in state.used]
         applied = ((own, (stream,), False) for own, stream in self._applied(state))
-        repeated = ((own, fresh, True) for own, fresh in self._repeated(state, loose))
+        repeated = ((own, fresh, True) for own, fresh in self._repeated(state, loose) if not self.style.once)
         for own, new, replayed in (*applied, *repeated):
             self._steps.spend(steps)
             lifted = None if replayed else self._lifts.get(new[0])
@@ -196,7 +194,7 @@ class BeamSearch:
             if self._order and self._order.premature(callee, state.applied):
                 continue
             count = state.applied[self._number[callee.fn]]
-            if count >= (1 if routing else self._most):
+            if count >= (1 if routing or self.style.once else self._most):
                 continue
             found: list[tuple[float, float, int]] = []
             for score, operands in self._operands.best(callee, state.streams, state.used):
@@ -209,8 +207,9 @@ class BeamSearch:
                     (_LATER_WAY * place, score + again + self._lifting_score(stream), stream)
                     for place, stream in enumerate(ways)
                 )
-            if len(found) > _CHILDREN:
-                found = heapq.nlargest(_CHILDREN, found, key=lambda way: way[0] + way[1] + pool.scores[way[2]])
+            if len(found) > self.style.children:
+                most = self.style.children
+                found = heapq.nlargest(most, found, key=lambda way: way[0] + way[1] + pool.scores[way[2]])
             for _, score, stream in found:
                 if stream not in state.streams:
                     yield score, stream

@@ -39,7 +39,9 @@ _EASED = 0.6
 _JOINED = 115
 """Steps that bringing a stream to a shape counts for, and again for each of its dims that can be split."""
 _VARIANTS = 8
-"""The number of shapes and folds with which a function is applied to the same streams."""
+"""The number of shapes and folds with which a function is applied to the same streams,"""
+_MUCH_WORSE = 6.0
+"""and how much worse these may be than the best: of 582 moves of oracles, all are within 4.8."""
 
 
 class MoveBuilder:
@@ -363,8 +365,9 @@ class MoveBuilder:
 
 
 def _best(ways: Iterable[tuple[Way, float]]) -> list[tuple[Way, float]]:
-    """The best of some ways, best first."""
-    return heapq.nlargest(_VARIANTS, ways, key=lambda pair: pair[1])
+    """The best of some ways, best first, without those that are much worse than the best one."""
+    found = heapq.nlargest(_VARIANTS, ways, key=lambda pair: pair[1])
+    return [way for way in found if way[1] > found[0][1] - _MUCH_WORSE]
 
 
 def _folded(join: Join, fold: FoldSpec) -> tuple[Dim, ...]:

@@ -10,15 +10,10 @@ from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.operand_ranking import OperandCandidate, OperandRanking, OperandScores
 from pipeline.lms.embedded.strong.outlook import Outlook
+from pipeline.lms.embedded.strong.search_style import SearchStyle
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
 from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.coercions import cut
-
-_KEPT = 10
-_COMPARED = 16
-"""The number of choices of operands that are kept, of as many that are compared in detail,"""
-_EXTENDED = 6
-"""and of streams with which each is extended."""
 
 # Scores, in the units of the softmax at sharpness 1.
 _INPUT_AGAIN = -0.6
@@ -50,14 +45,22 @@ _FITTED = OperandScores(wide=1.49, other_role=-1.4, dismantled=-1.48, taken_twic
 
 
 class OperandBeam:
-    """A beam search for operands, component by component; `trust` weighs the dependences."""
+    """A beam search for operands, component by component, in a style."""
 
-    def __init__(self, view: TaskView, pool: StreamPool, outlook: Outlook, steps: StepLimit, trust: float) -> None:
+    def __init__(
+        self,
+        view: TaskView,
+        pool: StreamPool,
+        outlook: Outlook,
+        steps: StepLimit,
+        style: SearchStyle,
+    ) -> None:
+        self._width = style.operands
         self._view = view
         self._pool = pool
         self._outlook = outlook
         self._steps = steps
-        self._trust = trust
+        self._trust = style.trust
         self._ranking = OperandRanking(view, pool.draft, read=True, scores=_FITTED)
         self._candidates: dict[tuple[Callee, int], dict[int, _Serving | None]] = {}
         """For each place of a callee, the streams that were considered for it."""
@@ -67,26 +70,23 @@ class OperandBeam:
         """The best operands for a callee, each with its score; `used` are the streams that something takes already."""
         need, whole = len(callee.need), self._view.projects(callee.fn)
         steps, again = 1 + len(streams) // 3 + len(streams) ** 2 // 24, self._ranking.twice
-        places: dict[int, list[tuple[float, float, OperandCandidate]]] = {}
-        beam: list[tuple[float, float, Operands, int]] = [(0.0, 0.0, Operands((), ()), 0)]
-        done: list[tuple[float, float, Operands, int]] = []
-        while beam:
-            longer = []
-            for rank, score, operands, place in beam:
+        longer: list[list[tuple[float, float, Operands]]] = [[(0.0, 0.0, Operands((), ()))], *([] for _ in range(need))]
+        for place in range(need):
+            beam = self._met(callee, longer[place])
+            found = self._candidates_at(callee, place, streams, used, whole=whole) if beam else []
+            for rank, score, (sources, counts) in beam:
                 self._steps.spend(steps)
-                if place not in places:
-                    places[place] = self._candidates_at(callee, place, streams, used, whole=whole)
-                for far, own, each in places[place]:
-                    twice = again * (each.stream in operands.sources)
-                    longer.append((rank + own + far + twice, score + own + twice, operands, each, place))
-            met = []
-            for rank, score, (sources, counts), each, place in sorted(longer, key=_RANK, reverse=True)[:_COMPARED]:
-                operands = Operands((*sources, each.stream), (*counts, each.serves))
-                met.append((rank + self._joined(callee, operands), score, operands, place + each.serves))
-            met = sorted(met, key=_RANK, reverse=True)[:_KEPT]
-            done += [each for each in met if each[3] == need]
-            beam = [each for each in met if each[3] < need]
-        return [(score, operands) for _, score, operands, _ in sorted(done, key=_RANK, reverse=True)[:_KEPT]]
+                for far, own, each in found:
+                    own_score = own + again * (each.stream in sources)
+                    met = Operands((*sources, each.stream), (*counts, each.serves))
+                    longer[place + each.serves].append((rank + far + own_score, score + own_score, met))
+        return [(score, operands) for _, score, operands in self._met(callee, longer[need])]
+
+    def _met(self, callee: Callee, choices: list[tuple[float, float, Operands]]) -> list[tuple[float, float, Operands]]:
+        """The best of some choices that serve equally many components, by how well their streams fit together."""
+        compared = sorted(choices, key=_RANK, reverse=True)[: self._width.compared]
+        met = [(rank + self._joined(callee, operands), score, operands) for rank, score, operands in compared]
+        return sorted(met, key=_RANK, reverse=True)[: self._width.kept]
 
     def serving(self, callee: Callee, sources: tuple[int, ...]) -> Operands | None:
         """These streams as operands; None if they do not serve the callee's components in order."""
@@ -116,7 +116,7 @@ class OperandBeam:
                 again = _USED_AGAIN if each.stream >= self._pool.first else _INPUT_AGAIN
                 own += _USED_AGAIN_TUPLE if each.serves > 1 else again
             found.append((alone, own, each))
-        return sorted(found, key=lambda pair: pair[0] + pair[1], reverse=True)[:_EXTENDED]
+        return sorted(found, key=lambda pair: pair[0] + pair[1], reverse=True)[: self._width.extended]
 
     def _candidate(self, callee: Callee, place: int, stream: int) -> _Serving | None:
         known = self._candidates.setdefault((callee, place), {})

@@ -11,18 +11,25 @@ from pipeline.lms.embedded.task_view import TaskView
 _MERGING = 6.0
 """The score of a routing whose merging function merges in a solved task of full relevance."""
 _UNROUTED = 0.04
-"""How often functions that could be routed are applied on their own."""
+"""How often functions that could be routed are applied on their own,"""
+_BOTH = 0.75
+"""and how often there is a second routing where it could consist of none of the first one's functions."""
 
 
 def choose_callees(view: TaskView, habits: Habits, choice: SeededChoice) -> list[tuple[Callee, Routing | None]]:
     """What a draft may apply: functions, and routings, of which there are none, one or two.
 
-    Solved tasks suggest the merging function, whether there are two routings, which then share it, and whether
-    functions of a routing are also applied alone.
+    Solved tasks suggest the merging function, whether there are two routings of one merging function, and whether
+    functions of a routing are also applied alone. Two routings otherwise have no function in common.
     """
     if not view.routings or choice.happens(_UNROUTED):
         return view.callees_given(())
     first = choice.pick(view.routings, [_MERGING * habits.merging(routing) for routing in view.routings])
+    apart = [each for each in view.routings if first.functions.isdisjoint(each.functions)]
     others = [each for each in view.routings if each is not first and each.merge is first.merge]
-    second = (choice.any_of(others),) if others and choice.happens(habits.several) else ()
+    second: tuple[Routing, ...] = ()
+    if apart and choice.happens(_BOTH):
+        second = (choice.any_of(apart),)
+    elif others and choice.happens(habits.several):
+        second = (choice.any_of(others),)
     return view.callees_given((first, *second), also_alone=choice.happens(habits.alone))

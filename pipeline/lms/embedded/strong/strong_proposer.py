@@ -22,6 +22,7 @@ from pipeline.lms.embedded.strong.draft_search import DraftSearch, LearnedEdges
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
 from pipeline.lms.embedded.strong.repetition import in_rounds
 from pipeline.lms.embedded.strong.routing_choice import choose_callees
+from pipeline.lms.embedded.strong.search_style import SearchStyle
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.base.errors import RuleError
@@ -43,10 +44,9 @@ _AGREES = 0.95
 """The part of its elements' origins from which on a draft may be right. Others do not count as finished."""
 _MOSTLY = 0.4
 """From this share of steps along the interpretation on, drafts are made by it."""
-_CONTENT = 0.95
-_RATHER_CONTENT = 0.75
+_CONTENT = 0.5
 """How often a sample is content with drafts that were sampled one by one, where enough were finished: made by the
-interpretation, and others of which one depends on the inputs much as the reference does."""
+interpretation, or some of which depend on the inputs much as the reference does."""
 _WIDELY = 0.8
 """How often a beam search follows where drafts that are sampled one by one do not compute the reference,"""
 _FOLLOWING = 0.15
@@ -58,6 +58,12 @@ _MOST_FINISHED = 40
 """How many of its drafts are compared with others."""
 _ORDERED = 0.7
 """How often it trusts that functions are listed in the order in which they are applied first."""
+_ONCE = 0.5
+"""How often the first one applies every function once,"""
+_ONCE_LOOPED = 0.15
+"""where a loop of the reference says how often something is done,"""
+_CHOOSY = 0.5
+"""and how often it then considers more choices of operands for each function."""
 _HABIT = 0.3
 """How much the examples count where the moves of drafts are compared,"""
 _UNWEIGHED = -8.0
@@ -214,8 +220,7 @@ class _Sample:
     def _content(self) -> bool:
         """Whether drafts that were sampled one by one suffice: mostly where they are made by the interpretation."""
         followed = self._followed / max(len(self._found), 1) > _MOSTLY
-        enough = self._plenty and (followed or self._alike)
-        return enough and self._choice.happens(_CONTENT if followed else _RATHER_CONTENT)
+        return self._plenty and (followed or self._alike) and self._choice.happens(_CONTENT)
 
     def _follow(
         self, interpretations: Sequence[Interpretation | None], dependences: Dependences | None, *, widely: bool
@@ -248,27 +253,36 @@ class _Sample:
         self._steps.most = self._effort.steps
 
     def _search_widely(self) -> None:
-        """Beam searches, where drafts one by one do not compute the reference, until one finds a draft that may."""
-        for _ in range(self._effort.searches):
-            search = self._beam_search()
+        """Beam searches, where drafts one by one do not compute the reference, until one finds a draft that may.
+
+        One that applies every function once is followed by another, as the reference may need more.
+        """
+        once = self._choice.happens(_ONCE_LOOPED if self._view.rounds else _ONCE)
+        for number in range(self._effort.searches):
+            search = self._beam_search(once=once and number == 0)
             with suppress(StepsExhausted):
                 search.run()
             for draft in heapq.nlargest(_MOST_FINISHED, search.finished, key=_promise):
                 self._keep(draft, draft.worth)
-            agreeing = any(draft.agreement > _AGREES for draft in search.finished)
+            agreeing = any(draft.agreement > _AGREES for draft in search.finished) and not search.style.once
             if agreeing or self._steps.used > self._steps.most:
                 return
 
-    def _beam_search(self) -> BeamSearch:
+    def _beam_search(self, *, once: bool) -> BeamSearch:
         given = choose_callees(self._view, self._learned.precedents.habits, self._choice)
+        style = SearchStyle(
+            trust=self._choice.any_of(_TRUST),
+            ordered=self._choice.happens(_ORDERED),
+            once=once,
+            choosy=once and self._choice.happens(_CHOOSY),
+        )
         return BeamSearch(
             self._view,
             self._learned.edge_model,
             self._choice,
             self._steps,
             tuple(routing for _, routing in given if routing is not None),
-            trust=self._choice.any_of(_TRUST),
-            ordered=self._choice.happens(_ORDERED),
+            style=style,
             memory=self._learned.memory,
         )
 

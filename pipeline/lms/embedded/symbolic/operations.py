@@ -32,7 +32,7 @@ _ALIASES = {
 _NAMED = {"clamp": ("min", "max"), "cat": ("dim",), "norm": ("p", "dim"), "stack": ("dim",), "sum": ("dim",)}
 """Arguments that may be passed by keyword, in the order of the methods below; others are ignored."""
 _COMMUTATIVE = frozenset(("eq", "ne"))
-_KEEPS_NUMBERS = frozenset(("topk", "kthvalue"))
+_KEEPS_NUMBERS = frozenset(("topk", "kthvalue", "roll"))
 
 
 class Operations:

@@ -10,6 +10,7 @@ from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.step_limit import StepLimit, StepsExhausted
 from pipeline.lms.embedded.strong.beam_search import BeamSearch
 from pipeline.lms.embedded.strong.levels import Child, Levels, State
+from pipeline.lms.embedded.strong.search_style import SearchStyle
 from pipeline.lms.embedded.strong.strong_proposer import learned_for
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.program.printer import print_program
@@ -39,6 +40,18 @@ def test_finished_drafts_apply_all_functions_and_give_the_outputs() -> None:
         assert {fn for move in draft.moves for fn in move.functions()} == set(VIEW.fns)
         assert len(draft.results) == len(VIEW.scope.outputs) and 0 <= draft.similarity <= 1
     assert len({draft.worth for draft in search.finished}) > 1
+
+
+def test_every_function_may_be_applied_once() -> None:
+    """Drafts then have as many moves as the task has functions, and no section is repeated."""
+    view = TaskView(loads_task(ROOT))
+    edges = learned_for(view, ((), ())).edge_model
+    search = BeamSearch(view, edges, SeededChoice(0, 1.0), StepLimit(10**6), (), style=SearchStyle(once=True))
+    search.run()
+    assert search.finished and all(len(draft.moves) == len(view.fns) for draft in search.finished)
+    search = BeamSearch(VIEW, edges, SeededChoice(0, 1.0), StepLimit(10**6), (), style=SearchStyle(once=True))
+    search.run()
+    assert all(len(draft.moves) <= len(VIEW.fns) for draft in search.finished)
 
 
 def test_a_search_ends_with_its_steps() -> None:

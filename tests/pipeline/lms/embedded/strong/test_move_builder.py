@@ -6,8 +6,9 @@ from pipeline.lms.embedded.draft import Draft
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.step_limit import StepLimit
-from pipeline.lms.embedded.strong.move_builder import MoveBuilder
+from pipeline.lms.embedded.strong.move_builder import MoveBuilder, _best
 from pipeline.lms.embedded.strong.strong_proposer import learned_for
+from pipeline.lms.embedded.strong.ways import Way
 from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.type_table import FoldSpec
 from step_runtime.tasks.reader import loads_task
@@ -105,3 +106,10 @@ def test_all_ways_to_apply_a_function_are_scored() -> None:
     assert scans == {True, False}
     best = max(ways, key=lambda pair: pair[1])[0]
     assert best.fold is not None and not best.fold.scan
+
+
+def test_ways_that_are_much_worse_than_the_best_are_left_out() -> None:
+    """Those that are a little worse are kept, best first."""
+    way = Way((), 0)
+    assert [score for _, score in _best([(way, -9.0), (way, 1.0), (way, -4.0)])] == [1.0, -4.0]
+    assert _best([]) == []

@@ -8,9 +8,12 @@ from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.strong.operand_beam import OperandBeam
 from pipeline.lms.embedded.strong.outlook import Outlook
+from pipeline.lms.embedded.strong.search_style import SearchStyle
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
+from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.coercions import Coercion
 from step_runtime.base.types import StreamType
+from step_runtime.tasks.reader import loads_task
 from tests.support.beams import VIEW
 
 DECAY, FIRST = VIEW.callees
@@ -19,7 +22,7 @@ DECAY, FIRST = VIEW.callees
 def beam() -> tuple[OperandBeam, StreamPool]:
     steps = StepLimit(10**6)
     pool = StreamPool(VIEW.table, VIEW.dependences, DimGuide(VIEW.influence, steps), steps, 1.0)
-    return OperandBeam(VIEW, pool, Outlook(VIEW, VIEW.callees), steps, 1.0), pool
+    return OperandBeam(VIEW, pool, Outlook(VIEW, VIEW.callees), steps, SearchStyle()), pool
 
 
 def ranked(callee: Callee, used: set[int]) -> list[tuple[int, ...]]:
@@ -48,3 +51,36 @@ def test_streams_serve_in_order_or_not_at_all() -> None:
     operands, _ = beam()
     assert operands.serving(DECAY, (0, 2)) == Operands((0, 2), (1, 1))
     assert operands.serving(DECAY, (0,)) is None and operands.serving(DECAY, (0, 1, 2)) is None
+
+
+MODULATED = """
+inputs:
+- {name: x, dtype: fp32, dims: [M, N], data_gen: torch.randn}
+- {name: y, dtype: fp32, dims: [M, N], data_gen: torch.randn}
+- {name: z, dtype: fp32, dims: [M, N], data_gen: torch.randn}
+- {name: c, dtype: fp32, dims: [N], data_gen: torch.randn}
+fns:
+- name: Condition
+  apply: 'return [input[0] + 1, 2 * input[0], -input[0]]'
+  input_dtype: fp32
+  output_dtype: [fp32, fp32, fp32]
+  func_name: fn_condition
+- name: Residual
+  apply: 'return [input[0] + input[1] * input[4] + input[2] * input[3]]'
+  input_dtype: [fp32, fp32, fp32, fp32, fp32]
+  output_dtype: fp32
+  func_name: fn_residual
+outputs: [{name: S0, dtype: fp32, dims: [M, N], data_transform: unreadable()}]
+"""
+
+
+def test_choices_are_compared_with_those_that_serve_as_many_components() -> None:
+    """Streams with a tuple serve more than as many others, which cost less until they have served that much."""
+    view, steps = TaskView(loads_task(MODULATED)), StepLimit(10**6)
+    pool = StreamPool(view.table, view.dependences, DimGuide(view.influence, steps), steps, 1.0)
+    operands = OperandBeam(view, pool, Outlook(view, view.callees), steps, SearchStyle())
+    condition, residual = view.callees
+    triple = view.table.intern(StreamType(condition.fn.output, view.table.types[view.table.inputs[3]].shape))
+    made = pool.add(Move((condition.fn,), (3,), (Coercion((), 0.0),), triple), 0.0)
+    found = [each.sources for _, each in operands.best(residual, (0, 1, 2, 3, made), {3})]
+    assert {(0, 1, made), (1, 0, made)} <= set(found)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.retrieval.precedents import Precedents
 from pipeline.lms.embedded.strong.routing_choice import choose_callees
-from tests.support.habitual_tasks import ROUTED_VIEW, VIEW, routed, taught
+from pipeline.lms.embedded.task_view import TaskView
+from step_runtime.tasks.reader import loads_task
+from tests.support.habitual_tasks import ROUTED_VIEW, TWICE_ROUTED, VIEW, routed, taught
 
 
 def merging(known: Precedents) -> list[str]:
@@ -37,3 +39,13 @@ def test_without_routings_all_functions_are_applied_alone() -> None:
     """Whatever is shown."""
     given = choose_callees(VIEW, taught(VIEW, routed("fn_add")).habits, SeededChoice(0, 1.0))
     assert [(callee.fn.label, routing) for callee, routing in given] == [("fn_fold", None)]
+
+
+def test_routings_without_a_common_function_are_mostly_both_given() -> None:
+    """Each function is then applied by one of them, although they are merged by two."""
+    view = TaskView(loads_task(TWICE_ROUTED))
+    habits = taught(view).habits
+    choices = [choose_callees(view, habits, SeededChoice(seed, 1.0)) for seed in range(60)]
+    both = [[routing for _, routing in given if routing is not None] for given in choices]
+    assert sum(len(routings) == 2 for routings in both) > 30
+    assert {len({routing.merge for routing in routings}) for routings in both if len(routings) == 2} == {2}

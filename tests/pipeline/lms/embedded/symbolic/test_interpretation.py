@@ -61,3 +61,25 @@ def test_what_another_way_computes_is_useful_and_not_wanted() -> None:
     inverse, unlike = (interpretation.value(fn, interpretation.inputs[0], "Map") for fn in view.fns)
     assert not interpretation.wanted(inverse) and interpretation.useful(inverse)
     assert not interpretation.wanted(unlike) and not interpretation.useful(unlike)
+
+
+def test_elements_that_are_moved_by_different_amounts_are_not_the_same() -> None:
+    """A cross product, which is a difference of such products, does not vanish, so that its arguments count."""
+    view = task_view(
+        """
+- name: Turn
+  apply: "return [input[1] + torch.linalg.cross(input[0], input[1])]"
+  input_dtype: ["Buffer(fp32, [3])", "Buffer(fp32, [3])"]
+  output_dtype: Buffer(fp32, [3])
+  func_name: fn_turn
+""",
+        """
+- name: Second
+  apply: "return [input[1] + input[0] - input[0]]"
+  input_dtype: ["Buffer(fp32, [3])", "Buffer(fp32, [3])"]
+  output_dtype: Buffer(fp32, [3])
+  func_name: fn_second
+""",
+    )
+    turn, second = view.fns
+    assert view.projects(second) and not view.projects(turn)
