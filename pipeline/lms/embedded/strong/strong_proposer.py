@@ -97,7 +97,7 @@ class Effort:
     following: float = 0.9
     trusted: int = 4
     searches: int = 2
-    steps: int = 700_000
+    steps: int = 450_000
 
 
 @lru_cache(maxsize=128)
@@ -127,7 +127,7 @@ def _context_of(solved: SolvedExample) -> Context:
 class StrongProposer:
     """The strong proposer."""
 
-    name = "11"
+    name = "12"
     """Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
     how = (
         "I read the PyTorch code as text, draw programs function by function along that reading, with the structural"
