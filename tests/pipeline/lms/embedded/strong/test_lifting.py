@@ -12,6 +12,7 @@ from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.strong.lifting import Lifting
 from pipeline.lms.embedded.strong.operand_beam import OperandBeam
 from pipeline.lms.embedded.strong.outlook import Outlook
+from pipeline.lms.embedded.strong.search_style import SearchStyle
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
 from pipeline.lms.embedded.strong.strong_proposer import learned_for
 from pipeline.lms.embedded.task_view import TaskView
@@ -82,7 +83,7 @@ class Bench:
         steps = StepLimit(10**7)
         dims = DimGuide(self.view.influence, steps)
         self.pool = StreamPool(self.table, self.view.dependences, dims, steps, 1.0)
-        beam = OperandBeam(self.view, self.pool, Outlook(self.view, self.view.callees), steps, 1.0)
+        beam = OperandBeam(self.view, self.pool, Outlook(self.view, self.view.callees), steps, SearchStyle())
         self.lifting = Lifting(self.view, self.pool, beam.serving, steps)
         self.callees = {callee.fn.label: callee for callee in self.view.callees}
         fn = self.callees["fn_place"].fn
