@@ -158,8 +158,8 @@ class _Found(NamedTuple):
     Attributes:
         program: The program.
         habit: How usual it is.
-        fit: How it fits the reference, beside
-        similarity: how similar its results depend on the inputs.
+        fit: How it fits the reference, similarity left out.
+        similarity: How much its results depend on the inputs as the outputs do, from 0 to 1.
         worth: What its moves are worth, if that is known.
     """
 
@@ -218,7 +218,7 @@ class _Sample:
         return print_program(tidy(self._choice.pick(programs, scores)))
 
     def _content(self) -> bool:
-        """Whether drafts that were sampled one by one suffice: mostly where they are made by the interpretation."""
+        """Whether drafts that were sampled one by one suffice: in some samples, where enough of them may be right."""
         followed = self._followed / max(len(self._found), 1) > _MOSTLY
         return self._plenty and (followed or self._alike) and self._choice.happens(_CONTENT)
 
