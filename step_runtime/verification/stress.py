@@ -103,7 +103,7 @@ def _agrees_apart(wide: Case, narrow: Case, data: Mapping[str, Data], limits: Li
     moved = {
         spec.name: tuple(map(apart, data[spec.name]))
         for spec in wide.instance.task.inputs
-        if generators.family(spec.data_gen or "") not in _WHOLE
+        if spec.data_gen is not None and generators.family(spec.data_gen) not in _WHOLE
     }
     return all(code != "stress-value" for code, _ in _troubles(wide, narrow, {**data, **moved}, limits))
 
