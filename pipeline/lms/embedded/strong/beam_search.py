@@ -7,8 +7,13 @@ depend on the order of its moves, and of what it leaves to be done (`Outlook`).
 from __future__ import annotations
 
 import heapq
+import itertools
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
+from typing import NamedTuple
 
 from pipeline.lms.embedded.draft import Draft, Move, Routing
 from pipeline.lms.embedded.operands import Callee, Operands
@@ -16,7 +21,7 @@ from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
-from pipeline.lms.embedded.strong.levels import Child, Levels, State
+from pipeline.lms.embedded.strong.levels import COMPLETE, Child, Levels, State
 from pipeline.lms.embedded.strong.lifting import Lifted, Lifting
 from pipeline.lms.embedded.strong.list_order import ListOrder
 from pipeline.lms.embedded.strong.move_builder import MoveBuilder
@@ -60,18 +65,42 @@ _REPLAYED = -0.7
 _REPLAYED_BY_LOOP = 0.0
 """and where a loop of the reference says how often."""
 _RIVAL = -0.6
-"""For each better draft that applies the same functions, where these are applied in any order,"""
-_LATER_WAY = -0.2
-"""and each better way to apply a function to the same streams, when ways to continue are chosen."""
+"""For each better draft that applies the same functions, where these are applied in any order."""
+_BETTER = 0.5
+"""How much more than its state and its operands a draft may promise, when ways to continue are looked for."""
 _NOISE = 0.4
 
 _LIFTED_WAYS = 4
 """The number of ways to apply a function to the same streams where some are made again at a larger shape."""
 
 # Steps, by what they cost in time.
-_CONSIDERED = 8
+_CONSIDERED = 4
+_EXPANDED = 8
 _CONTINUED = 12
 _FINISHED = 650
+
+
+_PROMISE = attrgetter("promise")
+
+
+class Option(NamedTuple):
+    """Operands of one function more, or of a routing, for a draft.
+
+    Attributes:
+        promise: What the draft promises then, but for the way in which the function is applied.
+        state: The draft.
+        callee: What is applied,
+        routing: as part of this routing, if any.
+        operands: Its operands.
+        own: Their score.
+    """
+
+    promise: float
+    state: State
+    callee: Callee
+    routing: Routing | None
+    operands: Operands
+    own: float
 
 
 class BeamSearch:
@@ -123,7 +152,7 @@ class BeamSearch:
         levels = Levels(self._pool, 0.0 if self._order else _RIVAL)
         growing = [State(tuple(range(self._pool.first)), frozenset(), (0,) * len(self._view.fns), 0.0)]
         complete: list[State] = []
-        last, level = len(self._view.fns) + (0 if self.style.once else _DEEPER), 0
+        last, level, width = len(self._view.fns) + (0 if self.style.once else _DEEPER), 0, self.style.drafts.most
         known: set[frozenset[int]] = set()
         after = self._choice.any_of(_AFTER)
         while level <= last:
@@ -132,10 +161,9 @@ class BeamSearch:
                 if self.finished:
                     last = min(last, level + (after if similarity > _EXACT else _AFTER_ANY))
             before, continued = self._steps.used, (*growing, *complete[:_COMPLETE_CONTINUED]) if level < last else ()
-            for state in continued:
-                self._continue(state, levels, level + 1)
-            width = self._width(growing, (self._steps.used - before) / max(1, len(continued)))
             level += 1
+            self._continue(continued, levels, level, width)
+            width = self._width(growing, (self._steps.used - before) / max(1, len(continued)))
             # A draft that repeats a section may be found again, move by move.
             states = [child.state(self._pool) for child in levels.best(level, width)]
             states = [state for state in states if frozenset(state.streams) not in known]
@@ -150,31 +178,60 @@ class BeamSearch:
         affordable = (self._steps.most - self._steps.used) / (left * max(1.0, grows * cost))
         return max(fewest, min(most, int(affordable)))
 
-    def _continue(self, state: State, levels: Levels, level: int) -> None:
-        """Adds what a state can become to a level."""
-        pool = self._pool
-        steps = _CONTINUED + len(self._view.fns) ** 2 // 32
-        loose = [stream for stream in state.streams if stream not in state.used]
-        applied = ((own, (stream,), False) for own, stream in self._applied(state))
-        repeated = ((own, fresh, True) for own, fresh in self._repeated(state, loose) if not self.style.once)
-        for own, new, replayed in (*applied, *repeated):
-            self._steps.spend(steps)
-            lifted = None if replayed else self._lifts.get(new[0])
-            replaced = lifted.replaced if lifted else ()
-            fresh = (*(stream for stream in lifted.made if stream not in state.streams), *new) if lifted else new
-            taken = {source for stream in fresh for source in pool.move(stream).sources}.union(replaced)
-            unused = [pool.type_of(stream) for stream in (*loose, *fresh) if stream not in taken]
-            counts = self._with(state.applied, new)
-            outlook = self._outlook.score(unused, self._left(counts)) + _NOISE * self._choice.noise()
-            outlook += self._order.skipped(counts) if self._order else 0.0
-            levels.offer(level, Child(state, fresh, counts, own, outlook, replayed, replaced))
+    def _continue(self, states: Sequence[State], levels: Levels, level: int, width: int) -> None:
+        """Adds to a level what some states can become: the most promising options first, until enough are better."""
+        if not self.style.once:
+            for state in states:
+                self._repeat(state, levels, level)
+        options = itertools.chain.from_iterable(map(self._options, states))
+        bars = {True: [-math.inf] * COMPLETE, False: [-math.inf] * width}
+        rivals = Counter[tuple[int, ...]]()
+        for option in sorted(options, key=_PROMISE, reverse=True):
+            applied = self._with(option.state.applied, option.callee.made_of)
+            best, behind = bars[all(applied)], levels.rival * rivals[applied]
+            if option.promise + behind + _BETTER < best[0]:
+                continue
+            self._steps.spend(_EXPANDED)
+            for stream in self._applications(option.callee, option.routing, option.operands):
+                score = self._lifting_score(stream)
+                hope = option.promise + score + self._pool.scores[stream] + behind + _BETTER
+                if stream in option.state.streams or hope < best[0]:
+                    continue
+                child = self._child(option.state, (stream,), option.own + score, self._lifts.get(stream))
+                levels.offer(level, child)
+                heapq.heappushpop(best, child.promise(self._pool) + behind)
+            rivals[applied] += 1
 
-    def _with(self, applied: tuple[int, ...], fresh: Iterable[int]) -> tuple[int, ...]:
-        """How often each function is applied with these streams more."""
+    def _repeat(self, state: State, levels: Levels, level: int) -> None:
+        """Adds what a state becomes where a section of it is repeated."""
+        loose = [stream for stream in state.streams if stream not in state.used]
+        for made, looped in self._replay.repeated(state.streams, loose, self._rebuild):
+            fresh = tuple(stream for stream in made if stream not in state.streams)
+            if fresh:
+                own = _REPLAYED_BY_LOOP if looped else _REPLAYED
+                levels.offer(level, self._child(state, fresh, own, replayed=True))
+
+    def _child(
+        self, state: State, new: tuple[int, ...], own: float, lifted: Lifted | None = None, *, replayed: bool = False
+    ) -> Child:
+        """What a state becomes with new streams, for some of which operands are lifted."""
+        pool = self._pool
+        self._steps.spend(_CONTINUED + len(self._view.fns) ** 2 // 32)
+        replaced = lifted.replaced if lifted else ()
+        fresh = (*(stream for stream in lifted.made if stream not in state.streams), *new) if lifted else new
+        taken = {source for stream in fresh for source in pool.move(stream).sources}.union(replaced, state.used)
+        unused = [pool.type_of(stream) for stream in (*state.streams, *fresh) if stream not in taken]
+        fns = (fn for stream in new for fn in pool.move(stream).functions())
+        counts = self._with(state.applied, fns)
+        outlook = self._outlook.score(unused, self._left(counts)) + _NOISE * self._choice.noise()
+        outlook += self._order.skipped(counts) if self._order else 0.0
+        return Child(state, fresh, counts, own, outlook, replayed, replaced)
+
+    def _with(self, applied: tuple[int, ...], fns: Iterable[Fn]) -> tuple[int, ...]:
+        """How often each function is applied with these applications more."""
         counts = list(applied)
-        for stream in fresh:
-            for fn in self._pool.move(stream).functions():
-                counts[self._number[fn]] += 1
+        for fn in fns:
+            counts[self._number[fn]] += 1
         return tuple(counts)
 
     def _left(self, applied: tuple[int, ...]) -> frozenset[Fn]:
@@ -185,10 +242,9 @@ class BeamSearch:
             known = self._lefts[applied] = left
         return known
 
-    def _applied(self, state: State) -> Iterator[tuple[float, int]]:
-        """The streams that one function more gives, or a routing, each with the score of its operands."""
-        pool = self._pool
-        moves = [pool.move(stream) for stream in state.streams[pool.first :]]
+    def _options(self, state: State) -> Iterator[Option]:
+        """The choices of operands for one function more, or a routing."""
+        moves = [self._pool.move(stream) for stream in state.streams[self._pool.first :]]
         made = {(fn, move.sources) for move in moves for fn in move.functions()}
         for callee, routing in self._given:
             if self._order and self._order.premature(callee, state.applied):
@@ -196,23 +252,13 @@ class BeamSearch:
             count = state.applied[self._number[callee.fn]]
             if count >= (1 if routing or self.style.once else self._most):
                 continue
-            found: list[tuple[float, float, int]] = []
-            for score, operands in self._operands.best(callee, state.streams, state.used):
-                again = self._again(state, callee, operands) if count else 0.0
-                again += _SAME_AGAIN * ((callee.fn, operands.sources) in made) + self._by_list(callee, operands)
-                again += _OWN_RESULT * (count > 0 and self._takes_its_own(callee, operands))
-                ways = self._applications(callee, routing, operands)
-                self._steps.spend(_CONSIDERED * len(ways))
-                found += (
-                    (_LATER_WAY * place, score + again + self._lifting_score(stream), stream)
-                    for place, stream in enumerate(ways)
-                )
-            if len(found) > self.style.children:
-                most = self.style.children
-                found = heapq.nlargest(most, found, key=lambda way: way[0] + way[1] + pool.scores[way[2]])
-            for _, score, stream in found:
-                if stream not in state.streams:
-                    yield score, stream
+            found = self._operands.best(callee, state.streams, state.used)
+            self._steps.spend(_CONSIDERED * len(found))
+            for score, operands in found:
+                own = score + (self._again(state, callee, operands) if count else 0.0)
+                own += _SAME_AGAIN * ((callee.fn, operands.sources) in made) + self._by_list(callee, operands)
+                own += _OWN_RESULT * (count > 0 and self._takes_its_own(callee, operands))
+                yield Option(state.score + state.outlook + own, state, callee, routing, operands, own)
 
     def _again(self, state: State, callee: Callee, operands: Operands) -> float:
         """The score for applying a function again: more likely to what nothing takes yet, like its earlier operand."""
@@ -237,13 +283,6 @@ class BeamSearch:
         first = self._pool.first
         makers = [[*self._pool.move(source).functions()] if source >= first else [] for source in operands.sources]
         return self._order.taking(callee, operands, makers)
-
-    def _repeated(self, state: State, loose: Sequence[int]) -> Iterator[tuple[float, tuple[int, ...]]]:
-        """The streams of each section that leads to a state's newest stream, made again, and what that scores."""
-        for made, looped in self._replay.repeated(state.streams, loose, self._rebuild):
-            fresh = tuple(stream for stream in made if stream not in state.streams)
-            if fresh:
-                yield _REPLAYED_BY_LOOP if looped else _REPLAYED, fresh
 
     def _rebuild(self, move: Move, sources: tuple[int, ...], wanted: TypeId) -> int | None:
         """The stream of the same application on other sources, with a result of a type."""

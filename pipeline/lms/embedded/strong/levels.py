@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
 
-_COMPLETE = 20
+COMPLETE = 20
 """The number of drafts of one length that apply all functions and may be finished."""
 
 # Scores, in the units of the softmax at sharpness 1.
@@ -38,6 +38,8 @@ class State:
     score: float
     replayed: frozenset[int] = frozenset()
     """The streams of sections that were repeated as a whole."""
+    outlook: float = 0.0
+    """What it promises beside its score."""
 
     @property
     def complete(self) -> bool:
@@ -81,20 +83,23 @@ class Child(NamedTuple):
         parent = self.parent
         used = parent.used.union(self.replaced, *(pool.move(stream).sources for stream in self.fresh))
         replayed = parent.replayed.union(self.fresh) if self.replayed else parent.replayed
-        score = parent.score + self.score(pool)
-        return State((*parent.streams, *self.fresh), used, self.applied, score, replayed)
+        score, promise = parent.score + self.score(pool), self.promise(pool)
+        return State((*parent.streams, *self.fresh), used, self.applied, score, replayed, promise - score)
 
 
 class Levels:
-    """The best drafts of each length, one for each set of streams; `rival` is the score of those that apply the same.
+    """The best drafts of each length, one for each set of streams.
 
     The length of a draft is the number of its moves, of which a section that is repeated as a whole is one. Drafts that
     apply the same functions are rivals: each counts as many times `rival` as there are better ones.
+
+    Attributes:
+        rival: The score of a rival.
     """
 
     def __init__(self, pool: StreamPool, rival: float) -> None:
         self._pool = pool
-        self._rival = rival
+        self.rival = rival
         self._levels: defaultdict[int, list[Child]] = defaultdict(list)
 
     def offer(self, length: int, child: Child) -> None:
@@ -112,7 +117,7 @@ class Levels:
         children = self._levels.pop(length, [])
         growing = [child for child in children if not all(child.applied)]
         complete = [child for child in children if all(child.applied)]
-        return self._best(growing, width) + self._best(complete, _COMPLETE)
+        return self._best(growing, width) + self._best(complete, COMPLETE)
 
     def _best(self, children: Sequence[Child], width: int) -> list[Child]:
         pool = self._pool
@@ -129,7 +134,7 @@ class Levels:
                 break
             better = rivals.get(child.applied, 0)
             rivals[child.applied] = better + 1
-            score = promise + self._rival * better
+            score = promise + self.rival * better
             found.append((score, child))
             heapq.heappush(enough, score)
             if len(enough) > width:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Sequence
 from operator import itemgetter
 from typing import NamedTuple
@@ -84,9 +85,14 @@ class OperandBeam:
 
     def _met(self, callee: Callee, choices: list[tuple[float, float, Operands]]) -> list[tuple[float, float, Operands]]:
         """The best of some choices that serve equally many components, by how well their streams fit together."""
-        compared = sorted(choices, key=_RANK, reverse=True)[: self._width.compared]
-        met = [(rank + self._joined(callee, operands), score, operands) for rank, score, operands in compared]
-        return sorted(met, key=_RANK, reverse=True)[: self._width.kept]
+        kept, met, worst = self._width.kept, list[tuple[float, float, Operands]](), list[float]()
+        for rank, score, operands in sorted(choices, key=_RANK, reverse=True)[: self._width.compared]:
+            if len(worst) == kept and worst[0] >= rank:
+                break  # What streams are together only lowers their rank.
+            together = rank + self._joined(callee, operands)
+            met.append((together, score, operands))
+            (heapq.heappushpop if len(worst) == kept else heapq.heappush)(worst, together)
+        return sorted(met, key=_RANK, reverse=True)[:kept]
 
     def serving(self, callee: Callee, sources: tuple[int, ...]) -> Operands | None:
         """These streams as operands; None if they do not serve the callee's components in order."""

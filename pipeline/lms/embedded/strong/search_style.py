@@ -43,17 +43,12 @@ class SearchStyle(NamedTuple):
     @property
     def drafts(self) -> DraftWidth:
         """How many drafts of one length are continued."""
-        return DraftWidth(8, 40, 0.8) if self.once else DraftWidth(6, 20, 1.3)
+        return DraftWidth(8, 80, 0.8) if self.once else DraftWidth(6, 40, 1.0)
 
     @property
     def operands(self) -> OperandWidth:
         """How many choices of operands are considered for each function."""
-        return OperandWidth(24, 40, 8) if self.choosy else OperandWidth(10, 16, 6)
-
-    @property
-    def children(self) -> int:
-        """The number of ways to continue a draft by one function, by what is known before streams are settled."""
-        return 48 if self.choosy else 32
+        return OperandWidth(40, 64, 12) if self.choosy else OperandWidth(18, 32, 8)
 
 
 ANY = SearchStyle()

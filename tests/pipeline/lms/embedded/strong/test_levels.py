@@ -15,9 +15,8 @@ def levels_and_children(rival: float) -> tuple[Levels, list[Child]]:
     search = beam_search()
     levels = Levels(search._pool, rival)
     start = State(tuple(range(search._pool.first)), frozenset(), NONE, 0.0)
-    search._continue(start, levels, 1)
-    for child in levels.best(1, 12):
-        search._continue(child.state(search._pool), levels, 2)
+    search._continue([start], levels, 1, 40)
+    search._continue([child.state(search._pool) for child in levels.best(1, 12)], levels, 2, 40)
     return levels, list(levels._levels[2])
 
 
@@ -25,7 +24,7 @@ def test_the_best_are_those_with_all_settled(monkeypatch: pytest.MonkeyPatch) ->
     """They are the same where nothing was settled before, and some that cannot be among them stay unsettled."""
     lazy, children = levels_and_children(0.0)
     eager, others = levels_and_children(0.0)
-    monkeypatch.setattr("pipeline.lms.embedded.strong.levels._COMPLETE", 4)
+    monkeypatch.setattr("pipeline.lms.embedded.strong.levels.COMPLETE", 4)
     for child in others:
         for stream in child.fresh:
             eager._pool.settle(stream)
@@ -53,7 +52,7 @@ def test_drafts_that_apply_the_same_are_rivals() -> None:
 def test_of_one_set_of_streams_the_better_draft_is_kept() -> None:
     """Its state has the streams, what they are made of, and the score."""
     levels, children = levels_and_children(0.0)
-    pool, child = levels._pool, children[0]
+    pool, child = levels._pool, next(child for child in children if not child.replayed)
     again = Levels(pool, 0.0)
     for own in (-3.0, 2.0, -1.0):
         again.offer(1, child._replace(own=own))
