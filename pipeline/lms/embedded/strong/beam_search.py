@@ -35,6 +35,7 @@ from pipeline.lms.embedded.strong.slicing import trimmed
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
 from pipeline.lms.embedded.strong.ways import MoveMemory
 from pipeline.lms.embedded.task_view import TaskView
+from pipeline.lms.embedded.types.coercions import Coercion
 from pipeline.lms.embedded.types.type_table import TypeId
 from step_runtime.base.functions import Fn
 
@@ -340,7 +341,12 @@ class BeamSearch:
         self._steps.spend(_FINISHED)
         draft, number = self._as_draft(state.streams)
         guide = self._pool.numbered(draft, number)
-        binder = OutputBinder(self._view.table, draft, None, self._choice, guide)
+        own = dict(zip(number.values(), number, strict=True))
+
+        def placed(stream: int, output: int, ending: Coercion) -> bool:
+            return self._dims.reaches(self._pool.settle(own[stream]), ending, output)
+
+        binder = OutputBinder(self._view.table, draft, None, self._choice, guide, placed)
         if binder.bind():
             end: Draft | None = draft.copy()
         elif binder.bind(leaving=True):
@@ -351,8 +357,8 @@ class BeamSearch:
         if end is None:
             return 0.0
         end.similarity, end.worth = self._dims.compared(end, guide.similarity(draft)), state.score
-        own = len(draft.moves) - len(state.replayed)
-        end.repeated = max(0.0, 1.0 - own / max(1, len(end.moves)))
+        made = len(draft.moves) - len(state.replayed)
+        end.repeated = max(0.0, 1.0 - made / max(1, len(end.moves)))
         self.finished.append(end)
         return end.similarity
 

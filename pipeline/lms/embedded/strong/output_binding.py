@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from pipeline.lms.embedded.draft import Draft
 from pipeline.lms.embedded.randomness import SeededChoice
@@ -15,15 +16,21 @@ from step_runtime.primitives import Repeat
 _READ = 6.0
 """For a stream that holds what the reference returns."""
 _MATCHES = 6.0
-"""For a stream that depends on the inputs as the output does."""
+"""For a stream that depends on the inputs as the output does,"""
+_PLACED = 4.0
+"""and one whose elements come from where those of the output do."""
 _BOUND_TWICE = -4.0
 _INPUT = -2.0
 _BROADCAST = 0.1
 """How often an output may be a stream that only repeats a computed one."""
 
 
+Placed: TypeAlias = Callable[[int, int, Coercion], bool]
+"""Whether the elements of a stream, at the end of a coercion, come from where those of an output do."""
+
+
 class OutputBinder:
-    """Binds the outputs of one draft to its streams."""
+    """Binds the outputs of one draft to its streams; without `placed`, where elements come from is unknown."""
 
     def __init__(
         self,
@@ -32,7 +39,9 @@ class OutputBinder:
         guide: ReferenceGuide | None,
         choice: SeededChoice,
         dependences: DependenceGuide | None = None,
+        placed: Placed | None = None,
     ) -> None:
+        self._placed = placed
         self._dependences = dependences
         self._table = table
         self._draft = draft
@@ -82,7 +91,10 @@ class OutputBinder:
         return bool(fitting)
 
     def _score(self, stream: int, output: int) -> float:
-        score = -self._coercions(stream, output)[0].cost + _READ * self._reads(stream, output)
+        ending = self._coercions(stream, output)[0]
+        score = -ending.cost + _READ * self._reads(stream, output)
+        if self._placed is not None:
+            score += _PLACED * self._placed(stream, output, ending)
         if self._dependences is not None:
             score += _MATCHES * self._dependences.matches(stream, output)
         taken = stream in self._bound.values()
