@@ -36,6 +36,22 @@ E7 = step.Merge(fn=fn_add).apply(([E5, E6], E3))
 """
 VIEW = TaskView(loads_task(FOLDED.format(dims="M, N, K", fn="fn_fold")))
 ROUTED_VIEW = TaskView(loads_task(ROUTED.format(one="tanh", two="sin")))
+BLOCKS = """
+inputs:
+- {name: left, dtype: fp32, dims: [M, N], data_gen: torch.randn}
+- {name: kept, dtype: "Multihot(fp32, 1)", dims: [M, N], min: 0, max: 1}
+- {name: right, dtype: fp32, dims: [M], data_gen: torch.randn}
+fns:
+- {name: Times, apply: "return [input[0] * input[1]]", input_dtype: [fp32, fp32], output_dtype: fp32,
+   func_name: fn_times}
+- {name: Sum, apply: "return [state[0] + input[0]]", init: [0], input_dtype: fp32, output_dtype: fp32,
+   func_name: fn_sum}
+outputs:
+- {name: O, dtype: fp32, dims: [N],
+   data_transform: "(input_data['left'] * input_data['kept'][..., 0]) @ input_data['right']"}
+sizes: {M: 4, N: 3}
+"""
+"""One function for the elements whose bit is set; what merges them folds the result as well."""
 
 
 def folded(b: int, dims: str = "D, K, N") -> SolvedExample:

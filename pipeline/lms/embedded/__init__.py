@@ -17,6 +17,7 @@ What both proposers share:
     answering     from a request's text to the answer's, in any process; the guardian's repair
     prompt/       parsing (request → question, examples, task), python_tasks (a task written as a Python script)
     task_view     a task → what can be applied in it: functions, and routings (functions among which an index chooses)
+    routings      which routings the functions' types allow
     types/        coercions (one stream type → another by structural primitives: keep, insert, drop, merge and split
                   dims), type_table (the types of one task; at which shape they join, how they fold)
     operands      which streams can be the operands of a function

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 
 from pipeline.lms.embedded.code_features import constant_indices, crosses, in_order, loop_sizes, sizes_in
 from pipeline.lms.embedded.dependence.dependences import Dependences
-from pipeline.lms.embedded.dependence.recurrences import loop_counts
+from pipeline.lms.embedded.dependence.recurrences import rounds_of
 from pipeline.lms.embedded.draft import Routing
 from pipeline.lms.embedded.influence.task_influence import TaskInfluence
 from pipeline.lms.embedded.kinds import Context
 from pipeline.lms.embedded.operands import Callee
 from pipeline.lms.embedded.prompt.parsing import find_task
+from pipeline.lms.embedded.routings import find_routings, index_makers
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation
-from pipeline.lms.embedded.types.coercions import cut, factors, without_ones
+from pipeline.lms.embedded.types.coercions import cut, dims_of, factors, without_ones
 from pipeline.lms.embedded.types.type_table import Need, TypeId, TypeTable
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim
-from step_runtime.base.types import DType, Multihot, STuple, components_of
+from step_runtime.base.types import DType, STuple, components_of
 from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import Task
 
@@ -46,7 +46,7 @@ class TaskView:
         self.table = TypeTable(self.scope, fixed)
         self.fns = tuple(self.scope.fns.values())
         self.callees = [Callee(fn, components_of(fn.input), self.table) for fn in self.fns]
-        self.routings = list(self._find_routings())
+        self.routings = find_routings(self.scope, self.table)
         self.routing_callees = {
             id(r): Callee(r.merge, (*components_of(r.branches[0].input), r.index), self.table, branches=r.branches)
             for r in self.routings
@@ -78,12 +78,28 @@ class TaskView:
     def callees_given(
         self, routings: Sequence[Routing], *, also_alone: bool = False
     ) -> list[tuple[Callee, Routing | None]]:
-        """What may be applied with these routings: the routings, and functions that none of them uses, or all."""
+        """What may be applied with these routings: the routings, and functions that none of them uses, or all.
+
+        What merges is applied alone, too, where nothing else can fold what has to be folded.
+        """
         taken = {fn for routing in routings for fn in (*routing.branches, routing.merge) if not also_alone}
+        taken -= self._folding(frozenset(routing.merge for routing in routings))
         alone: list[tuple[Callee, Routing | None]] = [
             (callee, None) for callee in self.callees if callee.fn not in taken
         ]
         return [*alone, *((self.routing_callees[id(routing)], routing) for routing in routings)]
+
+    def _folding(self, merging: frozenset[Fn]) -> frozenset[Fn]:
+        """Functions that merge, if the inputs have dims that nothing else can fold.
+
+        What makes an index comes before its routing, so that it takes no dim from what is routed.
+        """
+        makers = index_makers(self.fns)
+        removable = self.removable(frozenset(self.fns) - merging - makers)
+        if removable is None or any(fn.stateful for fn in makers):
+            return frozenset()
+        dims = (dim for type_ in self.table.inputs for dim in without_ones(dims_of(self.table.types[type_])))
+        return frozenset() if removable.issuperset(dims) else merging
 
     # The members below interpret the task's code, on first access; the others use only types.
 
@@ -124,10 +140,9 @@ class TaskView:
 
     @cached_property
     def rounds(self) -> tuple[int, ...]:
-        """How often the loops of the reference run, where that is a constant."""
-        codes = [code for spec in self.task.outputs for code in spec.data_transform]
-        weights = {spec.name for spec in self.task.parameters}
-        return tuple(sorted({count for code in codes for count in loop_counts(code, weights)}))
+        """How often the loops of the reference run, where that is a constant, or a size that only counts steps."""
+        sizes = {str(dim): self.fixed[str(dim)] for dim in self.step_dims if str(dim) in self.fixed}
+        return rounds_of(self.task, sizes)
 
     @cached_property
     def step_dims(self) -> frozenset[Dim]:
@@ -349,31 +364,6 @@ class TaskView:
             known = frozenset(part for dim in self.plain_shape(type_) for part in (dim, *factors(dim)))
             self._parts[type_] = known
         return known
-
-    def _find_routings(self) -> list[Routing]:
-        """Functions of one signature, as many as an index has bits, with a stateful function that folds their results.
-
-        Of more such functions all choices are considered; fewer suffice if an element may pass a bit unchanged.
-        """
-        found = []
-        for index, merge in itertools.product(self._indices(), (fn for fn in self.fns if fn.stateful)):
-            bits = self.table.bits(index)
-            groups: dict[tuple[DType, DType], list[Fn]] = {}
-            for fn in self.fns:
-                if not fn.stateful and fn.output == merge.input:
-                    groups.setdefault((fn.input, fn.output), []).append(fn)
-            for (source, result), fns in groups.items():
-                if bits is None or bits < 2 or (len(fns) < bits and not (source == result and len(fns) == bits - 1)):
-                    continue
-                choices = itertools.islice(itertools.combinations(fns, min(bits, len(fns))), 20)
-                found += [Routing(choice, merge, index, bits) for choice in choices]
-        return found
-
-    def _indices(self) -> Sequence[Multihot]:
-        """The index types that streams of this task may have."""
-        dtypes = [stream.dtype for stream in self.scope.inputs.values()] + [fn.output for fn in self.fns]
-        elements = [getattr(part, "elem", part) for dtype in dtypes for part in components_of(dtype)]
-        return tuple(dict.fromkeys(element for element in elements if isinstance(element, Multihot)))
 
 
 def _takes(taker: Fn, maker: Fn) -> bool:

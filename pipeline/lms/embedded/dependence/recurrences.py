@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from pipeline.lms.embedded.dependence.paths import Flow, replaced, union
 from step_runtime.base.syntax import parse_python
+from step_runtime.tasks.task import Task
 
 _ROUNDS = 6
 """How often a loop's flows are replaced in themselves, at most."""
@@ -56,26 +57,73 @@ def base_of(node: ast.expr) -> str:
 
 
 _MOST_ROUNDS = 12
+_WORD = re.compile(r"\w+")
 _CONSTANT = re.compile(r"Constant\(value=[^()]*\)")
 
 
-def loop_counts(code: str, weights: Collection[str] = ()) -> set[int]:
+def loop_counts(code: str, weights: Collection[str] = (), numbers: Mapping[str, int] | None = None) -> set[int]:
     """How often the loops of a piece of code run, where it says so itself: over a few values, or up to a number.
 
-    A loop over the names of `weights` is left out: each function has its own weights, so none is repeated. Where the
-    body has statements that differ in constants only, what these do runs as many times as often.
+    A number may be one of these `numbers`, or a name that the code sets. A loop over the names of `weights` is left
+    out: each function has its own weights, so none is repeated. A loop that begins with 1 may follow a round.
+    Where the body has statements that differ in constants only, what these do runs as many times as often.
     """
     counts = set()
+    known = {**(numbers or {}), **numbers_in(code)}
     for node in (node for statement in statements_of(code) for node in ast.walk(statement)):
-        match node:
-            case (
-                ast.For(iter=ast.Tuple(elts=values) | ast.List(elts=values))
-                | ast.comprehension(iter=ast.Tuple(elts=values) | ast.List(elts=values))
-            ) if not any(_mentions(value, weights) for value in values):
-                counts |= {len(values), len(values) * _alike(node)}
-            case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))])):
+        if isinstance(node, ast.For | ast.comprehension):
+            for count in _rounds(node, weights, known):
                 counts |= {count, count * _alike(node)}
     return {count for count in counts if 1 < count <= _MOST_ROUNDS}
+
+
+def _rounds(loop: ast.For | ast.comprehension, weights: Collection[str], known: Mapping[str, int]) -> set[int]:
+    match loop.iter:
+        case ast.Tuple(elts=values) | ast.List(elts=values) if not any(_mentions(value, weights) for value in values):
+            return {len(values)}
+        case ast.Call(
+            func=ast.Name(id="zip" | "enumerate" | "reversed"),
+            args=[ast.Tuple(elts=values) | ast.List(elts=values), *_],
+        ) if isinstance(loop, ast.For) and not _mentions(loop.iter, weights):
+            return {len(values)}
+        case ast.Call(func=ast.Name(id="range"), args=ends) if isinstance(loop, ast.For):
+            found = [known.get(end.id) if isinstance(end, ast.Name) else getattr(end, "value", None) for end in ends]
+            match found:
+                case [int(count)]:
+                    return {count}
+                case [int(first), int(end)]:
+                    return {end - first, end} if first == 1 else {end - first}
+    return set()
+
+
+def numbers_in(code: str) -> dict[str, int]:
+    """The names that a piece of code sets to whole numbers, and to nothing else."""
+    found, others = dict[str, int](), set[str]()
+    for statement in statements_of(code):
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int(number))) if name not in found:
+                found[name] = number
+            case _:
+                others.update(assigned([statement]))
+    return {name: number for name, number in found.items() if name not in others}
+
+
+def rounds_of(task: Task, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """How often the loops of a task's reference run, also in helpers that only the reference calls.
+
+    They may run up to these sizes, or to numbers that have names.
+    """
+    reference = [code for spec in task.outputs for code in spec.data_transform]
+    numbers = numbers_in(task.global_ or "") | {f"{name}_value": size for name, size in sizes.items()}
+    called, others = (_words(codes) for codes in (reference, (spec.apply for spec in task.fns)))
+    helpers = (node for node in statements_of(task.global_ or "") if isinstance(node, ast.FunctionDef))
+    reference += [ast.unparse(node) for node in helpers if node.name in called - others]
+    weights = {spec.name for spec in task.parameters}
+    return tuple(sorted({count for code in reference for count in loop_counts(code, weights, numbers)}))
+
+
+def _words(codes: Iterable[str]) -> set[str]:
+    return {word for code in codes for word in _WORD.findall(code)}
 
 
 def _alike(loop: ast.For | ast.comprehension) -> int:

@@ -260,7 +260,7 @@ def block_diag(*tensors: Any) -> Array:
     parts = [as_array(one).through(np.atleast_2d) for one in tensors]
     width, before, rows = sum(part.shape[1] for part in parts), 0, []
     for part in parts:
-        left, right = (constant(np.zeros((part.shape[0], count))) for count in
+        left, right = (constant(np.zeros((part.shape[0], count), bool if part.truth else float)) for count in
                        (before, width - before - part.shape[1]))  # fmt: skip
         rows.append(cat((left, part, right), 1))
         before += part.shape[1]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
-from pipeline.lms.embedded.influence.arrays import Array, Unread, Word, as_array, both, either, unknown
+from pipeline.lms.embedded.influence.arrays import Array, Unread, Word, as_array, both, either
 from pipeline.lms.embedded.influence.branches import MISSING, Names, either_of
 from pipeline.lms.embedded.influence.calls import CALLS, called, module_named
 from pipeline.lms.embedded.influence.language import (
@@ -125,8 +125,8 @@ class ExpressionReader(ABC):
                 return self._named(name, env)
             case ast.BinOp(op=op, left=left, right=right):
                 one, other = self.value(left, env), self.value(right, env)
-                if isinstance(op, ast.MatMult) and isinstance(one, Array) and isinstance(other, Array):
-                    self._multiplied(one, other)
+                if isinstance(op, ast.MatMult):
+                    self._meet_within("matmul", [one, other], {})
                 return binary(op, one, other)
             case ast.UnaryOp(op=op, operand=operand):
                 return unary(op, self.value(operand, env))
@@ -140,11 +140,11 @@ class ExpressionReader(ABC):
                 return self._call(node, env)
         return self._collected(node, env)
 
-    def _multiplied(self, one: Array, other: Array) -> None:
-        """Meets the products of elements that a matrix product adds."""
-        if one.ndim > 1 and other.ndim > 1:
-            with suppress(ValueError, Unread):
-                self._meet(unknown(one.sources[..., :, :, None] | other.sources[..., None, :, :]))
+    def _meet_within(self, name: str, args: list[Any], named: dict[str, Any]) -> None:
+        """Meets what a call computes on its way."""
+        with suppress(Unread), reading():
+            for value in WITHIN[name](*args, **named) if name in WITHIN else ():
+                self._meet(value)
 
     def _compared(self, left: ast.expr, ops: list[ast.cmpop], others: list[ast.expr], env: Names) -> Any:
         before = self.value(left, env)
@@ -296,6 +296,7 @@ class ExpressionReader(ABC):
             case ast.Attribute(value=owner, attr=name) if not is_module(owner, env):
                 subject = self.value(owner, env)
                 if not isinstance(subject, Word):
+                    self._meet_within(name, [subject, *args], named)
                     return method(subject, name, args, named)
             case ast.Attribute(value=ast.Name(id="math"), attr=name) if _plain_math(name, args):
                 return getattr(math, name)(*args)
@@ -317,8 +318,7 @@ class ExpressionReader(ABC):
             case Word(name=name) if name[:1].isupper() and name not in CALLS:
                 return Module(module_named(name), tuple(args), named)
             case Word(name=name):
-                if name in WITHIN:
-                    self._meet(WITHIN[name](*args, **named))
+                self._meet_within(name, args, named)
                 return called(name, args, named)
         raise Unread("a call of something that is not known")
 

@@ -5,7 +5,7 @@ Arguments are named as PyTorch names them; those that change no dependence are i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from pipeline.lms.embedded.influence.arrays import (
     shared,
     times,
     total,
+    unknown,
     where,
 )
 from pipeline.lms.embedded.influence.shape_calls import ints
@@ -97,6 +98,25 @@ def layer_norm_backward(
 
 def einsum(equation: str, *operands: Any) -> Array:
     """As `torch.einsum`."""
+    terms, result, arrays = _indexed(equation, operands)
+    return contracted(f"{','.join(terms)}->{result}", *arrays)
+
+
+def _within_einsum(equation: str, *operands: Any) -> Iterator[Array]:
+    """The products of the first operands, and their sums over what no other has."""
+    (term, *terms), result, (array, *arrays) = _indexed(equation, operands)
+    for place, (other, operand) in enumerate(zip(terms, arrays, strict=True)):
+        every = "".join(dict.fromkeys(term + other))
+        array = contracted(f"{term},{other}->{every}", array, operand)
+        yield array
+        wanted = {*result}.union(*terms[place + 1 :])
+        term = "".join(letter for letter in every if letter in wanted)
+        array = contracted(f"{every}->{term}", array)
+        yield array
+
+
+def _indexed(equation: str, operands: Sequence[Any]) -> tuple[list[str], str, list[Array]]:
+    """The indices of each operand and of the result, and the operands, with no ellipsis and no repeated letter."""
     equation = equation.replace(" ", "")
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
@@ -115,8 +135,7 @@ def einsum(equation: str, *operands: Any) -> Array:
         equation = equation.replace("...", "ABCDEFGH"[: spare[0]])
     terms, result = equation.split("->")
     arrays = [_diagonals(term, as_array(one)) for term, one in zip(terms.split(","), operands, strict=True)]
-    terms = ",".join("".join(dict.fromkeys(term)) for term in terms.split(","))
-    return contracted(f"{terms}->{result}", *arrays)
+    return ["".join(dict.fromkeys(term)) for term in terms.split(",")], result, arrays
 
 
 def _diagonals(term: str, data: Array) -> Array:
@@ -175,24 +194,30 @@ def attention(
     """As `torch.nn.functional.scaled_dot_product_attention`."""
     if enable_gqa:
         value = shape_calls.repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
-    weights = attention_weights(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa=enable_gqa)
+    weights = _attended(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa=enable_gqa)[-1]
     return product(weights, value)
 
 
-def attention_weights(
+def _attended(
     query: Array, key: Array, _value: Array, attn_mask: Any = None, _dropout_p: Any = 0.0, is_causal: bool = False,
     *, enable_gqa: bool = False, **_: Any,
-) -> Array:  # fmt: skip
-    """What `attention` multiplies the values by."""
+) -> tuple[Array, ...]:  # fmt: skip
+    """What `attention` computes on its way: scores of all pairs, those that masks leave, and the weights of values."""
     if enable_gqa:
         key = shape_calls.repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
-    scores = product(query, shape_calls.turned_matrices(key))
+    scores = left = product(query, shape_calls.turned_matrices(key))
     if attn_mask is not None:
         mask = as_array(attn_mask)
-        scores = where(mask, scores, -np.inf) if mask.truth else plus(scores, mask)
+        left = where(mask, scores, -np.inf) if mask.truth else plus(scores, mask)
     if is_causal:
-        scores = where(constant(np.tril(np.ones(scores.shape[-2:]))), scores, -np.inf)
-    return softmax(scores)
+        left = where(constant(np.tril(np.ones(scores.shape[-2:]))), left, -np.inf)
+    return scores, left, softmax(left)
+
+
+def _products(one: Any, other: Any, **_: Any) -> Iterator[Array]:
+    """The products of elements that a product of matrices adds."""
+    if isinstance(one, Array) and isinstance(other, Array) and min(one.ndim, other.ndim) > 1:
+        yield unknown(one.sources[..., :, :, None] | other.sources[..., None, :, :])
 
 
 # --- cells ---
@@ -229,5 +254,8 @@ CALLS: dict[str, Callable[..., Any]] = {
     "native_layer_norm_backward": layer_norm_backward, "local_response_norm": local_response_norm,
 }  # fmt: skip
 """The calls by their names."""
-WITHIN: dict[str, Callable[..., Array]] = {"scaled_dot_product_attention": attention_weights}
+WITHIN: dict[str, Callable[..., Iterable[Array]]] = {
+    **dict.fromkeys(("matmul", "mm", "bmm"), _products), "einsum": _within_einsum,
+    "scaled_dot_product_attention": _attended,
+}  # fmt: skip
 """What some calls compute on their way."""

@@ -241,7 +241,8 @@ def pad(data: Array, pad: Any, mode: str = "constant", value: Any = 0.0) -> Arra
                 start = -count if before else 0
                 data = narrow(data, axis, start, data.shape[axis] + count)
             elif count:
-                edge = constant(np.full((*data.shape[:axis], count, *data.shape[axis + 1 :]), value or 0.0))
+                given = bool(value) if data.truth else value or 0.0
+                edge = constant(np.full((*data.shape[:axis], count, *data.shape[axis + 1 :]), given))
                 data = joined_by(np.concatenate, [edge, data] if before else [data, edge], axis)
     return data
 
@@ -258,7 +259,7 @@ def triu(data: Array, diagonal: int = 0) -> Array:
 
 def _triangle(data: Array, kept: Any) -> Array:
     nothing = np.zeros((), np.uint64)
-    return Array(np.where(kept, data.sources, nothing), np.where(kept, data.values, 0.0))
+    return Array(np.where(kept, data.sources, nothing), np.where(kept, data.values, 0.0), data.truth)
 
 
 def diagonal(data: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:

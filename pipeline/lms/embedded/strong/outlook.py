@@ -36,6 +36,9 @@ class Outlook:
         self._view = view
         self._table = view.table
         self._callees = callees
+        alone = {callee.fn for callee in callees if not callee.routed}
+        self._merging = frozenset(callee.fn for callee in callees if callee.routed and callee.fn in alone)
+        """The functions that merge a routing and may fold what it gives as well."""
         self._finals = {cut(output.dtype)[0] for output in view.scope.outputs}
         self._bits: dict[Dim, int] = {}
         self._wanted = self.parts(dim for dims in self._table.output_dims for dim in dims)
@@ -74,14 +77,15 @@ class Outlook:
     def _score(self, unused: Sequence[TypeId], left: frozenset[Fn]) -> float:
         score = _LEFT * len(left) + _STRANDED * self._view.stranded(left)
         held, outside, made = 0, 0, Counter(self._table.types[type_].dtype for type_ in unused)
+        applicable = left | self._merging
         for type_ in unused:
-            score += self._stream(type_, left)
+            score += self._stream(type_, applicable)
             held |= self.held(type_)
             outside |= self._outer(type_)
         score += _STRANDED * self._view.shortage(left, made)
         score += _MISSING * (self._wanted & ~held).bit_count()
-        folding = sum(fn.stateful for fn in left)
-        score += _UNFOLDED * max(0, (outside & ~self._staying(left)).bit_count() - folding)
+        folding = sum(fn.stateful for fn in applicable)
+        score += _UNFOLDED * max(0, (outside & ~self._staying(applicable)).bit_count() - folding)
         tuples = [type_ for type_ in unused if isinstance(self._table.types[type_].dtype, STuple)]
         return score + _APART * sum(
             self._view.apart(fn, one, other) for fn in left for one, other in itertools.combinations(tuples, 2)

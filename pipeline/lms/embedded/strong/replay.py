@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.lms.embedded.draft import Draft, Move
@@ -14,7 +15,7 @@ from step_runtime.base.types import StreamType
 
 _MOST_MOVES = 24
 """Longer repetitions are not tried."""
-_MOST_SECTIONS = 4
+_MOST_SECTIONS = 6
 
 Rebuild = Callable[[Move, tuple[int, ...], TypeId], int | None]
 """Makes a move again, of other sources, with a result of a type; gives its stream, if it can be made."""
@@ -23,12 +24,13 @@ Rebuild = Callable[[Move, tuple[int, ...], TypeId], int | None]
 class Section(NamedTuple):
     """Moves that are made again, with what is exchanged in each round: a stream by another one.
 
-    `result` of a round takes the place of `entry` in the next one, if there is an entry.
+    What a round carries into the next one takes the place of a stream at the moves that it is `carried` to.
     """
 
     moves: tuple[int, ...]
     rounds: tuple[Mapping[int, int], ...]
-    entry: int | None
+    carried: Mapping[tuple[int, int], int]
+    """For a move and a stream that it takes: the stream of the round before that takes its place."""
     looped: bool = False
     """Whether a loop of the reference says how many rounds there are."""
 
@@ -58,11 +60,11 @@ class Replay:
             return
         unused = [stream for stream in loose if stream < self._first]
         sections = itertools.chain(
-            self._loops(newest, unused), self._parallels(newest, unused), self._siblings(streams, loose)
+            self._loops(newest, streams, unused), self._parallels(newest, unused), self._siblings(streams, loose)
         )
         for section in itertools.islice(sections, _MOST_SECTIONS):
             if len(section.moves) * len(section.rounds) <= _MOST_MOVES:
-                made = self._made(section, newest, rebuild)
+                made = self._made(section, rebuild)
                 if made:
                     yield made, section.looped
 
@@ -70,7 +72,7 @@ class Replay:
         """What a stream is made of, with itself."""
         known = self._made_of.get(stream)
         if known is None:
-            sources = self._pool.moves[stream - self._first].sources if stream >= self._first else ()
+            sources = self._sources(stream)
             known = self._made_of[stream] = frozenset((stream,)).union(*map(self._ancestors, sources))
         return known
 
@@ -79,42 +81,116 @@ class Replay:
         a, b = (self._table.types[self._pool.streams[stream]] for stream in (one, other))
         return a == b or (cut(a.dtype)[0] == cut(b.dtype)[0] and dims_of(a) == dims_of(b))
 
-    def _loops(self, newest: int, unused: Sequence[int]) -> Iterator[Section]:
+    def _loops(self, newest: int, streams: Sequence[int], unused: Sequence[int]) -> Iterator[Section]:
         """Sections that lead from a stream to one like it, in as many rounds as a loop of the reference has."""
         ancestors = self._ancestors(newest)
         for entry in sorted(ancestors - {newest}, reverse=True):
             if not self._alike(entry, newest):
                 continue
-            moves = tuple(sorted(s for s in ancestors if s != entry and entry in self._ancestors(s)))
-            others = {source for move in moves for source in self._pool.moves[move - self._first].sources}
-            others -= {entry, *moves}
-            changes = [
-                {old: new} for old in sorted(others) if old < self._first for new in unused if self._alike(old, new)
-            ]
+            moves = self._following([entry], ancestors)
+            carried = self._taking(moves, entry, newest)
+            others = {source for move in moves for source in self._sources(move)} - {entry, *moves}
+            inputs = sorted(other for other in others if other < self._first)
+            rounds = self._families(inputs, unused, self._alike)
+            changes = [{old: new} for old in inputs for new in unused if self._alike(old, new)]
+            if rounds:
+                yield Section(moves, rounds, carried)
             if changes:
-                yield Section(moves, tuple(changes), entry)
+                yield Section(moves, tuple(changes), carried)
                 continue
             if len(moves) < 2:
                 continue  # A single function applied to its own result does not count as a round.
-            for times in self._rounds:
-                yield Section(moves, ({},) * (times - 1), entry, looped=True)
+            ways = [(moves, carried), *self._with_more(entry, newest, streams)]
+            first = min(move for move, _ in carried)
+            if len(carried) > 1:
+                ways.append(((first, *self._following([first], ancestors)), {(first, entry): newest}))
+            for times, (again, links) in itertools.product(self._rounds, ways):
+                if self._first_round(again, entry, times):
+                    yield Section(again, ({},) * (times - 1), links, looped=True)
+
+    def _first_round(self, moves: Sequence[int], entry: int, times: int) -> bool:
+        """Whether moves are the first of so many rounds, not all rounds of a loop or a later one."""
+        makers = Counter(self._pool.moves[move - self._first].maker for move in moves)
+        before = {self._pool.moves[s - self._first].maker for s in self._ancestors(entry) if s >= self._first}
+        return not makers.keys() <= before and min(makers.values()) * times <= max(self._rounds)
+
+    def _with_more(
+        self, entry: int, newest: int, streams: Sequence[int]
+    ) -> Iterator[tuple[tuple[int, ...], Mapping[tuple[int, int], int]]]:
+        """The moves of a round that changes other inputs as well, each taken by what then takes its place."""
+        results = {entry: newest}
+        for other in range(self._first):
+            made = [s for s in streams if other in self._sources(s) and entry in self._ancestors(s) and s != newest]
+            latest = next((s for s in reversed(made) if self._alike(other, s)), None)
+            if latest is not None:
+                results.setdefault(other, latest)
+        leading = frozenset().union(*map(self._ancestors, results.values()))
+        moves = self._following(list(results), leading)
+        if len(results) > 1 and entry not in moves:
+            links = (self._taking(moves, old, new) for old, new in results.items())
+            yield moves, {link: new for each in links for link, new in each.items()}
+
+    def _following(self, entries: Sequence[int], among: Iterable[int]) -> tuple[int, ...]:
+        """Those of some streams that are made of one of these."""
+        return tuple(sorted(s for s in among if any(e != s and e in self._ancestors(s) for e in entries)))
+
+    def _taking(self, moves: Iterable[int], old: int, new: int) -> dict[tuple[int, int], int]:
+        """A stream in place of another one at all moves that take it."""
+        return {(move, old): new for move in moves if old in self._sources(move)}
+
+    def _sources(self, stream: int) -> tuple[int, ...]:
+        return self._pool.moves[stream - self._first].sources if stream >= self._first else ()
+
+    def _families(
+        self, olds: Sequence[int], unused: Sequence[int], like: Callable[[int, int], bool]
+    ) -> tuple[Mapping[int, int], ...]:
+        """Several inputs at once for others of their types, as they are listed, as often as there are such others."""
+        left, rounds = list(unused), list[Mapping[int, int]]()
+        while True:
+            change: dict[int, int] = {}
+            for old in olds:
+                new = next((n for n in left if self._pool.streams[n] == self._pool.streams[old]), None)
+                if new is None:
+                    new = next((n for n in left if like(old, n)), None)
+                if new is not None:
+                    change[old] = new
+                    left.remove(new)
+            if len(change) < 2 or (rounds and change.keys() != rounds[0].keys()):
+                return tuple(rounds)
+            rounds.append(change)
+
+    def _shifts(self, used: Sequence[int], unused: Sequence[int]) -> Iterator[Mapping[int, int]]:
+        """Several inputs at once for those that are as far from each in the list, if nothing else takes these."""
+        types, count = self._pool.streams, self._first
+        for offset in range(1, count):
+            pairs = {old: (old + offset) % count for old in used}
+            change = {old: new for old, new in pairs.items() if types[old] == types[new]}
+            change = {old: new for old, new in change.items() if new in unused or new in change}
+            if len(change) > 2 or (len(change) == 2 and change.keys() != {*change.values()}):
+                yield change
 
     def _parallels(self, newest: int, unused: Sequence[int]) -> Iterator[Section]:
         """All that leads from the inputs to a stream, for other inputs of their kind."""
         ancestors = self._ancestors(newest)
         moves = tuple(sorted(stream for stream in ancestors if stream >= self._first))
         used = sorted(stream for stream in ancestors if stream < self._first)
+        families = self._families(used, unused, self._comparable)
+        if families:
+            yield Section(moves, families, {})
+        for change in self._shifts(used, unused):
+            if families != (change,):
+                yield Section(moves, (change,), {})
         for old in used:
             others = [new for new in unused if self._comparable(old, new)]
             if len(others) > 1:
-                yield Section(moves, tuple({old: new} for new in others), None)
+                yield Section(moves, tuple({old: new} for new in others), {})
         for old, new in itertools.product(used, range(self._first)):
             if old == new or not self._comparable(old, new):
                 continue
             if new in unused:
-                yield Section(moves, ({old: new},), None)
+                yield Section(moves, ({old: new},), {})
             elif new in used and old < new:
-                yield Section(moves, ({old: new, new: old},), None)
+                yield Section(moves, ({old: new, new: old},), {})
 
     def _siblings(self, streams: Sequence[int], loose: Sequence[int]) -> Iterator[Section]:
         """The newest move, for all that nothing takes yet or that another move takes beside the same operand."""
@@ -125,7 +201,7 @@ class Replay:
             others = dict.fromkeys(stream for stream in (*taken, *loose) if stream not in (old, newest))
             like = [stream for stream in others if self._pool.streams[stream] == self._pool.streams[old]]
             if like:
-                yield Section((newest,), tuple({old: new} for new in like), None)
+                yield Section((newest,), tuple({old: new} for new in like), {})
 
     def _beside(self, stream: int, operand: int) -> Sequence[int]:
         """The operands of the move that made a stream, if this one is among them."""
@@ -137,16 +213,20 @@ class Replay:
         (element, dims), (other_element, other_dims) = cut(a.dtype), cut(b.dtype)
         return element == other_element and dims == other_dims and len(a.shape) == len(b.shape)
 
-    def _made(self, section: Section, newest: int, rebuild: Rebuild) -> list[int]:
+    def _made(self, section: Section, rebuild: Rebuild) -> list[int]:
         """The new streams; none if a move cannot be made again."""
         made: list[int] = []
-        last = newest
+        before = {result: result for result in section.carried.values()}
         for change in section.rounds:
-            now = {**change} if section.entry is None else {section.entry: last, **change}
+            now = {**change}
             dims = self._dims(change)
             for stream in section.moves:
                 move = self._pool.moves[stream - self._first]
-                sources = tuple(now.get(source, source) for source in move.sources)
+                links = (section.carried.get((stream, source)) for source in move.sources)
+                sources = tuple(
+                    now.get(source, source) if link is None else before[link]
+                    for source, link in zip(move.sources, links, strict=True)
+                )
                 result = self._table.types[move.result]
                 shape = tuple(dims.get(dim, dim) for dim in result.shape)
                 wanted = self._table.intern(StreamType(result.dtype, shape))
@@ -155,7 +235,7 @@ class Replay:
                     return []
                 now[stream] = found
                 made.append(found)
-            last = now[newest]
+            before = {result: now[result] for result in before}
         return list(dict.fromkeys(made))
 
     def _dims(self, change: Mapping[int, int]) -> dict[Dim, Dim]:

@@ -39,9 +39,12 @@ class SymbolicInterpreter:
         self.algebra = words.algebra
         self._sizes = sizes
         self._data = data
+        self._local: dict[str, ast.FunctionDef] = {}
+        """The functions that the snippet defines."""
 
     def run(self, code: str, env: dict[str, Value]) -> Value:
         """The value of a snippet: of its `return`, or of its last line; `env` receives the names that it assigns."""
+        self._local = {}
         return self._run(_statements(code), env)
 
     def _run(self, statements: Sequence[ast.stmt], env: dict[str, Value]) -> Value:
@@ -59,6 +62,8 @@ class SymbolicInterpreter:
                     value = self.value(expression, env)
                     if isinstance(statement, ast.Return):
                         return value
+                case ast.FunctionDef(name=name):
+                    self._local[name] = statement
                 case ast.For() | ast.While() | ast.If() | ast.AugAssign() | ast.Assign():
                     self._forget(statement, env)
         return value
@@ -220,6 +225,8 @@ class SymbolicInterpreter:
             case _:
                 return self.algebra.atom("text", ast.unparse(node))
         named = {keyword.arg: self.value(keyword.value, env) for keyword in keywords if keyword.arg}
+        if isinstance(node.func, ast.Name) and name in self._local:
+            return self._inlined(name, args, named, env)
         name = name.lower()
         # A trailing underscore: in place.
         return self._called(name.rstrip("_") if not name.startswith("_") else name, args, named)
@@ -229,12 +236,27 @@ class SymbolicInterpreter:
         definition = definitions().get(name)
         if definition is None or not args:
             return self.words.call(name, args, named)
+        return self._run(definition.body, self._given(definition, args, named))
+
+    def _inlined(self, name: str, args: Sequence[Value], named: Mapping[str, Value], env: Mapping[str, Value]) -> Value:
+        """The value of a call of a function that the snippet defines, which sees the snippet's names."""
+        local = self._local
+        definition = local[name]
+        self._local = {other: own for other, own in local.items() if other != name}  # It does not call itself.
+        try:
+            return self._run(definition.body, {**env, **self._given(definition, args, named)})
+        finally:
+            self._local = local
+
+    def _given(
+        self, definition: ast.FunctionDef, args: Sequence[Value], named: Mapping[str, Value]
+    ) -> dict[str, Value]:
+        """The arguments of a call by their names, with defaults."""
         names = [parameter.arg for parameter in definition.args.args]
         defaults = definition.args.defaults
         inner = {key: self.value(default, {}) for key, default in zip(names[::-1], defaults[::-1], strict=False)}
         given = {**dict(zip(names, args, strict=False)), **{key: named[key] for key in names if key in named}}
-        inner |= {key: value for key, value in given.items() if value is not None}
-        return self._run(definition.body, inner)
+        return inner | {key: value for key, value in given.items() if value is not None}
 
 
 def _flat(value: Value) -> list[Value]:

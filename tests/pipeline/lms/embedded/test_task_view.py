@@ -9,6 +9,7 @@ from pipeline.lms.embedded.task_view import TaskView, view_of
 from step_runtime.base.types import StreamType
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import dump_task
+from tests.support.habitual_tasks import BLOCKS
 from tests.support.samples import general, general_scope
 
 
@@ -87,3 +88,11 @@ def test_a_tuple_of_equal_components_is_meant_for_the_function_that_takes_just_i
     assert view.diverts(lerp, made) and not view.diverts(spread, made)
     assert view.shortage(frozenset({lerp.fn}), Counter()) == 0
     assert view.shortage(frozenset({spread.fn}), Counter()) == 1
+
+
+def test_what_merges_is_applied_alone_where_nothing_else_folds() -> None:
+    """With one bit, elements pass one function or none; the sum of what passed is then summed over a dim."""
+    view = TaskView(loads_task(BLOCKS))
+    assert [(routing.bits, len(routing.branches)) for routing in view.routings] == [(1, 1)]
+    given = view.callees_given(view.routings)
+    assert [(callee.fn.label, routing is None) for callee, routing in given] == [("fn_sum", True), ("fn_sum", False)]

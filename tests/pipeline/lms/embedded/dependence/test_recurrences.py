@@ -5,7 +5,15 @@ from __future__ import annotations
 import ast
 
 from pipeline.lms.embedded.dependence.paths import NOTHING, leaf, product, union
-from pipeline.lms.embedded.dependence.recurrences import assigned, base_of, loop_counts, solved, statements_of
+from pipeline.lms.embedded.dependence.recurrences import (
+    assigned,
+    base_of,
+    loop_counts,
+    rounds_of,
+    solved,
+    statements_of,
+)
+from tests.support.beams import VIEW
 
 POSITION, X, STATE, OTHER = leaf(0), leaf(1), leaf(300), leaf(301)
 
@@ -42,6 +50,26 @@ def test_a_loop_over_constants_says_how_often_it_runs() -> None:
     code = "q, k = (x @ input_data[name] for name in ('Wq', 'Wk'))"
     assert loop_counts(code) == {2}
     assert loop_counts(code, {"Wq", "Wk"}) == set()
+
+
+def test_a_loop_may_run_up_to_a_name() -> None:
+    """Of a number that is set once, or is given; from 1 on it may follow a round."""
+    loop = "for _ in range(turns):\n    x = x + 1"
+    assert loop_counts(f"turns = 4\n{loop}") == loop_counts(loop, (), {"turns": 4}) == {4}
+    assert loop_counts(f"turns = 4\n{loop}\nturns = 5") == loop_counts(loop) == set()
+    assert loop_counts("for _ in range(1, 4):\n    x = x + 1") == {3, 4}
+    assert loop_counts("for place, s in enumerate((a, b)):\n    x = x + s") == {2}
+
+
+def test_helpers_of_the_reference_say_how_often_it_does_something() -> None:
+    """Not those that a function calls."""
+    shared = "turns = 4\ndef solve(x):\n    for _ in range(turns):\n        x = x + 1\n    return x"
+    task = VIEW.task.model_copy(update={"global_": shared})
+    output = task.outputs[0].model_copy(update={"data_transform": ["solve(input_data['x'])"]})
+    task = task.model_copy(update={"outputs": [output]})
+    assert rounds_of(task, {}) == (4,)
+    own = task.fns[0].model_copy(update={"apply": "return [solve(input[0])]"})
+    assert rounds_of(task.model_copy(update={"fns": [own, *task.fns[1:]]}), {}) == ()
 
 
 def test_statements_that_differ_in_constants_run_as_many_times_as_often() -> None:

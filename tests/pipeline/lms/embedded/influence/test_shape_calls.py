@@ -60,6 +60,18 @@ def test_triangles_lose_their_other_half() -> None:
     assert CALLS["triu"](as_sources(x), 1).sources.tolist() == x.triu(1).long().tolist()
 
 
+def test_masks_that_are_cut_or_padded_are_masks() -> None:
+    """Their opposite is one, too."""
+    mask = constant(np.ones((3, 3), bool))
+    for made in (
+        CALLS["tril"](mask),
+        CALLS["triu"](mask, 1),
+        CALLS["pad"](mask, (1, 1)),
+        CALLS["block_diag"](mask, mask),
+    ):
+        assert made.truth
+
+
 def test_an_index_of_constants_gathers_exactly_and_one_of_data_anything() -> None:
     """Both are of the index's shape."""
     x, places = numbered(2, 3), torch.tensor([[2, 0], [1, 1]])

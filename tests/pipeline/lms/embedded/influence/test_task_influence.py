@@ -188,12 +188,23 @@ return step.Accum(fn=fn_top, b=1).apply(step.Map(fn=fn_dot).apply((a, b)))
 """
 
 
+SEEN = ["", ", is_causal=True", ", attn_mask=torch.ones(T_value, T_value, dtype=torch.bool).tril()",
+        ", attn_mask=torch.eye(T_value)", ", attn_mask=torch.ones(T_value, T_value).bool().triu(-1)"]  # fmt: skip
+
+
 def test_dims_are_paired_where_elements_at_two_positions_meet() -> None:
     """Of two inputs, or of one; not where neighbours or all of them meet."""
     task = ATTENTION.replace("torch.nn.functional.scaled_dot_product_attention(q, k, v)", "{}")
     pairs = "(q @ k.transpose(-1, -2)) @ v"
     own = "(q.unsqueeze(1) - q.unsqueeze(2)).abs().sum(1) + 0 * (k + v)"
-    for code, paired in ((pairs, {"T"}), (own, {"T"}), ("q + k.cumsum(1) + v", set()), ("q + v.sum()", set())):
+    given = [
+        (pairs, {"T"}), (own, {"T"}), ("q + k.cumsum(1) + v", set()), ("q + v.sum()", set()),
+        ("torch.einsum('btd,bsd,bse->bte', q, k, v)", {"T"}),
+        ("torch.cdist(q, k).amin(-1, keepdim=True) * v", {"T"}),
+        ("torch.bmm(q, k.mT).softmax(-1).bmm(v)", {"T"}),
+        *((f"torch.nn.functional.scaled_dot_product_attention(q, k, v{way})", {"T"}) for way in SEEN),
+    ]  # fmt: skip
+    for code, paired in given:
         found = TaskInfluence(loads_task(task.replace("{}", code))).paired
         assert {str(dim) for dim in found if str(dim) == "T"} == paired
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pipeline.lms.embedded.strong.outlook import Outlook
+from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.base.types import StreamType
+from step_runtime.tasks.reader import loads_task
 from tests.support.beams import VIEW
+from tests.support.habitual_tasks import BLOCKS
 
 TABLE = VIEW.table
 X, LOW, HIGH = TABLE.inputs
@@ -34,3 +37,12 @@ def test_dims_are_bits_with_the_factors_of_products() -> None:
     one = outlook()
     m, n = TABLE.types[X].shape
     assert one.parts((m * n,)) == one.parts((m, n)) == one.held(X)
+
+
+def test_what_merges_may_fold_again_where_it_is_applied_alone_as_well() -> None:
+    """A dim that is to be folded is then no loss, although the routing has been applied."""
+    view = TaskView(loads_task(BLOCKS))
+    product = view.table.intern(StreamType(view.fns[0].output, view.table.types[view.table.inputs[0]].shape))
+    given = [callee for callee, _ in view.callees_given(view.routings)]
+    both, routed = Outlook(view, given), Outlook(view, [callee for callee in given if callee.routed])
+    assert both.score([product], frozenset()) > routed.score([product], frozenset())

@@ -78,3 +78,41 @@ def test_a_move_is_made_for_what_another_one_takes_beside_its_operand() -> None:
     draft.add(Move((FIRST,), (LOW, HIGH), (AS_IS, AS_IS), TABLE.inputs[LOW]))
     draft.add(Move((DECAY,), (LOW,), (AS_IS,), TABLE.inputs[X]))
     assert [(HIGH,)] in repeated((), [], draft)
+
+
+def changes(draft: Draft, inputs: int, unused: list[int]) -> list[list[dict[int, int]]]:
+    """What is exchanged in the sections for other inputs, of which there are so many."""
+    replay = Replay(TABLE, draft, ())
+    replay._first = inputs
+    return [[*map(dict, section.rounds)] for section in replay._parallels(len(draft.streams) - 1, unused)]
+
+
+def test_several_inputs_are_exchanged_at_once() -> None:
+    """Each for one of its type, as they are listed, as often as there are others."""
+    draft = Draft.start(TABLE.inputs[:2] * 3)
+    draft.add(Move((DECAY,), (X, LOW), (AS_IS, AS_IS), PAIR))
+    assert [{0: 2, 1: 3}, {0: 4, 1: 5}] in changes(draft, 6, [2, 3, 4, 5])
+
+
+def test_inputs_are_exchanged_for_those_that_are_as_far_in_the_list() -> None:
+    """Where a section takes the first input of one group and the second of another, and others are left."""
+    draft = Draft.start([TABLE.inputs[LOW]] * 4)
+    draft.add(Move((FIRST,), (0, 3), (AS_IS, AS_IS), TABLE.inputs[LOW]))
+    assert [{0: 2, 3: 1}] in changes(draft, 4, [1, 2])
+
+
+def test_what_enters_a_loop_may_keep_its_other_uses() -> None:
+    """Another section exchanges only the first use: here of LOW, which the second function takes again."""
+    draft = Draft.start(TABLE.inputs)
+    draft.add(Move((DECAY,), (X, LOW), (AS_IS, AS_IS), PAIR))
+    draft.add(Move((FIRST,), (3, LOW), (AS_IS, AS_IS), TABLE.inputs[LOW]))
+    found = repeated((2,), [], draft, looped=True)
+    assert [(X, 4), (5, 4)] in found and [(X, 4), (7, LOW)] in found
+
+
+def test_a_loop_may_carry_several_values() -> None:
+    """An input that the round changes as well is exchanged too."""
+    draft = Draft.start(TABLE.inputs)
+    draft.add(Move((FIRST,), (LOW, HIGH), (AS_IS, AS_IS), TABLE.inputs[LOW]))
+    draft.add(Move((DECAY,), (HIGH, 3), (AS_IS, AS_IS), TABLE.inputs[HIGH]))
+    assert [(3, 4), (4, 7)] in repeated((2,), [], draft, looped=True)

@@ -42,6 +42,7 @@ from tests.support.symbolic_terms import read
         ("x.max(-1, keepdim=True)[0]", "x.amax(-1, keepdim=True)"),
         ("top, _ = torch.max(x, dim=-1)\ntop", "x.amax(-1)"),
         ("x if 'a' == 'a' else y", "x"),
+        ("def f(a, b):\n    return a * b / D_value\nf(x, y) + f(y, b=y)", "(x * y + y * y) / D_value"),
         ("torch.norm(x, p=1)", "x.abs().sum()"),
         ("torch.linalg.vector_norm(x, 3)", "(x.abs() ** 3).sum() ** (1 / 3)"),
     ],
