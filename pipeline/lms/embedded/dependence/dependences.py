@@ -52,9 +52,10 @@ _EXACT = 0.5
 
 
 class Composed(NamedTuple):
-    """How well some flows fit as a function's arguments, and the work by which a sample counts finding it."""
+    """How well some flows fit as a function's arguments, and the work, with their paths, by which it is counted."""
 
     work: tuple[object, ...]
+    paths: int
     fit: float
 
 

@@ -75,10 +75,10 @@ _LIFTED_WAYS = 4
 """The number of ways to apply a function to the same streams where some are made again at a larger shape."""
 
 # Steps, by what they cost in time.
-_CONSIDERED = 4
+_CONSIDERED = 5
 _EXPANDED = 8
-_CONTINUED = 12
-_FINISHED = 650
+_CONTINUED = 15
+_FINISHED = 300
 
 
 _PROMISE = attrgetter("promise")

@@ -16,9 +16,9 @@ _FITS = 0.5
 """From this fit on, a stream may be an operand,"""
 _LIKE_OUTPUT = 0.5
 """and from this similarity on, an output."""
-_COMPOSED = 40
+_COMPOSED = 30
 """Steps that finding the dependences of some operands of a function counts for,"""
-_APPLIED = 120
+_APPLIED = 80
 """and of all of them."""
 
 
@@ -78,7 +78,7 @@ class DependenceGuide:
         known = self._dependences.composed.get(key)
         if known is None:
             known = self._dependences.composed.keep(key, self._compose(callee, place, flows()))
-        self._steps.spend_once(known.work, _COMPOSED)
+        self._steps.spend_once(known.work, _COMPOSED + known.paths)
         return known.fit
 
     def _compose(self, callee: Callee, place: int, flows: Flows) -> Composed:
@@ -91,7 +91,7 @@ class DependenceGuide:
         else:
             routed = self._dependences.routed(callee.fn, callee.branches, arguments[:-1], NOTHING)
             fit = self._dependences.fits(routed)
-        return Composed((id(callee), *arguments), fit)
+        return Composed((id(callee), *arguments), _paths(arguments), fit)
 
     def _joined(self, sources: Iterable[int]) -> Flows:
         """The flows of the components that some streams give together."""
@@ -118,7 +118,12 @@ class DependenceGuide:
     def _result(self, maker: Fn | Routing, branches: Sequence[Fn | None], sources: Sequence[int]) -> Flows:
         flows = self._joined(sources)
         if isinstance(maker, Routing):
-            self._steps.spend_once((id(maker), *flows), _APPLIED * maker.bits)
+            self._steps.spend_once((id(maker), *flows), (_APPLIED + _paths(flows)) * maker.bits)
             return self._dependences.routed(maker.merge, branches, flows[:-1], flows[-1])
-        self._steps.spend_once((maker.label, *flows), _APPLIED)
+        self._steps.spend_once((maker.label, *flows), _APPLIED + _paths(flows))
         return self._dependences.applied(maker, flows)
+
+
+def _paths(flows: Flows) -> int:
+    """The number of paths, each of which counts as a step."""
+    return sum(map(len, flows))

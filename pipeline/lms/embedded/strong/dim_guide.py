@@ -20,11 +20,11 @@ _ALIGNED = 0.15
 """The part of a fit that elements at the same positions make up: a function may move elements to others."""
 _FOLLOWED = 27
 """Steps that following a function counts for, once more for each set of constants,"""
-_MOVED = 80
+_MOVED = 130
 """those for the rest of a move,"""
-_RESHAPED = 10
+_RESHAPED = 16
 """for each primitive that brings its operands to one shape,"""
-_ELEMENTS = 15
+_ELEMENTS = 9
 """and the number of elements of its result that count as one step."""
 
 

@@ -36,7 +36,7 @@ _FORM = 8.0
 """For a form in which a like function is applied in a solved task of full relevance."""
 _EASED = 0.6
 """The part of the best way's effort that is not counted, as the function must be applied some time."""
-_JOINED = 115
+_JOINED = 140
 """Steps that bringing a stream to a shape counts for, and again for each of its dims that can be split."""
 _VARIANTS = 8
 """The number of shapes and folds with which a function is applied to the same streams,"""
@@ -291,7 +291,7 @@ class MoveBuilder:
         self, types: Sequence[TypeId], operand_types: Sequence[DType], number: int, towards: tuple[Dim, ...] = ()
     ) -> tuple[Join, ...]:
         splits = sum(isinstance(dim, sympy.Mul) for type_ in types for dim in self._view.plain_shape(type_))
-        work = self._table.join_number(types, len(operand_types), number, towards), _JOINED * (len(types) + splits)
+        work = self._table.join_number(types, len(operand_types), number, towards), _JOINED * (len(types) + 2 * splits)
         self._works.append(work)
         self._steps.spend_once(*work)
         return self._table.joins(types, operand_types, number, towards, self._view.pairing)

@@ -37,7 +37,7 @@ def masked_fill(input, mask, value): return torch.where(mask, value, input)
 def log10(input): return torch.log(input) / math.log(10)
 def addcmul(input, tensor1, tensor2, value=1): return input + value * (tensor1 * tensor2)
 def addcdiv(input, tensor1, tensor2, value=1): return input + value * (tensor1 / tensor2)
-def lerp(input, end, weight): return input + weight * (end - input)
+def lerp(input, end, weight): return (1 - weight) * input + weight * end
 def clamp_min(input, min): return torch.maximum(input, min)
 def clamp_max(input, max): return torch.minimum(input, max)
 def logaddexp(input, other): return torch.log(torch.exp(input) + torch.exp(other))

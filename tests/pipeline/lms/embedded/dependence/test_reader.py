@@ -34,6 +34,7 @@ def read(code: str) -> Flow:
         ("torch.softmax(x, -1) @ y", "e = torch.exp(x - x.amax(-1))\n(e / e.sum(-1)) @ y"),
         ("if T_value > 3:\n    z = x\nelse:\n    z = x\nz", "x"),
         ("torch.stack([(x @ W[i]) for i in range(3)], -1)", "x @ W"),
+        ("torch.lerp(x, y, 0.25)", "0.75 * x + 0.25 * y"),
     ],
 )
 def test_equal_code_has_equal_flows(one: str, other: str) -> None:
