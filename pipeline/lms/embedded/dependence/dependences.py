@@ -194,18 +194,19 @@ class Dependences:
         (tags, met), (more_tags, more) = used
         self._tags = among(tags & more_tags & ~MINUS) | TIMES | SIGNS
         self._kept_tags = self._tags | among(tags & more_tags | MINUS | LARGEST | EXP)
-        # Where the reference takes no largest element, one before an exponential only guards it.
-        self._shifts = 0 if tags & LARGEST else orders(LARGEST, EXP)
+        # Where the reference has no exponential of a largest element, one before an exponential only guards it.
+        self._shifts = orders(LARGEST, EXP) & ~tags
         own = (1 << inputs + 1) - 2
         self._leaves = met & more & ((1 << _ARGUMENT) - 1) | own
         self._partners = self._leaves | ~((1 << _ARGUMENT) - 1)
 
     def _common(self, flow: Flow) -> Flow:
-        return frozenset(
-            Path(path.leaf, path.tags & self._kept_tags, path.partners & self._partners, path.first & self._partners)
-            for path in flow
-            if path.leaf >= _ARGUMENT or self._leaves >> path.leaf & 1
-        )
+        found = set()
+        for start, tags, partners, first in flow:
+            if start >= _ARGUMENT or self._leaves >> start & 1:
+                kept = self._kept_tags if partners & self._partners else self._kept_tags & ~TIMES
+                found.add(Path(start, tags & kept, partners & self._partners, first & self._partners))
+        return frozenset(found)
 
     def _shown(self, flow: Flow) -> Flow:
         """A flow with the operations that are compared."""

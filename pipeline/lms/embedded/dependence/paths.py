@@ -22,8 +22,9 @@ TIMES = 4
 """The tag of a path that is multiplied by something that is not constant."""
 POSITION = 1
 """The leaf 0, as bits: a position, which is no more than a mask as a partner."""
-SUM, MINUS, LARGEST, EXP = (TIMES << place for place in range(1, 5))
-"""The tags of a reduction, of what is taken off, of the larger one of several, and of an exponential."""
+SUM, MINUS, LARGEST, EXP, LOG, OVER = (TIMES << place for place in range(1, 7))
+"""The tags of a reduction, of what is taken off, of the larger one of several, of an exponential, of a logarithm, and
+of what divides."""
 _LINEAR = TIMES | SUM
 OPERATIONS = 40
 """The number of bits for operations; behind them, there is one for each two that follow each other on a path."""
@@ -82,10 +83,35 @@ def continued(path: Path, tags: int, partners: int, first: int) -> Path:
 
 @lru_cache(maxsize=1 << 16)
 def joined(one: int, other: int) -> int:
-    """The tags of a path that continues by another."""
+    """The tags of a path that continues by another.
+
+    The exponential of a logarithm is neither: what is taken off between them divides.
+    """
+    turned = (one ^ other) & FALLS
+    if one & LOG and other & EXP and not (_follow(one, LOG) | _precede(other, EXP)) & _BETWEEN:
+        divides = (_follow(one, LOG) | _precede(other, EXP)) & MINUS
+        one, other = _without(one, LOG | divides), _without(other, EXP | divides)
+        one = joined(one, OVER) if divides else one
     tags = (one | other) & ~FALLS
     tags |= orders(one, other)
-    return tags if tags & UNSIGNED else tags | (one ^ other) & FALLS
+    return tags if tags & UNSIGNED else tags | turned
+
+
+def _follow(tags: int, operation: int) -> int:
+    """The operations that come after this one."""
+    return tags >> OPERATIONS * operation.bit_length() & _OPERATION_BITS
+
+
+def _precede(tags: int, operation: int) -> int:
+    """The operations that come before this one."""
+    place = operation.bit_length() - 1
+    found = (1 << n for n in range(OPERATIONS) if tags >> OPERATIONS * (n + 1) + place & 1)
+    return reduce(or_, found, 0)
+
+
+def _without(tags: int, operations: int) -> int:
+    """The tags without these operations."""
+    return tags & SIGNS | tags & TIMES | among(tags & _OPERATION_BITS & ~operations & ~SIGNS) & tags
 
 
 def orders(before: int, after: int) -> int:
@@ -105,6 +131,15 @@ def among(operations: int) -> int:
 
 
 _SHIFT = orders(LARGEST, MINUS) | orders(MINUS, EXP)
+_BETWEEN = _OPERATION_BITS & ~(MINUS | LARGEST | EXP | LOG)
+"""Operations between a logarithm and an exponential that keep them apart."""
+
+
+def exponential(flow: Flow) -> Flow:
+    """The exponential of a sum is a product, and so multiplied by the exponentials of all that the sum consists of."""
+    kept = bounded(continued(path, EXP, 0, 0) for path in flow)
+    partners = leaves(kept) & ~POSITION
+    return bounded(continued(path, TIMES, partners, 0) for path in kept) if partners else kept
 
 
 def product(one: Flow, other: Flow) -> Flow:
@@ -149,7 +184,19 @@ def replaced(flow: Flow, flows: Mapping[int, Flow]) -> Flow:
 def bounded(paths: Iterable[_Parts]) -> Flow:
     """A flow of these paths without those that cancel, or a coarser one if there are too many."""
     kept = {path for path in paths if not cancels(path[1])}
+    if len(kept) > _MOST_PATHS:
+        kept = set(_unsigned(kept))
     return frozenset(map(Path._make, kept)) if len(kept) <= _MOST_PATHS else frozenset(coarse(kept).values())
+
+
+def _unsigned(flow: Iterable[_Parts]) -> list[_Parts]:
+    """One path, without a sign, for all that pass the same operations from the same leaf."""
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for start, tags, partners, first in flow:
+        key = (start, tags & ~FALLS | UNSIGNED)
+        others, other_first = found.get(key, (0, 0))
+        found[key] = (others | partners, other_first | first)
+    return [(*key, *met) for key, met in found.items()]
 
 
 def coarse(flow: Iterable[_Parts]) -> dict[int, Path]:

@@ -1,83 +1,72 @@
-"""Reads PyTorch code for flows: a walk of the syntax tree that runs nothing.
+"""Reads the statements of PyTorch code for flows: a walk of the syntax tree that runs nothing.
 
-Loops are read once, with a leaf for each variable that they change, and solved for the smallest flows that fit.
+What data decide is multiplied by the decision, as the functions that have no branches write it. Loops are read once,
+with a leaf for each variable that they change, and solved for the smallest flows that fit.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from pipeline.lms.embedded.dependence.paths import NOTHING, Flow, leaf, leaves, replaced, union
+from pipeline.lms.embedded.dependence.expressions import ExpressionReader
+from pipeline.lms.embedded.dependence.paths import NOTHING, leaf, leaves, replaced, union
 from pipeline.lms.embedded.dependence.recurrences import assigned, base_of, solved, statements_of
-from pipeline.lms.embedded.dependence.vocabulary import STATE, Elements, Value, Vocabulary
-from pipeline.lms.embedded.symbolic.definitions import definitions
+from pipeline.lms.embedded.dependence.vocabulary import Elements, Value
 
-_MODULES = frozenset(("torch", "F", "nn", "functional", "linalg", "math", "special", "np", "numpy"))
-_BINARY: dict[type[ast.operator], str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul", ast.Pow: "pow",
-    ast.BitAnd: "mul", ast.BitOr: "add", ast.FloorDiv: "floor_divide", ast.Mod: "remainder", ast.BitXor: "ne",
-}  # fmt: skip
-_COMPARED: dict[type[ast.cmpop], str] = {
-    ast.Gt: "gt", ast.Lt: "lt", ast.GtE: "ge", ast.LtE: "le", ast.Eq: "eq", ast.NotEq: "ne",
-}  # fmt: skip
 _UNROLLED = 16
 """Longer sequences are read as a loop."""
-_DEEPEST = 12
-_MOST_MET = 2000
-_BY_NAME = {
-    "where": ("condition", "input", "other"), "clamp": ("input", "min", "max"), "sum": ("input",),
-    "masked_fill": ("input", "mask", "value"), "topk": ("input", "k", "dim"), "max": ("input", "dim"),
-    "min": ("input", "dim"), "norm": ("input", "p"), "gather": ("input", "dim", "index"),
-    "scatter": ("input", "dim", "index", "src"),
-}  # fmt: skip
+_COUNTED = " counted"
+"""The name of the condition under which data let a loop run on."""
 
 
-@dataclass(frozen=True)
-class Closure:
-    """A function or a lambda of the code, with the names that it can see."""
+class Left(NamedTuple):
+    """A block that ends before its last statement, and what it returns if it does."""
 
-    parameters: tuple[str, ...]
-    defaults: tuple[Value, ...]
-    body: tuple[ast.stmt, ...] | ast.expr
-    names: dict[str, Value] = field(hash=False, compare=False)
+    value: Value = None
+    returns: bool = False
 
 
-class FlowReader:
-    """Reads one snippet at a time in an environment of names.
-
-    `data` are inputs and weights by name, `sizes` the numbers that a loop may count to.
-    """
-
-    def __init__(self, words: Vocabulary, data: Mapping[str, Flow], sizes: Mapping[str, int]) -> None:
-        self.words = words
-        self._data = data
-        self._sizes = sizes
-        self._depth = 0
-        self._states = STATE + 64
-        self.met: set[Flow] = set()
-        """The flows of the expressions that were read."""
+class FlowReader(ExpressionReader):
+    """Reads one snippet at a time in an environment of names."""
 
     def run(self, code: str, env: dict[str, Value]) -> Value:
         """The value of a snippet: what it returns, or its last line; `env` receives the names that it assigns."""
-        return self._run(statements_of(code), env)
+        return self._body(statements_of(code), env)
 
-    def _run(self, body: Sequence[ast.stmt], env: dict[str, Value]) -> Value:
-        value: Value = None
-        for statement in body:
+    def _body(self, body: Sequence[ast.stmt], env: dict[str, Value]) -> Value:
+        self._last: Value = None
+        left = self._block(body, env)
+        return left.value if left is not None else self._last
+
+    def _block(self, body: Sequence[ast.stmt], env: dict[str, Value]) -> Left | None:
+        """Some statements; None if they are read to their end."""
+        for place, statement in enumerate(body):
+            self._last = None
             match statement:
-                case ast.Return(value=ast.expr() as expression):
-                    return self.value(expression, env)
+                case ast.Return(value=expression):
+                    return Left(None if expression is None else self.value(expression, env), returns=True)
+                case ast.Break() | ast.Continue() | ast.Raise():
+                    return Left()
                 case ast.Expr(value=expression):
-                    value = self.value(expression, env)
+                    self._last = self.value(expression, env)
                 case ast.If():
-                    found = self._branch(statement, env)
-                    if found is not None:
-                        return found
+                    return self._if(statement, body[place + 1 :], env)
+                case ast.For() | ast.While():
+                    found = self._repeat(statement, env)
+                    if found is not None and found.returns:
+                        return self._joined(found, self._block(body[place + 1 :], env))
+                case ast.With(body=inner):
+                    return self._block([*inner, *body[place + 1 :]], env)
                 case _:
                     self._assign(statement, env)
-        return value
+        return None
+
+    def _joined(self, one: Left, other: Left | None) -> Left:
+        """What a block returns in a loop or behind it."""
+        flows = [self.words.flow(way.value if way is not None else self._last) for way in (one, other)]
+        return Left(union(*flows), returns=True)
 
     def _assign(self, statement: ast.stmt, env: dict[str, Value]) -> None:
         match statement:
@@ -88,64 +77,60 @@ class FlowReader:
             case ast.AnnAssign(target=target, value=ast.expr() as expression):
                 self._bind(target, self.value(expression, env), env)
             case ast.AugAssign(target=target, op=op, value=expression):
-                name = base_of(target)
-                self._bind(target, self._binary(op, env.get(name, NOTHING), self.value(expression, env)), env)
+                before, index = env.get(base_of(target), NOTHING), self._places(target, env)
+                value = self.value(expression, env)
+                value = self._binary(op, before, self.words.selected(self.words.flow(value), index) if index else value)
+                if isinstance(op, ast.Add | ast.Sub) or isinstance(target, ast.Name):
+                    env[base_of(target)] = value
+                else:
+                    self._change(target, value, env)
             case ast.FunctionDef(name=name, args=arguments, body=body):
                 env[name] = self._closure(arguments, tuple(body), env)
-            case ast.For(target=target, iter=items, body=body):
-                self._for(target, self.value(items, env), body, env)
-            case ast.While(body=body):
-                self._loop(body, env)
-            case ast.With(body=body):
-                self._run(body, env)
 
-    def _branch(self, statement: ast.If, env: dict[str, Value]) -> Value:
-        """Both branches of an `if`, or the one that a constant selects; what it returns, if it does."""
-        decision = self.value(statement.test, env)
-        if isinstance(decision, bool | int | float) or decision is None:
-            return self._run_branch(statement.body if decision else statement.orelse, env)
-        other = dict(env)
-        found = [self._run_branch(statement.body, env), self._run_branch(statement.orelse, other)]
-        for name, value in other.items():
-            if value is not env.get(name):
-                env[name] = union(self.words.flow(env.get(name)), self.words.flow(value))
-        given = [value for value in found if value is not None]
-        return given[0] if len(given) == 1 else union(*map(self.words.flow, given)) if given else None
+    # --- decisions ---
 
-    def _run_branch(self, body: Sequence[ast.stmt], env: dict[str, Value]) -> Value:
-        value = self._run(body, env)
-        return value if any(isinstance(statement, ast.Return) for statement in body) else None
-
-    def _bind(self, target: ast.expr, value: Value, env: dict[str, Value]) -> None:
-        match target:
-            case ast.Name(id=name):
-                env[name] = value
-            case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                values = value if isinstance(value, tuple) and len(value) == len(parts) else [value] * len(parts)
-                for part, own in zip(parts, values, strict=True):
-                    self._bind(part, own, env)
-            case ast.Starred(value=inner):
-                self._bind(inner, self.words.flow(value), env)
-            case ast.Subscript() | ast.Attribute():
-                name = base_of(target)
-                env[name] = union(self.words.flow(env.get(name)), self.words.flow(value))
+    def _if(self, statement: ast.If, rest: Sequence[ast.stmt], env: dict[str, Value]) -> Left | None:
+        """A decision and what follows it: a constant selects a branch, and data select what the branches change."""
+        test = self.value(statement.test, env)
+        if isinstance(test, bool | int | float | str) or test is None:
+            return self._block([*(statement.body if test else statement.orelse), *rest], env)
+        ways: list[Sequence[ast.stmt]] = [statement.body, statement.orelse]
+        if any(map(_leaves, ways)):
+            ways, rest = [way if _leaves(way) else [*way, *rest] for way in ways], ()
+        lefts: list[Left | None] = []
+        values, envs = [], (dict(env), dict(env))
+        for way, own in zip(ways, envs, strict=True):
+            left = self._block(way, own)
+            lefts.append(left)
+            values.append(self._last if left is None else left.value)
+        for name in envs[0].keys() | envs[1].keys():
+            one, other = (own.get(name, envs[not place].get(name)) for place, own in enumerate(envs))
+            env[name] = one if one is other else self.words.either(test, one, other)
+        if any(left is not None and left.returns for left in lefts):
+            found = Left(self.words.either(test, *values), returns=True)
+            return self._joined(found, self._block(rest, env)) if rest else found
+        return self._block(rest, env) if None in lefts else Left()
 
     # --- loops ---
 
-    def _for(self, target: ast.expr, items: Value, body: Sequence[ast.stmt], env: dict[str, Value]) -> None:
+    def _repeat(self, statement: ast.For | ast.While, env: dict[str, Value]) -> Left | None:
+        if isinstance(statement, ast.While):
+            return self._loop([ast.If(statement.test, statement.body, [])], env)
+        items, target, body = self.value(statement.iter, env), statement.target, statement.body
         if isinstance(items, tuple | range) and len(items) <= _UNROLLED:
             for item in items:
                 self._bind(target, item, env)
-                self._run(body, env)
-            return
+                left = self._block(body, env)
+                if left is not None and (left.returns or not _continues(body)):
+                    return left
+            return None
         self._bind(target, self._element(items), env)
-        self._loop(body, env)
+        if isinstance(items, Elements) and items.when:
+            env[_COUNTED] = items.when
+            body = [ast.If(ast.Name(_COUNTED, ast.Load()), body, [])]
+        return self._loop(body, env)
 
-    def _element(self, items: Value) -> Value:
-        """What is known of every element of a sequence."""
-        return items.item if isinstance(items, Elements) else self.words.flow(items)
-
-    def _loop(self, body: Sequence[ast.stmt], env: dict[str, Value]) -> None:
+    def _loop(self, body: Sequence[ast.stmt], env: dict[str, Value]) -> Left | None:
         """Any number of turns of a body."""
         changed = [name for name in assigned(body) if name in env]
         number = {name: self._states + place for place, name in enumerate(changed)}
@@ -153,221 +138,22 @@ class FlowReader:
         before = {number[name]: self.words.flow(env[name]) for name in changed}
         env |= {name: leaf(number[name]) for name in changed}
         outside, self.met = self.met, set()
-        self._run(body, env)
+        left = self._block(body, env)
         after = solved({number[name]: self.words.flow(env[name]) for name in changed}, before, self.words.position)
         self.met = outside.union(replaced(flow, after) for flow in self.met)
         for name, value in env.items():
             if isinstance(value, frozenset) and any(leaves(value) >> state & 1 for state in after):
                 env[name] = replaced(value, after)
         env |= {name: after[number[name]] for name in changed}
-
-    # --- expressions ---
-
-    def value(self, node: ast.expr, env: dict[str, Value]) -> Value:
-        """The value of an expression."""
-        if self._depth > _DEEPEST * 8:
-            return NOTHING
-        self._depth += 1
-        try:
-            reader = getattr(self, f"_read_{type(node).__name__.lower()}", None)
-            value = reader(node, env) if reader is not None else self._parts(node, env)
-            if isinstance(value, frozenset) and len(self.met) < _MOST_MET:
-                self.met.add(value)
-            return value
-        finally:
-            self._depth -= 1
-
-    def _parts(self, node: ast.expr, env: dict[str, Value]) -> Flow:
-        return union(
-            *(
-                self.words.flow(self.value(part, env))
-                for part in ast.iter_child_nodes(node)
-                if isinstance(part, ast.expr)
-            ),
-            NOTHING,
-        )
-
-    def _read_constant(self, node: ast.Constant, env: dict[str, Value]) -> Value:
-        return node.value if isinstance(node.value, bool | int | float | str) else None
-
-    def _read_name(self, node: ast.Name, env: dict[str, Value]) -> Value:
-        return env.get(node.id, NOTHING)
-
-    def _read_tuple(self, node: ast.Tuple | ast.List, env: dict[str, Value]) -> Value:
-        return tuple(self.value(part, env) for part in node.elts)
-
-    _read_list = _read_tuple
-
-    def _read_starred(self, node: ast.Starred, env: dict[str, Value]) -> Value:
-        return self.value(node.value, env)
-
-    def _read_joinedstr(self, node: ast.JoinedStr, env: dict[str, Value]) -> Value:
-        return "".join(str(self.value(part, env)) for part in node.values)
-
-    def _read_formattedvalue(self, node: ast.FormattedValue, env: dict[str, Value]) -> Value:
-        return str(self.value(node.value, env))
-
-    def _read_lambda(self, node: ast.Lambda, env: dict[str, Value]) -> Value:
-        return self._closure(node.args, node.body, env)
-
-    def _read_binop(self, node: ast.BinOp, env: dict[str, Value]) -> Value:
-        return self._binary(node.op, self.value(node.left, env), self.value(node.right, env))
-
-    def _read_unaryop(self, node: ast.UnaryOp, env: dict[str, Value]) -> Value:
-        value = self.value(node.operand, env)
-        if isinstance(node.op, ast.USub) and isinstance(value, int | float):
-            return -value
-        return value if isinstance(node.op, ast.UAdd) else self.words.call("negative", [value])
-
-    def _read_compare(self, node: ast.Compare, env: dict[str, Value]) -> Value:
-        left, right = self.value(node.left, env), self.value(node.comparators[0], env)
-        if isinstance(node.ops[0], ast.Is | ast.IsNot):
-            same = left is None
-            return same if isinstance(node.ops[0], ast.Is) else not same
-        if isinstance(node.ops[0], ast.Eq) and not isinstance(left, frozenset) and not isinstance(right, frozenset):
-            return left == right
-        return self.words.call(_COMPARED.get(type(node.ops[0]), "eq"), [left, right])
-
-    def _read_ifexp(self, node: ast.IfExp, env: dict[str, Value]) -> Value:
-        test = self.value(node.test, env)
-        if not isinstance(test, frozenset):
-            return self.value(node.body if test else node.orelse, env)
-        return self.words.call("where", [test, self.value(node.body, env), self.value(node.orelse, env)])
-
-    def _read_listcomp(self, node: ast.ListComp | ast.GeneratorExp, env: dict[str, Value]) -> Value:
-        generator = node.generators[0]
-        items = self.value(generator.iter, env)
-        short = isinstance(items, tuple | range) and len(items) <= _UNROLLED and len(node.generators) == 1
-        values = []
-        for item in items if short else (self._element(items),):
-            inner = dict(env)
-            self._bind(generator.target, item, inner)
-            for other in node.generators[1:]:
-                self._bind(other.target, self.words.flow(self.value(other.iter, inner)), inner)
-            values.append(self.value(node.elt, inner))
-        return tuple(values) if short else self.words.flow(tuple(values))
-
-    _read_generatorexp = _read_listcomp
-
-    def _binary(self, op: ast.operator, left: Value, right: Value) -> Value:
-        if isinstance(left, int) and isinstance(right, int):
-            match op:
-                case ast.Add():
-                    return left + right
-                case ast.Sub():
-                    return left - right
-                case ast.Mult():
-                    return left * right
-        if isinstance(op, ast.Add) and isinstance(left, tuple) and isinstance(right, tuple):
-            return left + right
-        return self.words.call(_BINARY.get(type(op), "other"), [left, right])
-
-    def _read_subscript(self, node: ast.Subscript, env: dict[str, Value]) -> Value:
-        if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
-            return NOTHING
-        place = self.value(node.slice, env)
-        if isinstance(place, str):
-            return self._data.get(place, NOTHING)
-        whole = self.value(node.value, env)
-        if isinstance(whole, tuple) and isinstance(place, int) and -len(whole) <= place < len(whole):
-            return whole[place]
-        position = leaves(self.words.position)
-        index = frozenset(path for path in self.words.flow(place) if not position >> path.leaf & 1)
-        return self.words.selected(self.words.flow(whole), index)
-
-    def _read_attribute(self, node: ast.Attribute, env: dict[str, Value]) -> Value:
-        if node.attr == "inf":
-            return float("inf")
-        if node.attr in ("shape", "dtype", "device", "ndim"):
-            return NOTHING
-        if _is_module(node.value):
-            return node.attr.lower()
-        whole = self.value(node.value, env)
-        if isinstance(whole, tuple) and len(whole) == 2 and node.attr in ("values", "indices"):
-            return whole[node.attr == "indices"]
-        return self.words.choice(self.words.flow(whole)) if node.attr == "indices" else self.words.flow(whole)
-
-    # --- calls ---
-
-    def _closure(
-        self, arguments: ast.arguments, body: tuple[ast.stmt, ...] | ast.expr, env: dict[str, Value]
-    ) -> Closure:
-        names = tuple(argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
-        defaults = tuple(self.value(default, env) for default in arguments.defaults)
-        return Closure(names, defaults, body, env)
-
-    def _read_call(self, node: ast.Call, env: dict[str, Value]) -> Value:
-        args: list[Value] = []
-        for arg in node.args:
-            value = self.value(arg, env)
-            args += value if isinstance(arg, ast.Starred) and isinstance(value, tuple) else [value]
-        named = {keyword.arg: self.value(keyword.value, env) for keyword in node.keywords if keyword.arg}
-        match node.func:
-            case ast.Attribute(value=owner, attr=name):
-                if not _is_module(owner):
-                    if name in ("append", "extend", "insert"):
-                        env[base_of(owner)] = union(
-                            *(self.words.flow(each) for each in (env.get(base_of(owner)), *args))
-                        )
-                        return None
-                    args.insert(0, self.value(owner, env))
-            case ast.Name(id=name):
-                called = env.get(name)
-                if isinstance(called, Closure):
-                    return self._apply(called, args, named)
-                name = called if isinstance(called, str) else name
-            case ast.Call(func=inner, args=settings):
-                # An instance of a module: its constructor's arguments follow the call's.
-                name = inner.attr if isinstance(inner, ast.Attribute) else ast.unparse(inner)
-                args += [self.value(setting, env) for setting in settings]
-            case _:
-                return union(*map(self.words.flow, args), NOTHING)
-        return self._called(name.lower() if name.startswith("_") else name.lower().rstrip("_"), args, named)
-
-    def _apply(self, closure: Closure, args: Sequence[Value], named: Mapping[str, Value]) -> Value:
-        defaults = dict(zip(closure.parameters[::-1], closure.defaults[::-1], strict=False))
-        given = {**dict(zip(closure.parameters, args, strict=False)), **named}
-        env = {**closure.names, **defaults, **given}
-        if self._depth > _DEEPEST * 4:
-            return union(*map(self.words.flow, args), NOTHING)
-        self._depth += 4
-        try:
-            return self.value(closure.body, env) if isinstance(closure.body, ast.expr) else self._run(closure.body, env)
-        finally:
-            self._depth -= 4
-
-    def _called(self, name: str, args: Sequence[Value], named: Mapping[str, Value]) -> Value:
-        """The value of a call: by its definition where it has one, else by the vocabulary."""
-        built_in = self._built_in(name, args)
-        if built_in is not None:
-            return built_in
-        definition = definitions().get(name)
-        if definition is not None and not args:
-            return name  # A module's instance, such as `nn.GELU()`, is called later.
-        if definition is not None and not self.words.knows(name):
-            return self._apply(self._closure(definition.args, tuple(definition.body), {}), args, named)
-        order = _BY_NAME.get(name, ())
-        args = [*args, *(named[key] for key in order[len(args) :] if key in named)]
-        return self.words.call(name, args)
-
-    def _built_in(self, name: str, args: Sequence[Value]) -> Value:
-        """Python's own functions on sequences; None for others."""
-        known = all(isinstance(arg, tuple | range) for arg in args)
-        match name:
-            case "range":
-                whole = args and all(isinstance(arg, int) for arg in args)
-                return range(*args) if whole else Elements(self.words.position)
-            case "enumerate" if args:
-                numbered = isinstance(args[0], tuple | range)
-                return (
-                    tuple(enumerate(args[0])) if numbered else Elements((self.words.position, self._element(args[0])))
-                )
-            case "zip":
-                return tuple(zip(*args, strict=False)) if known else Elements(tuple(map(self._element, args)))
-        return None
+        return left._replace(value=replaced(self.words.flow(left.value), after)) if left is not None else None
 
 
-def _is_module(node: ast.expr) -> bool:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name) and node.id in _MODULES
+def _leaves(body: Sequence[ast.stmt]) -> bool:
+    """Whether a branch ends what is around it."""
+    return bool(body) and isinstance(body[-1], ast.Return | ast.Break | ast.Continue | ast.Raise)
+
+
+def _continues(body: Sequence[ast.stmt]) -> bool:
+    """Whether a loop's body is left for its next turn only."""
+    parts = [part for statement in body for part in ast.walk(statement)]
+    return not any(isinstance(part, ast.Break) for part in parts)

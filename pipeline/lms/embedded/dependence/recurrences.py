@@ -36,17 +36,78 @@ def solved(after: Mapping[int, Flow], before: Mapping[int, Flow], position: Flow
 
 
 def assigned(body: Iterable[ast.stmt]) -> list[str]:
-    """The names that statements change, also by setting or appending elements."""
+    """The names that statements change, also by setting or appending elements, and in place."""
     found: dict[str, None] = {}
     for node in (node for statement in body for node in ast.walk(statement)):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()):
-                found[name] = None
-            case ast.Subscript(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
-                found[base_of(node)] = None
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append" | "extend" | "insert")):
-                found[name] = None
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found[node.id] = None
+        else:
+            found |= dict.fromkeys(_altered(node))
     return list(found)
+
+
+@lru_cache(maxsize=1024)
+def altered(body: tuple[ast.stmt, ...]) -> tuple[str, ...]:
+    """The names of which statements change the value itself, not only what they stand for."""
+    return tuple(dict.fromkeys(name for part in body for node in ast.walk(part) for name in _altered(node)))
+
+
+def _altered(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Subscript(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
+            return [base_of(node)]
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append" | "extend" | "insert")):
+            return [name]
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name) as called, args=args, keywords=keywords):
+            named = {keyword.arg: keyword.value for keyword in keywords}
+            owners = [named["out"]] if "out" in named else []
+            if in_place(name):
+                tensor = called.value if isinstance(called, ast.Attribute) and not is_module(called.value) else None
+                owners += args[:1] if tensor is None else [tensor]
+            elif name in CHANGED:
+                owners += [*args[1:3], *(named[key] for key in STATISTICS if key in named)]
+            return [name for name in map(viewed, owners) if name]
+    return []
+
+
+CHANGED = frozenset(("batch_norm", "instance_norm"))
+"""Calls that change arguments without saying so in their name,"""
+STATISTICS = ("running_mean", "running_var")
+"""which are the second and the third."""
+
+
+VIEWS = frozenset(
+    """
+    view reshape transpose swapaxes t permute narrow select diagonal squeeze unsqueeze flatten unflatten movedim view_as
+    expand expand_as detach data T mT real unfold
+    """.split()  # noqa: SIM905 (a list of so many strings would be harder to read)
+)
+"""Methods and attributes of which the result shares its elements with the tensor."""
+
+
+def viewed(node: ast.expr) -> str:
+    """The variable that an expression is, or is a part or a view of."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Subscript(value=owner):
+            return viewed(owner)
+        case ast.Attribute(value=owner, attr=name) | ast.Call(func=ast.Attribute(value=owner, attr=name)):
+            return viewed(owner) if name in VIEWS or in_place(name) else ""
+    return ""
+
+
+def in_place(name: str) -> bool:
+    """Whether a method or a call changes what it is called on."""
+    return name[-1:] == "_" and name[-2:-1] not in ("", "_")
+
+
+_MODULES = frozenset(("torch", "F", "nn", "functional", "linalg", "math", "special", "np", "numpy"))
+
+
+def is_module(node: ast.expr) -> bool:
+    """Whether an expression names a module of PyTorch or Python."""
+    return base_of(node) in _MODULES
 
 
 def base_of(node: ast.expr) -> str:

@@ -14,13 +14,16 @@ from pipeline.lms.embedded.dependence.paths import (
     EXP,
     FALLS,
     LARGEST,
+    LOG,
     MINUS,
     NOTHING,
     OPERATIONS,
+    OVER,
     SUM,
     TIMES,
     UNSIGNED,
     Flow,
+    exponential,
     leaves,
     product,
     quotient,
@@ -31,9 +34,10 @@ from pipeline.lms.embedded.dependence.paths import (
 
 @dataclass(frozen=True)
 class Elements:
-    """A sequence of unknown length: what is known of each element."""
+    """A sequence of unknown length: what is known of each element, and which data decide whether there is one."""
 
     item: Any
+    when: Flow = NOTHING
 
 
 Value: TypeAlias = Any
@@ -45,14 +49,14 @@ STATE = 256
 _SAME = frozenset(
     """
     as_tensor atleast_1d bool broadcast_to clone conj contiguous detach diag diagonal double expand expand_as flatten
-    flip fliplr flipud float index_select long moveaxis movedim narrow pad permute ravel repeat repeat_interleave
+    flip fliplr flipud float long moveaxis movedim narrow pad permute ravel repeat repeat_interleave
     reshape roll squeeze swapaxes t take tensor tile to transpose tril triu type type_as unflatten unfold unsqueeze view
     view_as nan_to_num item tolist list tuple reversed cpu requires_grad_ numpy select rot90 split chunk unbind
     """.split()  # noqa: SIM905 (a list of so many strings would be harder to read)
 )
 _CONSTANT = frozenset(
     """
-    zeros ones empty full zeros_like ones_like empty_like full_like new_zeros new_ones new_full size numel len dim
+    zeros ones empty full zeros_like ones_like empty_like full_like new_zeros new_ones new_full zero size numel len dim
     finfo float32 top shape print
     """.split()  # noqa: SIM905
 )
@@ -74,8 +78,13 @@ _POSITIONS = frozenset(("arange", "linspace", "eye", "range", "tril_indices", "t
 _ALIASES = {
     "divide": "div", "true_divide": "div", "subtract": "sub", "rsub": "sub", "neg": "negative",
     "bitwise_not": "negative", "logical_not": "negative", "masked_fill": "where", "absolute": "abs", "swapdims": "t",
-    "take_along_dim": "gather", "scatter_add": "scatter", "index_add": "scatter", "index_put": "scatter",
+    "take_along_dim": "gather", "scatter_add": "scatter", "index_add": "scatter", "scatter_reduce": "scatter",
+    "index_copy": "scatter", "index_select": "gather", "index_fill": "scatter", "any": "amax", "all": "amin",
 }  # fmt: skip
+
+
+_TINY = 1e-3
+"""A bound that only guards a division or a logarithm is positive and at most this."""
 
 
 class Vocabulary:
@@ -86,7 +95,14 @@ class Vocabulary:
 
     def __init__(self, position: Flow) -> None:
         self.position = position
-        self._bits: dict[str, int] = {"sum": SUM, "minus": MINUS, "largest": LARGEST, "exp": EXP}
+        self._bits: dict[str, int] = {
+            "sum": SUM,
+            "minus": MINUS,
+            "largest": LARGEST,
+            "exp": EXP,
+            "log": LOG,
+            "over": OVER,
+        }
         self._known: dict[str, Callable[[str, Sequence[Value]], Value]] = {}
         for names, method in (
             (_SAME, self._same), (_CONSTANT, self._constant), (_JOINED, self._join), (_SUMMED, self._sum),
@@ -95,7 +111,8 @@ class Vocabulary:
             (_ROUNDED, self._round), (_POSITIONS, self._positions),
             (("sub",), self._sub), (("div",), self._div), (("negative",), self._negative), (("pow",), self._pow),
             (("exp",), self._exp), (("where",), self._where), (("abs",), self._abs), (("norm",), self._norm),
-            (("gather",), self._gather), (("scatter",), self._gather), (("reduced",), self._reduce),
+            (("gather",), self._gather), (("scatter",), self._scatter), (("copy", "fill"), self._copy),
+            (("reduced",), self._reduce),
         ):  # fmt: skip
             self._known |= dict.fromkeys(names, method)
 
@@ -134,15 +151,47 @@ class Vocabulary:
 
     def inverse(self, flow: Flow) -> Flow:
         """One divided by a value."""
-        return tagged(flow, self.bit("over") | FALLS)
+        return tagged(flow, OVER | FALLS)
 
     def choice(self, flow: Flow) -> Flow:
         """The flow of a value that only selects."""
         return tagged(flow, self.bit("choice") | UNSIGNED)
 
     def selected(self, flow: Flow, index: Flow) -> Flow:
-        """The elements of a value that an index selects: a product with zeros and ones."""
+        """The elements that an index selects: a product with zeros and ones, unless it is their own order."""
+        if index and index == self.choice(flow):
+            return tagged(flow, self.bit("order"))
         return product(flow, self.choice(index)) if index else flow
+
+    def taken(self, flow: Flow, index: Flow) -> Flow:
+        """As `selected`, where a function may as well contract with zeros and ones."""
+        return tagged(self.selected(flow, index), SUM) if index else flow
+
+    def is_mask(self, index: Flow) -> bool:
+        """Whether what selects elements is a comparison, not their numbers."""
+        return any(path.tags & self.bit("compare") and not path.tags & self.bit("choice") for path in index)
+
+    def either(self, test: Value, one: Value, other: Value) -> Value:
+        """One of two values, as a decision says; what both have does not depend on it."""
+        if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
+            return tuple(self.either(test, *parts) for parts in zip(one, other, strict=True))
+        if one is other or (one == other and not isinstance(one, frozenset)):
+            return one
+        position = leaves(self.position)
+        condition = frozenset(path for path in self.flow(test) if not position >> path.leaf & 1)
+        mine, theirs = self.flow(one), self.flow(other)
+        if not condition:
+            return union(mine, theirs)
+        if mine == theirs:
+            return self._where("where", [condition, one, other])
+        common, changed = mine & theirs, mine ^ theirs
+        if _has_state(common) and all(path.tags & SUM for path in changed):
+            condition = tagged(condition, SUM)
+        if not theirs - mine:
+            return union(common, product(changed, condition))
+        if not mine - theirs:
+            return union(common, product(changed, tagged(condition, FALLS)))
+        return union(common, self._where("where", [condition, changed, NOTHING]))
 
     # --- the meaning of names; each takes the name and the arguments ---
 
@@ -173,13 +222,16 @@ class Vocabulary:
         return tagged(total, SUM) if name in _CONTRACTIONS else total
 
     def _largest(self, name: str, args: Sequence[Value]) -> Value:
+        bounds = [arg for arg in args[1:] if isinstance(arg, int | float)]
+        if name not in ("max", "min") and bounds and all(0 < bound <= _TINY for bound in bounds):
+            return args[0]
         flow = tagged(union(*map(self.flow, args)), LARGEST)
         along = len(args) > 1 and name in ("max", "min") and not isinstance(args[1], frozenset)
         return (flow, self.choice(flow)) if along or name in _PAIRS else flow
 
     def _order(self, name: str, args: Sequence[Value]) -> Value:
         flow = tagged(self.flow(args[0]), self.bit("order"))
-        return (flow, self.choice(flow)) if name in _PAIRS or len(args) > 1 else flow
+        return (flow, self.choice(self.flow(args[0]))) if name in _PAIRS or len(args) > 1 else flow
 
     def _compare(self, name: str, args: Sequence[Value]) -> Value:
         first, second = self.flow(args[0]), self.flow(args[1]) if len(args) > 1 else NOTHING
@@ -218,7 +270,7 @@ class Vocabulary:
         return self.inverse(base) if exponent < 0 else base
 
     def _exp(self, name: str, args: Sequence[Value]) -> Value:
-        return tagged(self.flow(args[0]), EXP)
+        return exponential(self.flow(args[0]))
 
     def _where(self, name: str, args: Sequence[Value]) -> Value:
         if len(args) < 3:
@@ -243,7 +295,16 @@ class Vocabulary:
     def _gather(self, name: str, args: Sequence[Value]) -> Value:
         flows = [self.flow(arg) for arg in args]
         indices = flows[2] if len(flows) > 2 else NOTHING
-        return union(self.selected(flows[0], indices), *flows[3:])
+        return union(self.taken(flows[0], indices), *flows[3:])
+
+    def _scatter(self, name: str, args: Sequence[Value]) -> Value:
+        """What is written, or added, to selected elements of a value."""
+        flows = [self.flow(arg) for arg in args]
+        index = flows[2] if len(flows) > 2 else NOTHING
+        return union(flows[0], self.selected(union(*flows[3:], NOTHING), index))
+
+    def _copy(self, name: str, args: Sequence[Value]) -> Value:
+        return args[-1]
 
     def _reduce(self, name: str, args: Sequence[Value]) -> Value:
         flow = self.flow(args[0])

@@ -14,8 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.lms.embedded.dependence.recurrences import assigned, base_of, statements_of
-from pipeline.lms.embedded.influence.arrays import Array, Unread, Word, as_array, constant
+from pipeline.lms.embedded.dependence.recurrences import (
+    CHANGED,
+    STATISTICS,
+    VIEWS,
+    assigned,
+    base_of,
+    statements_of,
+)
+from pipeline.lms.embedded.influence.arrays import Array, Unread, Word, as_array, constant, plus, reduced
 from pipeline.lms.embedded.influence.branches import (
     MISSING,
     Names,
@@ -28,35 +35,6 @@ from pipeline.lms.embedded.influence.flow import FlowReader, Left, Returned
 from pipeline.lms.embedded.influence.indexing import replaced
 from pipeline.lms.embedded.influence.language import binary, decision, items_of, reading
 from pipeline.lms.embedded.influence.sequences import CHANGING, set_item
-
-_VIEWS = frozenset(
-    [
-        "view",
-        "reshape",
-        "transpose",
-        "swapaxes",
-        "t",
-        "permute",
-        "narrow",
-        "select",
-        "diagonal",
-        "squeeze",
-        "unsqueeze",
-        "flatten",
-        "unflatten",
-        "movedim",
-        "view_as",
-        "expand",
-        "expand_as",
-        "detach",
-        "data",
-        "T",
-        "mT",
-        "real",
-        "unfold",
-    ]
-)
-"""Methods and attributes of which the result shares its elements with the tensor."""
 
 
 class ArrayReader(FlowReader):
@@ -222,7 +200,7 @@ class ArrayReader(FlowReader):
                         self._store(owner, replaced(before, index, value), env)
                     else:
                         set_item(before, index, value)
-            case ast.Attribute(attr=name) if name in _VIEWS:
+            case ast.Attribute(attr=name) if name in VIEWS:
                 self._store(target, as_array(value), env)
             case _:
                 raise Unread("a target of an unknown kind")
@@ -237,7 +215,7 @@ class ArrayReader(FlowReader):
             case ast.Subscript():
                 self._bind(target, value, env)
             case ast.Attribute(value=owner, attr=name) | ast.Call(func=ast.Attribute(value=owner, attr=name)):
-                if name in _VIEWS and not is_module(owner, env):
+                if name in VIEWS and not is_module(owner, env):
                     self._store_view(target, owner, value, env)
 
     def _store_view(self, view: ast.expr, owner: ast.expr, value: Array, env: Names) -> None:
@@ -267,7 +245,10 @@ class ArrayReader(FlowReader):
                 return value
         kept = [keyword for keyword in node.keywords if keyword.arg not in ("out", "inplace")]
         if len(kept) == len(node.keywords):
-            return super()._call(node, env)
+            value = super()._call(node, env)
+            if isinstance(node.func, ast.Attribute) and node.func.attr in CHANGED and is_module(node.func.value, env):
+                self._track(node, env)
+            return value
         value = super()._call(ast.Call(node.func, node.args, kept), env)
         for keyword in node.keywords:
             if keyword.arg == "out":
@@ -275,6 +256,23 @@ class ArrayReader(FlowReader):
             elif keyword.arg == "inplace" and node.args and decision(self.value(keyword.value, env)):
                 self._store(node.args[0], value, env)
         return value
+
+    def _track(self, node: ast.Call, env: Names) -> None:
+        """Brings the running statistics of a normalization forward, unless they are what it normalizes by."""
+        given = dict(zip(("input", *STATISTICS, "weight", "bias", "training"), node.args, strict=False))
+        given |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+        own = given.get("training", given.get("use_input_stats"))
+        data = self.value(given["input"], env)
+        targets = [given[name] for name in STATISTICS if name in given]
+        if not isinstance(data, Array) or (own is not None and decision(self.value(own, env)) is False):
+            return
+        if own is None and isinstance(node.func, ast.Attribute) and node.func.attr == "batch_norm":
+            return
+        met = reduced(data, tuple(axis for axis in range(data.ndim) if axis != 1))
+        for target in targets:
+            before = self.value(target, env)
+            if isinstance(before, Array):
+                self._store(target, plus(before, met), env)
 
 
 def _on(view: ast.expr, owner: ast.expr) -> ast.expr:

@@ -159,9 +159,16 @@ def layer_norm(input, normalized_shape, weight=1, bias=0, eps=1e-5):
     centred = input - input.mean()
     return centred / torch.sqrt(centred.square().mean() + eps) * weight + bias
 def batch_norm(input, running_mean, running_var, weight=1, bias=0, training=False, momentum=0.1, eps=1e-5):
-    return torch.layer_norm(input, 0, weight, bias, eps)
-def instance_norm(input, running_mean, running_var, weight=1, bias=0, use_input_stats=True, momentum=0.1, eps=1e-5):
-    return torch.layer_norm(input, 0, weight, bias, eps)
+    centred = input - (input.mean() if training else running_mean)
+    variance = centred.square().mean() if training else running_var
+    if training:
+        running_mean.lerp_(input.mean(), momentum)
+        running_var.lerp_(torch.var(input), momentum)
+    return centred / torch.sqrt(variance + eps) * weight + bias
+def instance_norm(
+    input, running_mean=None, running_var=None, weight=1, bias=0, use_input_stats=True, momentum=0.1, eps=1e-5
+):
+    return torch.batch_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 def group_norm(input, num_groups, weight=1, bias=0, eps=1e-5): return torch.layer_norm(input, 0, weight, bias, eps)
 def rms_norm(input, normalized_shape, weight=1, eps=0):
     return input / torch.sqrt(input.square().mean() + eps) * weight

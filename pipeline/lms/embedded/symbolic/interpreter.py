@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from pipeline.lms.embedded.dependence.recurrences import assigned
+from pipeline.lms.embedded.dependence.recurrences import altered, assigned, in_place
 from pipeline.lms.embedded.symbolic.algebra import Term
 from pipeline.lms.embedded.symbolic.definitions import definitions
 from pipeline.lms.embedded.symbolic.operations import Operations, Value
@@ -62,11 +62,20 @@ class SymbolicInterpreter:
                     value = self.value(expression, env)
                     if isinstance(statement, ast.Return):
                         return value
+                    self._change(statement, value, env)
                 case ast.FunctionDef(name=name):
                     self._local[name] = statement
                 case ast.For() | ast.While() | ast.If() | ast.AugAssign() | ast.Assign():
                     self._forget(statement, env)
         return value
+
+    def _change(self, statement: ast.Expr, value: Value, env: dict[str, Value]) -> None:
+        """Changes what a statement that is a call changes in place."""
+        match statement.value:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if in_place(method) and name in env:
+                env[name] = value
+            case _ if altered((statement,)):
+                self._forget(statement, env)
 
     def _forget(self, statement: ast.stmt, env: dict[str, Value]) -> None:
         """Makes what a statement changes unknown, but made of what the statement mentions."""

@@ -98,3 +98,49 @@ def test_values_on_the_way_are_known() -> None:
     assert found.passes(found.applied(fold, (a, b, c))) == 1.0
     assert found.passes(found.applied(fold, (a, c, b))) == 0.0
     assert found.passes((a, found.applied(fold, (c, b, a))[1])) == 0.5
+
+
+RUNNING = """
+inputs:
+- {name: A, dtype: fp32, dims: [N, H], data_gen: torch.randn}
+fns:
+- name: Fold
+  apply: |
+    top, total = state
+    new = torch.maximum(top, input[0])
+    return [new, total * torch.exp(top - new) + torch.exp(input[0] - new)]
+  init: [-inf, 0]
+  input_dtype: fp32
+  output_dtype: [fp32, fp32]
+  func_name: fn_fold
+- name: Finish
+  apply: |
+    return [torch.relu(1 / input[1])]
+  input_dtype: [fp32, fp32]
+  output_dtype: fp32
+  func_name: fn_finish
+outputs:
+- name: O
+  dtype: fp32
+  dims: [H]
+  data_transform:
+  - |
+    a = input_data['A']
+    torch.relu(1 / torch.exp(a - a.amax(1, keepdim=True)).sum(1))
+sizes: {N: [4, 5], H: [2, 3]}
+"""
+
+
+def test_a_running_maximum_guards_an_exponential_beside_other_bounds() -> None:
+    """A bound elsewhere in the reference does not make it one of the exponent: only the order of factors differs."""
+    task = loads_task(RUNNING, "task")
+    fns = static_scope(task).fns
+    found = Dependences(task, {})
+    folded = found.applied(fns["fn_fold"], found.inputs[0])
+    assert found.fits(folded) == found.fits(found.applied(fns["fn_finish"], folded)) == pytest.approx(0.8)
+
+
+def test_a_factor_that_only_one_side_has_is_none() -> None:
+    """As a mask by position, where the reference knows no positions."""
+    masked = TASK.replace("weight * c]", "weight * c * (torch.arange(D_value) >= 0)]")
+    assert similarity(masked, (0, 1, 2)) == similarity(TASK, (0, 1, 2))

@@ -6,12 +6,15 @@ from pipeline.lms.embedded.dependence.paths import (
     EXP,
     FALLS,
     LARGEST,
+    LOG,
     MINUS,
     NOTHING,
+    OVER,
     SUM,
     TIMES,
     UNSIGNED,
     Path,
+    exponential,
     leaf,
     product,
     quotient,
@@ -66,3 +69,31 @@ def test_a_flow_of_many_paths_is_coarse() -> None:
     many = union(*(tagged(A, 8 << place) for place in range(1, 30)), *(tagged(B, 8 << place) for place in range(1, 30)))
     assert {path.leaf for path in many} == {1, 2}
     assert len(many) == 2
+
+
+def test_the_exponential_of_a_sum_is_a_product() -> None:
+    """Each summand is a factor, and multiplied by the others."""
+    one, other = exponential(union(A, B)), product(exponential(A), exponential(B))
+    assert {path._replace(first=0) for path in one} == {path._replace(first=0) for path in other}
+    assert exponential(leaf(0)) == tagged(leaf(0), EXP)
+
+
+def test_a_logarithm_and_an_exponential_behind_it_cancel() -> None:
+    """What is taken off between them divides; an operation between them keeps both, and so does the other order."""
+    assert tagged(tagged(A, LOG), EXP) == A
+    assert tagged(tagged(tagged(A, SUM | LOG), MINUS | FALLS), EXP) == tagged(A, SUM | OVER | FALLS)
+    assert tagged(tagged(tagged(A, LOG), OVER), EXP) not in (A, tagged(A, OVER))
+    assert tagged(tagged(A, EXP), LOG) != A
+
+
+def test_a_logarithm_of_exponentials_of_such_is_one() -> None:
+    """However often it is folded."""
+    once = tagged(A, EXP | SUM)
+    once = tagged(once, LOG)
+    assert tagged(tagged(once, EXP), LOG) == once
+
+
+def test_too_many_paths_lose_their_signs_before_their_operations() -> None:
+    """Only then is one left for each leaf."""
+    every = [Path(1, (32 << n) | sign, 0, 0) for n in range(30) for sign in (0, FALLS)]
+    assert union(frozenset(every), A) >= {Path(1, (32 << n) | UNSIGNED, 0, 0) for n in range(30)}

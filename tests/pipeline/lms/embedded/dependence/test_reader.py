@@ -11,8 +11,11 @@ from pipeline.lms.embedded.dependence.vocabulary import Vocabulary
 DATA = {"x": leaf(1), "y": leaf(2), "W": leaf(3)}
 
 
+WORDS = Vocabulary(leaf(0))
+
+
 def read(code: str) -> Flow:
-    reader = FlowReader(Vocabulary(leaf(0)), DATA, {"E": 2})
+    reader = FlowReader(WORDS, DATA, {"E": 2})
     whole = f"x, y, W = input_data['x'], input_data['y'], input_data['W']\n{code}"
     return frozenset(
         Path(p.leaf, p.tags & ~SIGNS, p.partners, p.first) for p in reader.words.flow(reader.run(whole, {}))
@@ -34,6 +37,9 @@ def read(code: str) -> Flow:
         ("torch.softmax(x, -1) @ y", "e = torch.exp(x - x.amax(-1))\n(e / e.sum(-1)) @ y"),
         ("if T_value > 3:\n    z = x\nelse:\n    z = x\nz", "x"),
         ("torch.stack([(x @ W[i]) for i in range(3)], -1)", "x @ W"),
+        ("torch.exp(x - torch.logsumexp(x, -1))", "torch.softmax(x, -1)"),
+        ("s = x[0]\nfor t in range(T_value):\n    s = torch.logaddexp(s, x[t])\ns", "torch.logsumexp(x, -1)"),
+        ("x[x.argsort(-1)]", "x.sort(-1)[0]"),
         ("torch.lerp(x, y, 0.25)", "0.75 * x + 0.25 * y"),
     ],
 )
@@ -42,6 +48,70 @@ def test_equal_code_has_equal_flows(one: str, other: str) -> None:
     found, wanted = read(one), read(other)
     assert {path.leaf for path in found} == {path.leaf for path in wanted} != set()
     assert found & wanted
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("z = torch.zeros(3)\nif x.sum() > 0:\n    z = y\nz", "y * (x.sum() > 0)"),
+        ("z = W\nif x.sum() > 0:\n    z = W + y\nz", "W + y * (x.sum() > 0)"),
+        ("z = y if x.item() > 0 else W\nz", "torch.where(x > 0, y, W)"),
+        ("z = []\nfor i in range(N_value):\n    if x[i] > 0:\n        z.append(y[i])\nz", "y * (x > 0)"),
+        ("z = []\nfor i in range(N_value):\n    if x[i] <= 0:\n        continue\n    z.append(y[i])\nz", "y * (x > 0)"),
+        ("def f(a, b):\n    if a > 0:\n        return b\n    return 0\nf(x, y)", "y * (x > 0)"),
+        ("z = [b for a, b in zip(x, y) if a > 0]\nz", "y * (x > 0)"),
+        ("z = torch.zeros(3)\nfor t in range(x.item()):\n    z = z + y[t]\nz",
+         "((0 < x) * y).sum()"),
+        ("z = torch.zeros(3)\nwhile x > 0:\n    z = y\nz", "y * (x > 0)"),
+        ("y[x > 0] = 0\ny", "torch.where(x > 0, 0, y)"),
+        ("z = torch.zeros(3)\nz[x.argmax(-1)] = y\nz", "y * F.one_hot(x.argmax(-1))"),
+        ("min(x, y)", "torch.minimum(x, y)"),
+        ("max(x.tolist())", "x.amax()"),
+        ("sorted(x.tolist())", "x.sort()[0]"),
+        ("all(a > 0 for a in x)", "(x > 0).amin()"),
+        ("x > 0 and y > 0", "(x > 0) * (y > 0)"),
+    ],
+)  # fmt: skip
+def test_what_data_decide_is_multiplied_by_the_decision(one: str, other: str) -> None:
+    """Functions of streams have no branches, and write it so."""
+    found, wanted = read(one), read(other)
+    assert {(path.leaf, path.tags, path.partners) for path in wanted} <= {
+        (path.leaf, path.tags, path.partners) for path in found
+    }
+
+
+def test_constants_decide_for_good() -> None:
+    """What follows a constant `break` or `return` is not read."""
+    assert read("for i in (1, 2):\n    z = x\n    break\n    z = y\nz") == read("x")
+    assert read("z = 0\nfor i in (1, 2, 3):\n    if i == 2:\n        continue\n    z = x\nz") == read("x")
+    assert read("def f(a, b=None):\n    if b is None:\n        return a\n    return b\nf(x)") == read("x")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("x.add_(y)\nx", "x + y"),
+        ("x[0].mul_(y)\nx", "x + x * y"),
+        ("z = x.clone().mul_(y)\nx", "x"),
+        ("x.T.mul_(y)\nx", "x + x * y"),
+        ("z = torch.zeros(3)\nz.copy_(x)\nz", "x"),
+        ("x.zero_()\nx + y", "y"),
+        ("torch.mul(x, y, out=W)\nW", "x * y"),
+        ("torch.exp_(x)\nx", "torch.exp(x)"),
+        ("F.relu(x, inplace=True)\nx", "torch.relu(x)"),
+        ("z = torch.zeros(3)\nfor t in range(T_value):\n    z.add_(x[t] * y[t])\nz", "(x * y).sum(0)"),
+        ("z = torch.zeros(3)\nz.index_add_(0, y.argmax(-1), x)\nz", "x * F.one_hot(y.argmax(-1))"),
+        ("def push(a, b):\n    a.append(b)\nz = []\npush(z, x)\nz", "x"),
+        ("z = []\ndef push(a):\n    z.append(a)\npush(x)\nz", "x"),
+        ("m, s = torch.zeros(3), torch.ones(3)\nF.batch_norm(x, m, s, training=True)\nm", "x.mean()"),
+        ("m, s = torch.zeros(3), torch.ones(3)\nF.batch_norm(x, m, s, training=True)\ns", "torch.var(x)"),
+        ("F.batch_norm(x, y, W)\ny", "y"),
+        ("F.batch_norm(x, y, W)", "(x - y) / torch.sqrt(W)"),
+    ],
+)
+def test_calls_change_their_arguments_in_place(one: str, other: str) -> None:
+    """Methods that end in an underscore, `out`, `inplace`, helpers, and running statistics."""
+    assert read(one) == read(other)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +141,7 @@ def test_the_flows_on_the_way_are_kept() -> None:
     code = (
         "s = input_data['x'] * 0\nfor t in range(T_value):\n    e = torch.exp(s)\n    s = s + e * input_data['y'][t]\ns"
     )
-    result = reader.run(code, env := {})
+    env: dict[str, Flow] = {}
+    result = reader.run(code, env)
     assert {result, env["e"], DATA["x"]} <= reader.met
     assert all(path.leaf in (0, 1, 2) for flow in reader.met for path in flow)

@@ -6,6 +6,7 @@ import ast
 
 from pipeline.lms.embedded.dependence.paths import NOTHING, leaf, product, union
 from pipeline.lms.embedded.dependence.recurrences import (
+    altered,
     assigned,
     base_of,
     loop_counts,
@@ -36,6 +37,14 @@ def test_elements_and_appended_values_change_a_variable() -> None:
     assert set(assigned(statements_of(code))) == {"a", "b", "c", "d", "f"}
     node = ast.parse("b.x[0][1]", mode="eval").body
     assert base_of(node) == "b"
+
+
+def test_methods_and_calls_change_variables_in_place() -> None:
+    """By their names, by `out`, or because it is known of them; what is only assigned to, or copied, is not."""
+    code = "x[0].add_(y)\ntorch.mul(x, y, out=z)\ntorch.relu_(v)\nF.batch_norm(u, m, running_var=s)\nw = 1"
+    code += "\nc.clone().add_(y)\nd.T.exp_()"
+    assert set(altered(statements_of(code))) == {"x", "z", "v", "m", "s", "d"}
+    assert {"x", "z", "v", "m", "s", "d", "w"} <= set(assigned(statements_of(code)))
 
 
 def test_what_is_not_python_has_no_statements() -> None:

@@ -7,7 +7,7 @@ import pytest
 from pipeline.lms.embedded.dependence.paths import LARGEST, NOTHING, SUM, Flow, leaf, tagged, union
 from pipeline.lms.embedded.dependence.vocabulary import STATE, Elements, Value, Vocabulary
 
-X, Y = leaf(1), leaf(2)
+X, Y, Z = leaf(1), leaf(2), leaf(3)
 
 
 def call(name: str, *args: Value) -> Value:
@@ -50,10 +50,35 @@ def test_what_is_added_to_a_state_is_summed() -> None:
 
 
 def test_indices_select() -> None:
-    """The second result of a sort depends on its input only by choice."""
+    """The second result of a sort depends on its input only by choice, as that of an `argsort`."""
     words = Vocabulary(leaf(0))
     values, indices = words.call("sort", [X])
-    assert words.choice(values) == indices
+    assert words.choice(X) == indices == words.call("argsort", [X])
+    assert words.selected(X, indices) == values
+
+
+def test_a_gather_is_a_contraction_with_zeros_and_ones() -> None:
+    """Which is how a function of streams writes it."""
+    words = Vocabulary(leaf(0))
+    chosen = words.choice(Y)
+    assert words.call("gather", [X, 1, chosen]) == words.call("matmul", [X, chosen])
+
+
+def test_a_tiny_bound_only_guards() -> None:
+    """Another one is a bound."""
+    words = Vocabulary(leaf(0))
+    assert words.call("clamp", [X, 1e-6]) == X != words.call("clamp", [X, 0])
+    assert words.call("maximum", [X, 1e-9]) == X != words.call("maximum", [X, 1.0])
+
+
+def test_what_one_way_adds_is_multiplied_by_the_decision() -> None:
+    """What both ways have is not; without data, a decision is nothing."""
+    words = Vocabulary(leaf(0))
+    assert words.either(Z, union(X, Y), X) == union(X, words.call("mul", [Y, Z]))
+    assert words.either(Z, (X, Y), (X, NOTHING)) == (X, words.call("mul", [Y, Z]))
+    assert words.either(leaf(0), X, Y) == union(X, Y)
+    assert words.either(Z, 3, 3) == 3
+    assert {path.leaf for path in words.either(Z, 1, 0)} == {3}
 
 
 def test_a_sequence_of_unknown_length_has_the_flow_of_its_elements() -> None:

@@ -135,3 +135,14 @@ CODES: list[tuple[str, Shapes]] = [
 def test_what_is_changed_in_place_keeps_its_sources(code: str, shapes: Shapes) -> None:
     """Whether an index, a method or a view says what is changed."""
     assert holds(code, shapes) > 0
+
+
+def test_a_normalization_brings_its_running_statistics_forward() -> None:
+    """In training only; then the result does not depend on them."""
+    code = "m, s = torch.zeros(2), torch.ones(2)\ny = F.batch_norm(input_data['x'].view(2, 2), m, s, training={})\n"
+    assert read(code.format("True") + "m") == read(code.format("True") + "s") == [5, 10]
+    assert read(code.format("False") + "m") == [0, 0]
+    assert read(code.format("False").replace("F.batch", "F.instance").replace("training", "use_input_stats") + "s") == [
+        0,
+        0,
+    ]

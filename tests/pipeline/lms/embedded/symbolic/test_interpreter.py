@@ -37,6 +37,8 @@ from tests.support.symbolic_terms import read
         ("torch.logcumsumexp(x, -1)", "x.exp().cumsum(-1).log()"),
         ("torch.add(x, y, alpha=3)", "x + 3 * y"),
         ("x.clone().mul_(y).add_(1)", "x * y + 1"),
+        ("z = x * 1\nz.mul_(y)\nz.add_(1)\nz", "x * y + 1"),
+        ("F.batch_norm(x, y, W)", "(x - y) / torch.sqrt(W + 1e-5)"),
         ("torch.nn.LeakyReLU(0.2)(x)", "torch.where(x > 0, x, 0.2 * x)"),
         ("torch.nn.GELU(approximate='tanh')(x)", "torch.nn.functional.gelu(x, approximate='tanh')"),
         ("x.max(-1, keepdim=True)[0]", "x.amax(-1, keepdim=True)"),
