@@ -53,17 +53,17 @@ _EXACT = 0.999
 _MOST_USES = 3
 
 # Scores, in the units of the softmax at sharpness 1.
-_AGAIN = -0.97
+_AGAIN = -0.96
 """For applying a function again,"""
-_AGAIN_ALIKE = -0.89
+_AGAIN_ALIKE = -0.85
 """where it is to an unused stream of the kind of an earlier operand,"""
-_SAME_AGAIN = -1.5
+_SAME_AGAIN = -1.14
 """and for doing so to the same streams."""
-_OWN_RESULT = -2.0
+_OWN_RESULT = -1.11
 """For applying a function to nothing but its own results."""
-_REPLAYED = -0.7
+_REPLAYED = -1.1
 """For repeating a section,"""
-_REPLAYED_BY_LOOP = 0.0
+_REPLAYED_BY_LOOP = -0.03
 """and where a loop of the reference says how often."""
 _RIVAL = -0.6
 """For each better draft that applies the same functions, where these are applied in any order."""

@@ -22,7 +22,7 @@ COMPLETE = 20
 # Scores, in the units of the softmax at sharpness 1.
 _REPLAYED_SHARE = 0.3
 """The part of the scores of a repeated section's streams that counts again."""
-_REACHED = 2.5
+_REACHED = 1.37
 """For each output that a stream of the draft may be."""
 
 

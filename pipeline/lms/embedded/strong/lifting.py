@@ -20,7 +20,7 @@ from pipeline.lms.embedded.types.type_table import FoldSpec
 from step_runtime.base.shapes import Dim
 from step_runtime.base.types import DType, StreamType, STuple
 
-_LIFTED = -0.8
+_LIFTED = -0.82
 """The score of making a stream again for each dim along which it is then repeated."""
 _DEEPEST = 3
 """The number of functions that are applied again, one to the results of the other, for one stream."""

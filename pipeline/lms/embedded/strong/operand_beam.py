@@ -17,13 +17,13 @@ from pipeline.lms.embedded.task_view import TaskView
 from pipeline.lms.embedded.types.coercions import cut
 
 # Scores, in the units of the softmax at sharpness 1.
-_INPUT_AGAIN = -0.6
-_USED_AGAIN = -1.49
+_INPUT_AGAIN = -0.9
+_USED_AGAIN = -1.81
 """For an input that another function takes, for another stream,"""
-_USED_AGAIN_TUPLE = -1.63
+_USED_AGAIN_TUPLE = -1.38
 """and for a stream of tuples."""
-_TORN = -3.0
-_TORN_LATER = -0.28
+_TORN = -2.71
+_TORN_LATER = -0.36
 """For a part of what a function of the task gives in one piece, and where all such pieces are taken."""
 _FAR = -0.5
 """For each unit of a stream's distance from what it serves."""
@@ -41,7 +41,9 @@ class _Serving(NamedTuple):
     alone: float
 
 
-_FITTED = OperandScores(wide=1.49, other_role=-1.4, dismantled=-1.48, taken_twice=-1.87, crossed=-1.0)
+_FITTED = OperandScores(
+    wide=2.04, other_role=-1.31, dismantled=-1.19, taken_twice=-2.31, crossed=-0.78, diverted=-1.33
+)
 """What operands count, fitted to solved tasks."""
 
 

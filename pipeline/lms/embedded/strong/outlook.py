@@ -15,17 +15,17 @@ from step_runtime.base.shapes import Dim
 from step_runtime.base.types import STuple, components_of
 
 # Scores, in the units of the softmax at sharpness 1.
-_LEFT = -0.23
+_LEFT = -0.55
 """For each function left to apply,"""
-_STRANDED = -1.49
+_STRANDED = -1.12
 """each stream, and each function's result, that nothing left can take,"""
-_STUCK = -1.15
+_STUCK = -0.67
 """each dim that nothing left can remove,"""
-_UNFOLDED = -0.67
+_UNFOLDED = -0.52
 """each dim to be folded beyond one for each function left that folds,"""
-_MISSING = -0.55
+_MISSING = -0.31
 """each dim of the outputs that no unused stream has,"""
-_APART = -0.8
+_APART = -0.83
 """and each two tuples that a function takes together and that can't be brought to one shape."""
 
 

@@ -18,20 +18,20 @@ from step_runtime.base.shapes import Dim
 T = TypeVar("T")
 
 # Scores, in the units of the softmax at sharpness 1.
-_MISFIT = -3.25
+_MISFIT = -5.01
 """For a stream that depends on the inputs in another way than the reference, where its operands do not,"""
-_MISPLACED = -14.0
+_MISPLACED = -13.53
 """for a stream whose elements get more from the inputs than any element of an output, where its operands' do not, or
 nothing, for example as a mask leaves nothing,"""
-_BESIDE = -2.0
+_BESIDE = -2.56
 """for one that the reference does not compute on its way, by its elements, where it computes the operands,"""
-_UNLIKE = -2.0
-_UNLIKE_AGAIN = -1.2
+_UNLIKE = -2.59
+_UNLIKE_AGAIN = -2.0
 """for one that the reference does not compute on its way, by its dependences, where it computes the operands or not,"""
 _SAME = 0.999
-_REGAINED = -0.48
+_REGAINED = 0.21
 """for repeating along a dim that was folded before,"""
-_CONSTANT = -1.18
+_CONSTANT = -1.17
 """and for folding over a dim along which nothing varies."""
 
 
