@@ -17,6 +17,7 @@ from pipeline.lms.embedded.influence.arrays import Array, Unread, unknown
 from pipeline.lms.embedded.influence.functions import Flat, Functions
 from pipeline.lms.embedded.types.coercions import cut
 from step_runtime.base.functions import Fn
+from step_runtime.base.errors import RuleError
 from step_runtime.base.shapes import Sizes, evaluate
 from step_runtime.base.types import Multihot
 from step_runtime.primitives import (
@@ -149,7 +150,7 @@ class Streams:
             return (UNREAD,) * count
         try:
             made = self._made_of(op, streams, work)
-        except (Unread, ValueError, IndexError, ArithmeticError):
+        except (Unread, RuleError, ValueError, IndexError, ArithmeticError):
             return (UNREAD,) * count
         # What only arranges elements is known by its operands; what functions make may be the same from others.
         number = self.number(made) if isinstance(op, Map | Accum | Scan | Merge) else self._added(made)

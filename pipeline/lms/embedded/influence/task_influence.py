@@ -21,6 +21,7 @@ from pipeline.lms.embedded.influence.functions import Functions, shapes_of
 from pipeline.lms.embedded.influence.reader import ArrayReader
 from pipeline.lms.embedded.influence.streams import Stream, Streams
 from pipeline.lms.embedded.types.coercions import cut
+from step_runtime.base.errors import RuleError
 from step_runtime.base.shapes import Dim, Sizes, evaluate
 from step_runtime.base.types import Multihot, StreamType, components_of, layout
 from step_runtime.tasks.scope import static_scope
@@ -28,7 +29,8 @@ from step_runtime.tasks.task import Task
 
 _BITS = 64
 _SMALL = 4
-"""The task is read at sizes of at most this, which tell positions apart as well as larger ones, if it is understood."""
+"""The task is read at sizes of at most this, which tell positions apart as well as larger ones, if its dims exist there
+and it is understood."""
 _MOST_KEPT = 2_000_000
 """The number of elements from which on a sample begins with no streams but the inputs."""
 _MOST_SETS = 1500
@@ -47,7 +49,7 @@ class TaskInfluence:
     def __init__(self, task: Task) -> None:
         sets = [static_scope(task, index).sizes for index in range(len(task.size_sets()))]
         declared = min(sets, key=lambda one: _positions(task, one))
-        small = {name: min(size, _SMALL) for name, size in declared.items()}
+        small = _smaller(task, declared)
         self._output_types = task.output_types
         unread = self._read(task, small)
         if unread and small != declared and self._read(task, declared) >= unread:
@@ -246,6 +248,20 @@ class _Places:
                 sources |= np.uint64(1) << np.uint64(min(first, _BITS - 1))
                 first += 1
             self.inputs[name] = unknown(sources)
+
+
+def _smaller(task: Task, declared: Sizes) -> Sizes:
+    """The smallest sizes, each the declared one up to a bound, at which all dims of the task exist."""
+    fns = (part for given in task.fn_types for dtype in given for part in components_of(dtype))
+    types = (*task.input_types, *task.parameter_types, *task.output_types)
+    dims = {dim for part in fns for dim in layout(part)}.union(*(own for type_ in types for own in _dims(type_)))
+    for bound in range(_SMALL, max(declared.values(), default=_SMALL)):
+        sizes = {name: min(size, bound) for name, size in declared.items()}
+        with suppress(RuleError):
+            for dim in dims:
+                evaluate(dim, sizes)
+            return sizes
+    return declared
 
 
 def _width(shape: tuple[int, ...], count: int, longest: int) -> int:

@@ -41,9 +41,7 @@ class _Serving(NamedTuple):
     alone: float
 
 
-_FITTED = OperandScores(
-    wide=2.04, other_role=-1.31, dismantled=-1.19, taken_twice=-2.31, crossed=-0.78, diverted=-1.33
-)
+_FITTED = OperandScores(wide=2.04, other_role=-1.31, dismantled=-1.19, taken_twice=-2.31, crossed=-0.78, diverted=-1.33)
 """What operands count, fitted to solved tasks."""
 
 

@@ -223,3 +223,31 @@ def test_what_a_mask_empties_is_independent() -> None:
     influence = TaskInfluence(task)
     program, numbers = traced(task, "return step.Map(fn=fn_past).apply(q)", influence)
     assert influence.independent(numbers[program.results[0]]) and not influence.independent(influence.inputs[0])
+
+
+@pytest.mark.parametrize(
+    ("dim", "sizes"), [("V - A - C", "V: [9, 12], A: [2, 3], C: [3, 5]"), ("V // 3", "V: [9, 12]")]
+)
+def test_a_task_is_read_at_sizes_at_which_all_its_dims_exist(dim: str, sizes: str) -> None:
+    task = loads_task(
+        f"""
+inputs:
+- name: whole
+  dtype: fp32
+  dims: [V]
+- name: part
+  dtype: fp32
+  dims: ["{dim}"]
+fns:
+- {{name: Add, apply: "return [input[0] + state[0]]", init: [0], input_dtype: fp32, output_dtype: fp32, func_name: add}}
+outputs:
+- name: total
+  dtype: fp32
+  dims: ["1"]
+  data_transform: ["input_data['part'].sum(0, keepdim=True)"]
+sizes: {{{sizes}}}
+""",
+        "odd_dims",
+    )
+    influence = TaskInfluence(task)
+    assert [part is not None for part in influence.outputs[0]] == [True]
