@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pipeline.lms.embedded.influence.arrays import Array, Unread, unknown
 from pipeline.lms.embedded.influence.functions import Flat, Functions
 from pipeline.lms.embedded.types.coercions import cut
-from step_runtime.base.functions import Fn
 from step_runtime.base.errors import RuleError
+from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Sizes, evaluate
 from step_runtime.base.types import Multihot
 from step_runtime.primitives import (

@@ -235,9 +235,11 @@ inputs:
 - name: whole
   dtype: fp32
   dims: [V]
+  data_gen: torch.randn
 - name: part
   dtype: fp32
   dims: ["{dim}"]
+  data_gen: torch.randn
 fns:
 - {{name: Add, apply: "return [input[0] + state[0]]", init: [0], input_dtype: fp32, output_dtype: fp32, func_name: add}}
 outputs:
