@@ -29,8 +29,8 @@ from pipeline.lms.embedded.influence.language import (
     unary,
     whole,
 )
-from pipeline.lms.embedded.influence.layer_calls import WITHIN
 from pipeline.lms.embedded.influence.sequences import items_within, of_data
+from pipeline.lms.embedded.influence.stages import STAGES
 
 _MODULES = frozenset(("torch", "F", "nn", "functional", "linalg", "math", "special", "np", "numpy", "fft", "itertools",
                       "functools"))  # fmt: skip
@@ -84,8 +84,10 @@ class ExpressionReader(ABC):
         self._names: dict[str, Any] = {f"{name}_value": size for name, size in sizes.items()}
         self._work = 0
         self._depth = 0
-        self.met: dict[int, Array] = {}
-        """The arrays that expressions gave, and the products within matrix products, by identity."""
+        self.met: dict[tuple[ast.expr, int], list[Array]] = {}
+        """The arrays that each expression gave, and those that its call computes on its way: one for each round."""
+        self._stages: list[Array] = []
+        self._held: set[int] = set()
 
     def value(self, node: ast.expr, env: Names) -> Any:
         """The value of an expression.
@@ -97,25 +99,35 @@ class ExpressionReader(ABC):
         if self._work > _MOST_WORK or self._depth > _DEEPEST:
             raise Unread("too much code")
         self._depth += 1
+        stages, self._stages = self._stages, []
         try:
             with reading():
                 value = self._value(node, env)
             if isinstance(value, Array):
                 self._work += value.values.size // _PER_STEP
-                self._meet(value)
+                self._stages.append(value)
             elif isinstance(value, Sized):
                 self._spend(items_within(value))
+            self._meet(node)
             return value
         finally:
             self._depth -= 1
+            self._stages = stages
 
     def _spend(self, items: int) -> None:
         """Counts work on this many items of sequences."""
         self._work += items // _ITEMS_PER_STEP
 
-    def _meet(self, value: Array) -> None:
-        if len(self.met) < _MOST_MET:
-            self.met[id(value)] = value
+    def _meet(self, node: ast.expr) -> None:
+        for place, array in enumerate(self._stages):
+            if id(array) not in self._held and len(self._held) < _MOST_MET:
+                self._held.add(id(array))
+                self.met.setdefault((node, place), []).append(array)
+
+    def forget(self) -> None:
+        """Forgets the arrays that were met."""
+        self.met.clear()
+        self._held.clear()
 
     def _value(self, node: ast.expr, env: Names) -> Any:
         match node:
@@ -143,8 +155,7 @@ class ExpressionReader(ABC):
     def _meet_within(self, name: str, args: list[Any], named: dict[str, Any]) -> None:
         """Meets what a call computes on its way."""
         with suppress(Unread), reading():
-            for value in WITHIN[name](*args, **named) if name in WITHIN else ():
-                self._meet(value)
+            self._stages += STAGES[name](*args, **named) if name in STAGES else ()
 
     def _compared(self, left: ast.expr, ops: list[ast.cmpop], others: list[ast.expr], env: Names) -> Any:
         before = self.value(left, env)
