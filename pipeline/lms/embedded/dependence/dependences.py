@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 from pipeline.lms.embedded.caches import BoundedCache
 from pipeline.lms.embedded.dependence.paths import (
     EXP,
+    FALLS,
     LARGEST,
     MINUS,
     NOTHING,
@@ -84,7 +85,7 @@ class Dependences:
         self.inputs: tuple[Flows, ...] = tuple((self._common(data[spec.name]),) for spec in task.inputs)
         self._visible: BoundedCache[Flow, Flow] = BoundedCache()
         self._outputs = [tuple(self._shown(self._common(flow)) for flow in flows) for flows in reference]
-        self._passed = {NOTHING, *(self._shown(self._common(flow)) for flow in met)}
+        self._passed = {NOTHING, *(_unordered(self._shown(self._common(flow))) for flow in met)}
         self._summaries = {name: tuple(map(self._common, flows)) for name, flows in summaries.items()}
         self._wanted = self._by_leaf(flow for flows in self._outputs for flow in flows)
         self.composed: BoundedCache[tuple[object, ...], Composed] = BoundedCache()
@@ -144,7 +145,7 @@ class Dependences:
 
     def passes(self, flows: Flows) -> float:
         """The share of some flows that a value has which the reference computes on its way."""
-        return sum(self._shown(flow) in self._passed for flow in flows) / len(flows)
+        return sum(_unordered(self._shown(flow)) in self._passed for flow in flows) / len(flows)
 
     def similarity(self, results: Sequence[Flows]) -> float:
         """How similar the dependences of some streams are to those of the outputs, in order: from 0 to 1."""
@@ -213,7 +214,7 @@ class Dependences:
         known = self._visible.get(flow)
         if known is None:
             paths = (path._replace(tags=path.tags & self._tags) for path in flow if not path.tags & self._shifts)
-            known = self._visible.keep(flow, frozenset(paths))
+            known = self._visible.keep(flow, frozenset(map(_unsigned_position, paths)))
         return known
 
     @staticmethod
@@ -242,6 +243,16 @@ def _similarity(one: Flow, other: Flow) -> float:
         total += _EXACT * exact + (1 - _EXACT) * rest
     count = len(mine.keys() | theirs.keys())
     return total / count if count else 1.0
+
+
+def _unsigned_position(path: Path) -> Path:
+    """A path without its sign if it starts at a position: only which positions are meant would tell it."""
+    return path._replace(tags=path.tags & ~FALLS | UNSIGNED) if path.leaf == _POSITION else path
+
+
+def _unordered(flow: Flow) -> Flow:
+    """A flow that does not say what is multiplied first: programs may do so in another order."""
+    return frozenset(path._replace(first=0) for path in flow)
 
 
 def _plain(flow: Flow) -> dict[int, set[int]]:

@@ -264,8 +264,7 @@ class ExpressionReader(ABC):
             case ast.Attribute(value=owner, attr=name):
                 if not is_module(owner):
                     if name in ("append", "extend", "insert"):
-                        every = [env.get(base_of(owner)), *args]
-                        env[base_of(owner)] = union(*map(self.words.flow, every))
+                        env[base_of(owner)] = self._longer(env.get(base_of(owner)), name, args)
                         return None
                     args.insert(0, self.value(owner, env))
                     given.insert(0, owner)
@@ -287,6 +286,13 @@ class ExpressionReader(ABC):
         for target in (*targets, *(keyword.value for keyword in node.keywords if keyword.arg == "out")):
             self._change(target, value, env)
         return self._changing(node, given, _body_of(name), value, env)
+
+    def _longer(self, items: Value, name: str, args: Sequence[Value]) -> Value:
+        """A list with one element or several more: each is known for itself where all are."""
+        more = args if name == "append" else args[0] if name == "extend" and args else None
+        if isinstance(items, tuple) and isinstance(more, tuple | list) and len(items) + len(more) <= _UNROLLED:
+            return (*items, *more)
+        return union(*map(self.words.flow, (items, *args)))
 
     def _changing(
         self, node: ast.Call, given: Sequence[ast.expr], body: tuple[ast.stmt, ...] | ast.expr, value: Value,

@@ -142,13 +142,17 @@ def exponential(flow: Flow) -> Flow:
     return bounded(continued(path, TIMES, partners, 0) for path in kept) if partners else kept
 
 
-def product(one: Flow, other: Flow) -> Flow:
-    """The product of two values; a constant factor leaves no trace."""
-    mine, theirs = leaves(one), leaves(other)
-    if not mine or not theirs:
-        return union(one, other)
-    both = TIMES | UNSIGNED if one is other else TIMES
-    return union(tagged(one, both, theirs), tagged(other, both, mine))
+def product(*factors: Flow) -> Flow:
+    """The product of some values, in no order; a constant factor leaves no trace, nor do masks by position together."""
+    parts = [(factor, bits) for factor in factors if (bits := leaves(factor))]
+    if len(parts) < 2 or all(bits == POSITION for _, bits in parts):
+        return union(NOTHING, *factors)
+    found = []
+    for place, (factor, _) in enumerate(parts):
+        others = parts[:place] + parts[place + 1 :]
+        both = TIMES | UNSIGNED * any(factor is other for other, _ in others)
+        found.append(tagged(factor, both, reduce(or_, (bits for _, bits in others))))
+    return union(*found)
 
 
 def quotient(one: Flow, inverse: Flow) -> Flow:
@@ -169,7 +173,7 @@ def replaced(flow: Flow, flows: Mapping[int, Flow]) -> Flow:
         for number, bits in known.items():
             if partners >> number & 1:
                 partners = partners & ~(1 << number) | bits
-                first = first & ~(1 << number) | bits if first >> number & 1 else first
+                first = first & ~(1 << number) | bits & ~POSITION if first >> number & 1 else first
         # What turns out to be multiplied by a constant is not a product.
         tags = path.tags if partners or not path.partners else path.tags & ~TIMES
         found.update(

@@ -216,9 +216,7 @@ class Vocabulary:
     def _product(self, name: str, args: Sequence[Value]) -> Value:
         operands = [arg for arg in args if isinstance(arg, frozenset | tuple)]
         parts = [part for one in operands for part in (one if isinstance(one, tuple) else (one,))]
-        total = self.flow(parts[0]) if parts else NOTHING
-        for part in parts[1:]:
-            total = product(total, self.flow(part))
+        total = product(*map(self.flow, parts))
         return tagged(total, SUM) if name in _CONTRACTIONS else total
 
     def _largest(self, name: str, args: Sequence[Value]) -> Value:

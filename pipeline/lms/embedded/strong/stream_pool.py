@@ -69,7 +69,9 @@ class StreamPool:
         """How much of each stream the reference computes on its way, by its dependences."""
         self._numbers: list[int | None] = list(dims.inputs)
         """Where the elements of each settled stream come from,"""
-        self._places = [1.0] * self.first
+        self._places = [
+            dims.fit(*one) for one in zip(dims.inputs, map(table.types.__getitem__, table.inputs), strict=True)
+        ]
         """and how that fits the reference."""
         self._passes = [1.0] * self.first
         """How much of each settled stream the reference computes on its way."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.lms.embedded.dependence.dependences import Dependences
+from pipeline.lms.embedded.dependence.paths import SUM, product, tagged
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
 
@@ -69,6 +70,15 @@ def test_names_do_not_matter() -> None:
     renamed = TASK.replace("'A'", "'Q'").replace("name: A", "name: Q").replace("fn_fold", "fn_b").replace("scaled", "g")
     for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
         assert similarity(renamed, order, fold="fn_b") == similarity(TASK, order)
+
+
+def test_what_is_multiplied_first_does_not_matter_on_the_way() -> None:
+    """Whether a value comes before the others of a product is a matter of writing, not of what is computed."""
+    found = Dependences(loads_task(TASK, "task"), {})
+    scaled = tagged(product(found.inputs[0][0], found.inputs[1][0]), SUM)
+    assert found.passes((scaled,)) == 1.0
+    assert found.passes((frozenset(path._replace(first=0) for path in scaled),)) == 1.0
+    assert found.passes((frozenset(path._replace(partners=0) for path in scaled),)) == 0.0
 
 
 def test_a_wrong_step_does_not_fit() -> None:

@@ -40,6 +40,19 @@ def test_a_product_knows_its_first_partner_but_not_what_divides_it() -> None:
     assert (path.partners, path.first) == (1 << 2 | 1 << 3, 1 << 3)
 
 
+def test_a_product_of_several_values_has_no_order() -> None:
+    """As in an `einsum`: each is multiplied by all others first."""
+    (path,) = (path for path in product(A, B, C) if path.leaf == 1)
+    assert (path.partners, path.first) == (1 << 2 | 1 << 3, 1 << 2 | 1 << 3)
+
+
+def test_masks_by_position_leave_no_trace_on_each_other() -> None:
+    """Two of them together are one mask, and a position is nothing's first partner."""
+    place = leaf(0)
+    assert product(place, tagged(place, FALLS)) == union(place, tagged(place, FALLS))
+    assert {path.first for path in replaced(product(leaf(200), leaf(201)), {200: A, 201: place})} == {0, 1 << 1}
+
+
 def test_two_falls_rise() -> None:
     """The sign of a path is that of its parts together, until an operation has none."""
     assert tagged(tagged(A, FALLS), FALLS) == A

@@ -40,6 +40,8 @@ def read(code: str) -> Flow:
         ("torch.exp(x - torch.logsumexp(x, -1))", "torch.softmax(x, -1)"),
         ("s = x[0]\nfor t in range(T_value):\n    s = torch.logaddexp(s, x[t])\ns", "torch.logsumexp(x, -1)"),
         ("x[x.argsort(-1)]", "x.sort(-1)[0]"),
+        ("z = []\nfor w in (x, y):\n    z.append(w * 2)\nz[0] @ z[1].T", "x @ y"),
+        ("z = []\nz.extend([x, y])\nz[0] * z[1]", "x * y"),
         ("torch.lerp(x, y, 0.25)", "0.75 * x + 0.25 * y"),
     ],
 )

@@ -127,3 +127,18 @@ def test_a_stream_that_loses_all_that_it_is_made_of_scores_less(monkeypatch: pyt
         shared.settle(stream)
         scores.append(shared.scores[stream])
     assert scores[1] < scores[0] - 5.0
+
+
+def test_what_an_input_has_too_much_is_not_held_against_its_first_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference may leave some of its elements out, as the decay of a state that is still zero."""
+    scores = []
+    for inputs in (1.0, 0.5):
+        monkeypatch.setattr(
+            DimGuide, "fit", lambda self, number, _, inputs=inputs: inputs if number in self.inputs else 0.5
+        )
+        shared = pool(1.0)
+        stream = shared.add(Move((FIRST,), (0, 1), (AS_IS, AS_IS), X), 0.0)
+        shared.settle(stream)
+        scores.append(shared.scores[stream])
+        monkeypatch.undo()
+    assert scores[0] < scores[1] - 5.0
