@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 import sympy
 
@@ -42,6 +43,9 @@ _VARIANTS = 8
 """The number of shapes and folds with which a function is applied to the same streams,"""
 _MUCH_WORSE = 6.0
 """and how much worse these may be than the best: of 582 moves of oracles, all are within 4.8."""
+
+
+_Places: TypeAlias = tuple[int, ...] | None
 
 
 class MoveBuilder:
@@ -92,7 +96,7 @@ class MoveBuilder:
         """
         types = tuple([draft.streams[source] for source in operands.sources])
         # A step along the reading may well take a stream twice.
-        twice = left is not None and len(set(operands.sources)) < len(operands.sources)
+        places = _places(operands) if left is not None else None
         key = (self._read, self._habits is not None, callee, operands.counts, types)
         if callee.fn.stateful:
             shapes = tuple(dict.fromkeys(map(self._view.shape_number, draft.streams)))
@@ -100,7 +104,7 @@ class MoveBuilder:
                 (*key, shapes, scan, left), lambda: self._folds(callee, operands.counts, types, shapes, scan, left)
             )
         else:
-            found = self._remembered((*key, twice), lambda: self._maps(callee, operands.counts, types, twice=twice))
+            found = self._remembered((*key, places), lambda: self._maps(callee, operands.counts, types, places))
         scores = found.scores
         if left is not None and isinstance(callee.fn.output, STuple):
             others = self._unused_tuples(draft, operands)
@@ -121,10 +125,10 @@ class MoveBuilder:
         Folds may also be at the shape of an input or an output, to which the sources are then `grown`.
         """
         types = tuple([streams[source] for source in operands.sources])
-        twice = len(set(operands.sources)) < len(operands.sources)
+        places = _places(operands)
         found = self._remembered(
-            (self._read, callee, operands.counts, types, twice, grown),
-            lambda: self._variants(callee, operands.counts, types, twice=twice, grown=grown),
+            (self._read, callee, operands.counts, types, places, grown),
+            lambda: self._variants(callee, operands.counts, types, places, grown=grown),
         )
         return [
             (Move((callee.fn,), operands.sources, way.coercions, way.result, way.fold), score)
@@ -145,14 +149,14 @@ class MoveBuilder:
         return self._memory.ways.keep(key, Ways(ways, scores, tuple(self._works)))
 
     def _maps(
-        self, callee: Callee, counts: tuple[int, ...], types: tuple[TypeId, ...], *, twice: bool
+        self, callee: Callee, counts: tuple[int, ...], types: tuple[TypeId, ...], places: _Places
     ) -> list[tuple[Way, float]]:
         """The ways to apply a function without a state."""
         return [
             (
                 Way(join.coercions, self._type(callee.fn, join.shape)),
                 self._scores.cost * join.cost
-                + twice * (_CROSSED * self._crosses(join) if join.crossed else self._scores.alone)
+                + self._meeting(join, places, _CROSSED)
                 + self._form_score(callee.fn, types, join),
             )
             for join in self._joins(types, callee.operand_types(counts), callee.number)
@@ -185,15 +189,15 @@ class MoveBuilder:
         ]
 
     def _variants(
-        self, callee: Callee, counts: tuple[int, ...], types: tuple[TypeId, ...], *, twice: bool, grown: bool
+        self, callee: Callee, counts: tuple[int, ...], types: tuple[TypeId, ...], places: _Places, *, grown: bool
     ) -> list[tuple[Way, float]]:
-        """The best ways to apply a function to streams of these types, or to a stream `twice`."""
+        """The best ways to apply a function to streams of these types at these `places`."""
         found = []
         if not callee.fn.stateful:
             joins = self._joins(types, callee.operand_types(counts), callee.number)
             eased = self._eased(types, joins)
             for join in joins:
-                met = twice * (self._scores.met * self._crosses(join) if join.crossed else self._scores.alone)
+                met = self._meeting(join, places, self._scores.met)
                 way = Way(join.coercions, self._type(callee.fn, join.shape))
                 found.append((way, self._effort(types, join) + eased + met))
             return _best(found)
@@ -202,11 +206,7 @@ class MoveBuilder:
         for join, to_other in [*((join, False) for join in joins), *((join, True) for join in larger)]:
             for fold in self._table.folds(join.shape):
                 score = self._fold_score(callee.fn, join, fold, grown=to_other) - self._scores.cost * join.cost
-                score += (
-                    self._effort(types, join, grown=to_other)
-                    + eased
-                    + twice * (0.0 if join.crossed else self._scores.alone)
-                )
+                score += self._effort(types, join, grown=to_other) + eased + self._meeting(join, places, 0.0)
                 score += self._scores.unordered * (fold.scan and not self._view.sequential)
                 found.append((Way(join.coercions, self._type(callee.fn, _folded(join, fold)), fold), score))
         return _best(found)
@@ -296,6 +296,14 @@ class MoveBuilder:
         self._steps.spend_once(*work)
         return self._table.joins(types, operand_types, number, towards, self._view.pairing)
 
+    def _meeting(self, join: Join, places: _Places, met: float) -> float:
+        """The score of a stream that meets itself: element by element, or `met` elements of other places."""
+        if places is None:
+            return 0.0
+        if len(set(zip(places, join.coercions, strict=True))) < len(places):
+            return self._scores.alone
+        return met * (join.crossed is not None and self._crosses(join))
+
     def _crosses(self, join: Join) -> bool:
         """Whether the reference lets streams meet as well along the dim along which a join does, if any."""
         return self._view.crosses or join.crossed in self._view.pairing
@@ -312,7 +320,11 @@ class MoveBuilder:
         score += self._scores.across * (join.crossed is not None and not self._crosses(join))
         for coercion in join.coercions:
             for dim in coercion.repeats:
-                known = grown or any(dim in self._view.parts(type_) for type_ in types)
+                known = (
+                    grown
+                    or any(dim in self._view.parts(type_) for type_ in types)
+                    or any(dim not in other.repeats for other in join.coercions)
+                )
                 score += self._scores.broadcast if known else self._scores.invented
             score += self._scores.reshaped * coercion.reshapes + self._scores.recut * coercion.recuts
         return score
@@ -362,6 +374,12 @@ class MoveBuilder:
                 else -self._scores.counted
             )
         return score + self._scores.habit * self._edge_model.fold_bias(fold.scan, fn, fold.inner, self._view.context)
+
+
+def _places(operands: Operands) -> _Places:
+    """Which operands are the same stream: the first place of each; None if all are different."""
+    places = tuple(map(operands.sources.index, operands.sources))
+    return places if len(set(places)) < len(places) else None
 
 
 def _best(ways: Iterable[tuple[Way, float]]) -> list[tuple[Way, float]]:

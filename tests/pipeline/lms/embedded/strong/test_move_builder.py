@@ -7,6 +7,7 @@ from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.move_builder import MoveBuilder, _best
+from pipeline.lms.embedded.strong.move_scores import FITTED
 from pipeline.lms.embedded.strong.strong_proposer import learned_for
 from pipeline.lms.embedded.strong.ways import Way
 from pipeline.lms.embedded.task_view import TaskView
@@ -113,3 +114,31 @@ def test_ways_that_are_much_worse_than_the_best_are_left_out() -> None:
     way = Way((), 0)
     assert [score for _, score in _best([(way, -9.0), (way, 1.0), (way, -4.0)])] == [1.0, -4.0]
     assert _best([]) == []
+
+
+PAIRED = """
+inputs:
+- {name: x, dtype: 'Buffer(fp32, [N])', dims: [B], data_gen: torch.randn}
+fns:
+- {name: Weigh, apply: "return [input[0] * input[1]]", input_dtype: [fp32, 'Buffer(fp32, [N])'],
+   output_dtype: 'Buffer(fp32, [N])', func_name: fn_weigh}
+- {name: Times, apply: "return [input[0] * input[1]]", input_dtype: ['Buffer(fp32, [N])', 'Buffer(fp32, [N])'],
+   output_dtype: 'Buffer(fp32, [N])', func_name: fn_times}
+outputs:
+- {name: o, dtype: 'Buffer(fp32, [N])', dims: [N, B], 
+   data_transform: ["x = input_data['x']\\nx[:, :, None] * x[:, None]"]}
+sizes: {N: [4, 5], B: [2, 3]}
+"""
+
+
+def test_a_buffer_meets_its_own_elements() -> None:
+    """Taken once whole and once cut, it neither meets itself element by element nor is repeated along a new dim."""
+    view = TaskView(loads_task(PAIRED, "task"))
+    made = MoveBuilder(
+        view, learned_for(view, ((), ())).edge_model, SeededChoice(0, 1.0), StepLimit(10**6), read=True, scores=FITTED
+    )
+    weigh, times = (made.variants(view.table.inputs, each, Operands((0, 0), (1, 1))) for each in view.callees)
+    move, score = weigh[0]
+    assert str(view.table.types[move.result]) == "Buffer(fp32, [N]) [N, B]" and score > FITTED.invented
+    alone = [score for move, score in times if move.coercions[0] == move.coercions[1]]
+    assert alone and max(alone) < FITTED.alone / 2
