@@ -125,7 +125,7 @@ fns:
 - {name: Times, apply: "return [input[0] * input[1]]", input_dtype: ['Buffer(fp32, [N])', 'Buffer(fp32, [N])'],
    output_dtype: 'Buffer(fp32, [N])', func_name: fn_times}
 outputs:
-- {name: o, dtype: 'Buffer(fp32, [N])', dims: [N, B], 
+- {name: o, dtype: 'Buffer(fp32, [N])', dims: [N, B],
    data_transform: ["x = input_data['x']\\nx[:, :, None] * x[:, None]"]}
 sizes: {N: [4, 5], B: [2, 3]}
 """
