@@ -211,7 +211,7 @@ class Vocabulary:
 
     def _sum(self, name: str, args: Sequence[Value]) -> Value:
         flow = self.flow(args[0])
-        return tagged(flow, SUM | TIMES, leaves(flow)) if "prod" in name else tagged(flow, SUM)
+        return tagged(flow, TIMES, leaves(flow)) if "prod" in name else tagged(flow, SUM)
 
     def _product(self, name: str, args: Sequence[Value]) -> Value:
         operands = [arg for arg in args if isinstance(arg, frozenset | tuple)]
