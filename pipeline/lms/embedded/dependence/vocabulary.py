@@ -144,7 +144,7 @@ class Vocabulary:
 
     def add(self, one: Flow, other: Flow) -> Flow:
         """A sum; what is added to a state is summed up."""
-        mine, theirs = _has_state(one), _has_state(other)
+        mine, theirs = _adds_up(one, other), _adds_up(other, one)
         if mine != theirs:
             one, other = (one, tagged(other, SUM)) if mine else (tagged(one, SUM), other)
         return union(one, other)
@@ -307,6 +307,14 @@ class Vocabulary:
     def _reduce(self, name: str, args: Sequence[Value]) -> Value:
         flow = self.flow(args[0])
         return flow if args[1:] == ["none"] else tagged(flow, SUM)
+
+
+def _adds_up(total: Flow, more: Flow) -> bool:
+    """Whether a sum adds to a state: to what depends on one, where the rest does not, or to a state that it lacks."""
+    known = leaves(more) >> STATE
+    return any(
+        path.leaf >= STATE and (not known or not (path.tags or known >> path.leaf - STATE & 1)) for path in total
+    )
 
 
 def _has_state(flow: Flow) -> bool:

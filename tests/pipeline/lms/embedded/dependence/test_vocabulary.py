@@ -85,3 +85,17 @@ def test_a_sequence_of_unknown_length_has_the_flow_of_its_elements() -> None:
     """As a tuple has that of its parts."""
     words = Vocabulary(leaf(0))
     assert words.flow(Elements((X, 1))) == words.flow((X, "text")) == X
+
+
+def test_a_state_that_something_is_added_to_is_a_sum() -> None:
+    """Also where what is added depends on another state; two states that are added are none."""
+    words, own, other = Vocabulary(leaf(0)), leaf(STATE), leaf(STATE + 1)
+    weighted = words.call("mul", [other, X])
+    assert words.add(own, weighted) == union(own, tagged(weighted, SUM)) == words.add(weighted, own)
+    assert words.add(own, X) == union(own, tagged(X, SUM))
+    assert words.add(own, other) == union(own, other)
+
+
+def test_a_product_of_elements_is_no_sum() -> None:
+    """A fold that multiplies a state by each element has the same operations."""
+    assert all(not path.tags & SUM for path in call("prod", X, 0))
