@@ -320,11 +320,7 @@ class MoveBuilder:
         score += self._scores.across * (join.crossed is not None and not self._crosses(join))
         for coercion in join.coercions:
             for dim in coercion.repeats:
-                known = (
-                    grown
-                    or any(dim in self._view.parts(type_) for type_ in types)
-                    or any(dim not in other.repeats for other in join.coercions)
-                )
+                known = grown or any(dim in self._view.parts(type_) for type_ in types)
                 score += self._scores.broadcast if known else self._scores.invented
             score += self._scores.reshaped * coercion.reshapes + self._scores.recut * coercion.recuts
         return score
