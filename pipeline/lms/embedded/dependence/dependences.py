@@ -213,8 +213,14 @@ class Dependences:
         """A flow with the operations that are compared."""
         known = self._visible.get(flow)
         if known is None:
-            paths = (path._replace(tags=path.tags & self._tags) for path in flow if not path.tags & self._shifts)
-            known = self._visible.keep(flow, frozenset(map(_unsigned_position, paths)))
+            seen, shifts = self._tags, self._shifts
+            # Only which positions are meant would tell the sign of a path from one.
+            paths = [
+                Path(start, (tags & seen & ~FALLS | UNSIGNED) if start == _POSITION else tags & seen, partners, first)
+                for start, tags, partners, first in flow
+                if not tags & shifts
+            ]
+            known = self._visible.keep(flow, frozenset(paths))
         return known
 
     @staticmethod
@@ -245,14 +251,9 @@ def _similarity(one: Flow, other: Flow) -> float:
     return total / count if count else 1.0
 
 
-def _unsigned_position(path: Path) -> Path:
-    """A path without its sign if it starts at a position: only which positions are meant would tell it."""
-    return path._replace(tags=path.tags & ~FALLS | UNSIGNED) if path.leaf == _POSITION else path
-
-
-def _unordered(flow: Flow) -> Flow:
+def _unordered(flow: Flow) -> frozenset[tuple[int, int, int]]:
     """A flow that does not say what is multiplied first: programs may do so in another order."""
-    return frozenset(path._replace(first=0) for path in flow)
+    return frozenset([path[:3] for path in flow])
 
 
 def _plain(flow: Flow) -> dict[int, set[int]]:

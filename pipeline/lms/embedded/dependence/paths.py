@@ -9,7 +9,7 @@ sets of paths, and code that computes the same in another way has mostly the sam
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from operator import or_
 from typing import NamedTuple, TypeAlias
 
@@ -51,6 +51,8 @@ class Path(NamedTuple):
 
 _Parts: TypeAlias = tuple[int, int, int, int]
 """A path as a plain tuple, which takes less time to make."""
+_path = partial(tuple.__new__, Path)
+"""A plain tuple as a path, in less time than `Path._make` takes."""
 Flow: TypeAlias = frozenset[Path]
 NOTHING: Flow = frozenset()
 """The flow of a constant."""
@@ -166,31 +168,33 @@ def quotient(one: Flow, inverse: Flow) -> Flow:
 
 def replaced(flow: Flow, flows: Mapping[int, Flow]) -> Flow:
     """The flow with each of these leaves replaced by what leads to it."""
-    known = {number: leaves(source) for number, source in flows.items()}
-    found: set[_Parts] = set()
-    for path in flow:
-        partners, first = path.partners, path.first
-        for number, bits in known.items():
-            if partners >> number & 1:
-                partners = partners & ~(1 << number) | bits
-                first = first & ~(1 << number) | bits & ~POSITION if first >> number & 1 else first
-        # What turns out to be multiplied by a constant is not a product.
-        tags = path.tags if partners or not path.partners else path.tags & ~TIMES
-        found.update(
-            (start, joined(before, tags), others | partners, other_first or first)
-            for start, before, others, other_first in flows.get(path.leaf, ())
-        )
-        if path.leaf not in flows:
-            found.add((path.leaf, tags, partners, first))
+    known = [(1 << number, leaves(source)) for number, source in flows.items()]
+    every = reduce(or_, (own for own, _ in known), 0)
+    found: list[_Parts] = []
+    for number, tags, partners, first in flow:
+        if partners & every:
+            for own, bits in known:
+                if partners & own:
+                    partners = partners & ~own | bits
+                    first = first & ~own | bits & ~POSITION if first & own else first
+            # What turns out to be multiplied by a constant is not a product.
+            tags = tags if partners else tags & ~TIMES
+        if number in flows:
+            found += [
+                (start, joined(before, tags), others | partners, other_first or first)
+                for start, before, others, other_first in flows[number]
+            ]
+        else:
+            found.append((number, tags, partners, first))
     return bounded(found)
 
 
 def bounded(paths: Iterable[_Parts]) -> Flow:
     """A flow of these paths without those that cancel, or a coarser one if there are too many."""
-    kept = {path for path in paths if not cancels(path[1])}
+    kept = {path for path in paths if path[1] & _SHIFT != _SHIFT}
     if len(kept) > _MOST_PATHS:
         kept = set(_unsigned(kept))
-    return frozenset(map(Path._make, kept)) if len(kept) <= _MOST_PATHS else frozenset(coarse(kept).values())
+    return frozenset(map(_path, kept)) if len(kept) <= _MOST_PATHS else frozenset(coarse(kept).values())
 
 
 def _unsigned(flow: Iterable[_Parts]) -> list[_Parts]:
@@ -210,4 +214,4 @@ def coarse(flow: Iterable[_Parts]) -> dict[int, Path]:
         _, own, others, other_first = found.get(start, (start, UNSIGNED, 0, 0))
         every = (own | tags) & ~FALLS
         found[start] = (start, every & ~_SHIFT if cancels(every) else every, others | partners, other_first | first)
-    return {start: Path._make(parts) for start, parts in found.items()}
+    return {start: _path(parts) for start, parts in found.items()}
