@@ -171,7 +171,8 @@ def replaced(flow: Flow, flows: Mapping[int, Flow]) -> Flow:
     known = [(1 << number, leaves(source)) for number, source in flows.items()]
     every = reduce(or_, (own for own, _ in known), 0)
     found: list[_Parts] = []
-    for number, tags, partners, first in flow:
+    for path in flow:
+        number, tags, partners, first = path
         if partners & every:
             for own, bits in known:
                 if partners & own:
