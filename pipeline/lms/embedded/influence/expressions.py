@@ -30,7 +30,7 @@ from pipeline.lms.embedded.influence.language import (
     whole,
 )
 from pipeline.lms.embedded.influence.sequences import items_within, of_data
-from pipeline.lms.embedded.influence.stages import STAGES
+from pipeline.lms.embedded.influence.stages import STAGES, Met
 
 _MODULES = frozenset(("torch", "F", "nn", "functional", "linalg", "math", "special", "np", "numpy", "fft", "itertools",
                       "functools"))  # fmt: skip
@@ -41,8 +41,6 @@ _PER_STEP = 1000
 _ITEMS_PER_STEP = 100
 """and as many items of a list, a dict, a range or a text."""
 _DEEPEST = 40
-_MOST_MET = 2000
-"""The number of values of expressions that are kept."""
 _CONSTANTS = {"inf": math.inf, "pi": math.pi, "e": math.e, "nan": math.nan, "tau": math.tau, "newaxis": None}
 _SETTINGS = frozenset(("default", "apply"))
 """Attributes of a call that are the call itself, as of an overload."""
@@ -84,10 +82,8 @@ class ExpressionReader(ABC):
         self._names: dict[str, Any] = {f"{name}_value": size for name, size in sizes.items()}
         self._work = 0
         self._depth = 0
-        self.met: dict[tuple[ast.expr, int], list[Array]] = {}
-        """The arrays that each expression gave, and those that its call computes on its way: one for each round."""
+        self.met = Met()
         self._stages: list[Array] = []
-        self._held: set[int] = set()
 
     def value(self, node: ast.expr, env: Names) -> Any:
         """The value of an expression.
@@ -108,7 +104,7 @@ class ExpressionReader(ABC):
                 self._stages.append(value)
             elif isinstance(value, Sized):
                 self._spend(items_within(value))
-            self._meet(node)
+            self.met.add(node, self._stages)
             return value
         finally:
             self._depth -= 1
@@ -117,17 +113,6 @@ class ExpressionReader(ABC):
     def _spend(self, items: int) -> None:
         """Counts work on this many items of sequences."""
         self._work += items // _ITEMS_PER_STEP
-
-    def _meet(self, node: ast.expr) -> None:
-        for place, array in enumerate(self._stages):
-            if id(array) not in self._held and len(self._held) < _MOST_MET:
-                self._held.add(id(array))
-                self.met.setdefault((node, place), []).append(array)
-
-    def forget(self) -> None:
-        """Forgets the arrays that were met."""
-        self.met.clear()
-        self._held.clear()
 
     def _value(self, node: ast.expr, env: Names) -> Any:
         match node:

@@ -1,12 +1,40 @@
-"""What calls of PyTorch compute on their way: a program may do in several steps what a call does at once."""
+"""The values on the way to the outputs: of expressions, and of what calls of PyTorch do in several steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import ast
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from pipeline.lms.embedded.influence import layer_calls, loss_calls
 from pipeline.lms.embedded.influence.arrays import Array, as_array, axes_of, reduced
+
+_MOST_MET = 2000
+"""The number of values that are kept."""
+
+
+class Met:
+    """The arrays that each expression gave, and those that its call computes on its way: one for each round."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[tuple[ast.expr, int], list[Array]] = {}
+        self._held: set[int] = set()
+
+    def add(self, node: ast.expr, arrays: Sequence[Array]) -> None:
+        """Adds the arrays of one round."""
+        for place, array in enumerate(arrays):
+            if id(array) not in self._held and len(self._held) < _MOST_MET:
+                self._held.add(id(array))
+                self._arrays.setdefault((node, place), []).append(array)
+
+    def rounds(self) -> Collection[Sequence[Array]]:
+        """The arrays of all rounds, for each expression and each step of its call."""
+        return self._arrays.values()
+
+    def clear(self) -> None:
+        """Forgets all arrays."""
+        self._arrays.clear()
+        self._held.clear()
 
 
 def _reduced(data: Any, dim: Any = None, *_: Any, axis: Any = None, **__: Any) -> Iterator[Array]:

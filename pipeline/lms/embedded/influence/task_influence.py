@@ -73,7 +73,7 @@ class TaskInfluence:
             _stream(type_, places.inputs[spec.name], sizes)
             for spec, type_ in zip(task.inputs, task.input_types, strict=True)
         ]
-        reader.forget()
+        reader.met.clear()
         self.outputs = [
             tuple(
                 _sets(reader, code, env, wanted)
@@ -82,11 +82,11 @@ class TaskInfluence:
             for spec, type_ in zip(task.outputs, task.output_types, strict=True)
         ]
         self._passed = {b""}
-        for arrays in reader.met.values():
+        for arrays in reader.met.rounds():
             # A loop's rounds together pass what a stream holds at once.
             self._passed.update(_distinct(array.sources) for array in arrays)
             self._passed.add(_distinct(np.concatenate([array.sources.reshape(-1) for array in arrays])))
-        reader.forget()
+        reader.met.clear()
         self._start()
         unread = sum(part is None for output in self.outputs for part in output)
         self._understood = not unread

@@ -88,7 +88,7 @@ def test_values_on_the_way_are_met_with_the_products_of_matrix_products() -> Non
     """A product of elements is none of the values of the code; their sum is its value."""
     reader = ArrayReader({"x": X}, {"T": 4})
     reader.run("a = input_data['x'].view(2, 2)\n(a @ a.T) * 2", {})
-    met = {tuple(np.unique(array.sources).tolist()) for arrays in reader.met.values() for array in arrays}
+    met = {tuple(np.unique(array.sources).tolist()) for arrays in reader.met.rounds() for array in arrays}
     assert {(1, 2, 4, 8), (1, 2, 4, 5, 8, 10), (3, 12, 15)} <= met
 
 
@@ -96,10 +96,10 @@ def test_the_rounds_of_a_loop_are_met_together() -> None:
     """An expression is met once for each round, and with all of them."""
     reader = ArrayReader({"x": X}, {"T": 4})
     reader.run("[row * 2 for row in input_data['x'].view(2, 2)]", {})
-    met = [[array.sources.tolist() for array in arrays] for arrays in reader.met.values()]
+    met = [[array.sources.tolist() for array in arrays] for arrays in reader.met.rounds()]
     assert [[1, 2], [4, 8]] in met
-    reader.forget()
-    assert not reader.met
+    reader.met.clear()
+    assert not reader.met.rounds()
 
 
 CODES: list[tuple[str, Shapes]] = [
