@@ -31,6 +31,7 @@ from pipeline.lms.embedded.dependence.paths import (
     replaced,
     tagged,
     union,
+    without,
 )
 from pipeline.lms.embedded.dependence.reader import FlowReader
 from pipeline.lms.embedded.dependence.recurrences import solved
@@ -215,10 +216,13 @@ class Dependences:
         if known is None:
             seen, shifts = self._tags, self._shifts
             # Only which positions are meant would tell the sign of a path from one.
+            guards = {path for path in flow if path.tags & shifts}
+            # A path in place of many may have passed both in other values.
+            coarser = guards and {path.leaf for path in guards} - {path.leaf for path in flow - guards}
             paths = [
                 Path(start, (tags & seen & ~FALLS | UNSIGNED) if start == _POSITION else tags & seen, partners, first)
-                for start, tags, partners, first in flow
-                if not tags & shifts
+                for start, tags, partners, first in (flow - guards if not coarser else
+                    [(p if p not in guards else p._replace(tags=without(p.tags, LARGEST))) for p in flow if p not in guards or p.leaf in coarser])
             ]
             known = self._visible.keep(flow, frozenset(paths))
         return known

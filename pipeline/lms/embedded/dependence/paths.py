@@ -92,7 +92,7 @@ def joined(one: int, other: int) -> int:
     turned = (one ^ other) & FALLS
     if one & LOG and other & EXP and not (_follow(one, LOG) | _precede(other, EXP)) & _BETWEEN:
         divides = (_follow(one, LOG) | _precede(other, EXP)) & MINUS
-        one, other = _without(one, LOG | divides), _without(other, EXP | divides)
+        one, other = without(one, LOG | divides), without(other, EXP | divides)
         one = joined(one, OVER) if divides else one
     tags = (one | other) & ~FALLS
     tags |= orders(one, other)
@@ -111,9 +111,9 @@ def _precede(tags: int, operation: int) -> int:
     return reduce(or_, found, 0)
 
 
-def _without(tags: int, operations: int) -> int:
-    """The tags without these operations."""
-    return tags & SIGNS | tags & TIMES | among(tags & _OPERATION_BITS & ~operations & ~SIGNS) & tags
+def without(tags: int, operations: int) -> int:
+    """The tags without these operations, or signs."""
+    return tags & (SIGNS | TIMES) & ~operations | among(tags & _OPERATION_BITS & ~operations & ~SIGNS) & tags
 
 
 def orders(before: int, after: int) -> int:

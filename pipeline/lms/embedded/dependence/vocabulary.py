@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any, TypeAlias
 
 from pipeline.lms.embedded.dependence.paths import (
@@ -20,15 +22,18 @@ from pipeline.lms.embedded.dependence.paths import (
     OPERATIONS,
     OVER,
     SUM,
+    SIGNS,
     TIMES,
     UNSIGNED,
     Flow,
+    coarse,
     exponential,
     leaves,
     product,
     quotient,
     tagged,
     union,
+    without,
 )
 
 
@@ -50,7 +55,7 @@ _SAME = frozenset(
     """
     as_tensor atleast_1d bool broadcast_to clone conj contiguous detach diag diagonal double expand expand_as flatten
     flip fliplr flipud float long moveaxis movedim narrow pad permute ravel repeat repeat_interleave
-    reshape roll squeeze swapaxes t take tensor tile to transpose tril triu type type_as unflatten unfold unsqueeze view
+    reshape roll squeeze swapaxes t tensor tile to transpose tril triu type type_as unflatten unfold unsqueeze view
     view_as nan_to_num item tolist list tuple reversed cpu requires_grad_ numpy select rot90 split chunk unbind
     """.split()  # noqa: SIM905 (a list of so many strings would be harder to read)
 )
@@ -67,6 +72,8 @@ _CONTRACTIONS = frozenset(
     ("matmul", "mm", "bmm", "mv", "dot", "inner", "einsum", "vdot", "tensordot", "vecdot", "linear_map", "conv")
 )
 _LARGEST = frozenset(("maximum", "minimum", "amax", "amin", "max", "min", "clamp", "clip", "cummax", "cummin", "fmax"))
+_BOUNDS = frozenset(("maximum", "minimum", "clamp", "clip", "fmax"))
+"""Calls that only bound a value where the others are constants."""
 _ORDERED = frozenset(("sort", "topk", "kthvalue", "median", "mode", "msort", "quantile"))
 _PAIRS = frozenset(("sort", "topk", "kthvalue", "cummax", "cummin", "mode"))
 """Calls that give values and their indices; a few others do along a dim only."""
@@ -78,13 +85,15 @@ _POSITIONS = frozenset(("arange", "linspace", "eye", "range", "tril_indices", "t
 _ALIASES = {
     "divide": "div", "true_divide": "div", "subtract": "sub", "rsub": "sub", "neg": "negative",
     "bitwise_not": "negative", "logical_not": "negative", "masked_fill": "where", "absolute": "abs", "swapdims": "t",
-    "take_along_dim": "gather", "scatter_add": "scatter", "index_add": "scatter", "scatter_reduce": "scatter",
+    "take": "take_along_dim", "scatter_add": "scatter", "index_add": "scatter", "scatter_reduce": "scatter",
     "index_copy": "scatter", "index_select": "gather", "index_fill": "scatter", "any": "amax", "all": "amin",
 }  # fmt: skip
 
 
 _TINY = 1e-3
 """A bound that only guards a division or a logarithm is positive and at most this."""
+_INFINITE = 1e4
+"""A constant from this size on stands for infinity: it masks."""
 
 
 class Vocabulary:
@@ -111,7 +120,7 @@ class Vocabulary:
             (_ROUNDED, self._round), (_POSITIONS, self._positions),
             (("sub",), self._sub), (("div",), self._div), (("negative",), self._negative), (("pow",), self._pow),
             (("exp",), self._exp), (("where",), self._where), (("abs",), self._abs), (("norm",), self._norm),
-            (("gather",), self._gather), (("scatter",), self._scatter), (("copy", "fill"), self._copy),
+            (("gather",), self._gather), (("take_along_dim",), self._take), (("scatter",), self._scatter), (("copy", "fill"), self._copy),
             (("reduced",), self._reduce),
         ):  # fmt: skip
             self._known |= dict.fromkeys(names, method)
@@ -223,6 +232,8 @@ class Vocabulary:
         bounds = [arg for arg in args[1:] if isinstance(arg, int | float)]
         if name not in ("max", "min") and bounds and all(0 < bound <= _TINY for bound in bounds):
             return args[0]
+        if name in _BOUNDS and sum(bool(self.flow(arg)) for arg in args) < 2 <= len(args):
+            return tagged(union(*map(self.flow, args)), self.bit("bound"))
         flow = tagged(union(*map(self.flow, args)), LARGEST)
         along = len(args) > 1 and name in ("max", "min") and not isinstance(args[1], frozenset)
         return (flow, self.choice(flow)) if along or name in _PAIRS else flow
@@ -274,12 +285,35 @@ class Vocabulary:
         if len(args) < 3:
             return self._indices(name, args)
         condition, ways = self.flow(args[0]), union(self.flow(args[1]), self.flow(args[2]))
-        if any(isinstance(way, float) and abs(way) == float("inf") for way in args[1:3]):
+        if any(isinstance(way, int | float) and abs(way) >= _INFINITE for way in args[1:3]):
             return union(condition, ways)
         chosen = leaves(condition)
         if not chosen:
             return ways
+        bend = self._bend(condition, ways)
+        if bend:
+            return tagged(ways, bend)
         return union(tagged(condition, TIMES | UNSIGNED, leaves(ways)), tagged(ways, TIMES, chosen))
+
+    def _bend(self, condition: Flow, ways: Flow) -> int:
+        """The operation that a choice by the values themselves is: the larger one of several, or a bound; else 0."""
+        compared = self.bit("compare")
+        more = self._passed(ways) & ~self._passed(condition)
+        if not all(path.tags & compared for path in condition) or more & (SUM | LARGEST | self.bit("order")):
+            return 0
+        bare = {(path.leaf, without(path.tags, compared)) for path in condition}
+        known = {path[:2] for path in ways}
+        if bare <= known or {(number, tags ^ FALLS) for number, tags in bare} <= known:
+            return self.bit("bound")
+        if {(number, without(tags, SIGNS)) for number, tags in bare} <= {(p.leaf, without(p.tags, SIGNS)) for p in ways}:
+            return LARGEST
+        whole = coarse(ways)
+        inside = (number in whole and not tags & ~whole[number].tags & ~SIGNS for number, tags in bare)
+        return self.bit("bound") if all(inside) else 0
+
+    @staticmethod
+    def _passed(flow: Flow) -> int:
+        return reduce(or_, (path.tags for path in flow), 0)
 
     def _abs(self, name: str, args: Sequence[Value]) -> Value:
         return tagged(self.flow(args[0]), self.bit("abs") | UNSIGNED)
@@ -294,6 +328,9 @@ class Vocabulary:
         flows = [self.flow(arg) for arg in args]
         indices = flows[2] if len(flows) > 2 else NOTHING
         return union(self.taken(flows[0], indices), *flows[3:])
+
+    def _take(self, name: str, args: Sequence[Value]) -> Value:
+        return self._gather("gather", [args[0], None, *args[1:2]])
 
     def _scatter(self, name: str, args: Sequence[Value]) -> Value:
         """What is written, or added, to selected elements of a value."""
