@@ -212,19 +212,21 @@ class Dependences:
 
     def _shown(self, flow: Flow) -> Flow:
         """A flow with the operations that are compared."""
-        known = self._visible.get(flow)
+        key, known = flow, self._visible.get(flow)
         if known is None:
             seen, shifts = self._tags, self._shifts
+            guards = frozenset([path for path in flow if path.tags & shifts])
+            if guards:
+                # A path in place of many may have passed both in other values.
+                others = {path.leaf for path in flow - guards}
+                bare = [path._replace(tags=without(path.tags, LARGEST)) for path in guards if path.leaf not in others]
+                flow = flow.difference(guards).union(bare)
             # Only which positions are meant would tell the sign of a path from one.
-            guards = {path for path in flow if path.tags & shifts}
-            # A path in place of many may have passed both in other values.
-            coarser = guards and {path.leaf for path in guards} - {path.leaf for path in flow - guards}
             paths = [
                 Path(start, (tags & seen & ~FALLS | UNSIGNED) if start == _POSITION else tags & seen, partners, first)
-                for start, tags, partners, first in (flow - guards if not coarser else
-                    [(p if p not in guards else p._replace(tags=without(p.tags, LARGEST))) for p in flow if p not in guards or p.leaf in coarser])
+                for start, tags, partners, first in flow
             ]
-            known = self._visible.keep(flow, frozenset(paths))
+            known = self._visible.keep(key, frozenset(paths))
         return known
 
     @staticmethod

@@ -21,8 +21,8 @@ from pipeline.lms.embedded.dependence.paths import (
     NOTHING,
     OPERATIONS,
     OVER,
-    SUM,
     SIGNS,
+    SUM,
     TIMES,
     UNSIGNED,
     Flow,
@@ -120,8 +120,8 @@ class Vocabulary:
             (_ROUNDED, self._round), (_POSITIONS, self._positions),
             (("sub",), self._sub), (("div",), self._div), (("negative",), self._negative), (("pow",), self._pow),
             (("exp",), self._exp), (("where",), self._where), (("abs",), self._abs), (("norm",), self._norm),
-            (("gather",), self._gather), (("take_along_dim",), self._take), (("scatter",), self._scatter), (("copy", "fill"), self._copy),
-            (("reduced",), self._reduce),
+            (("gather",), self._gather), (("take_along_dim",), self._take), (("scatter",), self._scatter),
+            (("copy", "fill"), self._copy), (("reduced",), self._reduce),
         ):  # fmt: skip
             self._known |= dict.fromkeys(names, method)
 
@@ -305,7 +305,9 @@ class Vocabulary:
         known = {path[:2] for path in ways}
         if bare <= known or {(number, tags ^ FALLS) for number, tags in bare} <= known:
             return self.bit("bound")
-        if {(number, without(tags, SIGNS)) for number, tags in bare} <= {(p.leaf, without(p.tags, SIGNS)) for p in ways}:
+        if {(number, without(tags, SIGNS)) for number, tags in bare} <= {
+            (p.leaf, without(p.tags, SIGNS)) for p in ways
+        }:
             return LARGEST
         whole = coarse(ways)
         inside = (number in whole and not tags & ~whole[number].tags & ~SIGNS for number, tags in bare)

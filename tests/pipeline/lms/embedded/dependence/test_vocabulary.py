@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.lms.embedded.dependence.paths import LARGEST, NOTHING, SUM, Flow, leaf, tagged, union
+from pipeline.lms.embedded.dependence.paths import LARGEST, NOTHING, SUM, TIMES, Flow, leaf, tagged, union
 from pipeline.lms.embedded.dependence.vocabulary import STATE, Elements, Value, Vocabulary
 
 X, Y, Z = leaf(1), leaf(2), leaf(3)
@@ -99,3 +99,30 @@ def test_a_state_that_something_is_added_to_is_a_sum() -> None:
 def test_a_product_of_elements_is_no_sum() -> None:
     """A fold that multiplies a state by each element has the same operations."""
     assert all(not path.tags & SUM for path in call("prod", X, 0))
+
+
+def test_a_choice_by_the_values_themselves_is_no_product() -> None:
+    """An activation by cases bounds its value; the larger of two is that, also where a comparison chooses it."""
+    words = Vocabulary(leaf(0))
+    bend = words.call("where", [words.call("gt", [X, 0]), X, words.call("mul", [0.2, X])])
+    assert bend == words.call("clamp", [X, 0]) == words.call("maximum", [X, words.call("zeros_like", [X])])
+    assert words.call("where", [words.call("gt", [X, Y]), X, Y]) == words.call("maximum", [X, Y])
+    masked = words.call("where", [words.call("gt", [Y, 0]), X, 0.0])
+    assert all(path.tags & TIMES for path in masked)
+    routed = words.call("where", [words.call("gt", [X, 0]), X, words.call("median", [X])])
+    assert any(path.tags & TIMES for path in routed)
+
+
+def test_a_large_constant_masks() -> None:
+    """What is masked with -1e9 depends on its mask as with minus infinity."""
+    words = Vocabulary(leaf(0))
+    assert words.call("masked_fill", [X, Y, -1e9]) == words.call("masked_fill", [X, Y, float("-inf")])
+    assert words.call("masked_fill", [X, Y, -10]) != words.call("masked_fill", [X, Y, float("-inf")])
+
+
+def test_elements_are_taken_by_an_index_in_either_place() -> None:
+    """`take_along_dim` has its index before the dim, `gather` behind it."""
+    words = Vocabulary(leaf(0))
+    index = words.call("argsort", [Y])
+    assert words.call("take_along_dim", [X, index, 1]) == words.call("gather", [X, 1, index])
+    assert {path.leaf for path in words.call("take", [X, index])} == {1, 2}
