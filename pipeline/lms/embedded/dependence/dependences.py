@@ -82,6 +82,9 @@ class Dependences:
         reference = [[words.flow(self._reader.run(code, env)) for code in spec.data_transform] for spec in task.outputs]
         met = self._reader.met.copy()
         summaries = {spec.func_name: self._summary(spec) for spec in task.fns}
+        self._counting = {
+            name for name, flows in summaries.items() if any(path.leaf == _POSITION for flow in flows for path in flow)
+        }
         self._limit(reference, summaries, len(task.inputs))
         self.inputs: tuple[Flows, ...] = tuple((self._common(data[spec.name]),) for spec in task.inputs)
         self._visible: BoundedCache[Flow, Flow] = BoundedCache()
@@ -110,6 +113,15 @@ class Dependences:
             known = tuple(replaced(flow, given) for flow in self._summaries[fn.label])
             self._applied.keep(key, known)
         return known
+
+    def counts(self, fn: Fn) -> bool:
+        """Whether a function gives positions of its own, as one that counts its steps."""
+        return fn.label in self._counting
+
+    @staticmethod
+    def of_data(flow: Flow) -> bool:
+        """Whether a flow leads from an input or a weight, not from positions alone."""
+        return any(path.leaf != _POSITION for path in flow)
 
     def routed(self, merge: Fn, branches: Sequence[Fn | None], arguments: Flows, index: Flow) -> Flows:
         """What a routing gives of these data by this index; `merge` folds what its branches give."""

@@ -48,8 +48,13 @@ class DependenceGuide:
         return self._dependences.passes(self._flows[stream])
 
     def depends(self, stream: int) -> bool:
-        """Whether a stream depends on an input."""
-        return any(self._flows[stream])
+        """Whether a stream depends on an input, and not on positions alone."""
+        return any(self._dependences.of_data(flow) for flow in self._flows[stream])
+
+    def counts(self, move: Move) -> bool:
+        """Whether a move counts: its result then varies from step to step, whatever it is given."""
+        scans = move.fold is not None and move.fold.scan
+        return scans and any(map(self._dependences.counts, move.functions()))
 
     def following(self, draft: Draft, streams: Iterable[int]) -> DependenceGuide:
         """A guide for a draft that has some of this one's streams, in order."""

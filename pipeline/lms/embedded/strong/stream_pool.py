@@ -32,7 +32,7 @@ _SAME = 0.999
 _REGAINED = 0.21
 """for repeating along a dim that was folded before,"""
 _CONSTANT = -1.17
-"""and for folding over a dim along which nothing varies."""
+"""and for folding over a dim along which nothing varies, unless that counts."""
 
 
 class StreamPool:
@@ -124,6 +124,7 @@ class StreamPool:
         alike, alike_before = self.guide.passes(stream), min(self._likeness[source] for source in move.sources)
         self._likeness.append(alike)
         unlike = _UNLIKE if alike_before == 1.0 else _UNLIKE_AGAIN
+        constant = 0 if constant and self.guide.counts(move) else constant
         score += _CONSTANT * constant + _REGAINED * regained
         self.scores.append(score + self._trust * (_MISFIT * max(0.0, before - fit) + unlike * (1.0 - alike)))
 

@@ -10,6 +10,7 @@ from pipeline.lms.embedded.dependence.dependences import Dependences
 from pipeline.lms.embedded.dependence.paths import SUM, product, tagged
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
+from tests.support.paths import PROJECT
 
 TASK = """
 global: |
@@ -154,3 +155,14 @@ def test_a_factor_that_only_one_side_has_is_none() -> None:
     """As a mask by position, where the reference knows no positions."""
     masked = TASK.replace("weight * c]", "weight * c * (torch.arange(D_value) >= 0)]")
     assert similarity(masked, (0, 1, 2)) == similarity(TASK, (0, 1, 2))
+
+
+def test_a_function_that_counts_gives_positions_of_its_own() -> None:
+    """What it gives is no data, whatever it is given."""
+    task = loads_task((PROJECT / "data/tasks-modern/alibi_attention.yaml").read_text(), "task")
+    scope = static_scope(task)
+    found = Dependences(task, scope.sizes)
+    counting = [name for name, fn in scope.fns.items() if found.counts(fn)]
+    assert counting == ["fn_place"]
+    (flow,) = found.applied(scope.fns["fn_place"], found.inputs[0])
+    assert flow and not found.of_data(flow) and found.of_data(found.inputs[0][0])

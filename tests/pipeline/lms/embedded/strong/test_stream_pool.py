@@ -142,3 +142,14 @@ def test_what_an_input_has_too_much_is_not_held_against_its_first_stream(monkeyp
         scores.append(shared.scores[stream])
         monkeypatch.undo()
     assert scores[0] < scores[1] - 5.0
+
+
+def test_a_scan_that_counts_varies_along_what_is_only_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any other fold over a dim along which nothing varies scores less."""
+    scores = []
+    for counts in (False, True):
+        monkeypatch.setattr(DependenceGuide, "counts", lambda *_, counts=counts: counts)
+        monkeypatch.setattr("pipeline.lms.embedded.strong.stream_pool.after", lambda *_: (frozenset(), 1))
+        shared = pool(1.0)
+        scores.append(shared.scores[shared.add(Move((FIRST,), (0, 1), (AS_IS, AS_IS), X), 0.0)])
+    assert scores[0] < scores[1]
