@@ -150,6 +150,20 @@ class Functions:
         """Whether folding takes no loop."""
         return self._steady_reading(name) is not None
 
+    def exchanges(self, name: str, one: int, other: int) -> bool:
+        """Whether a result depends on the same elements if two operands change places; False if it is unread."""
+        shapes = self.inputs[name]
+        state = self.outputs[name] if self._specs[name].init is not None else ()
+        ends = np.cumsum([prod(shape) for shape in (*shapes, *state)])
+        try:
+            reading = self._reading(name, None, int(ends[-1]))
+        except Unread:
+            return False
+        turned = np.arange(ends[-1] + 1)
+        first, second = (slice(ends[place] - prod(shapes[place]), ends[place]) for place in (one, other))
+        turned[first], turned[second] = turned[second].copy(), turned[first].copy()
+        return bool((np.sort(turned[reading.taken], axis=1) == np.sort(reading.taken, axis=1)).all())
+
     def _initial(self, name: str) -> Values:
         """The initial state, element by element."""
         init = self._specs[name].init or ()

@@ -127,6 +127,10 @@ class TaskInfluence:
         fresh._start()
         return fresh
 
+    def exchanges(self, name: str, one: int, other: int) -> bool:
+        """As `Functions.exchanges`."""
+        return self._functions.exchanges(name, one, other)
+
     def agreement(self, results: Sequence[int]) -> float:
         """How much of what the outputs' elements and those of these streams depend on is the same: from 0 to 1."""
         shares = [share for place, number in enumerate(results) for share in self._shares(number, place)]

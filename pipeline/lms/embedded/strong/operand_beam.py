@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.step_limit import StepLimit
+from pipeline.lms.embedded.strong.exchange import partners
 from pipeline.lms.embedded.strong.operand_ranking import OperandCandidate, OperandRanking, OperandScores
 from pipeline.lms.embedded.strong.outlook import Outlook
 from pipeline.lms.embedded.strong.search_style import SearchStyle
@@ -66,6 +67,8 @@ class OperandBeam:
         self._candidates: dict[tuple[Callee, int], dict[int, _Serving | None]] = {}
         """For each place of a callee, the streams that were considered for it."""
         self._together: dict[tuple[Callee, tuple[int, ...]], float] = {}
+        self._partners: dict[Callee, tuple[int, ...]] = {}
+        """For each component of a callee, another one that it may change places with."""
 
     def best(self, callee: Callee, streams: Sequence[int], used: Collection[int]) -> list[tuple[float, Operands]]:
         """The best operands for a callee, each with its score; `used` are the streams that something takes already."""
@@ -77,11 +80,28 @@ class OperandBeam:
             found = self._candidates_at(callee, place, streams, used, whole=whole) if beam else []
             for rank, score, (sources, counts) in beam:
                 self._steps.spend(steps)
+                lowest = self._lowest(callee, place, sources, counts)
                 for far, own, each in found:
+                    if each.stream < lowest and each.serves == 1:
+                        continue
                     own_score = own + again * (each.stream in sources)
                     met = Operands((*sources, each.stream), (*counts, each.serves))
                     longer[place + each.serves].append((rank + far + own_score, score + own_score, met))
         return [(score, operands) for _, score, operands in self._met(callee, longer[need])]
+
+    def _lowest(self, callee: Callee, place: int, sources: Sequence[int], counts: Sequence[int]) -> int:
+        """The first stream that may serve at a place alone: of two that may change places, the first comes first."""
+        known = self._partners.get(callee)
+        if known is None:
+            known = self._partners[callee] = partners(self._view, callee)
+        if known[place] < 0:
+            return 0
+        start = 0
+        for source, count in zip(sources, counts, strict=True):
+            if start == known[place]:
+                return source if count == 1 else 0
+            start += count
+        return 0
 
     def _met(self, callee: Callee, choices: list[tuple[float, float, Operands]]) -> list[tuple[float, float, Operands]]:
         """The best of some choices that serve equally many components, by how well their streams fit together."""

@@ -198,11 +198,23 @@ class Interpretation:
         inputs = [self._algebra.atom("argument", place) for place in range(len(components_of(fn.input)))]
         return len(inputs) > 1 and results is not None and all(result in inputs for result in results)
 
+    def exchanges(self, fn: Fn, one: int, other: int) -> bool:
+        """Whether a function gives the same if two of its arguments change places, but for where their elements are."""
+        spec = self._specs[fn.label]
+        arguments = self._arguments_of(spec)
+        turned = list(arguments)
+        turned[one], turned[other] = turned[other], turned[one]
+        results = (self._results(spec, given, self._state(spec)) for given in (arguments, tuple(turned)))
+        first, second = results
+        return first is not None and first == second
+
+    def _arguments_of(self, spec: FnSpec) -> Terms:
+        count = len(spec.input_dtype) if isinstance(spec.input_dtype, list) else 1
+        return tuple(self._algebra.atom("argument", place) for place in range(count))
+
     def _applied(self, spec: FnSpec) -> Terms | None:
         """The result of one step of a function on unknown arguments and state."""
-        count = len(spec.input_dtype) if isinstance(spec.input_dtype, list) else 1
-        arguments = tuple(self._algebra.atom("argument", place) for place in range(count))
-        return self._results(spec, arguments, self._state(spec))
+        return self._results(spec, self._arguments_of(spec), self._state(spec))
 
     def _state(self, spec: FnSpec) -> Terms:
         return tuple(self._algebra.atom("state", place) for place in range(_width(spec)))
