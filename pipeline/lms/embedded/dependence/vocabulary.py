@@ -13,6 +13,7 @@ from operator import or_
 from typing import Any, TypeAlias
 
 from pipeline.lms.embedded.dependence.paths import (
+    ABS,
     EXP,
     FALLS,
     LARGEST,
@@ -21,6 +22,7 @@ from pipeline.lms.embedded.dependence.paths import (
     NOTHING,
     OPERATIONS,
     OVER,
+    ROOT,
     SIGNS,
     SUM,
     TIMES,
@@ -104,6 +106,8 @@ class Vocabulary:
 
     def __init__(self, position: Flow) -> None:
         self.position = position
+        self.within: list[Flow] = []
+        """What calls computed on their way, since this was last emptied."""
         self._bits: dict[str, int] = {
             "sum": SUM,
             "minus": MINUS,
@@ -111,6 +115,8 @@ class Vocabulary:
             "exp": EXP,
             "log": LOG,
             "over": OVER,
+            "root": ROOT,
+            "abs": ABS,
         }
         self._known: dict[str, Callable[[str, Sequence[Value]], Value]] = {}
         for names, method in (
@@ -226,7 +232,10 @@ class Vocabulary:
         operands = [arg for arg in args if isinstance(arg, frozenset | tuple)]
         parts = [part for one in operands for part in (one if isinstance(one, tuple) else (one,))]
         total = product(*map(self.flow, parts))
-        return tagged(total, SUM) if name in _CONTRACTIONS else total
+        if name not in _CONTRACTIONS:
+            return total
+        self.within.append(total)
+        return tagged(total, SUM)
 
     def _largest(self, name: str, args: Sequence[Value]) -> Value:
         bounds = [arg for arg in args[1:] if isinstance(arg, int | float)]
@@ -273,7 +282,7 @@ class Vocabulary:
             power = self.flow(exponent)
             return union(tagged(base, self.bit("power") | UNSIGNED) if base else NOTHING, self._exp("exp", [power]))
         if exponent != int(exponent):
-            base = tagged(base, self.bit("root"))
+            base = tagged(base, ROOT)
         elif exponent not in (1, -1):
             base = product(base, base)
         return self.inverse(base) if exponent < 0 else base
@@ -301,16 +310,18 @@ class Vocabulary:
         more = self._passed(ways) & ~self._passed(condition)
         if not all(path.tags & compared for path in condition) or more & (SUM | LARGEST | self.bit("order")):
             return 0
-        bare = {(path.leaf, without(path.tags, compared)) for path in condition}
-        known = {path[:2] for path in ways}
-        if bare <= known or {(number, tags ^ FALLS) for number, tags in bare} <= known:
+        bare = {(path.leaf, without(path.tags, compared), path.partners) for path in condition}
+        known = {path[:3] for path in ways}
+        if bare <= known or {(number, tags ^ FALLS, *met) for number, tags, *met in bare} <= known:
             return self.bit("bound")
-        if {(number, without(tags, SIGNS)) for number, tags in bare} <= {
-            (p.leaf, without(p.tags, SIGNS)) for p in ways
-        }:
+        unsigned = [{(number, without(tags, SIGNS), *met) for number, tags, *met in paths} for paths in (bare, known)]
+        if unsigned[0] <= unsigned[1]:
             return LARGEST
         whole = coarse(ways)
-        inside = (number in whole and not tags & ~whole[number].tags & ~SIGNS for number, tags in bare)
+        inside = (
+            number in whole and not (tags & ~whole[number].tags & ~SIGNS or met & ~whole[number].partners)
+            for number, tags, met in bare
+        )
         return self.bit("bound") if all(inside) else 0
 
     @staticmethod
@@ -318,13 +329,15 @@ class Vocabulary:
         return reduce(or_, (path.tags for path in flow), 0)
 
     def _abs(self, name: str, args: Sequence[Value]) -> Value:
-        return tagged(self.flow(args[0]), self.bit("abs") | UNSIGNED)
+        return tagged(self.flow(args[0]), ABS | UNSIGNED)
 
     def _norm(self, name: str, args: Sequence[Value]) -> Value:
         flow = self.flow(args[0])
         if len(args) > 1 and args[1] == 1:
             return tagged(self._abs(name, args), SUM)
-        return tagged(product(flow, flow), SUM | self.bit("root"))
+        squares = product(flow, flow)
+        self.within += (squares, tagged(squares, SUM))
+        return tagged(squares, SUM | ROOT)
 
     def _gather(self, name: str, args: Sequence[Value]) -> Value:
         flows = [self.flow(arg) for arg in args]
