@@ -143,8 +143,10 @@ _BETWEEN = _OPERATION_BITS & ~(MINUS | LARGEST | EXP | LOG)
 def exponential(flow: Flow) -> Flow:
     """The exponential of a sum is a product, and so multiplied by the exponentials of all that the sum consists of."""
     kept = bounded(continued(path, EXP, 0, 0) for path in flow)
-    partners = leaves(kept) & ~POSITION
-    return bounded(continued(path, TIMES, partners, 0) for path in kept) if partners else kept
+    partners = leaves(kept)
+    if partners & ~POSITION == 0:
+        return kept
+    return bounded(continued(path, TIMES, partners, 0) for path in kept)
 
 
 def product(*factors: Flow) -> Flow:

@@ -94,6 +94,7 @@ _ALIASES = {
 
 _TINY = 1e-3
 """A bound that only guards a division or a logarithm is positive and at most this."""
+_MOST_NUMERATORS = 200
 _INFINITE = 1e4
 """A constant from this size on stands for infinity: it masks."""
 
@@ -108,6 +109,8 @@ class Vocabulary:
         self.position = position
         self.within: list[Flow] = []
         """What calls computed on their way, since this was last emptied."""
+        self._numerators: dict[Flow, Flow] = {}
+        """What is divided in a quotient, and in what is made of one, as a program may divide later."""
         self._bits: dict[str, int] = {
             "sum": SUM,
             "minus": MINUS,
@@ -226,16 +229,30 @@ class Vocabulary:
 
     def _sum(self, name: str, args: Sequence[Value]) -> Value:
         flow = self.flow(args[0])
-        return tagged(flow, TIMES, leaves(flow)) if "prod" in name else tagged(flow, SUM)
+        if "prod" in name:
+            return tagged(flow, TIMES, leaves(flow))
+        total = tagged(flow, SUM)
+        if flow in self._numerators:
+            self._divided(total, tagged(self._numerators[flow], SUM))
+        return total
+
+    def _divided(self, whole: Flow, numerator: Flow) -> None:
+        """Notes what is divided in a value, which is then met on the way."""
+        if len(self._numerators) < _MOST_NUMERATORS:
+            self._numerators[whole] = numerator
+        self.within.append(numerator)
 
     def _product(self, name: str, args: Sequence[Value]) -> Value:
         operands = [arg for arg in args if isinstance(arg, frozenset | tuple)]
         parts = [part for one in operands for part in (one if isinstance(one, tuple) else (one,))]
-        total = product(*map(self.flow, parts))
+        flows = tuple(map(self.flow, parts))
+        total = product(*flows)
+        if any(flow in self._numerators for flow in flows):
+            self._divided(total, product(*(self._numerators.get(flow, flow) for flow in flows)))
         if name not in _CONTRACTIONS:
             return total
         self.within.append(total)
-        return tagged(total, SUM)
+        return self._sum("sum", [total])
 
     def _largest(self, name: str, args: Sequence[Value]) -> Value:
         bounds = [arg for arg in args[1:] if isinstance(arg, int | float)]
@@ -274,7 +291,11 @@ class Vocabulary:
         return tagged(self.flow(args[0]), FALLS)
 
     def _div(self, name: str, args: Sequence[Value]) -> Value:
-        return quotient(self.flow(args[0]), self.inverse(self.flow(args[1])))
+        numerator, divisor = self.flow(args[0]), self.flow(args[1])
+        found = quotient(numerator, self.inverse(divisor))
+        if numerator and self._of_data(divisor):
+            self._divided(found, numerator)
+        return found
 
     def _pow(self, name: str, args: Sequence[Value]) -> Value:
         base, exponent = self.flow(args[0]), args[1]
@@ -323,6 +344,9 @@ class Vocabulary:
             for number, tags, met in bare
         )
         return self.bit("bound") if all(inside) else 0
+
+    def _of_data(self, flow: Flow) -> bool:
+        return bool(leaves(flow) & ~leaves(self.position))
 
     @staticmethod
     def _passed(flow: Flow) -> int:
