@@ -123,6 +123,8 @@ class ExpressionReader(ABC):
             value = reader(node, env) if reader is not None else self._parts(node, env)
             if isinstance(value, frozenset) and len(self.met) < _MOST_MET:
                 self.met.add(value)
+            self.met.update(self.words.within)
+            self.words.within.clear()
             return value
         finally:
             self._depth -= 1

@@ -22,9 +22,11 @@ TIMES = 4
 """The tag of a path that is multiplied by something that is not constant."""
 POSITION = 1
 """The leaf 0, as bits: a position, which is no more than a mask as a partner."""
-SUM, MINUS, LARGEST, EXP, LOG, OVER = (TIMES << place for place in range(1, 7))
-"""The tags of a reduction, of what is taken off, of the larger one of several, of an exponential, of a logarithm, and
-of what divides."""
+SUM, MINUS, LARGEST, EXP, LOG, OVER, ROOT, ABS = (TIMES << place for place in range(1, 9))
+"""The tags of a reduction, of what is taken off, of the larger one of several, of an exponential, of a logarithm, of
+what divides, of a root, and of an absolute value."""
+_POWERS = [place.bit_length() - 1 for place in (OVER, ROOT, ABS)]
+"""The bits of operations that may change places: those of a quotient are the quotient of those."""
 _LINEAR = TIMES | SUM
 OPERATIONS = 40
 """The number of bits for operations; behind them, there is one for each two that follow each other on a path."""
@@ -117,9 +119,10 @@ def without(tags: int, operations: int) -> int:
 
 
 def orders(before: int, after: int) -> int:
-    """The bits of every operation before another one; sums and products are exchanged too freely to count."""
+    """The bits of every operation before another one; sums, products and powers are exchanged too freely to count."""
     earlier, later = ([n for n in range(OPERATIONS) if (tags & ~_LINEAR & ~SIGNS) >> n & 1] for tags in (before, after))
-    return reduce(or_, (1 << OPERATIONS * (i + 1) + j for i in earlier for j in later if i != j), 0)
+    pairs = ((i, j) for i in earlier for j in later if i != j and not (i in _POWERS and j in _POWERS))
+    return reduce(or_, (1 << OPERATIONS * (i + 1) + j for i, j in pairs), 0)
 
 
 def cancels(tags: int) -> bool:
@@ -140,8 +143,10 @@ _BETWEEN = _OPERATION_BITS & ~(MINUS | LARGEST | EXP | LOG)
 def exponential(flow: Flow) -> Flow:
     """The exponential of a sum is a product, and so multiplied by the exponentials of all that the sum consists of."""
     kept = bounded(continued(path, EXP, 0, 0) for path in flow)
-    partners = leaves(kept) & ~POSITION
-    return bounded(continued(path, TIMES, partners, 0) for path in kept) if partners else kept
+    partners = leaves(kept)
+    if partners & ~POSITION == 0:
+        return kept
+    return bounded(continued(path, TIMES, partners, 0) for path in kept)
 
 
 def product(*factors: Flow) -> Flow:

@@ -7,7 +7,7 @@ with a leaf for each variable that they change, and solved for the smallest flow
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from pipeline.lms.embedded.dependence.expressions import ExpressionReader
@@ -128,11 +128,11 @@ class FlowReader(ExpressionReader):
         if isinstance(items, Elements) and items.when:
             env[_COUNTED] = items.when
             body = [ast.If(ast.Name(_COUNTED, ast.Load()), body, [])]
-        return self._loop(body, env)
+        return self._loop(body, env, bound={part.id for part in ast.walk(target) if isinstance(part, ast.Name)})
 
-    def _loop(self, body: Sequence[ast.stmt], env: dict[str, Value]) -> Left | None:
-        """Any number of turns of a body."""
-        changed = [name for name in assigned(body) if name in env]
+    def _loop(self, body: Sequence[ast.stmt], env: dict[str, Value], bound: Collection[str] = ()) -> Left | None:
+        """Any number of turns of a body, each of which begins with these names bound anew."""
+        changed = [name for name in assigned(body) if name in env and name not in bound]
         number = {name: self._states + place for place, name in enumerate(changed)}
         self._states += len(changed)
         before = {number[name]: self.words.flow(env[name]) for name in changed}

@@ -13,6 +13,7 @@ from operator import or_
 from typing import Any, TypeAlias
 
 from pipeline.lms.embedded.dependence.paths import (
+    ABS,
     EXP,
     FALLS,
     LARGEST,
@@ -21,6 +22,7 @@ from pipeline.lms.embedded.dependence.paths import (
     NOTHING,
     OPERATIONS,
     OVER,
+    ROOT,
     SIGNS,
     SUM,
     TIMES,
@@ -92,6 +94,7 @@ _ALIASES = {
 
 _TINY = 1e-3
 """A bound that only guards a division or a logarithm is positive and at most this."""
+_MOST_NUMERATORS = 200
 _INFINITE = 1e4
 """A constant from this size on stands for infinity: it masks."""
 
@@ -104,6 +107,10 @@ class Vocabulary:
 
     def __init__(self, position: Flow) -> None:
         self.position = position
+        self.within: list[Flow] = []
+        """What calls computed on their way, since this was last emptied."""
+        self._numerators: dict[Flow, Flow] = {}
+        """What is divided in a quotient, and in what is made of one, as a program may divide later."""
         self._bits: dict[str, int] = {
             "sum": SUM,
             "minus": MINUS,
@@ -111,6 +118,8 @@ class Vocabulary:
             "exp": EXP,
             "log": LOG,
             "over": OVER,
+            "root": ROOT,
+            "abs": ABS,
         }
         self._known: dict[str, Callable[[str, Sequence[Value]], Value]] = {}
         for names, method in (
@@ -220,13 +229,30 @@ class Vocabulary:
 
     def _sum(self, name: str, args: Sequence[Value]) -> Value:
         flow = self.flow(args[0])
-        return tagged(flow, TIMES, leaves(flow)) if "prod" in name else tagged(flow, SUM)
+        if "prod" in name:
+            return tagged(flow, TIMES, leaves(flow))
+        total = tagged(flow, SUM)
+        if flow in self._numerators:
+            self._divided(total, tagged(self._numerators[flow], SUM))
+        return total
+
+    def _divided(self, whole: Flow, numerator: Flow) -> None:
+        """Notes what is divided in a value, which is then met on the way."""
+        if len(self._numerators) < _MOST_NUMERATORS:
+            self._numerators[whole] = numerator
+        self.within.append(numerator)
 
     def _product(self, name: str, args: Sequence[Value]) -> Value:
         operands = [arg for arg in args if isinstance(arg, frozenset | tuple)]
         parts = [part for one in operands for part in (one if isinstance(one, tuple) else (one,))]
-        total = product(*map(self.flow, parts))
-        return tagged(total, SUM) if name in _CONTRACTIONS else total
+        flows = tuple(map(self.flow, parts))
+        total = product(*flows)
+        if any(flow in self._numerators for flow in flows):
+            self._divided(total, product(*(self._numerators.get(flow, flow) for flow in flows)))
+        if name not in _CONTRACTIONS:
+            return total
+        self.within.append(total)
+        return self._sum("sum", [total])
 
     def _largest(self, name: str, args: Sequence[Value]) -> Value:
         bounds = [arg for arg in args[1:] if isinstance(arg, int | float)]
@@ -265,7 +291,11 @@ class Vocabulary:
         return tagged(self.flow(args[0]), FALLS)
 
     def _div(self, name: str, args: Sequence[Value]) -> Value:
-        return quotient(self.flow(args[0]), self.inverse(self.flow(args[1])))
+        numerator, divisor = self.flow(args[0]), self.flow(args[1])
+        found = quotient(numerator, self.inverse(divisor))
+        if numerator and self._of_data(divisor):
+            self._divided(found, numerator)
+        return found
 
     def _pow(self, name: str, args: Sequence[Value]) -> Value:
         base, exponent = self.flow(args[0]), args[1]
@@ -273,7 +303,7 @@ class Vocabulary:
             power = self.flow(exponent)
             return union(tagged(base, self.bit("power") | UNSIGNED) if base else NOTHING, self._exp("exp", [power]))
         if exponent != int(exponent):
-            base = tagged(base, self.bit("root"))
+            base = tagged(base, ROOT)
         elif exponent not in (1, -1):
             base = product(base, base)
         return self.inverse(base) if exponent < 0 else base
@@ -301,30 +331,37 @@ class Vocabulary:
         more = self._passed(ways) & ~self._passed(condition)
         if not all(path.tags & compared for path in condition) or more & (SUM | LARGEST | self.bit("order")):
             return 0
-        bare = {(path.leaf, without(path.tags, compared)) for path in condition}
-        known = {path[:2] for path in ways}
-        if bare <= known or {(number, tags ^ FALLS) for number, tags in bare} <= known:
+        bare = {(path.leaf, without(path.tags, compared), path.partners) for path in condition}
+        known = {path[:3] for path in ways}
+        if bare <= known or {(number, tags ^ FALLS, *met) for number, tags, *met in bare} <= known:
             return self.bit("bound")
-        if {(number, without(tags, SIGNS)) for number, tags in bare} <= {
-            (p.leaf, without(p.tags, SIGNS)) for p in ways
-        }:
+        unsigned = [{(number, without(tags, SIGNS), *met) for number, tags, *met in paths} for paths in (bare, known)]
+        if unsigned[0] <= unsigned[1]:
             return LARGEST
         whole = coarse(ways)
-        inside = (number in whole and not tags & ~whole[number].tags & ~SIGNS for number, tags in bare)
+        inside = (
+            number in whole and not (tags & ~whole[number].tags & ~SIGNS or met & ~whole[number].partners)
+            for number, tags, met in bare
+        )
         return self.bit("bound") if all(inside) else 0
+
+    def _of_data(self, flow: Flow) -> bool:
+        return bool(leaves(flow) & ~leaves(self.position))
 
     @staticmethod
     def _passed(flow: Flow) -> int:
         return reduce(or_, (path.tags for path in flow), 0)
 
     def _abs(self, name: str, args: Sequence[Value]) -> Value:
-        return tagged(self.flow(args[0]), self.bit("abs") | UNSIGNED)
+        return tagged(self.flow(args[0]), ABS | UNSIGNED)
 
     def _norm(self, name: str, args: Sequence[Value]) -> Value:
         flow = self.flow(args[0])
         if len(args) > 1 and args[1] == 1:
             return tagged(self._abs(name, args), SUM)
-        return tagged(product(flow, flow), SUM | self.bit("root"))
+        squares = product(flow, flow)
+        self.within += (squares, tagged(squares, SUM))
+        return tagged(squares, SUM | ROOT)
 
     def _gather(self, name: str, args: Sequence[Value]) -> Value:
         flows = [self.flow(arg) for arg in args]

@@ -164,5 +164,5 @@ def test_a_function_that_counts_gives_positions_of_its_own() -> None:
     found = Dependences(task, scope.sizes)
     counting = [name for name, fn in scope.fns.items() if found.counts(fn)]
     assert counting == ["fn_place"]
-    (flow,) = found.applied(scope.fns["fn_place"], found.inputs[0])
+    (flow, *_) = found.applied(scope.fns["fn_place"], found.inputs[0])
     assert flow and not found.of_data(flow) and found.of_data(found.inputs[0][0])
