@@ -110,9 +110,12 @@ class Dependences:
             self._applied.keep(key, known)
         return known
 
-    def routed(self, merge: Fn, branches: Sequence[Fn | None], arguments: Flows, index: Flow) -> Flows:
-        """What a routing gives of these data by this index; `merge` folds what its branches give."""
+    def routed(
+        self, merge: Fn, branches: Sequence[Fn | None], arguments: Flows, index: Flow, *, selects: bool = False
+    ) -> Flows:
+        """What a routing gives of these data by this index; `merge` folds what branches give, or what it selects."""
         given = [arguments if fn is None else self.applied(fn, arguments) for fn in branches]
+        given = [(argument,) for argument in arguments] if selects else given
         joined = tuple(union(*flows) for flows in zip(*given, strict=True))
         chosen = leaves(index)
         data = tuple(tagged(flow, TIMES, chosen) for flow in joined)
