@@ -318,20 +318,20 @@ class MoveBuilder:
     def _effort(self, types: Sequence[TypeId], join: Join, *, grown: bool = False) -> float:
         """The score of what bringing streams to one shape needs: repeating along a dim of another one is common.
 
-        A shape may be `grown` to that of a stream that is met later, which counts once for all of them.
+        A shape may be `grown` to that of a stream that is met later, or by steps, which count once for all of them.
         """
         score = (
             self._scores.cost * (join.cost - sum(coercion.cost for coercion in join.coercions))
             + self._scores.grown * grown
         )
         score += self._scores.across * (join.crossed is not None and not self._crosses(join))
-        known = frozenset[Dim]().union(*map(self._view.parts, types))
-        new = {dim for coercion in join.coercions for dim in coercion.repeats if dim not in known} if grown else ()
-        score += self._scores.broadcast * len(new)
+        held = frozenset[Dim]().union(*map(self._view.parts, types))
+        counted = self._view.step_dims.intersection(join.shape) - held if grown else frozenset()
+        score += self._scores.broadcast * len(counted)
         for coercion in join.coercions:
             for dim in coercion.repeats:
-                if dim not in new:
-                    score += self._scores.broadcast if dim in known else self._scores.invented
+                if dim not in counted:
+                    score += self._scores.broadcast if grown or dim in held else self._scores.invented
             score += self._scores.reshaped * coercion.reshapes + self._scores.recut * coercion.recuts
         return score
 
