@@ -1,6 +1,6 @@
 """The values of the streams of a right program, and which streams of drafts have the same.
 
-Two streams are the same if they hold the same values on one input, repetitions aside.
+Two streams are the same if they hold the same values of the same types on one input, repetitions aside.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from torch import Tensor
 
 from pipeline.lms.embedded.draft import Move
 from pipeline.lms.embedded.lowering import route, zipped
-from step_runtime.base.types import StreamType
+from pipeline.lms.embedded.types.coercions import cut
+from step_runtime.base.types import DType, StreamType, components_of
 from step_runtime.execution.applier import Applier, Data
 from step_runtime.execution.invocation import default_dtype
 from step_runtime.language.parser import parse
@@ -63,7 +64,7 @@ class ValueBackend:
                 now = self.add(op, now)[0]
             parts.append(now)
         if move.routing is not None:
-            return route(self, fns, self.instance.fns[move.routing.merge.label], parts)
+            return route(self, fns, self.instance.fns[move.routing.merge.label], parts, selects=move.routing.selects)
         stream, fn = zipped(self, parts), fns[0]
         assert fn is not None
         if move.fold is None:
@@ -73,8 +74,15 @@ class ValueBackend:
         return self.add((Scan if move.fold.scan else Accum)(fn, move.fold.b), stream)[0]
 
 
-def content(stream: Stream) -> tuple[Tensor, ...]:
-    """The values of a stream without repetitions, component by component."""
+class Content(NamedTuple):
+    """The values of a stream without repetitions, component by component, and of which type single elements are."""
+
+    elements: tuple[DType, ...]
+    values: tuple[Tensor, ...]
+
+
+def content(stream: Stream) -> Content:
+    """What a stream holds, in Buffers or not."""
     found = []
     for part in stream.data:
         values = part.detach().to(torch.float64)
@@ -83,14 +91,15 @@ def content(stream: Stream) -> tuple[Tensor, ...]:
             if values.shape[dim] > 1 and torch.equal(values, first.expand_as(values)):
                 values = first
         found.append(values.flatten())
-    return tuple(found)
+    elements = tuple(cut(part)[0] for part in components_of(stream.type.dtype))
+    return Content(elements, tuple(found))
 
 
-def same(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
-    """Whether two streams hold the same values."""
-    return len(one) == len(other) and all(
+def same(one: Content, other: Content) -> bool:
+    """Whether two streams hold the same values of the same types: an index is not the numbers that it consists of."""
+    return one.elements == other.elements and all(
         a.shape == b.shape and torch.allclose(a, b, rtol=1e-7, atol=1e-10, equal_nan=True)
-        for a, b in zip(one, other, strict=True)
+        for a, b in zip(one.values, other.values, strict=True)
     )
 
 
@@ -108,7 +117,7 @@ class Oracle:
     """A task's right program as steps; `contents` are those of its inputs and of its functions' results."""
 
     def __init__(self, text: str, backend: ValueBackend) -> None:
-        self.contents: list[tuple[Tensor, ...]] = []
+        self.contents: list[Content] = []
         self.steps: list[Step] = []
         program, wrong = parse(text, backend.instance.scope)
         if wrong:

@@ -6,7 +6,10 @@ import importlib
 from pathlib import Path
 
 import pytest
+import torch
 
+from step_runtime.base.shapes import as_dim
+from step_runtime.base.types import StreamType, parse_dtype
 from tests.support.paths import PROJECT
 
 DATA = PROJECT / "data"
@@ -37,3 +40,12 @@ def test_a_program_that_is_wrong_cannot_be_followed(tmp_path: Path) -> None:
     (tmp_path / "horner.step").write_text("return nothing")
     with pytest.raises(ValueError, match="cannot be parsed"):
         main([str(DATA / "tasks-modern" / "horner.yaml"), "--oracles", str(tmp_path)])
+
+
+def test_an_index_is_not_the_numbers_that_it_consists_of() -> None:
+    """A function that only takes its elements out is a step of its own."""
+    values = importlib.import_module("benchmarks.oracle_values")
+    index, number = (parse_dtype(text, {}) for text in ("Multihot(fp32, 2)", "Buffer(fp32, [2])"))
+    data = (torch.eye(2),)
+    one, other = (values.content(values.Stream(StreamType(type_, (as_dim(2),)), data)) for type_ in (index, number))
+    assert values.same(one, one) and not values.same(one, other)

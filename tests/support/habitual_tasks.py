@@ -90,3 +90,23 @@ fns:
    output_dtype: fp32, func_name: fn_low}
 outputs: [{name: S0, dtype: fp32, dims: [N], data_transform: unreadable()}]
 """
+EXIT = """
+inputs:
+- {name: E0, dtype: fp32, dims: [M, N], data_gen: torch.randn}
+- {name: E1, dtype: "Multihot(fp32, 2)", dims: [N], data_gen: binary}
+fns:
+- {name: One, apply: "return [torch.tanh(input[0])]", input_dtype: fp32, output_dtype: fp32, func_name: fn_one}
+- {name: Two, apply: "return [torch.sin(input[0])]", input_dtype: fp32, output_dtype: fp32, func_name: fn_two}
+- {name: Three, apply: "return [torch.cos(input[0])]", input_dtype: fp32, output_dtype: fp32, func_name: fn_three}
+- {name: Add, apply: "return [state[0] + input[0]]", init: [0], input_dtype: fp32, output_dtype: fp32,
+   func_name: fn_add}
+outputs:
+- name: S0
+  dtype: fp32
+  dims: [M, N]
+  data_transform: |
+    leaving, staying = input_data['E1'].unsqueeze(1).unbind(-1)
+    x = input_data['E0'].tanh()
+    leaving * x + staying * x.sin().cos()
+"""
+"""Some elements pass a chain of two functions more than others."""

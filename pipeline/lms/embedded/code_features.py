@@ -31,6 +31,8 @@ def crosses(code: str) -> bool:
     nodes = [node for statement in statements_of(code) for node in ast.walk(statement)]
     for node in nodes:
         match node:
+            case ast.Call(func=ast.Attribute(attr=name)) if name in _IN_ORDER:
+                return True
             case (
                 ast.BinOp(left=one, right=other)
                 | ast.Compare(left=one, comparators=[other])
@@ -39,8 +41,6 @@ def crosses(code: str) -> bool:
                 mine, theirs = _spread(one), _spread(other)
                 if mine is not None and mine == theirs and ast.unparse(one) != ast.unparse(other):
                     return True
-            case ast.Call(func=ast.Attribute(attr=name)) if name in _IN_ORDER:
-                return True
     return False
 
 

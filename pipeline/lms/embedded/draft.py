@@ -23,13 +23,19 @@ _MOST_BRANCHES = 4
 class Routing:
     """Functions among which an index of `bits` bits chooses, and the function that folds what they return.
 
-    Where the index has a bit more than there are branches, that bit lets its element pass unchanged.
+    Where the index has a bit more than there are branches, that bit lets its element pass unchanged. Without branches
+    it selects: each bit stands for a stream of its own, whatever made it.
     """
 
     branches: tuple[Fn, ...]
     merge: Fn
     index: Multihot
     bits: int
+
+    @property
+    def selects(self) -> bool:
+        """Whether its index chooses among streams."""
+        return not self.branches
 
     @property
     def functions(self) -> frozenset[Fn]:
@@ -42,6 +48,8 @@ class Routing:
 
     def orders(self) -> tuple[tuple[Fn | None, ...], ...]:
         """The orders in which branches may be assigned to bits, the listed order first; none if there are too many."""
+        if self.selects:
+            return (self.passing(),)
         return tuple(itertools.permutations(self.passing())) if self.bits <= _MOST_BRANCHES else ()
 
 

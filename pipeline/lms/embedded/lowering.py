@@ -74,7 +74,7 @@ def lower(table: TypeTable, draft: Draft, by_reference: Callable[[], bool]) -> t
         planned = zip(move.coercions, move.sources, strict=True)
         parts = [_follow(builder, coercion, number[source], by_reference) for coercion, source in planned]
         if move.routing is not None:
-            number.append(route(builder, move.fns, move.routing.merge, parts))
+            number.append(route(builder, move.fns, move.routing.merge, parts, selects=move.routing.selects))
             continue
         stream = zipped(builder, parts)
         fn = move.fns[0]
@@ -118,10 +118,16 @@ def zipped(backend: Backend[S], parts: Sequence[S]) -> S:
     return stream
 
 
-def route(backend: Backend[S], branches: Sequence[Fn | None], merge: Fn, parts: Sequence[S]) -> S:
-    """What a routing gives; `branches` are in the order of the bits, the last of `parts` is its index."""
+def route(
+    backend: Backend[S], branches: Sequence[Fn | None], merge: Fn, parts: Sequence[S], *, selects: bool = False
+) -> S:
+    """What a routing gives; `branches` are in the order of the bits, the last of `parts` is its index.
+
+    One that `selects` has a stream for each bit.
+    """
     *data, index = parts
-    pieces = backend.add(Partition(len(branches)), zipped(backend, data), index)
+    streams = data if selects else [zipped(backend, data)] * len(branches)
+    pieces = [backend.add(Partition(len(branches)), stream, index)[bit] for bit, stream in enumerate(streams)]
     results = [
         piece if fn is None else backend.add(Map(fn), piece)[0] for piece, fn in zip(pieces, branches, strict=True)
     ]

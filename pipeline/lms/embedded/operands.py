@@ -22,15 +22,19 @@ class Callee:
         fn: The function; for a routing, the merging one.
         need: The types of the components, in order.
         routed: Whether it is a routing, whose index must be a separate stream.
+        selects: Whether its index chooses among streams: each component before it must be one.
         branches: The functions of a routing that its index chooses from; none for a function.
         made_of: The functions that it applies.
     """
 
-    def __init__(self, fn: Fn, need: Need, table: TypeTable, *, branches: Sequence[Fn] = ()) -> None:
+    def __init__(
+        self, fn: Fn, need: Need, table: TypeTable, *, branches: Sequence[Fn] = (), selects: bool = False
+    ) -> None:
         self.fn = fn
         self.need = need
         self.branches = tuple(branches)
-        self.routed = bool(branches)
+        self.routed = selects or bool(branches)
+        self.selects = selects
         self.made_of = frozenset((fn, *branches))
         self._table = table
         self._suffixes = [(need[i:], table.number(need[i:])) for i in range(len(need))]
@@ -39,7 +43,7 @@ class Callee:
     def fit(self, stream: TypeId, place: int) -> tuple[int, float]:
         """How many components from `place` on a stream of this type serves (0: none), and its distance from them."""
         count, distance = self._table.fit(stream, *self._suffixes[place])
-        if self.routed and count > 1 and place + count == len(self.need):
+        if count > 1 and (self.selects or (self.routed and place + count == len(self.need))):
             return 0, 0.0
         return count, distance
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from pipeline.lms.embedded.draft import Routing
 from pipeline.lms.embedded.types.type_table import TypeTable
@@ -13,6 +14,8 @@ from step_runtime.tasks.scope import Scope
 
 _MOST = 20
 """The number of choices of branches for one index and one merging function."""
+_MOST_SELECTED = 4
+"""The number of streams among which an index chooses, at most."""
 
 
 def find_routings(scope: Scope, table: TypeTable) -> list[Routing]:
@@ -34,6 +37,26 @@ def find_routings(scope: Scope, table: TypeTable) -> list[Routing]:
                 continue
             choices = itertools.islice(itertools.combinations(branches, min(bits, len(branches))), _MOST)
             found += [Routing(choice, merge, index, bits) for choice in choices]
+    return found
+
+
+def find_selections(scope: Scope, table: TypeTable, routings: Sequence[Routing]) -> list[Routing]:
+    """Selections: an index has a stream for each bit, and a stateful function folds what they hold.
+
+    Branches of any kind are applied before, as what an element does not take of them changes nothing: chains of
+    functions, folds, functions of different signatures, and other routings. Only what no function takes as an index
+    selects, and where no routing takes all functions of a signature.
+    """
+    fns = tuple(scope.fns.values())
+    taken = {part for fn in fns for part in components_of(fn.input)}
+    dtypes = (*(stream.dtype for stream in scope.inputs.values()), *(fn.output for fn in fns))
+    found = []
+    for index, merge in itertools.product(dict.fromkeys(_indices(dtypes)), (fn for fn in fns if fn.stateful)):
+        bits = table.bits(index) or 0
+        like = (each for each in routings if each.index == index and each.merge is merge)
+        whole = 1 in Counter(each.branches[0].input for each in like).values()
+        if 1 < bits <= _MOST_SELECTED and merge.input == merge.output and index not in taken and not whole:
+            found.append(Routing((), merge, index, bits))
     return found
 
 

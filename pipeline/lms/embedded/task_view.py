@@ -14,7 +14,7 @@ from pipeline.lms.embedded.influence.task_influence import TaskInfluence
 from pipeline.lms.embedded.kinds import Context
 from pipeline.lms.embedded.operands import Callee
 from pipeline.lms.embedded.prompt.parsing import find_task
-from pipeline.lms.embedded.routings import find_routings, index_makers
+from pipeline.lms.embedded.routings import find_routings, find_selections, index_makers
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation
 from pipeline.lms.embedded.types.coercions import cut, dims_of, factors, without_ones
 from pipeline.lms.embedded.types.type_table import Need, TypeId, TypeTable
@@ -47,9 +47,14 @@ class TaskView:
         self.fns = tuple(self.scope.fns.values())
         self.callees = [Callee(fn, components_of(fn.input), self.table) for fn in self.fns]
         self.routings = find_routings(self.scope, self.table)
+        self.selections = find_selections(self.scope, self.table, self.routings)
         self.routing_callees = {
             id(r): Callee(r.merge, (*components_of(r.branches[0].input), r.index), self.table, branches=r.branches)
             for r in self.routings
+        }
+        self.routing_callees |= {
+            id(r): Callee(r.merge, (*(r.merge.input,) * r.bits, r.index), self.table, selects=True)
+            for r in self.selections
         }
         self._tuples = [(fn.output, len(fn.output.components)) for fn in self.fns if isinstance(fn.output, STuple)]
         self.all_callees = [*self.callees, *self.routing_callees.values()]
@@ -314,6 +319,8 @@ class TaskView:
 
     def branch_order(self, routing: Routing) -> tuple[Fn | None, ...]:
         """The branches in the order of the indices that only they mention; in the listed order if there are none."""
+        if routing.selects:
+            return routing.passing()
         indices = [constant_indices(self._specs[fn.label].apply) for fn in routing.branches]
         shared = frozenset.intersection(*indices)
         own = [sorted(mine - shared) for mine in indices]

@@ -123,9 +123,12 @@ class Dependences:
         """Whether a flow leads from an input or a weight, not from positions alone."""
         return any(path.leaf != _POSITION for path in flow)
 
-    def routed(self, merge: Fn, branches: Sequence[Fn | None], arguments: Flows, index: Flow) -> Flows:
-        """What a routing gives of these data by this index; `merge` folds what its branches give."""
+    def routed(
+        self, merge: Fn, branches: Sequence[Fn | None], arguments: Flows, index: Flow, *, selects: bool = False
+    ) -> Flows:
+        """What a routing gives of these data by this index; `merge` folds what branches give, or what it selects."""
         given = [arguments if fn is None else self.applied(fn, arguments) for fn in branches]
+        given = [(argument,) for argument in arguments] if selects else given
         joined = tuple(union(*flows) for flows in zip(*given, strict=True))
         chosen = leaves(index)
         data = tuple(tagged(flow, TIMES, chosen) for flow in joined)

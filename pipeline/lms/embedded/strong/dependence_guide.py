@@ -89,12 +89,13 @@ class DependenceGuide:
     def _compose(self, callee: Callee, place: int, flows: Flows) -> Composed:
         others = len(callee.need) - place - len(flows)
         arguments = (*(NOTHING,) * place, *flows, *(NOTHING,) * others)
-        if not callee.branches:
+        if not callee.routed:
             fit = self._dependences.fits(self._dependences.applied(callee.fn, arguments))
         elif not others:
             fit = 1.0  # An index selects, which says nothing about its own operations.
         else:
-            routed = self._dependences.routed(callee.fn, callee.branches, arguments[:-1], NOTHING)
+            data, selects = arguments[:-1], callee.selects
+            routed = self._dependences.routed(callee.fn, callee.branches, data, NOTHING, selects=selects)
             fit = self._dependences.fits(routed)
         return Composed((id(callee), *arguments), _paths(arguments), fit)
 
@@ -124,7 +125,7 @@ class DependenceGuide:
         flows = self._joined(sources)
         if isinstance(maker, Routing):
             self._steps.spend_once((id(maker), *flows), (_APPLIED + _paths(flows)) * maker.bits)
-            return self._dependences.routed(maker.merge, branches, flows[:-1], flows[-1])
+            return self._dependences.routed(maker.merge, branches, flows[:-1], flows[-1], selects=maker.selects)
         self._steps.spend_once((maker.label, *flows), _APPLIED + _paths(flows))
         return self._dependences.applied(maker, flows)
 

@@ -91,7 +91,7 @@ class DimGuide:
         streams = self._influence.streams
         parts = [self._coerced(source, way) for source, way in zip(sources, move.coercions, strict=True)]
         if move.routing is not None:
-            return route(streams, move.fns, move.routing.merge, parts)
+            return route(streams, move.fns, move.routing.merge, parts, selects=move.routing.selects)
         stream = zipped(streams, parts)
         (fn,) = move.functions()
         if move.fold is not None and move.fold.placeholder:

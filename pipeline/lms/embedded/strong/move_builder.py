@@ -6,8 +6,6 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-import sympy
-
 from pipeline.lms.embedded.draft import Draft, Move, Routing
 from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.randomness import SeededChoice
@@ -18,7 +16,7 @@ from pipeline.lms.embedded.strong.edge_model import EdgeModel
 from pipeline.lms.embedded.strong.move_scores import BY_HAND, MoveScores
 from pipeline.lms.embedded.strong.ways import MoveMemory, Way, Ways
 from pipeline.lms.embedded.task_view import TaskView
-from pipeline.lms.embedded.types.coercions import ONE, cut, without_ones
+from pipeline.lms.embedded.types.coercions import ONE, cut, factors, without_ones
 from pipeline.lms.embedded.types.type_table import FoldSpec, Join, TypeId, TypeTable
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim
@@ -39,8 +37,8 @@ _EASED = 0.6
 """The part of the best way's effort that is not counted, as the function must be applied some time."""
 _JOINED = 140
 """Steps that bringing a stream to a shape counts for, and again for each of its dims that can be split."""
-_VARIANTS = 8
-"""The number of shapes and folds with which a function is applied to the same streams,"""
+_VARIANTS, _COUNTED = 8, 4
+"""The number of shapes and folds with which a function is applied to the same streams, more where steps are counted,"""
 _MUCH_WORSE = 6.0
 """and how much worse these may be than the best: of 582 moves of oracles, all are within 4.8."""
 
@@ -205,11 +203,20 @@ class MoveBuilder:
         eased = self._eased(types, joins)
         for join, to_other in [*((join, False) for join in joins), *((join, True) for join in larger)]:
             for fold in self._table.folds(join.shape):
+                if (to_other and not self._counts(types, join, fold)) or (fold.scan and join.crossed is not None):
+                    continue
                 score = self._fold_score(callee.fn, join, fold, grown=to_other) - self._scores.cost * join.cost
                 score += self._effort(types, join, grown=to_other) + eased + self._meeting(join, places, 0.0)
                 score += self._scores.unordered * (fold.scan and not self._view.sequential)
                 found.append((Way(join.coercions, self._type(callee.fn, _folded(join, fold)), fold), score))
-        return _best(found)
+        return _best(found, _VARIANTS + _COUNTED * bool(larger and self._view.step_dims))
+
+    def _counts(self, types: Sequence[TypeId], join: Join, fold: FoldSpec) -> bool:
+        """Whether a fold reduces the dims that only count steps, unless sources or outputs have them."""
+        steps = self._view.step_dims.intersection(join.shape).difference(
+            *map(self._view.parts, (*types, *self._table.outputs))
+        )
+        return not steps or (not fold.scan and steps.issubset(fold.inner))
 
     def eased(self, streams: Sequence[TypeId], callee: Callee, operands: Operands) -> float:
         """What is not counted of the effort of applying a function to its sources."""
@@ -290,7 +297,7 @@ class MoveBuilder:
     def _joins(
         self, types: Sequence[TypeId], operand_types: Sequence[DType], number: int, towards: tuple[Dim, ...] = ()
     ) -> tuple[Join, ...]:
-        splits = sum(isinstance(dim, sympy.Mul) for type_ in types for dim in self._view.plain_shape(type_))
+        splits = sum(bool(factors(dim)) for type_ in types for dim in self._view.plain_shape(type_))
         work = self._table.join_number(types, len(operand_types), number, towards), _JOINED * (len(types) + 2 * splits)
         self._works.append(work)
         self._steps.spend_once(*work)
@@ -311,17 +318,20 @@ class MoveBuilder:
     def _effort(self, types: Sequence[TypeId], join: Join, *, grown: bool = False) -> float:
         """The score of what bringing streams to one shape needs: repeating along a dim of another one is common.
 
-        A shape may be `grown` to that of a stream that is met later.
+        A shape may be `grown` to that of a stream that is met later, or by steps, which count once for all of them.
         """
         score = (
             self._scores.cost * (join.cost - sum(coercion.cost for coercion in join.coercions))
             + self._scores.grown * grown
         )
         score += self._scores.across * (join.crossed is not None and not self._crosses(join))
+        held = frozenset[Dim]().union(*map(self._view.parts, types))
+        counted = self._view.step_dims.intersection(join.shape) - held if grown else frozenset()
+        score += self._scores.broadcast * len(counted)
         for coercion in join.coercions:
             for dim in coercion.repeats:
-                known = grown or any(dim in self._view.parts(type_) for type_ in types)
-                score += self._scores.broadcast if known else self._scores.invented
+                if dim not in counted:
+                    score += self._scores.broadcast if grown or dim in held else self._scores.invented
             score += self._scores.reshaped * coercion.reshapes + self._scores.recut * coercion.recuts
         return score
 
@@ -378,9 +388,9 @@ def _places(operands: Operands) -> _Places:
     return places if len(set(places)) < len(places) else None
 
 
-def _best(ways: Iterable[tuple[Way, float]]) -> list[tuple[Way, float]]:
+def _best(ways: Iterable[tuple[Way, float]], most: int = _VARIANTS) -> list[tuple[Way, float]]:
     """The best of some ways, best first, without those that are much worse than the best one."""
-    found = heapq.nlargest(_VARIANTS, ways, key=lambda pair: pair[1])
+    found = heapq.nlargest(most, ways, key=lambda pair: pair[1])
     return [way for way in found if way[1] > found[0][1] - _MUCH_WORSE]
 
 

@@ -330,7 +330,8 @@ class Interpretation:
             return tuple(algebra.atom("merge", spec.func_name, part, index, *names) for part in range(len(state)))
         totals = [algebra.number(float(value)) for value in spec.init or [0] * len(state)]
         for place, fn in enumerate(branches):
-            given = arguments if fn is None else self.value(fn, arguments, "Map")
+            own = arguments[place : place + 1] if routing.selects else arguments
+            given = own if fn is None else self.value(fn, own, "Map")
             results = self._results(spec, given, state)
             bit = self._words.select(index, place)
             for part in range(len(state)):

@@ -3,13 +3,14 @@
 A stream of Buffers and the stream of their elements hold the same numbers in the same order; they differ only in
 where the list of dims is cut into buffer dims and stream dims. So a type is treated as an element, one list of
 dims (innermost first) and a cut, and a coercion is an alignment of two such lists: keep a dim, insert one
-(Repeat, Promote), drop a 1, merge neighbours (Flatten) or split a dim (Reshape), followed by moving the cut
+(Repeat, Promote), drop a 1, merge neighbours (Flatten), split a dim (Reshape) or both, followed by moving the cut
 (Bufferize, Streamify). Every primitive's own type rule is applied, so a coercion is correct by construction.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -32,12 +33,12 @@ _MOST_INTERLEAVED = 24
 class Edit(NamedTuple):
     """One step of an alignment: what happens to the next `taken` dims of the source to give `given`."""
 
-    kind: Literal["keep", "insert", "drop", "merge", "split"]
+    kind: Literal["keep", "insert", "drop", "merge", "split", "regroup"]
     taken: tuple[Dim, ...]
     given: tuple[Dim, ...]
 
 
-_COST = {"keep": 0.0, "insert": 1.0, "drop": 0.3, "merge": 1.0, "split": 1.0}
+_COST = {"keep": 0.0, "insert": 1.0, "drop": 0.3, "merge": 1.0, "split": 1.0, "regroup": 2.0}
 
 
 @dataclass(frozen=True)
@@ -129,11 +130,31 @@ def _first_edits(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Iterator[Edit]:
     if not b:
         return
     yield Edit("insert", (), b[:1])
-    if isinstance(b[0], sympy.Mul):
+    if factors(b[0]):
         widths = (width for width in range(2, len(a) + 1) if _product(a[:width]) == b[0])
         yield from (Edit("merge", a[:width], b[:1]) for width in widths)
-    if a and len(b) > 1 and not a[0].is_Integer and ONE not in b[:2] and _product(b[:2]) == a[0]:
-        yield Edit("split", a[:1], b[:2])
+    if a and not a[0].is_Integer:
+        widths = (width for width in range(2, len(b) + 1) if ONE not in b[:width] and _product(b[:width]) == a[0])
+        yield from (Edit("split", a[:1], b[:width]) for width in widths)
+    for taken, given in _regrouped(a, b) if a else ():
+        yield Edit("regroup", a[:taken], b[:given])
+
+
+def _regrouped(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Iterator[tuple[int, int]]:
+    """How many dims of `a` and of `b` are the same dims in a row, taken together in other ways."""
+    taken = given = 0
+    left, right = a[0], b[0]
+    while left != right:
+        if (rest := factor_of(left, right)) is not None and given + 1 < len(b):
+            given += 1
+            left, right = rest, b[given]
+        elif (rest := factor_of(right, left)) is not None and taken + 1 < len(a):
+            taken += 1
+            left, right = a[taken], rest
+        else:
+            return
+    if taken and given:
+        yield taken + 1, given + 1
 
 
 def _cost(edit: Edit) -> float:
@@ -186,7 +207,7 @@ class _Walk:
             self._do(Bufferize(missing))
 
     def _narrow(self, edits: Sequence[Edit]) -> None:
-        """Drops, merges and splits, outermost first so that inner indices stay true."""
+        """Drops, merges, splits and regroups, outermost first so that inner indices stay true."""
         index = sum(len(edit.taken) for edit in edits)
         for edit in reversed(edits):
             index -= len(edit.taken)
@@ -199,10 +220,11 @@ class _Walk:
             place = index - self._cut
             if edit.kind == "drop":
                 self._do(Flatten((max(place, 1),)))
-            elif edit.kind == "merge":
-                self._do(Flatten(tuple(range(place + 1, place + len(edit.taken)))))
             else:
-                self._do(Reshape((place,), edit.given[0]))
+                if len(edit.taken) > 1:
+                    self._do(Flatten(tuple(range(place + 1, place + len(edit.taken)))))
+                for step, dim in enumerate(edit.given[:-1]):
+                    self._do(Reshape((place + step,), dim))
 
     def _widen(self, edits: Sequence[Edit]) -> None:
         """Inserts dims, innermost first, so that the cut mostly moves outwards; neighbours in one place, inwards."""
@@ -267,23 +289,26 @@ def _interleaved(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[tuple[Dim, ...
     return tuple(sorted(dict.fromkeys(found), key=len)[:_MOST_INTERLEAVED])
 
 
+@lru_cache(maxsize=8192)
 def factors(dim: Dim) -> tuple[Dim, ...]:
-    """The factors of a product of dims; none of another dim."""
-    return dim.args if isinstance(dim, sympy.Mul) else ()
+    """The factors of a product of dims, those of powers one by one; none of another dim."""
+    if isinstance(dim, sympy.Symbol | sympy.Integer):
+        return ()
+    if isinstance(dim, sympy.Mul) and not any(isinstance(part, sympy.Pow | sympy.Add) for part in dim.args):
+        return tuple(dim.args)
+    if sympy.fraction(dim)[1] != 1:
+        return ()
+    constant, powers = sympy.factor_list(dim)
+    parts = [constant, *itertools.chain.from_iterable([part] * power for part, power in powers)]
+    found = tuple(as_dim(part) for part in parts if part != 1)
+    return found if len(found) > 1 else ()
 
 
 @lru_cache(maxsize=8192)
 def factor_of(whole: Dim, part: Dim) -> Dim | None:
-    """What remains of a product of dims without one of its factors; None for other dims."""
-    if not isinstance(whole, sympy.Mul) or part not in whole.args:
-        return None
-    return as_dim(whole / part)
-
-
-def _merged(dims: Sequence[Dim], whole: Dim) -> int:
-    """How many dims, from the first on, a product of dims is made of; 0 if it is not."""
-    widths = range(2, len(dims) + 1) if isinstance(whole, sympy.Mul) else ()
-    return next((width for width in widths if _product(tuple(dims[:width])) == whole), 0)
+    """What remains of a product of dims without some of its factors; None for other dims."""
+    own, taken = Counter(factors(whole)), Counter(factors(part) or (part,))
+    return as_dim(whole / part) if taken < own else None
 
 
 def remainder(dims: tuple[Dim, ...], wanted: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
@@ -292,15 +317,27 @@ def remainder(dims: tuple[Dim, ...], wanted: tuple[Dim, ...]) -> tuple[Dim, ...]
     Dims of `wanted` that `dims` lacks are to be inserted, unless it has all their factors in a row; None where one of
     them would come in the wrong order.
     """
-    rest = list(without_ones(dims))
+    rest = without_ones(dims)
     for dim in without_ones(wanted):
-        outer = factor_of(rest[0], dim) if rest else None
-        if rest and rest[0] == dim:
-            rest.pop(0)
-        elif outer is not None and dim not in rest:
-            rest[0] = outer
-        elif dim in rest:
+        left = _without(rest, dim)
+        if left is None and dim in rest:
             return None
-        else:
-            del rest[: _merged(rest, dim)]
-    return tuple(rest)
+        rest = rest if left is None else left
+    return rest
+
+
+@lru_cache(maxsize=8192)
+def _without(dims: tuple[Dim, ...], wanted: Dim) -> tuple[Dim, ...] | None:
+    """What remains of dims without one that is taken from inside: dims in a row, the last one perhaps in part."""
+    for place, dim in enumerate(dims):
+        if dim == wanted:
+            return dims[place + 1 :]
+        if wanted in dims:
+            return None
+        outer, still = factor_of(dim, wanted), factor_of(wanted, dim)
+        if outer is not None:
+            return (outer, *dims[place + 1 :])
+        if still is None:
+            return None
+        wanted = still
+    return None

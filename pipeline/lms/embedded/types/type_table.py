@@ -257,7 +257,7 @@ class TypeTable:
         """Shapes in which one dim is split so that an outer part of it is a dim of the outputs, or a factor of it."""
         own = [factor for dim in shape for factor in factors(dim)]
         parts = dict.fromkeys(dim for dim in (*itertools.chain(*self.output_dims), *own) if dim not in shape)
-        splits = ((place, dim, part) for place, dim in enumerate(shape) if isinstance(dim, sympy.Mul) for part in parts)
+        splits = ((place, dim, part) for place, dim in enumerate(shape) if factors(dim) for part in parts)
         return [
             (*shape[:place], inner, part, *shape[place + 1 :])
             for place, dim, part in splits
@@ -301,11 +301,13 @@ class TypeTable:
 
 
 def _sides(sources: Sequence[int], *, several: bool) -> list[tuple[int, ...]]:
-    """The sources that may meet the others: one of them, or also `several`, the first or the last ones."""
+    """The sources that may meet the others: one of them, or also `several`: the first, the last, or all but one."""
     count = len(sources)
-    single = [(source,) for source in sources]
-    more = [side for end in range(2, count if several else 0) for side in (tuple(sources[:end]), tuple(sources[-end:]))]
-    return [*single, *more]
+    sides: list[tuple[int, ...]] = [(source,) for source in sources]
+    if several:
+        sides += [side for end in range(2, count) for side in (tuple(sources[:end]), tuple(sources[-end:]))]
+        sides += [tuple(source for source in sources if source != one) for one in sources] if count > 2 else []
+    return list(dict.fromkeys(sides))
 
 
 def _inversions(shape: tuple[Dim, ...], order: tuple[Dim, ...]) -> float:

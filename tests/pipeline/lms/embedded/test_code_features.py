@@ -31,6 +31,7 @@ def test_other_code_does_not(code: str) -> None:
 def test_pairs_indices_and_sizes_are_found() -> None:
     """A value meets itself along two dims; constants select; sizes are mentioned."""
     assert crosses("x.unsqueeze(1) > x.unsqueeze(2)") and not crosses("x + y")
+    assert crosses("torch.searchsorted(x, y)")
     assert constant_indices("return [input[0] * input_data['W'][2]]") == {2}
     assert sizes_in("return [input[0] / N_value]") == {"N"}
 

@@ -6,6 +6,7 @@ from pipeline.lms.embedded.lowering import ProgramBuilder, route, structure, tid
 from step_runtime.primitives import Identity, Map
 from step_runtime.program.printer import print_program
 from step_runtime.verification.check import check_affine
+from tests.support.habitual_tasks import ROUTED_VIEW
 from tests.support.samples import general_scope
 
 SCOPE = general_scope()
@@ -56,3 +57,14 @@ def test_a_routing_is_partition_a_map_on_each_branch_and_merge() -> None:
         "Map(fn=fn_b",
         "Merge(fn=fn_sum",
     ]
+
+
+def test_a_selection_takes_the_piece_of_each_stream_that_its_bit_stands_for() -> None:
+    """The first stream's pieces where the first bit is set, the second one's where the second is."""
+    builder = ProgramBuilder(ROUTED_VIEW.scope)
+    one, two, add = (ROUTED_VIEW.scope.fns[f"fn_{name}"] for name in ("one", "two", "add"))
+    streams = [builder.add(Map(fn), 0)[0] for fn in (one, two)]
+    result = route(builder, (None, None), add, [*streams, 1], selects=True)
+    *pieces, merge = builder.program((result,)).nodes[2:]
+    assert [node.inputs for node in pieces] == [(streams[0], 1), (streams[1], 1)]
+    assert merge.inputs == (pieces[0].outputs[0], pieces[1].outputs[1], 1)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pipeline.lms.embedded.routings import find_routings, index_makers
+from pipeline.lms.embedded.routings import find_routings, find_selections, index_makers
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.tasks.reader import loads_task
-from tests.support.habitual_tasks import BLOCKS
+from tests.support.habitual_tasks import BLOCKS, EXIT, ROUTED_VIEW
 from tests.support.samples import general
 
 
@@ -21,3 +21,13 @@ def test_functions_that_give_an_index_are_its_makers() -> None:
     fns = TaskView(general()).fns
     made = {fn.label for fn in index_makers(fns)}
     assert made == {fn.label for fn in fns if "Multihot" in str(fn.output)}
+
+
+def test_an_index_selects_where_no_routing_takes_all_functions_of_a_signature() -> None:
+    """A branch may then be a chain of them; each bit stands for a stream, and there is one order."""
+    view = TaskView(loads_task(EXIT))
+    assert len(view.routings) == 3 and not ROUTED_VIEW.selections
+    (selection,) = find_selections(view.scope, view.table, view.routings)
+    assert selection.selects and selection.merge.label == "fn_add" and selection.orders() == ((None, None),)
+    callee = view.routing_callees[id(view.selections[0])]
+    assert callee.need == (*(selection.merge.input,) * 2, selection.index) and callee.routed and not callee.branches

@@ -13,6 +13,7 @@ from pipeline.lms.embedded.strong.edge_model import EdgeModel
 from pipeline.lms.embedded.strong.move_builder import MoveBuilder
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.tasks.reader import loads_task
+from tests.support.habitual_tasks import EXIT
 from tests.support.paths import PROJECT
 
 VIEW = TaskView(loads_task((PROJECT / "data/tasks-modern/rwkv_wkv.yaml").read_text(), "task"))
@@ -61,3 +62,21 @@ def test_comparing_costs_steps() -> None:
     guide = DependenceGuide(VIEW.dependences, draft, StepLimit(10))
     with pytest.raises(StepsExhausted):
         guide.place_fit(GATE, 0, 0)
+
+
+def test_a_selection_depends_on_its_streams_as_they_are() -> None:
+    """One that lacks what both branches begin with is less like the reference."""
+    view = TaskView(loads_task(EXIT))
+    draft = Draft.start(view.table.inputs)
+    guide = DependenceGuide(view.dependences, draft, StepLimit(10**6))
+    builder = MoveBuilder(view, EdgeModel(), SeededChoice(0, 9.0), StepLimit(10**6), read=True)
+    (selection,) = view.selections
+    for place, source in enumerate((0, 2, 3)):
+        draft.add(builder.apply(draft, view.callees[place], Operands((source,), (1,))))  # type: ignore[arg-type]
+        guide.advance()
+    for first in (2, 0):
+        move = builder.route(draft, selection, Operands((first, 4, 1), (1, 1, 1)), selection.passing())
+        assert move is not None and str(view.table.types[move.result]) == "fp32 [M, N]"
+        draft.add(move)
+        guide.advance()
+    assert guide.matches(5, 0) > guide.matches(6, 0) + 0.1

@@ -142,3 +142,41 @@ def test_a_buffer_meets_its_own_elements() -> None:
     assert str(view.table.types[move.result]) == "Buffer(fp32, [N]) [N, B]" and score > FITTED.invented + FITTED.alone
     alone = [score for move, score in times if move.coercions[0] == move.coercions[1]]
     assert alone and max(alone) < FITTED.alone / 2
+
+
+RELAXED = """
+inputs:
+- {name: tail, dtype: 'Multihot(fp32, N)', dims: [M]}
+- {name: weight, dtype: fp32, dims: [M], data_gen: torch.rand}
+- {name: source, dtype: 'Multihot(fp32, N)', dims: [B]}
+fns:
+- name: Relax
+  func_name: fn_relax
+  input_dtype: ['Multihot(fp32, N)', 'Multihot(fp32, N)', fp32]
+  output_dtype: Buffer(fp32, [N])
+  init: [0]
+  apply: return [torch.maximum(state[0], input[0] + input[1] * input[2])]
+outputs:
+- name: o
+  dtype: Buffer(fp32, [N])
+  dims: [B]
+  data_transform: |
+    o = input_data['source']
+    for k in range(N_value):
+        o = torch.maximum(o, o @ input_data['tail'].T @ (input_data['tail'] * input_data['weight'].unsqueeze(1)))
+    o
+sizes: {N: [4, 5], M: [6, 7], B: [2, 3]}
+"""
+
+
+def test_what_is_folded_in_each_step_of_a_loop_is_repeated_for_all_its_operands_at_once() -> None:
+    """A list is folded in each of N rounds, for each source; nothing keeps the states between rounds."""
+    view = TaskView(loads_task(RELAXED, "task"))
+    made = MoveBuilder(
+        view, learned_for(view, ((), ())).edge_model, SeededChoice(0, 1.0), StepLimit(10**6), read=True, scores=FITTED
+    )
+    ways = made.variants(view.table.inputs, view.callees[0], Operands((2, 0, 1), (1, 1, 1)))
+    m, n = view.scope.dims["M"], view.scope.dims["N"]
+    folds = [move.fold for move, _ in ways if move.fold is not None]
+    assert FoldSpec(False, 2, (m, n), False) in folds
+    assert not any(fold.scan and n in fold.inner for fold in folds)

@@ -7,7 +7,7 @@ from pipeline.lms.embedded.retrieval.precedents import Precedents
 from pipeline.lms.embedded.strong.routing_choice import choose_callees
 from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.tasks.reader import loads_task
-from tests.support.habitual_tasks import ROUTED_VIEW, TWICE_ROUTED, VIEW, routed, taught
+from tests.support.habitual_tasks import EXIT, ROUTED_VIEW, TWICE_ROUTED, VIEW, routed, taught
 
 
 def merging(known: Precedents) -> list[str]:
@@ -49,3 +49,13 @@ def test_routings_without_a_common_function_are_mostly_both_given() -> None:
     both = [[routing for _, routing in given if routing is not None] for given in choices]
     assert sum(len(routings) == 2 for routings in both) > 30
     assert {len({routing.merge for routing in routings}) for routings in both if len(routings) == 2} == {2}
+
+
+def test_streams_are_selected_in_some_drafts() -> None:
+    """All functions but the merging one are then applied alone."""
+    view = TaskView(loads_task(EXIT))
+    habits = taught(view).habits
+    choices = [choose_callees(view, habits, SeededChoice(seed, 1.0)) for seed in range(60)]
+    selecting = [given for given in choices if any(routing is not None and routing.selects for _, routing in given)]
+    assert 0 < len(selecting) < 30
+    assert all(sum(routing is None for _, routing in given) >= 3 for given in selecting)

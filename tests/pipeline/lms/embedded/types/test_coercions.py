@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.lms.embedded.types.coercions import find_coercions, interleavings, remainder
+from step_runtime.base.shapes import as_dim
 from step_runtime.base.types import StreamType, parse_dim, parse_dtype
 from step_runtime.primitives import Bufferize, Flatten, Promote, Repeat, Reshape, Rules, Streamify
 from step_runtime.tasks.task import Task
@@ -30,6 +31,9 @@ def stream(dtype: str, *dims: str) -> StreamType:
         (stream("Buffer(fp32, [M])", "1"), stream("fp32", "M"), [Streamify, Flatten]),
         (stream("fp32", "M", "N"), stream("fp32", "M*N"), [Flatten]),
         (stream("fp32", "2*M", "N"), stream("fp32", "2", "M", "N"), [Reshape]),
+        (stream("fp32", "M", "M", "N"), stream("fp32", "M*M", "N"), [Flatten]),
+        (stream("fp32", "2*M*N", "K"), stream("fp32", "2", "M", "N", "K"), [Reshape, Reshape]),
+        (stream("fp32", "M", "N*K"), stream("fp32", "M*N", "K"), [Flatten, Reshape]),
         (stream("fp32", "N"), stream("fp32", "N", "M"), [Promote, Bufferize, Repeat, Flatten, Streamify]),
         (stream("[fp32, fp32]", "N"), stream("[fp32, fp32]", "K", "M", "N"), [Repeat, Repeat]),
         (stream("Multihot(fp32, E)", "M"), stream("Multihot(fp32, E)", "M"), []),
@@ -85,6 +89,14 @@ def test_an_element_may_take_a_product_of_dims_in_a_row() -> None:
     assert remainder((k, n), (k * d,)) == (k, n) and remainder((k, n, d), (k * d,)) == (k, n, d)
     ((merged,), *_) = (way.ops for way in find_coercions(stream("fp32", "K", "D"), stream("fp32", "D*K")))
     assert isinstance(merged, Flatten)
+
+
+def test_the_factors_of_a_power_or_of_a_sum_are_dims_of_their_own() -> None:
+    """What has a dim twice in a row serves an element that has its square; places of a window are a product, too."""
+    m, n, k = (SYMBOLS[name] for name in "MNK")
+    assert remainder((m, m, n), (m * m,)) == (n,)
+    assert remainder((k, m * n), (k * m,)) == (n,)
+    assert remainder((as_dim((m - k + 1) * n),), (n,)) == (m - k + 1,)
 
 
 def test_what_a_coercion_does_is_counted() -> None:

@@ -72,6 +72,8 @@ def test_several_streams_may_meet_another_along_a_dim() -> None:
     sides = {tuple(way == join.coercions[0] for way in join.coercions) for join in crossed}
     assert {(True, True, False, False), (True, False, False, False), (True, True, True, False)} <= sides
     assert (True, False, True, False) not in sides and (True, True, True, True) not in sides
+    three = types.joins((0, 0, 0), [F] * 3, types.number((F, F, F)), (), pairing)
+    assert len({join.coercions for join in three if join.crossed in pairing}) == 6
 
 
 def test_a_stream_varies_along_either_of_two_like_dims() -> None:
