@@ -43,6 +43,8 @@ def read(code: str) -> Flow:
         ("z = []\nfor w in (x, y):\n    z.append(w * 2)\nz[0] @ z[1].T", "x @ y"),
         ("z = []\nz.extend([x, y])\nz[0] * z[1]", "x * y"),
         ("torch.lerp(x, y, 0.25)", "0.75 * x + 0.25 * y"),
+        ("zs = []\nfor a, b in zip(x, y):\n    a = a * b\n    zs.append(a)\ntorch.stack(zs)", "x * y"),
+        ("torch.sqrt(x) / torch.sqrt(y)", "torch.sqrt(x / y)"),
     ],
 )
 def test_equal_code_has_equal_flows(one: str, other: str) -> None:
@@ -147,3 +149,13 @@ def test_the_flows_on_the_way_are_kept() -> None:
     result = reader.run(code, env)
     assert {result, env["e"], DATA["x"]} <= reader.met
     assert all(path.leaf in (0, 1, 2) for flow in reader.met for path in flow)
+
+
+def test_what_is_divided_is_met_on_the_way() -> None:
+    """A program may divide after a product or a sum; a norm sums squares first."""
+    reader = FlowReader(Vocabulary(leaf(0)), DATA, {})
+    reader.run("input_data['x'] / input_data['W'].sum(-1) @ input_data['y']", {})
+    assert reader.run("input_data['x'] @ input_data['y']", {}) in reader.met
+    before = FlowReader(reader.words, DATA, {})
+    before.run("torch.norm(input_data['x'])", {})
+    assert reader.run("(input_data['x'] ** 2).sum()", {}) in before.met
