@@ -10,7 +10,7 @@ def partners(view: TaskView, callee: Callee) -> tuple[int, ...]:
     """For each component that a callee needs, the last one before it that may change places with it, or -1."""
     need, found = callee.need, list[int]()
     for place, dtype in enumerate(need):
-        like = [other for other in range(place) if need[other] == dtype and not callee.branches]
+        like = [other for other in range(place) if need[other] == dtype and not callee.routed]
         found.append(next((other for other in reversed(like) if _exchanges(view, callee, other, place)), -1))
     return tuple(found)
 

@@ -67,3 +67,11 @@ def test_such_operands_are_considered_in_one_order(apply: str, orders: int) -> N
     beam = OperandBeam(task, shared, Outlook(task, task.callees), steps, ANY)
     found = [operands.sources for _, operands in beam.best(task.callees[0], (0, 1), ())]
     assert (0, 1) in found and sum(sorted(sources) == [0, 1] for sources in found) == orders
+
+
+def test_a_selection_takes_its_streams_in_order() -> None:
+    """Its index picks one of them by its place, whatever function merges them."""
+    task = view("input[0] * input[1]")
+    (callee,) = task.callees
+    callee.routed = True
+    assert partners(task, callee) == (-1, -1)
