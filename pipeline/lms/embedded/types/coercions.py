@@ -298,8 +298,11 @@ def factors(dim: Dim) -> tuple[Dim, ...]:
         return tuple(dim.args)
     if sympy.fraction(dim)[1] != 1:
         return ()
-    constant, powers = sympy.factor_list(dim)
-    parts = [constant, *itertools.chain.from_iterable([part] * power for part, power in powers)]
+    parts: list[sympy.Expr] = []
+    # Only what all summands share is taken out: factoring a polynomial may take forever.
+    for part in sympy.Mul.make_args(sympy.factor_terms(dim)):
+        base, power = part.as_base_exp()
+        parts += [base] * int(power) if power.is_Integer and power > 0 else [part]
     found = tuple(as_dim(part) for part in parts if part != 1)
     return found if len(found) > 1 else ()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import sympy
 
-from pipeline.lms.embedded.types.coercions import find_coercions, interleavings, remainder
+from pipeline.lms.embedded.types.coercions import factors, find_coercions, interleavings, remainder
 from step_runtime.base.shapes import as_dim
 from step_runtime.base.types import StreamType, parse_dim, parse_dtype
 from step_runtime.primitives import Bufferize, Flatten, Promote, Repeat, Reshape, Rules, Streamify
@@ -105,3 +106,10 @@ def test_what_a_coercion_does_is_counted() -> None:
     assert coercion.repeats == (parse_dim("N", SYMBOLS),)
     assert coercion.recuts == sum(isinstance(op, Bufferize | Streamify) for op in coercion.ops) > 0
     assert coercion.reshapes == sum(isinstance(op, Reshape | Flatten) for op in coercion.ops)
+
+
+def test_what_all_summands_share_is_a_factor() -> None:
+    """A large polynomial is not factored, as that may take forever."""
+    a, b, *more = sympy.symbols("a:h", positive=True, integer=True)
+    assert set(factors(a * b - b)) == {a - 1, b} and factors(a**2) == (a, a)
+    assert factors(sum(one**3 * other**5 for one in more for other in (a, b)) + a + 1) == ()
