@@ -35,7 +35,7 @@ from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong import beam_search, strong_proposer
 from pipeline.lms.embedded.strong.beam_search import BeamSearch
-from pipeline.lms.embedded.strong.levels import Child, Levels, State
+from pipeline.lms.embedded.strong.levels import Child, Levels, Ranking, State
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
 from pipeline.lms.embedded.strong.strong_proposer import Effort, learned_for
 from pipeline.lms.embedded.task_view import TaskView
@@ -149,8 +149,8 @@ class TracedLevels(Levels):
 
     last: TracedLevels
 
-    def __init__(self, pool: StreamPool, rival: float) -> None:
-        super().__init__(pool, rival)
+    def __init__(self, pool: StreamPool, rival: float, ranking: Ranking | None = None) -> None:
+        super().__init__(pool, rival, ranking)
         self.offered: dict[int, dict[frozenset[int], float]] = {}
         self.kept: dict[int, list[frozenset[int]]] = {}
         TracedLevels.last = self

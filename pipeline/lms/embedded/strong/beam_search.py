@@ -9,8 +9,8 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
@@ -20,6 +20,8 @@ from pipeline.lms.embedded.operands import Callee, Operands
 from pipeline.lms.embedded.randomness import SeededChoice
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.dim_guide import DimGuide
+from pipeline.lms.embedded.strong.draft_properties import DraftProperties
+from pipeline.lms.embedded.strong.draft_ranking import DraftRanking
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
 from pipeline.lms.embedded.strong.levels import COMPLETE, Child, Levels, State
 from pipeline.lms.embedded.strong.lifting import Lifted, Lifting
@@ -150,7 +152,8 @@ class BeamSearch:
         Raises:
             StepsExhausted: The sample has used all its steps.
         """
-        levels = Levels(self._pool, 0.0 if self._order else _RIVAL)
+        ranking = DraftRanking(DraftProperties(self._view, self._pool, self.style), self._steps)
+        levels = Levels(self._pool, 0.0 if self._order else _RIVAL, ranking)
         growing = [State(tuple(range(self._pool.first)), frozenset(), (0,) * len(self._view.fns), 0.0)]
         complete: list[State] = []
         last, level, width = len(self._view.fns) + (0 if self.style.once else _DEEPER), 0, self.style.drafts.most
@@ -245,8 +248,13 @@ class BeamSearch:
 
     def _options(self, state: State) -> Iterator[Option]:
         """The choices of operands for one function more, or a routing."""
-        moves = [self._pool.move(stream) for stream in state.streams[self._pool.first :]]
-        made = {(fn, move.sources) for move in moves for fn in move.functions()}
+        types = self._pool.draft.streams
+        made, taken = set[tuple[Fn, tuple[int, ...]]](), defaultdict[Fn, set[tuple[int, TypeId]]](set)
+        for stream in state.streams[self._pool.first :]:
+            move = self._pool.move(stream)
+            for fn in move.functions():
+                made.add((fn, move.sources))
+                taken[fn].update(enumerate([types[source] for source in move.sources]))
         for callee, routing in self._given:
             if self._order and self._order.premature(callee, state.applied):
                 continue
@@ -256,21 +264,19 @@ class BeamSearch:
             found = self._operands.best(callee, state.streams, state.used)
             self._steps.spend(_CONSIDERED * len(found))
             for score, operands in found:
-                own = score + (self._again(state, callee, operands) if count else 0.0)
+                own = score + (self._again(state, taken[callee.fn], operands) if count else 0.0)
                 own += _SAME_AGAIN * ((callee.fn, operands.sources) in made) + self._by_list(callee, operands)
                 own += _OWN_RESULT * (count > 0 and self._takes_its_own(callee, operands))
                 yield Option(state.score + state.outlook + own, state, callee, routing, operands, own)
 
-    def _again(self, state: State, callee: Callee, operands: Operands) -> float:
-        """The score for applying a function again: more likely to what nothing takes yet, like its earlier operand."""
-        streams = self._pool.draft.streams
-        fresh = [(p, streams[s]) for p, s in enumerate(operands.sources) if s not in state.used]
-        earlier = (self._pool.move(stream) for stream in state.streams[self._pool.first :])
-        taken = [move.sources for move in earlier if callee.fn in move.functions()]
-        alike = any(
-            place < len(sources) and streams[sources[place]] == type_ for sources in taken for place, type_ in fresh
-        )
-        return _AGAIN_ALIKE if alike else _AGAIN
+    def _again(self, state: State, taken: Collection[tuple[int, TypeId]], operands: Operands) -> float:
+        """The score for applying a function again: more likely to what nothing takes yet, like its earlier operand.
+
+        `taken` are the places and types of what it was applied to.
+        """
+        types = self._pool.draft.streams
+        fresh = ((place, types[s]) for place, s in enumerate(operands.sources) if s not in state.used)
+        return _AGAIN_ALIKE if any(one in taken for one in fresh) else _AGAIN
 
     def _takes_its_own(self, callee: Callee, operands: Operands) -> bool:
         """Whether a function would take nothing but its own results."""

@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
 
 COMPLETE = 20
 """The number of drafts of one length that apply all functions and may be finished."""
+
+CONSIDERED = 1.6
+"""How many more drafts are ranked than kept."""
 
 # Scores, in the units of the softmax at sharpness 1.
 _REPLAYED_SHARE = 0.3
@@ -39,7 +42,9 @@ class State:
     replayed: frozenset[int] = frozenset()
     """The streams of sections that were repeated as a whole."""
     outlook: float = 0.0
-    """What it promises beside its score."""
+    """What it promises beside its score,"""
+    ranked: float = 0.0
+    """of which this is what it was ranked by."""
 
     @property
     def complete(self) -> bool:
@@ -58,6 +63,7 @@ class Child(NamedTuple):
         outlook: What is left to be done, as a score.
         replayed: Whether `fresh` is a repeated section.
         replaced: Streams for which some of `fresh` are used, which are the same at a larger shape.
+        ranked: What it was ranked by, beside its own promise.
     """
 
     parent: State
@@ -67,6 +73,7 @@ class Child(NamedTuple):
     outlook: float
     replayed: bool
     replaced: tuple[int, ...] = ()
+    ranked: float = 0.0
 
     def score(self, pool: StreamPool) -> float:
         """The score of the new streams; an upper bound while some are not settled."""
@@ -74,17 +81,28 @@ class Child(NamedTuple):
         return self.own + (_REPLAYED_SHARE * sum(min(0.0, score) for score in scores) if self.replayed else sum(scores))
 
     def promise(self, pool: StreamPool) -> float:
-        """What the draft promises; an upper bound while some streams are not settled."""
+        """What the draft promises; an upper bound while some streams are not settled.
+
+        As long as it is not ranked itself, what its parent was ranked by counts.
+        """
         reached = reduce(or_, map(pool.reached.__getitem__, (*self.parent.streams, *self.fresh)))
-        return self.parent.score + self.score(pool) + self.outlook + _REACHED * reached.bit_count()
+        own = self.parent.score + self.score(pool) + self.outlook + _REACHED * reached.bit_count()
+        return own + self.parent.ranked
 
     def state(self, pool: StreamPool) -> State:
         """The child as a state of its own."""
         parent = self.parent
         used = parent.used.union(self.replaced, *(pool.move(stream).sources for stream in self.fresh))
         replayed = parent.replayed.union(self.fresh) if self.replayed else parent.replayed
-        score, promise = parent.score + self.score(pool), self.promise(pool)
-        return State((*parent.streams, *self.fresh), used, self.applied, score, replayed, promise - score)
+        score, promise = parent.score + self.score(pool), self.promise(pool) - parent.ranked + self.ranked
+        return State((*parent.streams, *self.fresh), used, self.applied, score, replayed, promise - score, self.ranked)
+
+
+class Ranking(Protocol):
+    """Chooses the best of some drafts of one length, best first by their scores."""
+
+    def best(self, found: Sequence[tuple[float, Child]], length: int, width: int) -> list[Child]:
+        """The `width` best ones, best first."""
 
 
 class Levels:
@@ -97,7 +115,8 @@ class Levels:
         rival: The score of a rival.
     """
 
-    def __init__(self, pool: StreamPool, rival: float) -> None:
+    def __init__(self, pool: StreamPool, rival: float, ranking: Ranking | None = None) -> None:
+        self._ranking = ranking
         self._pool = pool
         self.rival = rival
         self._levels: defaultdict[int, list[Child]] = defaultdict(list)
@@ -117,10 +136,10 @@ class Levels:
         children = self._levels.pop(length, [])
         growing = [child for child in children if not all(child.applied)]
         complete = [child for child in children if all(child.applied)]
-        return self._best(growing, width) + self._best(complete, COMPLETE)
+        return self._best(growing, length, width) + self._best(complete, length, COMPLETE)
 
-    def _best(self, children: Sequence[Child], width: int) -> list[Child]:
-        pool = self._pool
+    def _best(self, children: Sequence[Child], length: int, width: int) -> list[Child]:
+        pool, most = self._pool, int(width * CONSIDERED) if self._ranking else width
         rivals: dict[tuple[int, ...], int] = {}
         found: list[tuple[float, Child]] = []
         enough: list[float] = []
@@ -130,13 +149,14 @@ class Levels:
             if streams in seen:
                 continue
             seen.add(streams)
-            if len(enough) == width and enough[0] >= promise:
+            if len(enough) == most and enough[0] >= promise:
                 break
             better = rivals.get(child.applied, 0)
             rivals[child.applied] = better + 1
             score = promise + self.rival * better
             found.append((score, child))
             heapq.heappush(enough, score)
-            if len(enough) > width:
+            if len(enough) > most:
                 heapq.heappop(enough)
-        return [child for _, child in heapq.nlargest(width, found, key=lambda pair: pair[0])]
+        found = heapq.nlargest(most, found, key=lambda pair: pair[0])
+        return self._ranking.best(found, length, width) if self._ranking else [child for _, child in found]

@@ -43,7 +43,7 @@ class SearchStyle(NamedTuple):
     @property
     def drafts(self) -> DraftWidth:
         """How many drafts of one length are continued."""
-        return DraftWidth(8, 80, 0.8) if self.once else DraftWidth(6, 40, 1.0)
+        return DraftWidth(8, 48, 0.8) if self.once else DraftWidth(6, 24, 1.0)
 
     @property
     def operands(self) -> OperandWidth:

@@ -78,6 +78,8 @@ class StreamPool:
         self._folded: list[frozenset[Dim]] = [frozenset()] * self.first
         """The dims that were folded on the way to each stream."""
         self.reached = [0] * self.first
+        self._given = [(0.0, 0, 0)] * self.first
+        """For each stream its score by types, how many dims it regains, and how many it folds that do not vary."""
         self._varying: list[Dims] = [all_dims(table, type_) | step_dims for type_ in table.inputs]
         self._trust = trust
         self._known: dict[tuple[object, ...], int] = {}
@@ -125,6 +127,7 @@ class StreamPool:
         self._likeness.append(alike)
         unlike = _UNLIKE if alike_before == 1.0 else _UNLIKE_AGAIN
         constant = 0 if constant and self.guide.counts(move) else constant
+        self._given.append((score, regained, constant))
         score += _CONSTANT * constant + _REGAINED * regained
         self.scores.append(score + self._trust * (_MISFIT * max(0.0, before - fit) + unlike * (1.0 - alike)))
 
@@ -195,6 +198,18 @@ class StreamPool:
             if ways and not ways[0].repeats:
                 found |= (self.guide.matches(stream, output) > _SAME) << output
         return found
+
+    def judged(self, stream: int) -> tuple[float, ...]:
+        """What the score of a settled stream is made of, and how far the reference agrees with it and its operands."""
+        stream = self._as.get(stream, stream)
+        sources = self.move(stream).sources
+        given, regained, constant = self._given[stream]
+        agreements = self._fits, self._likeness, self._places, self._passes
+        after = [agreement[stream] for agreement in agreements]
+        before = [min(map(agreement.__getitem__, sources)) for agreement in agreements]
+        drops = [max(0.0, one - other) for one, other in zip(before, after, strict=True)]
+        first = drops[1] * (before[1] == 1.0)
+        return (given, regained, constant, *drops, first, *(one < 1.0 for one in after), min(after) == 1.0)
 
     def move(self, stream: int) -> Move:
         """The move that made a stream."""

@@ -38,6 +38,8 @@ _SIMILAR = 60.0
 _SIMILAR_DOUBTED = 10.0
 _UNDOUBTED = 0.9
 """and, in half of the samples, where no draft is as similar as this: then the dependences may be misread."""
+_REGARDLESS = 0.12
+"""How often similarity does not count where the moves of drafts are compared, as it may be misread anywhere."""
 _ALIKE = 0.95
 """The similarity from which results depend on the inputs much as the outputs do."""
 _AGREES = 0.95
@@ -64,8 +66,8 @@ _ONCE_LOOPED = 0.15
 """where a loop of the reference says how often something is done,"""
 _CHOOSY = 0.5
 """and how often it then considers more choices of operands for each function."""
-_HABIT = 0.3
-"""How much the examples count where the moves of drafts are compared,"""
+_HABIT, _ALIKENESS, _WORTH = 0.15, 2.0, 1.3
+"""How much the examples, similarity and the moves of drafts count where the moves are compared,"""
 _UNWEIGHED = -8.0
 """and what the moves of a draft that was sampled on its own are worth there."""
 _ALONE = 0.7
@@ -127,7 +129,7 @@ def _context_of(solved: SolvedExample) -> Context:
 class StrongProposer:
     """The strong proposer."""
 
-    name = "15"
+    name = "16"
     """Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
     how = (
         "I read the PyTorch code as text, draw programs function by function along that reading, with the structural"
@@ -149,7 +151,7 @@ def propose(view: TaskView, learned: LearnedEdges, seed: int, temperature: float
 
 def _promise(draft: Draft) -> float:
     """What a draft of a beam search promises before its program is known."""
-    return _SIMILAR * draft.similarity + draft.worth
+    return _ALIKENESS * _SIMILAR * draft.similarity + _WORTH * draft.worth
 
 
 class _Found(NamedTuple):
@@ -171,10 +173,11 @@ class _Found(NamedTuple):
 
     def score(self, similar: float, *, compared: bool) -> float:
         """Its score, among drafts whose moves' worth is `compared`, or not; `similar` is what similarity counts."""
-        fit = self.fit + similar * self.similarity
+        alike = similar * self.similarity
         if not compared:
-            return self.habit + fit
-        return _HABIT * self.habit + fit + (_UNWEIGHED if self.worth is None else self.worth)
+            return self.habit + self.fit + alike
+        worth = _UNWEIGHED if self.worth is None else self.worth
+        return _HABIT * self.habit + self.fit + _ALIKENESS * alike + _WORTH * worth
 
 
 class _Sample:
@@ -209,6 +212,8 @@ class _Sample:
         compared = any(found.worth is not None for found in self._found)
         undoubted = max(found.similarity for found in self._found) >= _UNDOUBTED
         similar = _SIMILAR if undoubted else self._choice.any_of((_SIMILAR, _SIMILAR_DOUBTED))
+        if compared and self._choice.happens(_REGARDLESS):
+            similar = 0.0
         best: dict[Hashable, tuple[float, Program]] = {}
         for found in self._found:
             key, score = structure(found.program), found.score(similar, compared=compared)
