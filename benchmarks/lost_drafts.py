@@ -200,7 +200,7 @@ class Task:
         prompt = desk.prompt(self.task, [])
         self.view = TaskView(self.task)
         self.learned = learned_for(self.view, (solved_examples(prompt.system), ()))
-        self.backend = ValueBackend(instances(self.task)[0])
+        self.backend = ValueBackend(instances(self.task)[0], self.view.divided)
         self.oracle = Oracle(oracle, self.backend)
         self._judge = Judge()
 
@@ -229,7 +229,7 @@ class Task:
         compared = any(found.worth is not None for found in sample._found)
         ranked = sorted(sample._found, key=lambda found: -found.score(strong_proposer._SIMILAR, compared=compared))
         for place, found in enumerate(ranked):
-            if self._judge.passes(self.task, print_program(tidy(found.program))):
+            if self._judge.passes(self.task, print_program(self.view.divided.written(tidy(found.program)))):
                 best = ranked[0]
                 parts = [
                     f"{name} {getattr(found, name):.2f}:{getattr(best, name):.2f}"

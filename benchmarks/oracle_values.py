@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pipeline.lms.embedded.draft import Move
 from pipeline.lms.embedded.lowering import route, zipped
+from pipeline.lms.embedded.quotients import Divided
 from pipeline.lms.embedded.types.coercions import cut
 from step_runtime.base.types import DType, StreamType, components_of
 from step_runtime.execution.applier import Applier, Data
@@ -34,10 +35,11 @@ class Stream(NamedTuple):
 
 
 class ValueBackend:
-    """Runs primitives on the inputs of one seed."""
+    """Runs primitives on the inputs of one seed; `divided` is how the proposer reads the task."""
 
-    def __init__(self, instance: TaskInstance) -> None:
+    def __init__(self, instance: TaskInstance, divided: Divided) -> None:
         self.instance = instance
+        self._divided = divided
         self._rules = Rules(instance.sizes)
         self._frame = Frame(dict(instance.sizes), Applier(instance.dtype))
 
@@ -61,7 +63,7 @@ class ValueBackend:
         for source, coercion in zip(sources, move.coercions, strict=True):
             now = source
             for op in coercion.ops:
-                now = self.add(op, now)[0]
+                now = self.add(self._divided.op(op), now)[0]
             parts.append(now)
         if move.routing is not None:
             return route(self, fns, self.instance.fns[move.routing.merge.label], parts, selects=move.routing.selects)

@@ -14,6 +14,7 @@ from pipeline.lms.embedded.influence.task_influence import TaskInfluence
 from pipeline.lms.embedded.kinds import Context
 from pipeline.lms.embedded.operands import Callee
 from pipeline.lms.embedded.prompt.parsing import find_task
+from pipeline.lms.embedded.quotients import divided
 from pipeline.lms.embedded.routings import find_routings, find_selections, index_makers
 from pipeline.lms.embedded.symbolic.interpretation import Interpretation
 from pipeline.lms.embedded.types.coercions import cut, dims_of, factors, without_ones
@@ -37,12 +38,12 @@ class TaskView:
     """Everything about a task that its samples share."""
 
     def __init__(self, task: Task) -> None:
-        self.task = task
+        self.divided = divided(task)
+        self.task = task = self.divided.task
         self._influence: TaskInfluence | None = None
         scopes = [static_scope(task, index) for index in range(len(task.size_sets()))]
         fixed = {name: size for name, size in scopes[0].sizes.items() if all(s.sizes.get(name) == size for s in scopes)}
-        self.scope = scopes[0]
-        self.fixed = fixed
+        self.scope, self.fixed = scopes[0], fixed
         self.table = TypeTable(self.scope, fixed)
         self.fns = tuple(self.scope.fns.values())
         self.callees = [Callee(fn, components_of(fn.input), self.table) for fn in self.fns]
@@ -130,7 +131,7 @@ class TaskView:
     @property
     def influence(self) -> TaskInfluence:
         """From which positions of the inputs the elements of the outputs, and of streams, get anything."""
-        self._influence = TaskInfluence(self.task) if self._influence is None else self._influence.for_sample()
+        self._influence = (self._influence or TaskInfluence(self.task, self.divided.wholes)).for_sample()
         return self._influence
 
     @cached_property
@@ -163,8 +164,8 @@ class TaskView:
             for dim in (*type_.shape, *(inner for part in components_of(type_.dtype) for inner in cut(part)[1]))
             for symbol in dim.free_symbols
         }
-        symbols = self.task.symbols()
-        return frozenset(symbols[name] for name in counted - given if name in symbols)
+        symbols, own = self.task.symbols(), counted - given - self.divided.wholes.keys()
+        return frozenset(symbols[name] for name in own & symbols.keys())
 
     @cached_property
     def crosses(self) -> bool:
@@ -243,7 +244,9 @@ class TaskView:
         if found is None:
             own = {str(part) for dim in self._buffered(fn) for part in (dim, *factors(dim))}
             names = sizes_in(self._specs[fn.label].apply) - own
-            found = self._counted[id(fn)] = frozenset(self.scope.dims[name] for name in names & self.scope.dims.keys())
+            dims = {**self.scope.dims, **self.divided.wholes}
+            parts = (dims[name].free_symbols for name in names & dims.keys())
+            found = self._counted[id(fn)] = frozenset().union(*parts)
         return found
 
     @staticmethod

@@ -8,7 +8,7 @@ wrong dim has not. What could not be read agrees with everything.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -40,16 +40,18 @@ _MOST_SETS = 1500
 class TaskInfluence:
     """The influence of the inputs of one task on its outputs; made on first access, and shared by its samples.
 
+    `wholes` are the sizes that others give, by their names.
+
     Attributes:
         streams: The streams of the task's programs.
         inputs: The numbers of the inputs among them.
         outputs: For each component of each output the sets of its elements, or None where they could not be read.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, wholes: Mapping[str, Dim] | None = None) -> None:
         sets = [static_scope(task, index).sizes for index in range(len(task.size_sets()))]
         declared = min(sets, key=lambda one: _positions(task, one))
-        small = _smaller(task, declared)
+        small = _smaller(task, declared, wholes or {})
         self._output_types = task.output_types
         unread = self._read(task, small)
         if unread and small != declared and self._read(task, declared) >= unread:
@@ -258,7 +260,7 @@ class _Places:
             self.inputs[name] = unknown(sources)
 
 
-def _smaller(task: Task, declared: Sizes) -> Sizes:
+def _smaller(task: Task, declared: Sizes, wholes: Mapping[str, Dim]) -> Sizes:
     """The smallest sizes, each the declared one up to a bound, at which all dims of the task exist."""
     fns = (part for given in task.fn_types for dtype in given for part in components_of(dtype))
     types = (*task.input_types, *task.parameter_types, *task.output_types)
@@ -266,6 +268,7 @@ def _smaller(task: Task, declared: Sizes) -> Sizes:
     for bound in range(_SMALL, max(declared.values(), default=_SMALL)):
         sizes = {name: min(size, bound) for name, size in declared.items()}
         with suppress(RuleError):
+            sizes |= {name: evaluate(whole, sizes) for name, whole in wholes.items()}
             for dim in dims:
                 evaluate(dim, sizes)
             return sizes

@@ -83,7 +83,7 @@ class SmallProposer:
             try:
                 results = walk.run()
                 if results is not None:
-                    return print_program(tidy(walk.program(results)))
+                    return print_program(view.divided.written(tidy(walk.program(results))))
             except StepsExhausted:
                 return None
             except RuleError:

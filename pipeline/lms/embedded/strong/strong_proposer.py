@@ -220,7 +220,7 @@ class _Sample:
             if key not in best or best[key][0] < score:
                 best[key] = score, found.program
         scores, programs = zip(*best.values(), strict=True)
-        return print_program(tidy(self._choice.pick(programs, scores)))
+        return print_program(self._view.divided.written(tidy(self._choice.pick(programs, scores))))
 
     def _content(self) -> bool:
         """Whether drafts that were sampled one by one suffice: in some samples, where enough of them may be right."""
