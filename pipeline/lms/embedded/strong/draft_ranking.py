@@ -22,6 +22,8 @@ from pipeline.lms.embedded.strong.levels import Child
 WEIGHTS = "draft_ranking.json"
 _RANKED = 20
 """Steps that ranking a draft counts for."""
+_BY_SCORE = 0.3
+"""The part of the drafts that are kept for their scores alone: a task may be unlike those of the fit."""
 
 
 class Network(NamedTuple):
@@ -71,12 +73,18 @@ class DraftRanking:
         self._steps = steps
 
     def best(self, found: Sequence[tuple[float, Child]], length: int, width: int) -> list[Child]:
-        """The best `width` of some drafts of a length, best first; each is given with its score.
+        """The best `width` of some drafts of a length, best first, some of which have the best scores.
+
+        Each is given with its score.
 
         Raises:
             StepsExhausted: The sample has used all its steps.
         """
-        return [child for _, child in self.ranked(found, length)[:width]]
+        ranked = self.ranked(found, length)
+        sure = set(map(id, heapq.nlargest(int(width * _BY_SCORE), ranked, key=_score)))
+        others = [pair for pair in ranked if id(pair) not in sure][: width - len(sure)]
+        kept = sure.union(map(id, others))
+        return [pair[1] for pair in ranked if id(pair) in kept]
 
     def ranked(self, found: Sequence[tuple[float, Child]], length: int) -> list[tuple[float, Child]]:
         """As `best`, all of them, each with its score in which its parent's rank does not count.

@@ -48,14 +48,16 @@ def test_the_network_that_comes_with_the_proposer_takes_all_properties() -> None
 
 
 def test_the_best_drafts_are_those_of_score_and_network_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each keeps what it was ranked by, against the draft to which most was added."""
+    """Each keeps what it was ranked by, against the draft to which most was added; a few are kept for their scores."""
     properties, pairs = found()
-    added = [float(number % 3) * 5 for number in range(len(pairs))]
+    scores = [score for score, _ in pairs]
+    added = [100.0 * place for place in range(len(pairs))]
     monkeypatch.setattr(draft_ranking, "network", type("Fixed", (), {"scores": lambda self, rows: added}))
-    together = sorted((score + more for (score, _), more in zip(pairs, added, strict=True)), reverse=True)
     best = DraftRanking(properties, StepLimit(10**6)).best(pairs, 2, 5)
-    promises = [child.promise(properties.pool) + child.ranked + 10 for child in best]
-    assert promises == pytest.approx(together[:5])
+    worst_first = [child for _, child in reversed(pairs)]
+    assert [child.fresh for child in best] == [child.fresh for child in (*worst_first[:4], pairs[0][1])]
+    assert [child.ranked for child in best] == [0.0, -100.0, -200.0, -300.0, -added[-1]]
+    assert scores == sorted(scores, reverse=True) and len(pairs) > 5
 
 
 def test_a_state_continues_with_what_it_was_ranked_by() -> None:
