@@ -135,7 +135,7 @@ def among(operations: int) -> int:
     return operations & _OPERATION_BITS | orders(operations, operations)
 
 
-_SHIFT = orders(LARGEST, MINUS) | orders(MINUS, EXP)
+_SHIFT = orders(LARGEST, MINUS) | orders(MINUS, EXP) | orders(LARGEST, EXP)
 _BETWEEN = _OPERATION_BITS & ~(MINUS | LARGEST | EXP | LOG)
 """Operations between a logarithm and an exponential that keep them apart."""
 

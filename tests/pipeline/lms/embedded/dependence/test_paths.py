@@ -71,6 +71,12 @@ def test_the_largest_element_before_an_exponential_cancels() -> None:
     assert tagged(shifted, EXP) == tagged(A, EXP)
 
 
+def test_the_largest_of_several_exponentials_stays() -> None:
+    """What is taken off before the exponentials and after them is no such shift."""
+    ratio = tagged(tagged(A, MINUS | FALLS), EXP)
+    assert tagged(tagged(ratio, LARGEST), MINUS | FALLS)
+
+
 def test_arguments_take_the_place_of_leaves_and_of_partners() -> None:
     """A function's flow on arguments is the flow of its body with the arguments in it."""
     assert replaced(product(leaf(200), leaf(201)), {200: tagged(A, EXP), 201: B}) == product(tagged(A, EXP), B)
