@@ -63,7 +63,7 @@ _WAITS = 1.5
 class SmallProposer:
     """The small proposer."""
 
-    name = "small-9"
+    name = "small-10"
     """Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
     how = (
         "I write one primitive after the other, any that types allow, weighted by what followed what in the examples,"

@@ -66,7 +66,7 @@ _ONCE_LOOPED = 0.15
 """where a loop of the reference says how often something is done,"""
 _CHOOSY = 0.5
 """and how often it then considers more choices of operands for each function."""
-_HABIT, _ALIKENESS, _WORTH = 0.15, 2.0, 1.3
+_HABIT, _ALIKENESS, _WORTH = 0.2, 3.0, 1.6
 """How much the examples, similarity and the moves of drafts count where the moves are compared,"""
 _UNWEIGHED = -8.0
 """and what the moves of a draft that was sampled on its own are worth there."""
