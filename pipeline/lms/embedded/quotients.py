@@ -58,7 +58,7 @@ def divided(task: Task) -> Divided:
     symbols, sets = task.symbols(), task.size_sets()
     for name, divisor in divisors.items():
         counts = [_count(own, name, divisor) for own in sets]
-        if name in {part.name for part in divisor.free_symbols} or not all(counts):
+        if not all(counts) or divisors.keys() & {part.name for part in divisor.free_symbols}:
             continue
         part = sympy.Symbol(f"{name}_parts")
         wholes[name], quotients[part] = as_dim(divisor * part), as_dim(symbols[name] / divisor)
@@ -87,6 +87,8 @@ def _written(task: Task) -> dict[str, Dim]:
     dtypes = (*(stream.dtype for stream in _streams(task)), *chain.from_iterable(task.fn_types))
     inner = (dim for dtype in dtypes for part in components_of(dtype) for dim in layout(part))
     for dim in (*inner, *chain.from_iterable(stream.shape for stream in _streams(task))):
+        if dim.is_Symbol or dim.is_Integer:
+            continue
         whole, divisor = sympy.fraction(sympy.together(dim))
         if divisor == 1 or not isinstance(whole, sympy.Symbol):
             continue

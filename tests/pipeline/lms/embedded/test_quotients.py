@@ -77,6 +77,12 @@ def test_several_quotients_of_a_dim_have_a_common_one() -> None:
     assert divided(loads_task(text)).wholes == {"H": 6 * sympy.Symbol("H_parts")}
 
 
+def test_what_divides_a_dim_is_not_divided_itself() -> None:
+    """Of two such dims, the one that a number divides is read as a product."""
+    text = POOLED.replace("dims: [H/2, B]", "dims: [H/B, B/2]").replace("B: [3, 2]", "B: [2, 4]")
+    assert divided(loads_task(text)).wholes == {"B": 2 * sympy.Symbol("B_parts")}
+
+
 def test_chunks_are_those_that_a_function_takes() -> None:
     """They divide the dim of an input at all sizes; where they do not, or the inputs have them, nothing changes."""
     assert divided(loads_task(CHUNKED)).wholes == {"T": sympy.Symbol("S") * sympy.Symbol("T_parts")}
