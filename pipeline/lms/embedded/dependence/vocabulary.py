@@ -320,8 +320,6 @@ class Vocabulary:
         chosen = leaves(condition)
         if not chosen:
             return ways
-        if all(isinstance(way, int | float) for way in args[1:3]):
-            return tagged(condition, FALLS if args[1] < args[2] else 0)
         bend = self._bend(condition, ways)
         if bend:
             return tagged(ways, bend)
