@@ -99,7 +99,7 @@ class Effort:
     following: float = 0.9
     trusted: int = 4
     searches: int = 2
-    steps: int = 380_000
+    steps: int = 340_000
 
 
 @lru_cache(maxsize=128)
