@@ -140,7 +140,7 @@ def evaluate(dim: Dim, sizes: Sizes) -> int:
         KeyError: A symbol of `dim` has no size.
         RuleError: The value is not a positive int (a division with a remainder, a difference below one).
     """
-    value = _value(dim, sizes)
+    value = exact_value(dim, sizes)
     # A routed dim may be empty: that an expert gets no token is not the program's mistake.
     least = 0 if any(is_routed(symbol) for symbol in dim.free_symbols) else 1
     if value.denominator != 1 or value < least:
@@ -154,14 +154,19 @@ def evaluate(dim: Dim, sizes: Sizes) -> int:
     return int(value)
 
 
-def _value(dim: Dim, sizes: Sizes) -> int | Fraction:
+def exact_value(dim: Dim, sizes: Sizes) -> int | Fraction:
+    """The dim's value at these sizes, whether or not it is a positive int.
+
+    Raises:
+        KeyError: A symbol of `dim` has no size.
+    """
     if isinstance(dim, sympy.Symbol):
         return sizes[dim.name]
     if isinstance(dim, sympy.Integer):
         return int(dim.p)
     if isinstance(dim, sympy.Rational):
         return Fraction(int(dim.p), int(dim.q))
-    parts = [_value(arg, sizes) for arg in dim.args]
+    parts = [exact_value(arg, sizes) for arg in dim.args]
     if isinstance(dim, sympy.Add):
         return sum(parts)
     if isinstance(dim, sympy.Pow):
@@ -175,7 +180,7 @@ def upper_bound(dim: Dim, bounds: Sizes) -> int:
     Raises:
         KeyError: A symbol of `dim` has no bound.
     """
-    return ceil(_value(dim, bounds))
+    return ceil(exact_value(dim, bounds))
 
 
 def routed_dim(number: int) -> Dim:

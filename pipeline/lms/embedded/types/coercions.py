@@ -10,16 +10,19 @@ dims (innermost first) and a cut, and a coercion is an alignment of two such lis
 from __future__ import annotations
 
 import itertools
+import math
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
 import sympy
 
 from step_runtime.base.errors import RuleError
-from step_runtime.base.shapes import Dim, as_dim
+from step_runtime.base.shapes import Dim, as_dim, exact_value
 from step_runtime.base.types import Buffer, DType, StreamType
 from step_runtime.primitives import Bufferize, Flatten, Primitive, Promote, Repeat, Reshape, Rules, Streamify
 
@@ -131,10 +134,10 @@ def _first_edits(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Iterator[Edit]:
         return
     yield Edit("insert", (), b[:1])
     if factors(b[0]):
-        widths = (width for width in range(2, len(a) + 1) if _product(a[:width]) == b[0])
+        widths = (width for width in range(2, len(a) + 1) if _multiply_to(a[:width], b[0]))
         yield from (Edit("merge", a[:width], b[:1]) for width in widths)
     if a and not a[0].is_Integer:
-        widths = (width for width in range(2, len(b) + 1) if ONE not in b[:width] and _product(b[:width]) == a[0])
+        widths = (width for width in range(2, len(b) + 1) if ONE not in b[:width] and _multiply_to(b[:width], a[0]))
         yield from (Edit("split", a[:1], b[:width]) for width in widths)
     for taken, given in _regrouped(a, b) if a else ():
         yield Edit("regroup", a[:taken], b[:given])
@@ -159,6 +162,18 @@ def _regrouped(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Iterator[tuple[int, in
 
 def _cost(edit: Edit) -> float:
     return _COST["drop"] if edit.kind == "insert" and edit.given[0] is ONE else _COST[edit.kind]
+
+
+def _multiply_to(dims: tuple[Dim, ...], whole: Dim) -> bool:
+    """Whether the product of dims is another one."""
+    # Numbers tell nearly all others apart, a hundred times as fast as expressions.
+    return math.prod(map(_number, dims)) == _number(whole) and _product(dims) == whole
+
+
+@lru_cache(maxsize=8192)
+def _number(dim: Dim) -> int | Fraction:
+    """The dim's value where each symbol stands for a number of its own."""
+    return exact_value(dim, {symbol.name: zlib.crc32(symbol.name.encode()) for symbol in dim.free_symbols})
 
 
 @lru_cache(maxsize=8192)
