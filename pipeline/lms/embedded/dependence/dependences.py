@@ -9,24 +9,30 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import NamedTuple, TypeAlias
 
 from pipeline.lms.embedded.caches import BoundedCache
 from pipeline.lms.embedded.dependence.paths import (
+    CONSTANT,
     EXP,
     FALLS,
     LARGEST,
     MINUS,
     NOTHING,
     SIGNS,
+    SUM,
     TIMES,
     UNSIGNED,
     Flow,
     Path,
     among,
+    ample,
     coarse,
     leaf,
     leaves,
+    multiplied,
     orders,
     replaced,
     tagged,
@@ -41,6 +47,9 @@ from step_runtime.tasks.task import FnSpec, Task
 
 Flows: TypeAlias = tuple[Flow, ...]
 """One flow for each component of a stream."""
+
+_Unordered: TypeAlias = frozenset[tuple[int, int, int]]
+"""Leaf, tags and partners of each path of a flow."""
 
 _POSITION = 0
 _ARGUMENT = 128
@@ -71,7 +80,7 @@ class Dependences:
 
     def __init__(self, task: Task, sizes: Mapping[str, int]) -> None:
         named = [spec.name for spec in (*task.inputs, *task.parameters)]
-        data = {name: leaf(min(place + 1, _ARGUMENT - 1)) for place, name in enumerate(named)}
+        data = {name: leaf(min(place + 1, CONSTANT - 1)) for place, name in enumerate(named)}
         words = Vocabulary(leaf(_POSITION))
         # The running sum of ones is a position.
         data |= {spec.name: words.position for spec in task.inputs if spec.data_gen == "torch.ones"}
@@ -89,7 +98,11 @@ class Dependences:
         self.inputs: tuple[Flows, ...] = tuple((self._common(data[spec.name]),) for spec in task.inputs)
         self._visible: BoundedCache[Flow, Flow] = BoundedCache()
         self._outputs = [tuple(self._shown(self._common(flow)) for flow in flows) for flows in reference]
-        self._passed = {NOTHING, *(_unordered(self._shown(self._common(flow))) for flow in met)}
+        self._passed: set[_Unordered] = {frozenset(), *(_unordered(self._shown(self._common(flow))) for flow in met)}
+        self._passed_loosely = set(map(_loosened, self._passed))
+        self._parts: BoundedCache[int, set[_Unordered]] = BoundedCache()
+        """For some leaves, the parts of these that have no others."""
+        self._resembling: BoundedCache[Flow, bool] = BoundedCache()
         self._summaries = {name: tuple(map(self._common, flows)) for name, flows in summaries.items()}
         self._wanted = self._by_leaf(flow for flows in self._outputs for flow in flows)
         self.composed: BoundedCache[tuple[object, ...], Composed] = BoundedCache()
@@ -163,6 +176,24 @@ class Dependences:
         """The share of some flows that a value has which the reference computes on its way."""
         return sum(_unordered(self._shown(flow)) in self._passed for flow in flows) / len(flows)
 
+    def resembles(self, flows: Flows) -> float:
+        """The share of some flows that are much as a value that the reference computes on its way, or as a part of one.
+
+        Signs and sums are left out, and so is all that none of these flows has: products may be taken in another order.
+        """
+        return sum(map(self._resembles, flows)) / len(flows)
+
+    def _resembles(self, flow: Flow) -> bool:
+        known = self._resembling.get(flow)
+        if known is None:
+            own = _loosened(_unordered(self._shown(flow)))
+            within = reduce(or_, (1 << start | partners for start, _, partners in own), 0)
+            parts = self._parts.get(within)
+            if parts is None:
+                parts = self._parts.keep(within, {_within(flow, within) for flow in self._passed_loosely})
+            known = self._resembling.keep(flow, own in parts)
+        return known
+
     def similarity(self, results: Sequence[Flows]) -> float:
         """How similar the dependences of some streams are to those of the outputs, in order: from 0 to 1."""
         pairs = [
@@ -221,7 +252,7 @@ class Dependences:
         found = set()
         for start, tags, partners, first in flow:
             if start >= _ARGUMENT or self._leaves >> start & 1:
-                kept = self._kept_tags if partners & self._partners else self._kept_tags & ~TIMES
+                kept = self._kept_tags if multiplied(partners & self._partners) else self._kept_tags & ~TIMES
                 found.add(Path(start, tags & kept, partners & self._partners, first & self._partners))
         return frozenset(found)
 
@@ -241,7 +272,7 @@ class Dependences:
                 Path(start, (tags & seen & ~FALLS | UNSIGNED) if start == _POSITION else tags & seen, partners, first)
                 for start, tags, partners, first in flow
             ]
-            known = self._visible.keep(key, frozenset(paths))
+            known = self._visible.keep(key, ample(frozenset(paths)))
         return known
 
     @staticmethod
@@ -272,9 +303,19 @@ def _similarity(one: Flow, other: Flow) -> float:
     return total / count if count else 1.0
 
 
-def _unordered(flow: Flow) -> frozenset[tuple[int, int, int]]:
+def _loosened(flow: _Unordered) -> _Unordered:
+    """A flow without signs and sums."""
+    return frozenset([(start, without(tags, SIGNS | SUM), partners) for start, tags, partners in flow])
+
+
+def _within(flow: _Unordered, leaves: int) -> _Unordered:
+    """The part of a flow that has only these leaves."""
+    return frozenset([(start, tags, partners & leaves) for start, tags, partners in flow if leaves >> start & 1])
+
+
+def _unordered(flow: Flow) -> _Unordered:
     """A flow that does not say what is multiplied first: programs may do so in another order."""
-    return frozenset([path[:3] for path in flow])
+    return frozenset([(path.leaf, path.tags, path.partners) for path in flow])
 
 
 def _plain(flow: Flow) -> dict[int, set[int]]:

@@ -27,7 +27,7 @@ _BY_NAME = {
     "where": ("condition", "input", "other"), "clamp": ("input", "min", "max"), "sum": ("input",),
     "masked_fill": ("input", "mask", "value"), "topk": ("input", "k", "dim"), "max": ("input", "dim"),
     "min": ("input", "dim"), "norm": ("input", "p"), "gather": ("input", "dim", "index"),
-    "scatter": ("input", "dim", "index", "src"),
+    "scatter": ("input", "dim", "index", "src"), **dict.fromkeys(("add", "sub"), ("input", "other", "alpha")),
 }  # fmt: skip
 
 
@@ -211,7 +211,7 @@ class ExpressionReader(ABC):
     _read_generatorexp = _read_listcomp
 
     def _binary(self, op: ast.operator, left: Value, right: Value) -> Value:
-        if isinstance(left, int) and isinstance(right, int):
+        if isinstance(left, int | float) and isinstance(right, int | float):
             match op:
                 case ast.Add():
                     return left + right
@@ -219,6 +219,8 @@ class ExpressionReader(ABC):
                     return left - right
                 case ast.Mult():
                     return left * right
+                case ast.Div() if right:
+                    return left / right
         if isinstance(op, ast.Add) and isinstance(left, tuple) and isinstance(right, tuple):
             return left + right
         return self.words.call(_BINARY.get(type(op), "other"), [left, right])

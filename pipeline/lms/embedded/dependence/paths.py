@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial, reduce
-from operator import or_
+from operator import and_, or_
 from typing import NamedTuple, TypeAlias
 
 FALLS = 1
@@ -22,6 +22,12 @@ TIMES = 4
 """The tag of a path that is multiplied by something that is not constant."""
 POSITION = 1
 """The leaf 0, as bits: a position, which is no more than a mask as a partner."""
+CONSTANT = 96
+CONSTANTS = 16
+"""The first leaf that stands for a constant factor, and the number of these: they are partners only."""
+_CONSTANTS = (1 << CONSTANT + CONSTANTS) - (1 << CONSTANT)
+_UNORDERED = POSITION | _CONSTANTS
+"""Partners of which none is the first."""
 SUM, MINUS, LARGEST, EXP, LOG, OVER, ROOT, ABS = (TIMES << place for place in range(1, 9))
 """The tags of a reduction, of what is taken off, of the larger one of several, of an exponential, of a logarithm, of
 what divides, of a root, and of an absolute value."""
@@ -41,7 +47,7 @@ class Path(NamedTuple):
     Attributes:
         leaf: Where it starts.
         tags: The operations that it passes, and its sign, as bits.
-        partners: The leaves that what it passes is multiplied by, as bits.
+        partners: The leaves that what it passes is multiplied by, as bits, and the constant factors.
         first: Those of them that it is multiplied by first.
     """
 
@@ -70,6 +76,44 @@ def leaves(flow: Flow) -> int:
     return reduce(or_, (1 << path.leaf for path in flow), 0)
 
 
+def factor(flow: Flow) -> int:
+    """What a product with a value multiplies by, as bits: its leaves, and the constant factors of all its paths."""
+    return leaves(flow) | (reduce(and_, (path.partners for path in flow)) & _CONSTANTS if flow else 0)
+
+
+def scaled(flow: Flow, constant: int) -> Flow:
+    """The product with a constant factor, given as bits."""
+    return tagged(flow, 0, constant) if constant else flow
+
+
+def ample(flow: Flow) -> Flow:
+    """The flow without paths that another one is, multiplied by more.
+
+    The first steps of a recurrence lack what later ones have.
+    """
+    found: dict[tuple[int, int], list[Path]] = {}
+    for path in flow:
+        found.setdefault(path[:2], []).append(path)
+    if len(found) == len(flow):
+        return flow
+    return frozenset(
+        path for alike in found.values() for path in alike
+        if not any(path.partners != other.partners and not path.partners & ~other.partners for other in alike)
+    )  # fmt: skip
+
+
+def unscaled(flow: Flow) -> Flow:
+    """The flow without constant factors."""
+    if not any(path.partners & _CONSTANTS for path in flow):
+        return flow
+    return frozenset([path._replace(partners=path.partners & ~_CONSTANTS) for path in flow])
+
+
+def multiplied(partners: int) -> bool:
+    """Whether some partners are more than constants."""
+    return bool(partners & ~_CONSTANTS)
+
+
 def union(*flows: Flow) -> Flow:
     """What depends on all of these."""
     return bounded(frozenset().union(*flows)) if len(flows) != 1 else flows[0]
@@ -77,7 +121,7 @@ def union(*flows: Flow) -> Flow:
 
 def tagged(flow: Flow, tags: int, partners: int = 0) -> Flow:
     """The flow after an operation, or several; `FALLS` in `tags` turns the sign of all paths."""
-    return bounded(continued(path, tags, partners, partners & ~POSITION) for path in flow)
+    return bounded(continued(path, tags, partners, partners & ~_UNORDERED) for path in flow)
 
 
 def continued(path: Path, tags: int, partners: int, first: int) -> Path:
@@ -113,6 +157,7 @@ def _precede(tags: int, operation: int) -> int:
     return reduce(or_, found, 0)
 
 
+@lru_cache(maxsize=1 << 16)
 def without(tags: int, operations: int) -> int:
     """The tags without these operations, or signs."""
     return tags & (SIGNS | TIMES) & ~operations | among(tags & _OPERATION_BITS & ~operations & ~SIGNS) & tags
@@ -149,22 +194,22 @@ def exponential(flow: Flow) -> Flow:
     return bounded(continued(path, TIMES, partners, 0) for path in kept)
 
 
-def product(*factors: Flow) -> Flow:
+def product(*flows: Flow) -> Flow:
     """The product of some values, in no order; a constant factor leaves no trace, nor do masks by position together."""
-    parts = [(factor, bits) for factor in factors if (bits := leaves(factor))]
+    parts = [(flow, bits) for flow in flows if (bits := factor(flow))]
     if len(parts) < 2 or all(bits == POSITION for _, bits in parts):
-        return union(NOTHING, *factors)
+        return union(NOTHING, *flows)
     found = []
-    for place, (factor, _) in enumerate(parts):
+    for place, (flow, _) in enumerate(parts):
         others = parts[:place] + parts[place + 1 :]
-        both = TIMES | UNSIGNED * any(factor is other for other, _ in others)
-        found.append(tagged(factor, both, reduce(or_, (bits for _, bits in others))))
+        both = TIMES | UNSIGNED * any(flow is other for other, _ in others)
+        found.append(tagged(flow, both, reduce(or_, (bits for _, bits in others))))
     return union(*found)
 
 
 def quotient(one: Flow, inverse: Flow) -> Flow:
     """The product of a value and an inverse, which may as well come later: it is nothing's first partner."""
-    mine, theirs = leaves(one), leaves(inverse)
+    mine, theirs = factor(one), factor(inverse)
     if not mine or not theirs:
         return union(one, inverse)
     parts = ((one, theirs), (inverse, mine))
@@ -173,7 +218,7 @@ def quotient(one: Flow, inverse: Flow) -> Flow:
 
 def replaced(flow: Flow, flows: Mapping[int, Flow]) -> Flow:
     """The flow with each of these leaves replaced by what leads to it."""
-    known = [(1 << number, leaves(source)) for number, source in flows.items()]
+    known = [(1 << number, factor(source)) for number, source in flows.items()]
     every = reduce(or_, (own for own, _ in known), 0)
     found: list[_Parts] = []
     for path in flow:
@@ -182,9 +227,9 @@ def replaced(flow: Flow, flows: Mapping[int, Flow]) -> Flow:
             for own, bits in known:
                 if partners & own:
                     partners = partners & ~own | bits
-                    first = first & ~own | bits & ~POSITION if first & own else first
+                    first = first & ~own | bits & ~_UNORDERED if first & own else first
             # What turns out to be multiplied by a constant is not a product.
-            tags = tags if partners else tags & ~TIMES
+            tags = tags if multiplied(partners) else tags & ~TIMES
         if number in flows:
             found += [
                 (start, joined(before, tags), others | partners, other_first or first)

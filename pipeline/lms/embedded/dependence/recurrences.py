@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
-from pipeline.lms.embedded.dependence.paths import Flow, replaced, union
+from pipeline.lms.embedded.dependence.paths import Flow, ample, replaced, union, unscaled
 from step_runtime.base.syntax import parse_python
 from step_runtime.tasks.task import Task
 
@@ -20,11 +20,12 @@ _ROUNDS = 6
 def solved(after: Mapping[int, Flow], before: Mapping[int, Flow], position: Flow) -> dict[int, Flow]:
     """The smallest flows of states that hold before and after every step of a recurrence.
 
-    A state that depends on itself and on nothing else counts: it is a position.
+    A state that depends on itself and on nothing else counts: it is a position. Constant factors leave no trace, as
+    each step multiplies by them again.
     """
     found = dict(before)
     for turn in range(_ROUNDS):
-        newer = {state: union(found[state], replaced(flow, found)) for state, flow in after.items()}
+        newer = {state: union(found[state], unscaled(replaced(flow, found))) for state, flow in after.items()}
         if newer != found:
             found = newer
             continue
@@ -32,7 +33,7 @@ def solved(after: Mapping[int, Flow], before: Mapping[int, Flow], position: Flow
         if not idle or turn == _ROUNDS - 1:
             break
         found |= dict.fromkeys(idle, position)
-    return found
+    return {state: ample(flow) for state, flow in found.items()}
 
 
 def assigned(body: Iterable[ast.stmt]) -> list[str]:

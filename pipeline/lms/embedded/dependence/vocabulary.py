@@ -12,6 +12,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, TypeAlias
 
+from pipeline.lms.embedded.dependence.constants import ConstantFactors
 from pipeline.lms.embedded.dependence.paths import (
     ABS,
     EXP,
@@ -33,6 +34,7 @@ from pipeline.lms.embedded.dependence.paths import (
     leaves,
     product,
     quotient,
+    scaled,
     tagged,
     union,
     without,
@@ -112,15 +114,10 @@ class Vocabulary:
         self._numerators: dict[Flow, Flow] = {}
         """What is divided in a quotient, and in what is made of one, as a program may divide later."""
         self._bits: dict[str, int] = {
-            "sum": SUM,
-            "minus": MINUS,
-            "largest": LARGEST,
-            "exp": EXP,
-            "log": LOG,
-            "over": OVER,
-            "root": ROOT,
+            "sum": SUM, "minus": MINUS, "largest": LARGEST, "exp": EXP, "log": LOG, "over": OVER, "root": ROOT,
             "abs": ABS,
-        }
+        }  # fmt: skip
+        self._constants = ConstantFactors()
         self._known: dict[str, Callable[[str, Sequence[Value]], Value]] = {}
         for names, method in (
             (_SAME, self._same), (_CONSTANT, self._constant), (_JOINED, self._join), (_SUMMED, self._sum),
@@ -222,9 +219,13 @@ class Vocabulary:
     def _other(self, name: str, args: Sequence[Value]) -> Value:
         return tagged(union(*map(self.flow, args)) if args else NOTHING, self.bit(name))
 
+    def _second(self, args: Sequence[Value]) -> Flow:
+        """What is added or taken off: the second argument, times the third."""
+        return scaled(self.flow(args[1]), self._constants.bits(args[2] if len(args) > 2 else 1))
+
     def _join(self, name: str, args: Sequence[Value]) -> Value:
         if name == "add" and len(args) > 1:
-            return self.add(self.flow(args[0]), self.flow(args[1]))
+            return self.add(self.flow(args[0]), self._second(args))
         return union(*map(self.flow, args))
 
     def _sum(self, name: str, args: Sequence[Value]) -> Value:
@@ -250,7 +251,7 @@ class Vocabulary:
         if any(flow in self._numerators for flow in flows):
             self._divided(total, product(*(self._numerators.get(flow, flow) for flow in flows)))
         if name not in _CONTRACTIONS:
-            return total
+            return scaled(total, reduce(or_, map(self._constants.bits, args)))
         self.within.append(total)
         return self._sum("sum", [total])
 
@@ -285,14 +286,15 @@ class Vocabulary:
         return self.position
 
     def _sub(self, name: str, args: Sequence[Value]) -> Value:
-        return self.add(self.flow(args[0]), tagged(self.flow(args[1]), MINUS | FALLS))
+        return self.add(self.flow(args[0]), tagged(self._second(args), MINUS | FALLS))
 
     def _negative(self, name: str, args: Sequence[Value]) -> Value:
         return tagged(self.flow(args[0]), FALLS)
 
     def _div(self, name: str, args: Sequence[Value]) -> Value:
         numerator, divisor = self.flow(args[0]), self.flow(args[1])
-        found = quotient(numerator, self.inverse(divisor))
+        constants = reduce(or_, map(self._constants.bits, args[:2]))
+        found = scaled(quotient(numerator, self.inverse(divisor)), constants)
         if numerator and self._of_data(divisor):
             self._divided(found, numerator)
         return found

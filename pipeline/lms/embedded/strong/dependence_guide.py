@@ -47,6 +47,10 @@ class DependenceGuide:
         """How much of a stream the reference computes on its way, by its dependences."""
         return self._dependences.passes(self._flows[stream])
 
+    def resembles(self, stream: int) -> float:
+        """As `Dependences.resembles`."""
+        return self._dependences.resembles(self._flows[stream])
+
     def depends(self, stream: int) -> bool:
         """Whether a stream depends on an input, and not on positions alone."""
         return any(self._dependences.of_data(flow) for flow in self._flows[stream])

@@ -28,6 +28,8 @@ _BESIDE = -2.56
 _UNLIKE = -2.59
 _UNLIKE_AGAIN = -2.0
 """for one that the reference does not compute on its way, by its dependences, where it computes the operands or not,"""
+_RESEMBLING = -1.2
+"""and for one that only resembles such a value,"""
 _SAME = 0.999
 _REGAINED = 0.21
 """for repeating along a dim that was folded before,"""
@@ -125,11 +127,13 @@ class StreamPool:
         self._folded.append(frozenset().union(*folded, own))
         alike, alike_before = self.guide.passes(stream), min(self._likeness[source] for source in move.sources)
         self._likeness.append(alike)
-        unlike = _UNLIKE if alike_before == 1.0 else _UNLIKE_AGAIN
+        resembling = self.guide.resembles(stream) if alike < 1.0 else 1.0
+        unlike = (_UNLIKE if alike_before == 1.0 else _UNLIKE_AGAIN) * (1.0 - resembling)
+        unlike += _RESEMBLING * (resembling - alike) * (alike_before == 1.0)
         constant = 0 if constant and self.guide.counts(move) else constant
         self._given.append((score, regained, constant))
         score += _CONSTANT * constant + _REGAINED * regained
-        self.scores.append(score + self._trust * (_MISFIT * max(0.0, before - fit) + unlike * (1.0 - alike)))
+        self.scores.append(score + self._trust * (_MISFIT * max(0.0, before - fit) + unlike))
 
     def best_first(
         self, items: Iterable[T], score: Callable[[T], float], streams: Callable[[T], Sequence[int]]

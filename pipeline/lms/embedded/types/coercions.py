@@ -137,7 +137,7 @@ def _first_edits(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> Iterator[Edit]:
         widths = (width for width in range(2, len(a) + 1) if _multiply_to(a[:width], b[0]))
         yield from (Edit("merge", a[:width], b[:1]) for width in widths)
     if a and not a[0].is_Integer:
-        widths = (width for width in range(2, len(b) + 1) if ONE not in b[:width] and _multiply_to(b[:width], a[0]))
+        widths = (width for width in range(2, len(b) + 1) if _multiply_to(b[:width], a[0]) and ONE not in b[:width])
         yield from (Edit("split", a[:1], b[:width]) for width in widths)
     for taken, given in _regrouped(a, b) if a else ():
         yield Edit("regroup", a[:taken], b[:given])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.lms.embedded.dependence.dependences import Dependences
-from pipeline.lms.embedded.dependence.paths import SUM, product, tagged
+from pipeline.lms.embedded.dependence.paths import EXP, SUM, TIMES, product, tagged
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
 from tests.support.paths import PROJECT
@@ -51,6 +51,30 @@ sizes: {N: [4, 5], D: [3, 2], H: [2, 3]}
 """
 
 
+AVERAGE = """
+global: |
+  beta = 0.9
+inputs:
+- {name: A, dtype: fp32, dims: [N, H], data_gen: torch.randn}
+- {name: B, dtype: fp32, dims: [N, H], data_gen: torch.randn}
+fns:
+- name: Average
+  apply: |
+    return [beta * input[0] + (1 - beta) * input[1]]
+  input_dtype: [fp32, fp32]
+  output_dtype: fp32
+  func_name: fn_average
+outputs:
+- name: O
+  dtype: fp32
+  dims: [N, H]
+  data_transform:
+  - |
+    torch.lerp(input_data['A'], input_data['B'], 1 - beta)
+sizes: {N: [4, 5], H: [2, 3]}
+"""
+
+
 def similarity(text: str, order: tuple[int, int, int], finish: str = "fn_finish", fold: str = "fn_fold") -> float:
     """The similarity of Finish of a Fold of the inputs in some order."""
     task = loads_task(text, "task")
@@ -80,6 +104,26 @@ def test_what_is_multiplied_first_does_not_matter_on_the_way() -> None:
     assert found.passes((scaled,)) == 1.0
     assert found.passes((frozenset(path._replace(first=0) for path in scaled),)) == 1.0
     assert found.passes((frozenset(path._replace(partners=0) for path in scaled),)) == 0.0
+
+
+def test_parts_of_a_product_resemble_it() -> None:
+    """Products may be taken in another order, and summed up elsewhere; other operations count."""
+    found = Dependences(loads_task(TASK, "task"), {})
+    a, b, c = (flows[0] for flows in found.inputs)
+    assert found.passes((product(a, b),)) == 1.0 == found.resembles((product(a, b),))
+    part = product(b, tagged(c, EXP))
+    weighed = tagged(product(tagged(a, EXP), tagged(b, EXP)), TIMES, 1 << 3)
+    assert found.passes((weighed,)) == 0.0 == found.resembles((part,))
+    assert found.resembles((product(a, tagged(b, SUM)), tagged(a, EXP))) == 0.5
+
+
+def test_which_operand_a_constant_multiplies_tells_operands_apart() -> None:
+    """A moving average takes its operands in one order only, though both are summed."""
+    task = loads_task(AVERAGE, "task")
+    found, fn = Dependences(task, {}), static_scope(task).fns["fn_average"]
+    (old,), (new,) = found.inputs
+    assert found.passes(found.applied(fn, (old, new))) == 1.0 > found.passes(found.applied(fn, (new, old)))
+    assert found.similarity([found.applied(fn, (old, new))]) == 1.0 > found.similarity([found.applied(fn, (new, old))])
 
 
 def test_a_wrong_step_does_not_fit() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipeline.lms.embedded.dependence.paths import (
+    CONSTANT,
     EXP,
     FALLS,
     LARGEST,
@@ -14,13 +15,18 @@ from pipeline.lms.embedded.dependence.paths import (
     TIMES,
     UNSIGNED,
     Path,
+    ample,
     exponential,
+    factor,
     leaf,
+    multiplied,
     product,
     quotient,
     replaced,
+    scaled,
     tagged,
     union,
+    unscaled,
 )
 
 A, B, C = leaf(1), leaf(2), leaf(3)
@@ -30,6 +36,26 @@ def test_a_factor_is_a_partner_and_a_constant_is_none() -> None:
     """A product marks both factors; a constant factor changes nothing."""
     assert product(A, B) == {Path(1, TIMES, 1 << 2, 1 << 2), Path(2, TIMES, 1 << 1, 1 << 1)}
     assert product(A, NOTHING) == A
+
+
+def test_a_constant_factor_is_a_partner_of_all_that_it_multiplies() -> None:
+    """Whichever factor it belongs to, and neither a product nor the first partner."""
+    constant = 1 << CONSTANT
+    (path,) = scaled(A, constant)
+    assert path == Path(1, 0, constant, 0) and not multiplied(path.partners)
+    assert product(scaled(A, constant), B) == product(A, scaled(B, constant)) == scaled(product(A, B), constant)
+    assert quotient(scaled(A, constant), B) == scaled(quotient(A, B), constant)
+    given = {200: scaled(A, constant), 201: B}
+    assert replaced(product(leaf(200), leaf(201)), given) == scaled(product(A, B), constant)
+    assert factor(union(scaled(A, constant), B)) == 1 << 1 | 1 << 2
+    assert unscaled(scaled(A, constant)) == A == scaled(A, 0) and unscaled(B) is B
+
+
+def test_paths_that_are_multiplied_by_less_say_nothing_beside_others() -> None:
+    """Only the first steps of a recurrence are; what passes other operations stays."""
+    less, more = product(A, B), product(A, B, C)
+    assert ample(union(less, more)) == more
+    assert ample(union(A, less)) == union(A, less)
 
 
 def test_a_product_knows_its_first_partner_but_not_what_divides_it() -> None:

@@ -66,7 +66,7 @@ def test_equal_code_has_equal_flows(one: str, other: str) -> None:
         ("z = [b for a, b in zip(x, y) if a > 0]\nz", "y * (x > 0)"),
         ("z = torch.zeros(3)\nfor t in range(x.item()):\n    z = z + y[t]\nz",
          "((0 < x) * y).sum()"),
-        ("z = torch.zeros(3)\nwhile x > 0:\n    z = y\nz", "y * (x > 0)"),
+        ("z = torch.zeros(3)\nwhile x > 0:\n    z = y\nz", "y * (x > 0) * (x > 0)"),
         ("y[x > 0] = 0\ny", "torch.where(x > 0, 0, y)"),
         ("z = torch.zeros(3)\nz[x.argmax(-1)] = y\nz", "y * F.one_hot(x.argmax(-1))"),
         ("min(x, y)", "torch.minimum(x, y)"),
@@ -82,6 +82,13 @@ def test_what_data_decide_is_multiplied_by_the_decision(one: str, other: str) ->
     assert {(path.leaf, path.tags, path.partners) for path in wanted} <= {
         (path.leaf, path.tags, path.partners) for path in found
     }
+
+
+def test_constant_factors_of_a_recurrence_leave_no_trace() -> None:
+    """Each step multiplies by them again; those outside stay."""
+    loop = "z = 0\nfor t in range(N_value):\n    z = {}z + {}x[t]\n{}z"
+    assert read(loop.format("0.9 * ", "0.1 * ", "")) == read(loop.format("", "", ""))
+    assert read(loop.format("", "", "0.3 * ")) != read(loop.format("", "", ""))
 
 
 def test_constants_decide_for_good() -> None:

@@ -126,3 +126,11 @@ def test_elements_are_taken_by_an_index_in_either_place() -> None:
     index = words.call("argsort", [Y])
     assert words.call("take_along_dim", [X, index, 1]) == words.call("gather", [X, 1, index])
     assert {path.leaf for path in words.call("take", [X, index])} == {1, 2}
+
+
+def test_constant_factors_are_told_apart() -> None:
+    """Whether one multiplies or divides; whole numbers leave no trace."""
+    words = Vocabulary(leaf(0))
+    assert words.call("mul", [0.9, X]) == words.call("div", [X, 1 / 0.9]) != words.call("mul", [0.99, X])
+    assert words.call("mul", [0.5, X]) == words.call("div", [X, 3]) == words.call("mul", [-1.0, X]) == X
+    assert words.call("add", [X, Y, 0.9]) == words.call("add", [X, words.call("mul", [Y, 0.9])])

@@ -91,15 +91,17 @@ def test_a_stream_that_the_reference_does_not_compute_on_its_way_scores_less(mon
 def test_a_stream_scores_less_if_no_value_of_the_reference_depends_on_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Less so where its operands have such ones already."""
+    """Less so where its operands have such ones already, and once only where it resembles one."""
     moves = [Move((FIRST,), (0, 1), (AS_IS, AS_IS), X), Move((FIRST,), (3, 1), (AS_IS, AS_IS), X)]
     scores = []
-    for passed in (1.0, 0.0):
+    for passed, resembles in ((1.0, 1.0), (0.0, 0.0), (0.0, 1.0)):
         monkeypatch.setattr(DependenceGuide, "passes", lambda *_, passed=passed: passed)
+        monkeypatch.setattr(DependenceGuide, "resembles", lambda *_, resembles=resembles: resembles)
         shared = pool(1.0)
         scores.append([shared.scores[shared.add(move, 0.0)] for move in moves])
-    lost, lost_again = (before - after for before, after in zip(*scores, strict=True))
-    assert lost > lost_again > 0.0
+    (alike, alike_again), *others = scores
+    (lost, lost_again), (doubted, doubted_again) = ((alike - one, alike_again - other) for one, other in others)
+    assert lost > lost_again > 0.0 and lost > doubted > 0.0 == doubted_again
 
 
 def test_a_stream_that_is_made_again_is_judged_as_the_other_one(monkeypatch: pytest.MonkeyPatch) -> None:
