@@ -102,9 +102,14 @@ def ample(flow: Flow) -> Flow:
     )  # fmt: skip
 
 
+def is_scaled(path: Path) -> bool:
+    """Whether a path is multiplied by a constant factor."""
+    return bool(path.partners & _CONSTANTS)
+
+
 def unscaled(flow: Flow) -> Flow:
     """The flow without constant factors."""
-    if not any(path.partners & _CONSTANTS for path in flow):
+    if not any(map(is_scaled, flow)):
         return flow
     return frozenset([path._replace(partners=path.partners & ~_CONSTANTS) for path in flow])
 

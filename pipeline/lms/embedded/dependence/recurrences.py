@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
-from pipeline.lms.embedded.dependence.paths import Flow, ample, replaced, union, unscaled
+from pipeline.lms.embedded.dependence.paths import Flow, ample, is_scaled, replaced, union, unscaled
 from step_runtime.base.syntax import parse_python
 from step_runtime.tasks.task import Task
 
@@ -20,12 +20,14 @@ _ROUNDS = 6
 def solved(after: Mapping[int, Flow], before: Mapping[int, Flow], position: Flow) -> dict[int, Flow]:
     """The smallest flows of states that hold before and after every step of a recurrence.
 
-    A state that depends on itself and on nothing else counts: it is a position. Constant factors leave no trace, as
-    each step multiplies by them again.
+    A state that depends on itself and on nothing else counts: it is a position. Where steps multiply states by constant
+    factors, these leave no trace, as each step does so again.
     """
+    if any(path.leaf in after and is_scaled(path) for flow in after.values() for path in flow):
+        after, before = ({state: unscaled(flow) for state, flow in flows.items()} for flows in (after, before))
     found = dict(before)
     for turn in range(_ROUNDS):
-        newer = {state: union(found[state], unscaled(replaced(flow, found))) for state, flow in after.items()}
+        newer = {state: union(found[state], replaced(flow, found)) for state, flow in after.items()}
         if newer != found:
             found = newer
             continue

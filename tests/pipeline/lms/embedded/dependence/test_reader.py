@@ -85,10 +85,11 @@ def test_what_data_decide_is_multiplied_by_the_decision(one: str, other: str) ->
 
 
 def test_constant_factors_of_a_recurrence_leave_no_trace() -> None:
-    """Each step multiplies by them again; those outside stay."""
+    """Each step multiplies by them again; those outside stay, and those of independent steps."""
     loop = "z = 0\nfor t in range(N_value):\n    z = {}z + {}x[t]\n{}z"
     assert read(loop.format("0.9 * ", "0.1 * ", "")) == read(loop.format("", "", ""))
     assert read(loop.format("", "", "0.3 * ")) != read(loop.format("", "", ""))
+    assert read("z = []\nfor a in x:\n    b = 0.9 * a\n    z.append(b)\ntorch.stack(z)") == read("0.9 * x")
 
 
 def test_constants_decide_for_good() -> None:
