@@ -1,25 +1,26 @@
-"""Constant factors: which number a value is multiplied by, or divided by, tells operands apart."""
+"""Constant factors: the numbers that values are multiplied or divided by tell operands apart."""
 
 from __future__ import annotations
 
 from pipeline.lms.embedded.dependence.paths import CONSTANT, CONSTANTS
 
 _LARGEST = 1e4
-"""A number from this size on masks, or guards."""
+"""Numbers from this size on mask, and their inverses guard."""
 _WHOLE = 1e-6
+"""The relative distance up to which a number is whole."""
 
 
 class ConstantFactors:
-    """Numbers constant factors in order of appearance. Those that are too many leave no trace.
+    """Numbers constant factors in order of appearance, up to a limit.
 
-    Whole numbers leave none, either, as factors or as divisors: these count, or average, which calls do as well.
+    A whole number leaves no trace, as a factor or as a divisor: it counts or averages, as calls do without naming it.
     """
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
 
     def bits(self, value: object) -> int:
-        """The partner that a value is where something is multiplied by it, or divided, as bits."""
+        """The partner that a value is as a factor or as a divisor, as bits; 0 if it leaves no trace."""
         if not isinstance(value, int | float) or not 1 / _LARGEST < abs(value) < _LARGEST:
             return 0
         amount = max(abs(value), 1 / abs(value))

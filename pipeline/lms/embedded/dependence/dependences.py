@@ -28,10 +28,10 @@ from pipeline.lms.embedded.dependence.paths import (
     Flow,
     Path,
     among,
-    ample,
     coarse,
     leaf,
     leaves,
+    maximal,
     multiplied,
     orders,
     replaced,
@@ -75,7 +75,7 @@ class Dependences:
 
     Attributes:
         inputs: The flows of the task's inputs.
-        composed: What samples found out about flows, by their numbers.
+        composed: What smaximals found out about flows, by their numbers.
     """
 
     def __init__(self, task: Task, sizes: Mapping[str, int]) -> None:
@@ -177,9 +177,10 @@ class Dependences:
         return sum(_unordered(self._shown(flow)) in self._passed for flow in flows) / len(flows)
 
     def resembles(self, flows: Flows) -> float:
-        """The share of some flows that are much as a value that the reference computes on its way, or as a part of one.
+        """The share of some flows that are like a value that the reference computes on its way, or a part of one.
 
-        Signs and sums are left out, and so is all that none of these flows has: products may be taken in another order.
+        Signs and sums do not count. A part of a value has only the leaves of the flow, as a product may be taken in
+        another order.
         """
         return sum(map(self._resembles, flows)) / len(flows)
 
@@ -272,7 +273,7 @@ class Dependences:
                 Path(start, (tags & seen & ~FALLS | UNSIGNED) if start == _POSITION else tags & seen, partners, first)
                 for start, tags, partners, first in flow
             ]
-            known = self._visible.keep(key, ample(frozenset(paths)))
+            known = self._visible.keep(key, maximal(frozenset(paths)))
         return known
 
     @staticmethod

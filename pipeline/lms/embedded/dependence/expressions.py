@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pipeline.lms.embedded.dependence.paths import NOTHING, Flow, Path, leaves, union
@@ -16,6 +18,10 @@ _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul", ast.Pow: "pow",
     ast.BitAnd: "mul", ast.BitOr: "add", ast.FloorDiv: "floor_divide", ast.Mod: "remainder", ast.BitXor: "ne",
 }  # fmt: skip
+_COMPUTED: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+}  # fmt: skip
+"""Operations on numbers, which are computed."""
 _COMPARED: dict[type[ast.cmpop], str] = {
     ast.Gt: "gt", ast.Lt: "lt", ast.GtE: "ge", ast.LtE: "le", ast.Eq: "eq", ast.NotEq: "ne",
 }  # fmt: skip
@@ -211,16 +217,9 @@ class ExpressionReader(ABC):
     _read_generatorexp = _read_listcomp
 
     def _binary(self, op: ast.operator, left: Value, right: Value) -> Value:
-        if isinstance(left, int | float) and isinstance(right, int | float):
-            match op:
-                case ast.Add():
-                    return left + right
-                case ast.Sub():
-                    return left - right
-                case ast.Mult():
-                    return left * right
-                case ast.Div() if right:
-                    return left / right
+        if isinstance(left, int | float) and isinstance(right, int | float) and type(op) in _COMPUTED:
+            with suppress(ArithmeticError):
+                return _COMPUTED[type(op)](left, right)
         if isinstance(op, ast.Add) and isinstance(left, tuple) and isinstance(right, tuple):
             return left + right
         return self.words.call(_BINARY.get(type(op), "other"), [left, right])

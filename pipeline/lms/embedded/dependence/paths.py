@@ -24,7 +24,8 @@ POSITION = 1
 """The leaf 0, as bits: a position, which is no more than a mask as a partner."""
 CONSTANT = 96
 CONSTANTS = 16
-"""The first leaf that stands for a constant factor, and the number of these: they are partners only."""
+"""The first leaf that stands for a constant factor, behind those of inputs and weights, and how many there are. They
+are partners only."""
 _CONSTANTS = (1 << CONSTANT + CONSTANTS) - (1 << CONSTANT)
 _UNORDERED = POSITION | _CONSTANTS
 """Partners of which none is the first."""
@@ -86,10 +87,10 @@ def scaled(flow: Flow, constant: int) -> Flow:
     return tagged(flow, 0, constant) if constant else flow
 
 
-def ample(flow: Flow) -> Flow:
-    """The flow without paths that another one is, multiplied by more.
+def maximal(flow: Flow) -> Flow:
+    """The flow without the paths that only differ from another one in being multiplied by less.
 
-    The first steps of a recurrence lack what later ones have.
+    The first steps of a recurrence lack factors that later ones have.
     """
     found: dict[tuple[int, int], list[Path]] = {}
     for path in flow:
@@ -115,7 +116,7 @@ def unscaled(flow: Flow) -> Flow:
 
 
 def multiplied(partners: int) -> bool:
-    """Whether some partners are more than constants."""
+    """Whether some partners are not constants."""
     return bool(partners & ~_CONSTANTS)
 
 
@@ -200,9 +201,9 @@ def exponential(flow: Flow) -> Flow:
 
 
 def product(*flows: Flow) -> Flow:
-    """The product of some values, in no order; a constant factor leaves no trace, nor do masks by position together."""
+    """The product of some values, in no order; a constant leaves no trace, nor do masks by position together."""
     parts = [(flow, bits) for flow in flows if (bits := factor(flow))]
-    if len(parts) < 2 or all(bits == POSITION for _, bits in parts):
+    if len(parts) < 2 or all(bits & ~_CONSTANTS == POSITION for _, bits in parts):
         return union(NOTHING, *flows)
     found = []
     for place, (flow, _) in enumerate(parts):

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
-from pipeline.lms.embedded.dependence.paths import Flow, ample, is_scaled, replaced, union, unscaled
+from pipeline.lms.embedded.dependence.paths import Flow, is_scaled, maximal, replaced, union, unscaled
 from step_runtime.base.syntax import parse_python
 from step_runtime.tasks.task import Task
 
@@ -35,7 +35,7 @@ def solved(after: Mapping[int, Flow], before: Mapping[int, Flow], position: Flow
         if not idle or turn == _ROUNDS - 1:
             break
         found |= dict.fromkeys(idle, position)
-    return {state: ample(flow) for state, flow in found.items()}
+    return {state: maximal(flow) for state, flow in found.items()}
 
 
 def assigned(body: Iterable[ast.stmt]) -> list[str]:

@@ -220,7 +220,7 @@ class Vocabulary:
         return tagged(union(*map(self.flow, args)) if args else NOTHING, self.bit(name))
 
     def _second(self, args: Sequence[Value]) -> Flow:
-        """What is added or taken off: the second argument, times the third."""
+        """What is added or subtracted: the second argument, times the third if there is one."""
         return scaled(self.flow(args[1]), self._constants.bits(args[2] if len(args) > 2 else 1))
 
     def _join(self, name: str, args: Sequence[Value]) -> Value:

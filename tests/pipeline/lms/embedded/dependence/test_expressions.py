@@ -33,3 +33,10 @@ def test_an_expression_of_python_has_the_flows_of_the_call(one: str, other: str)
 def test_what_decides_is_met() -> None:
     """A condition and a filter are among what a value depends on."""
     assert leaves(read("x if y > 0 else 0 * x")) == leaves(read("[a for a in x if y > 0]")) == leaves(read("x * y"))
+
+
+def test_numbers_are_computed() -> None:
+    """What has no value, or none that a float holds, leaves no trace."""
+    assert read("(1 - 0.1) * x") == read("x / (1 / 0.9)") != read("x")
+    for beyond in ("1 / 0", f"{'9' * 400} / 3", f"{'9' * 400} * 0.5"):
+        assert read(f"({beyond}) * x") == read("x")

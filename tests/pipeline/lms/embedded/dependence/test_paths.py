@@ -15,10 +15,10 @@ from pipeline.lms.embedded.dependence.paths import (
     TIMES,
     UNSIGNED,
     Path,
-    ample,
     exponential,
     factor,
     leaf,
+    maximal,
     multiplied,
     product,
     quotient,
@@ -54,8 +54,8 @@ def test_a_constant_factor_is_a_partner_of_all_that_it_multiplies() -> None:
 def test_paths_that_are_multiplied_by_less_say_nothing_beside_others() -> None:
     """Only the first steps of a recurrence are; what passes other operations stays."""
     less, more = product(A, B), product(A, B, C)
-    assert ample(union(less, more)) == more
-    assert ample(union(A, less)) == union(A, less)
+    assert maximal(union(less, more)) == more
+    assert maximal(union(A, less)) == union(A, less)
 
 
 def test_a_product_knows_its_first_partner_but_not_what_divides_it() -> None:
