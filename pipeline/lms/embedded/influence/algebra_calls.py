@@ -16,22 +16,23 @@ from pipeline.lms.embedded.influence.arrays import (
     Array,
     Unread,
     as_array,
-    axes_of,
     bounded,
     constant,
-    contracted,
     joined_by,
+    like,
     minus,
     over,
     plus,
-    product,
-    reduced,
+    pointwise,
     times,
-    total,
     unknown,
 )
+from pipeline.lms.embedded.influence.dim_calls import norm
 from pipeline.lms.embedded.influence.indexing import replaced, selected
+from pipeline.lms.embedded.influence.reductions import axes_of, contracted, product, reduced, total
 from pipeline.lms.embedded.influence.shape_calls import axis_of, ints, pad, select, stack, turned_matrices
+
+_LARGEST_INVERSE = 4
 
 
 def everything(data: Array, shape: Sequence[int], count: int = 2) -> Array:
@@ -48,6 +49,46 @@ def everything(data: Array, shape: Sequence[int], count: int = 2) -> Array:
 def _whole(data: Array, *_: Any, **__: Any) -> Array:
     """A matrix of which each element depends on all."""
     return everything(data, data.shape[-2:])
+
+
+def _eliminated(data: Array) -> tuple[Array, Array] | None:
+    """The formulas of the inverse and of the determinant of matrices, by elimination; None if there are none."""
+    size = data.shape[-1]
+    if data.formulas is None or size != data.shape[-2] or size > _LARGEST_INVERSE:
+        return None
+    one = constant(np.eye(size)).through(lambda part: np.broadcast_to(part, data.shape))
+    rows = [joined_by(np.concatenate, [_row(data, place), _row(one, place)], -1) for place in range(size)]
+    determinant: Array = constant(1.0)
+    for place in range(size):
+        pivot = rows[place].through(lambda part: part[..., place : place + 1])  # noqa: B023 (called at once)
+        determinant = times(determinant, pivot.through(lambda part: part[..., 0]))
+        rows[place] = over(rows[place], pivot)
+        for other in range(size):
+            if other != place:
+                factor = rows[other].through(lambda part: part[..., place : place + 1])  # noqa: B023
+                rows[other] = minus(rows[other], times(factor, rows[place]))
+    return joined_by(np.stack, rows, data.ndim - 2).through(lambda part: part[..., size:]), determinant
+
+
+def _row(data: Array, place: int) -> Array:
+    return data.through(lambda part: part[..., place, :])
+
+
+def inverse(data: Array, *_: Any, **__: Any) -> Array:
+    """As `torch.linalg.inv`."""
+    found = _eliminated(data)
+    return _whole(data) if found is None else like(_whole(data), found[0])
+
+
+def determinant(data: Array, *_: Any, **__: Any) -> Array:
+    """As `torch.linalg.det`."""
+    found = _eliminated(data)
+    return _number(data) if found is None else like(_number(data), found[1])
+
+
+def logdet(data: Array) -> Array:
+    """As `torch.logdet`."""
+    return pointwise(np.log, determinant(data))
 
 
 def _number(data: Array, *_: Any, **__: Any) -> Array:
@@ -136,8 +177,8 @@ def triangular_solve(right: Array, matrix: Array, upper: bool = True, *_: Any, *
 def solve(matrix: Array, right: Array, *_: Any, left: bool = True, **__: Any) -> Array:
     """As `torch.linalg.solve`."""
     if not left:
-        return product(right, _whole(matrix))
-    return product(_whole(matrix), right)
+        return product(right, inverse(matrix))
+    return product(inverse(matrix), right)
 
 
 def lstsq(matrix: Array, right: Array, *_: Any, **__: Any) -> tuple[Array, Array, Array, Array]:
@@ -162,12 +203,12 @@ def matrix_power(data: Array, n: Any) -> Array:
 
 def vector_norm(data: Array, p: Any = None, dim: Any = None, keepdim: bool = False, **_: Any) -> Array:
     """As `torch.linalg.vector_norm`."""
-    return reduced(data, dim, keepdim)
+    return norm(data, _.get("ord", p), dim, keepdim)
 
 
 def matrix_norm(data: Array, p: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, **_: Any) -> Array:
     """As `torch.linalg.matrix_norm`."""
-    return reduced(data, dim, keepdim)
+    return norm(data, _.get("ord", p), dim, keepdim)
 
 
 def trace(data: Array) -> Array:
@@ -236,8 +277,8 @@ def multi_dot(tensors: Sequence[Any], *more: Any, **_: Any) -> Array:
 
 def baddbmm(data: Any, *factors: Any, beta: Any = 1, **_: Any) -> Array:
     """As `torch.addmm`, `addmv`, `addbmm` and `baddbmm`."""
-    result = product(*factors)
-    return result if beta == 0 else plus(data, result)
+    result = times(product(*factors), _.get("alpha", 1))
+    return result if beta == 0 else plus(times(data, beta), result)
 
 
 # --- Fourier transforms ---
@@ -321,10 +362,10 @@ def convolved(a: Array, v: Array, mode: str = "full") -> Array:
 
 
 CALLS: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(("inv", "inverse", "matrix_exp", "cholesky_inverse"), _whole),
-    **dict.fromkeys(("det", "logdet", "matrix_rank", "cond"), _number),
+    **dict.fromkeys(("matrix_exp", "cholesky_inverse"), _whole), "inv": inverse, "inverse": inverse,
+    "det": determinant, "logdet": logdet, **dict.fromkeys(("matrix_rank", "cond"), _number),
     **dict.fromkeys(("eigvals", "eigvalsh", "svdvals"), _values),
-    "slogdet": lambda data: (_number(data), _number(data)), "inv_ex": lambda data, **_: (_whole(data), _number(data)),
+    "slogdet": lambda data: (_number(data), _number(data)), "inv_ex": lambda data, **_: (inverse(data), _number(data)),
     "pinv": pinv, "pinverse": pinv, "eigh": eigh, "eig": eigh, "svd": svd, "qr": qr, "cholesky": cholesky,
     "cholesky_ex": lambda data, **named: (cholesky(data, **named), _number(data)),
     "cholesky_solve": lambda data, factor, *_, **__: product(_whole(factor), data),

@@ -8,11 +8,14 @@ Values that depend on data are never computed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pipeline.lms.embedded.formulas.spelling import spelled
+from pipeline.lms.embedded.formulas.tape import Formulas, Nodes, Tape
 
 Sources: TypeAlias = NDArray[Any]
 """Bits: 64-bit integers where these suffice, else integers of Python."""
@@ -50,6 +53,7 @@ class Array:
     values: Values
     truth: bool = False
     ragged: tuple[Any, ...] = ()
+    formulas: Formulas | None = None
 
     def __post_init__(self) -> None:
         """NumPy gives numbers where it has no dims left."""
@@ -86,7 +90,8 @@ class Array:
         return self._moved(move)
 
     def _moved(self, move: Callable[[NDArray[Any]], NDArray[Any]]) -> Array:
-        return Array(move(self.sources), move(self.values), self.truth, self.ragged)
+        formulas = self.formulas and self.formulas._replace(nodes=np.asarray(move(self.formulas.nodes)))
+        return Array(move(self.sources), move(self.values), self.truth, self.ragged, formulas)
 
 
 def constant(values: Any) -> Array:
@@ -98,7 +103,7 @@ def constant(values: Any) -> Array:
 
 def truths(array: Array) -> Array:
     """The same elements, as truth values."""
-    return Array(array.sources, array.values, truth=True, ragged=array.ragged)
+    return Array(array.sources, array.values, truth=True, ragged=array.ragged, formulas=array.formulas)
 
 
 def unknown(sources: Sources, *, ragged: tuple[Any, ...] = ()) -> Array:
@@ -149,7 +154,10 @@ def joined_by(join: Callable[..., NDArray[Any]], parts: Sequence[Array], axis: i
     if ragged:
         parts = [widened(part) if part.ragged else part for part in parts]
     sources, values = [part.sources for part in parts], [part.values for part in parts]
-    return Array(join(sources, axis=axis), join(values, axis=axis), truth, ANY if ragged else ())
+    tape = tape_of(*parts)
+    nodes = [nodes_of(part, tape) for part in parts] if tape and not ragged else [None]
+    formulas = None if tape is None or any(one is None for one in nodes) else Formulas(tape, join(nodes, axis=axis))
+    return Array(join(sources, axis=axis), join(values, axis=axis), truth, ANY if ragged else (), formulas)
 
 
 def bounded(shape: Sequence[int]) -> None:
@@ -165,12 +173,76 @@ def bounded(shape: Sequence[int]) -> None:
         raise Unread("too many elements")
 
 
+# --- formulas ---
+
+_OPS: dict[Any, str] = {
+    np.add: "add", np.multiply: "multiply", np.negative: "negative", np.divide: "divide", np.exp: "exp",
+    np.maximum: "maximum", np.minimum: "minimum", np.positive: "same", np.square: "square", np.reciprocal: "inverse",
+    np.power: "power", np.greater: "gt", np.less: "lt", np.greater_equal: "ge", np.less_equal: "le", np.equal: "eq",
+    np.not_equal: "ne", np.sqrt: "sqrt", np.sign: "sign",
+}  # fmt: skip
+
+
+def operation(compute: Any, name: str = "") -> str:
+    """The name of an operation, the same for all ways to spell it."""
+    known = _OPS.get(compute, "")
+    own = getattr(compute, "__name__", "<lambda>")
+    return known or (name if own.startswith(("<", "_")) else own)
+
+
+def tape_of(*arrays: Any) -> Tape | None:
+    """The tape of the first operand that has formulas."""
+    return next((one.formulas.tape for one in arrays if isinstance(one, Array) and one.formulas), None)
+
+
+def on_tape(array: Array) -> tuple[Tape, Nodes] | None:
+    """The tape that an array's formulas are on, and their numbers; None if there are none."""
+    formulas = array.formulas
+    return None if formulas is None or formulas.tape is None else (formulas.tape, formulas.nodes)
+
+
+def nodes_of(array: Array, tape: Tape) -> Nodes | None:
+    """The numbers of an array's formulas; None if they are not known."""
+    if array.formulas is not None:
+        return array.formulas.nodes if array.formulas.tape is tape else None
+    return None if np.isnan(array.values).any() else tape.constants(array.values)
+
+
+def like(result: Array, found: Array) -> Array:
+    """A result with the formulas of another array of its shape, which has these sources or fewer."""
+    own = on_tape(found)
+    return replace(result, formulas=None) if own is None or found.shape != result.shape else with_nodes(result, *own)
+
+
+def formulated(result: Array, op: str, *operands: Array) -> Array:
+    """A result that an operation gives of some operands."""
+    tape = tape_of(*operands)
+    nodes = [] if tape is None else [own for one in operands if (own := nodes_of(one, tape)) is not None]
+    if tape is None or not op or len(nodes) < len(operands):
+        return result
+    found = spelled(tape, op, nodes, [one.values for one in operands])
+    return result if found is None else with_nodes(result, tape, found)
+
+
+def with_nodes(result: Array, tape: Tape, nodes: Nodes) -> Array:
+    """An array with these formulas, where they are no constants."""
+    known = ~np.isnan(result.values)
+    nodes = np.broadcast_to(nodes, result.shape)
+    if known.any():
+        nodes = np.where(known, tape.constants(np.where(known, result.values, 0.0)), nodes)
+    return replace(result, formulas=Formulas(tape, nodes))
+
+
 # --- element by element ---
 
 
-def pointwise(compute: Callable[..., Any], *operands: Any) -> Array:
+def pointwise(compute: Callable[..., Any], *operands: Any, op: str = "") -> Array:
     """An operation on each element; constants of constants are computed."""
     arrays, ragged = _aligned([as_array(operand) for operand in operands])
+    return formulated(_pointwise(compute, arrays, ragged), op or operation(compute), *arrays)
+
+
+def _pointwise(compute: Callable[..., Any], arrays: Sequence[Array], ragged: Any) -> Array:
     sources, values = arrays[0].sources, [array.values for array in arrays]
     if len(arrays) > 1:
         bounded(np.broadcast_shapes(*(array.shape for array in arrays)))
@@ -186,29 +258,30 @@ def pointwise(compute: Callable[..., Any], *operands: Any) -> Array:
     return Array(np.where(known, np.zeros((), np.uint64), sources), np.where(known, computed, np.nan), ragged=ragged)
 
 
-def _settled(result: Array, decided: NDArray[np.bool_], values: Any) -> Array:
+def settled(result: Array, decided: NDArray[np.bool_], values: Any) -> Array:
     """A result whose elements at some places are constants after all."""
     if not decided.any():
         return result
     nothing = np.zeros((), np.uint64)
-    return Array(
+    found = Array(
         np.where(decided, nothing, result.sources),
         np.where(decided, values, result.values),
         result.truth,
         result.ragged,
     )
+    return with_nodes(found, *own) if (own := on_tape(result)) else found
 
 
 def times(one: Any, other: Any) -> Array:
     """A product: nothing is left of what is multiplied by zero."""
     a, b = as_array(one), as_array(other)
-    return _settled(pointwise(np.multiply, a, b), (a.values == 0) | (b.values == 0), 0.0)
+    return settled(pointwise(np.multiply, a, b), (a.values == 0) | (b.values == 0), 0.0)
 
 
 def over(one: Any, other: Any) -> Array:
     """A quotient."""
     a, b = as_array(one), as_array(other)
-    return _settled(pointwise(np.divide, a, b), (a.values == 0) & ~(b.values == 0), 0.0)
+    return settled(pointwise(np.divide, a, b), (a.values == 0) & ~(b.values == 0), 0.0)
 
 
 def plus(one: Any, other: Any) -> Array:
@@ -216,7 +289,7 @@ def plus(one: Any, other: Any) -> Array:
     a, b = as_array(one), as_array(other)
     infinite = np.isinf(a.values) | np.isinf(b.values)
     result = pointwise(np.add, a, b)
-    return _settled(result, infinite, np.where(np.isinf(a.values), a.values, b.values)) if infinite.any() else result
+    return settled(result, infinite, np.where(np.isinf(a.values), a.values, b.values)) if infinite.any() else result
 
 
 def minus(one: Any, other: Any) -> Array:
@@ -238,24 +311,32 @@ def _extreme(compute: Callable[..., Any], idle: float, one: Any, other: Any) -> 
     a, b = as_array(one), as_array(other)
     if not ((a.values == idle).any() or (b.values == idle).any()):
         return pointwise(compute, a, b)
-    return where(a.values == idle, b, where(b.values == idle, a, pointwise(compute, a, b)))
+    result = where(a.values == idle, b, where(b.values == idle, a, pointwise(compute, a, b)))
+    own = on_tape(result)
+    if own is None:
+        return result
+    tape, nodes = own
+    # An extreme value is one also where it is of one value only.
+    only = ((a.values == idle) | (b.values == idle)) & np.isnan(result.values)
+    found = tape.apply("largest" if compute is np.maximum else "smallest", nodes)
+    return replace(result, formulas=None) if found is None else with_nodes(result, tape, np.where(only, found, nodes))
 
 
 def both(one: Any, other: Any) -> Array:
     """The conjunction of two truth values or of bits; nothing is left of one with what is false or zero."""
     a, b = as_array(one), as_array(other)
-    result = pointwise(_bits(np.bitwise_and), a, b)
-    return _alike(_settled(result, (a.values == 0) | (b.values == 0), 0.0), a, b)
+    result = pointwise(_bits(np.bitwise_and), a, b, op="and" if a.truth and b.truth else "")
+    return _alike(settled(result, (a.values == 0) | (b.values == 0), 0.0), a, b)
 
 
 def either(one: Any, other: Any) -> Array:
     """The disjunction of two truth values, of which nothing is left with what is true, or of bits."""
     a, b = as_array(one), as_array(other)
-    result = pointwise(_bits(np.bitwise_or), a, b)
+    result = pointwise(_bits(np.bitwise_or), a, b, op="or" if a.truth and b.truth else "")
     if not (a.truth and b.truth):
         return result
     true = ((a.values != 0) & ~np.isnan(a.values)) | ((b.values != 0) & ~np.isnan(b.values))
-    return _alike(_settled(result, true, 1.0), a, b)
+    return _alike(settled(result, true, 1.0), a, b)
 
 
 def differing(one: Any, other: Any) -> Array:
@@ -284,97 +365,18 @@ def where(condition: Any, one: Any, other: Any) -> Array:
     same = unsure & (a.values == b.values)
     sources = np.where(unsure, test.sources | a.sources | b.sources, np.where(first, a.sources, b.sources))
     values = np.where(unsure, np.nan, np.where(first, a.values, b.values))
-    return _settled(Array(sources, values, a.truth and b.truth, ragged), same, a.values)
-
-
-# --- along dims ---
-
-
-def axes_of(dim: Any, rank: int) -> tuple[int, ...]:
-    """Dims as axes that are not negative; all of them for None.
-
-    Raises:
-        Unread: They are not known numbers of dims.
-    """
-    if dim is None:
-        return tuple(range(rank))
-    dims = dim if isinstance(dim, list | tuple) else (dim,)
-    if not all(isinstance(one, int) and -rank <= one < max(rank, 1) for one in dims):
-        raise Unread("a dim that is not known")
-    return tuple(one % rank for one in dims) if rank else ()
-
-
-def reduced(array: Array, dim: Any = None, keepdim: bool = False, compute: Any = None, idle: float = 0.0) -> Array:
-    """A reduction; elements that are `idle` constants leave no trace."""
-    axes = axes_of(dim, array.ndim)
-    sources: Any = np.bitwise_or.reduce(array.sources, axis=axes, keepdims=bool(keepdim))  # type: ignore[call-overload]
-    unsure = np.isnan(array.values)
-    ragged = () if 0 in axes else array.ragged
-    if unsure.all() or compute is None:
-        return unknown(sources, ragged=ragged)
-    with np.errstate(all="ignore"):
-        values = compute(np.where(unsure, idle, array.values), axis=axes, keepdims=keepdim)
-    mixed = unsure.any(axis=axes, keepdims=keepdim)
-    return Array(sources, np.where(mixed, np.nan, values), ragged=ragged)
-
-
-def total(array: Array, dim: Any = None, keepdim: bool = False) -> Array:
-    """A sum along dims."""
-    return reduced(array, dim, keepdim, np.sum)
-
-
-def accumulated(array: Array, dim: int, compute: Any = None) -> Array:
-    """A running sum, product or largest element along a dim."""
-    (axis,) = axes_of(dim, array.ndim)
-    sources = np.bitwise_or.accumulate(array.sources, axis=axis)
-    values = np.full(array.shape, np.nan) if compute is None else compute(array.values, axis=axis)
-    return Array(sources, values, ragged=array.ragged)
-
-
-def shared(array: Array, dim: Any) -> Array:
-    """Each element by all of those along some dims, as in a softmax; negative infinities count for nothing."""
-    gone = array.values == -np.inf
-    everything = reduced(array, dim, keepdim=True)
-    result = unknown(np.broadcast_to(everything.sources, array.shape), ragged=array.ragged)
-    return _settled(result, gone, 0.0)
-
-
-def contracted(subscripts: str, *operands: Any) -> Array:
-    """A sum of products by index letters, as `torch.einsum` writes them, with no ellipsis and no repeated letter."""
-    terms, result = subscripts.split("->")
-    sizes: dict[str, int] = {}
-    arrays = [as_array(operand) for operand in operands]
-    for term, array in zip(terms.split(","), arrays, strict=True):
-        if len(term) != array.ndim or len(set(term)) < len(term):
-            raise Unread("subscripts that do not fit")
-        for letter, size in zip(term, array.shape, strict=True):
-            if sizes.setdefault(letter, size) == 1:
-                sizes[letter] = size
-    order = result + "".join(letter for letter in sizes if letter not in result)
-    bounded([sizes[letter] for letter in order])
-    product: Array | None = None
-    for term, array in zip(terms.split(","), arrays, strict=True):
-        places = sorted(range(len(term)), key=lambda place: order.index(term[place]))
-        index = tuple(slice(None) if letter in term else None for letter in order)
-        spread = array.through(lambda part: part.transpose(places)[index])  # noqa: B023 (called at once)
-        product = spread if product is None else times(product, spread)
-    if product is None:
-        raise Unread("no operands")
-    shape = tuple(sizes[letter] for letter in order)
-    whole = product.through(lambda part: np.broadcast_to(part, shape))
-    return total(whole, tuple(range(len(result), len(order)))) if len(order) > len(result) else whole
-
-
-def product(one: Any, other: Any) -> Array:
-    """A matrix product, as `torch.matmul` defines it."""
-    a, b = as_array(one), as_array(other)
-    if not a.ndim or not b.ndim:
-        raise Unread("a matrix product of a number")
-    left, right = a.ndim == 1, b.ndim == 1
-    a = a.through(lambda part: part[None]) if left else a
-    b = b.through(lambda part: part[:, None]) if right else b
-    wide, tall = a.through(lambda part: part[..., None]), b.through(lambda part: part[..., None, :, :])
-    result = total(times(wide, tall), -2)
-    if left:
-        result = result.through(lambda part: part[..., 0, :])
-    return result.through(lambda part: part[..., 0]) if right else result
+    result = settled(Array(sources, values, a.truth and b.truth, ragged), same, a.values)
+    tape = tape_of(test, a, b)
+    if tape is None:
+        return result
+    chosen, yes, no = (nodes_of(one, tape) for one in (test, a, b))
+    if yes is None or no is None or (chosen is None and unsure.any()):
+        return result
+    if unsure.any():
+        gap = tape.apply("subtract", yes, no)
+        part = None if gap is None or chosen is None else tape.apply("multiply", chosen, gap)
+        either = None if part is None else tape.apply("add", no, part)
+        if either is None:
+            return result
+        return with_nodes(result, tape, np.where(unsure, either, np.where(first, yes, no)))
+    return with_nodes(result, tape, np.where(first, yes, no))

@@ -8,6 +8,7 @@ from pipeline.lms.embedded.influence import (
     algebra_calls,
     choice_calls,
     constant_calls,
+    dim_calls,
     layer_calls,
     loss_calls,
     shape_calls,
@@ -18,8 +19,8 @@ from pipeline.lms.embedded.influence import (
 from pipeline.lms.embedded.influence.arrays import Array, Unread, Word
 
 CALLS = {
-    **shape_calls.CALLS, **constant_calls.CALLS, **value_calls.CALLS, **type_calls.CALLS, **choice_calls.CALLS,
-    **algebra_calls.CALLS,
+    **shape_calls.CALLS, **constant_calls.CALLS, **value_calls.CALLS, **dim_calls.CALLS, **type_calls.CALLS,
+    **choice_calls.CALLS, **algebra_calls.CALLS,
     **window_calls.CALLS, **loss_calls.CALLS, **layer_calls.CALLS,
 }  # fmt: skip
 _MODULES = {name.replace("_", ""): name for name in CALLS}

@@ -20,11 +20,13 @@ from pipeline.lms.embedded.influence.arrays import (
     as_array,
     bounded,
     constant,
-    reduced,
+    like,
+    pointwise,
     unknown,
     where,
 )
 from pipeline.lms.embedded.influence.indexing import along, replaced, selected
+from pipeline.lms.embedded.influence.reductions import reduced
 from pipeline.lms.embedded.influence.shape_calls import axis_of, cat, ints, stack
 
 
@@ -190,7 +192,8 @@ def one_hot(tensor: Array, num_classes: Any = -1) -> Array:
     bounded(shape)
     if not np.isnan(tensor.values).any():
         return constant((tensor.values[..., None] == np.arange(count)).astype(np.float64))
-    return unknown(np.broadcast_to(tensor.sources[..., None], shape))
+    result = unknown(np.broadcast_to(tensor.sources[..., None], shape))
+    return like(result, stack([pointwise(np.equal, tensor, constant(place)) for place in range(count)], -1))
 
 
 # --- counting and searching ---
@@ -217,11 +220,16 @@ def histc(data: Any, bins: Any = 100, *_: Any, **__: Any) -> Array:
     return unknown(np.broadcast_to(reduced(as_array(data)).sources, (count,)))
 
 
-def searchsorted(sorted_sequence: Any, data: Any, *_: Any, **__: Any) -> Array:
-    """As `torch.searchsorted`."""
+def searchsorted(sorted_sequence: Any, data: Any, *_: Any, **named: Any) -> Array:
+    """As `torch.searchsorted`: as many places as there are smaller elements."""
     order, given = as_array(sorted_sequence), as_array(data)
     every = reduced(order, -1, keepdim=order.ndim > 1 or given.ndim > 0)
-    return unknown(given.sources | every.sources)
+    result = unknown(given.sources | every.sources)
+    right = bool(named.get("right")) or named.get("side") == "right"
+    each = given.through(lambda part: part[..., None])
+    row = order.through(lambda part: part[..., None, :] if order.ndim > 1 else part)
+    below = pointwise(np.less_equal if right else np.less, row, each)
+    return like(result, reduced(below, -1, compute=np.sum))
 
 
 # --- listing ---

@@ -8,12 +8,17 @@ from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import Mapping, Sequence, Sized
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
+from pipeline.lms.embedded.formulas.residues import Kind
+from pipeline.lms.embedded.formulas.tape import Formulas, Tape
 from pipeline.lms.embedded.influence.arrays import Array, Unread, Word, as_array, both, either
 from pipeline.lms.embedded.influence.branches import MISSING, Names, either_of
+from pipeline.lms.embedded.influence.callables import Closure, Mapped, Module
 from pipeline.lms.embedded.influence.calls import CALLS, called, module_named
 from pipeline.lms.embedded.influence.language import (
     BUILT_IN,
@@ -41,37 +46,11 @@ _PER_STEP = 1000
 _ITEMS_PER_STEP = 100
 """and as many items of a list, a dict, a range or a text."""
 _DEEPEST = 40
+_INPUTS = "input_data"
+"""The name of the inputs and weights, by their names."""
 _CONSTANTS = {"inf": math.inf, "pi": math.pi, "e": math.e, "nan": math.nan, "tau": math.tau, "newaxis": None}
 _SETTINGS = frozenset(("default", "apply"))
 """Attributes of a call that are the call itself, as of an overload."""
-
-
-@dataclass(frozen=True)
-class Module:
-    """A module such as `nn.Softmax(-1)`, which is called later."""
-
-    name: str
-    args: tuple[Any, ...]
-    named: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Closure:
-    """A function or a lambda of the code, with the names that it can see."""
-
-    arguments: ast.arguments
-    defaults: Mapping[str, Any]
-    body: tuple[ast.stmt, ...] | ast.expr
-    names: Names = field(hash=False, compare=False)
-
-
-@dataclass(frozen=True)
-class Mapped:
-    """A function that is applied to each part of its operands, as `torch.vmap` makes it."""
-
-    function: Any
-    in_dims: Any
-    out_dims: int
 
 
 class ExpressionReader(ABC):
@@ -84,6 +63,9 @@ class ExpressionReader(ABC):
         self._depth = 0
         self.met = Met()
         self._stages: list[Array] = []
+        self.kinds: Mapping[str, Kind] = {}
+        self.tape: Tape | None = None
+        """Where the formulas of what is read are kept."""
 
     def value(self, node: ast.expr, env: Names) -> Any:
         """The value of an expression.
@@ -227,6 +209,8 @@ class ExpressionReader(ABC):
             value = self._names.get(name, MISSING)
         if value is MISSING and name not in env and (name in BUILT_IN or name in _HIGHER or name in _MODULES):
             value = Word(name)
+        if value is MISSING and name == _INPUTS:
+            return {own: self._given(own) for own in self._data}
         if value is MISSING:
             raise Unread(f"the name {name}")
         return value
@@ -241,9 +225,17 @@ class ExpressionReader(ABC):
         return values
 
     def _subscript(self, owner: ast.expr, place: ast.expr, env: Names) -> Any:
-        if isinstance(owner, ast.Name) and owner.id == "input_data" and owner.id not in env:
-            return self._data[self.value(place, env)]
+        if isinstance(owner, ast.Name) and owner.id == _INPUTS and owner.id not in env:
+            return self._given(self.value(place, env))
         return element(self.value(owner, env), self.value(place, env))
+
+    def _given(self, name: str) -> Array:
+        """An input or a weight, with its formulas."""
+        array = self._data[name]
+        if self.tape is None or not np.isnan(array.values).all():
+            return array
+        nodes = self.tape.symbols(name, array.shape, self.kinds.get(name, Kind()))
+        return replace(array, formulas=Formulas(self.tape, nodes))
 
     def _attribute(self, node: ast.Attribute, env: Names) -> Any:
         owner = None if is_module(node.value, env) else self.value(node.value, env)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeline.lms.embedded.influence.arrays import Array, Unread, unknown
+from pipeline.lms.embedded.influence.arrays import Array, Unread, like, unknown
 from pipeline.lms.embedded.influence.branches import Names, copied, same_names, scopes_of, settle
 from pipeline.lms.embedded.influence.expressions import ExpressionReader
 from pipeline.lms.embedded.influence.language import UnsureRange, decision, items_of
@@ -95,7 +95,7 @@ class FlowReader(ExpressionReader):
             self._postpone(deciding, one_end, first)
             raise other_end
         if one_end is None and other_end is None:
-            settle(env, deciding, first, second)
+            settle(env, like(deciding, test), first, second)
             return
         if one_end is not None:
             self._postpone(deciding, one_end, first)

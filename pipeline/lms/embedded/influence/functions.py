@@ -6,7 +6,8 @@ state) may change what it depends on, so it is read once for each set of constan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
@@ -14,7 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.lms.embedded.influence.arrays import Array, Sources, Unread, Values, as_array
+from pipeline.lms.embedded.formulas.residues import Residues, constants, either, packed
+from pipeline.lms.embedded.formulas.tape import Formulas, Tape
+from pipeline.lms.embedded.influence.arrays import Array, Sources, Unread, Values, as_array, nodes_of
 from pipeline.lms.embedded.influence.reader import ArrayReader
 from step_runtime.base.shapes import Sizes, evaluate
 from step_runtime.base.types import DType, components_of, layout
@@ -22,6 +25,8 @@ from step_runtime.tasks.task import FnSpec, Task
 
 _WORD = 63
 """More elements than this are numbered by integers of Python."""
+_BLOCKS = 3
+"""As many operations on formulas take as long as following a function once."""
 _MOST_GROUPS = 40
 """With more sets of constants among the elements of one stream, a function is not read."""
 
@@ -32,10 +37,12 @@ class Flat(NamedTuple):
     Attributes:
         sources: What they depend on, of shape (elements of the stream, elements of a component).
         values: Known constants, else NaN; of the same shape.
+        formulas: The residues of their formulas, of the same shape, if they are known.
     """
 
     sources: Sources
     values: Values
+    formulas: Residues | None = None
 
 
 @dataclass(frozen=True)
@@ -45,18 +52,35 @@ class Reading:
     Attributes:
         taken: The operands' elements that each element of the result depends on, padded with the number of operands.
         values: The constants among the elements of the result, else NaN.
+        formulas: Those of the result, of the operands.
     """
 
     taken: NDArray[np.int64]
     values: Values
+    formulas: Formulas | None = None
 
-    def applied(self, operands: Flat) -> Flat:
+    @property
+    def work(self) -> int:
+        """How many times as long its formulas take as following it otherwise."""
+        tape = self.formulas and self.formulas.tape
+        return len(tape.blocks) // _BLOCKS if tape else 0
+
+    def applied(self, operands: Flat, world: int) -> Flat:
         """The result for many elements of a stream."""
         count = len(operands.sources)
         padded = np.zeros((count, operands.sources.shape[1] + 1), np.uint64)
         padded[:, :-1] = operands.sources
         sources = np.bitwise_or.reduce(padded[:, self.taken], axis=2)
-        return Flat(sources, np.broadcast_to(self.values, sources.shape))
+        formulas = self.computed(operands.formulas, world)
+        return Flat(sources, np.broadcast_to(self.values, sources.shape), formulas)
+
+    def computed(self, given: Residues | None, world: int) -> Residues | None:
+        """The residues of the result's formulas by those of the operands."""
+        if given is None or self.formulas is None or self.formulas.tape is None:
+            return None
+        one, other = self.formulas.tape.evaluated(given.T, world=world)
+        nodes = self.formulas.nodes
+        return packed(one[nodes], other[nodes]).T
 
 
 def shapes_of(dtype: DType, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
@@ -76,8 +100,15 @@ class Functions:
         for spec, (given, result) in zip(task.fns, task.fn_types, strict=True):
             self.inputs[spec.func_name] = shapes_of(given, sizes)
             self.outputs[spec.func_name] = shapes_of(result, sizes)
+        self.world = 0
         self._known: dict[tuple[str, bytes | None], Reading | None] = {}
         self._steady: dict[str, Reading | None] = {}
+
+    def in_world(self, world: int) -> Functions:
+        """The same functions in another world, with the same readings."""
+        other = copy.copy(self)
+        other.world = world
+        return other
 
     def unread(self) -> int:
         """The number of functions that are not understood."""
@@ -100,7 +131,10 @@ class Functions:
         if work is not None:
             work[0] += 1
         if unknown.all():
-            return self._reading(name, None, operands.values.shape[1]).applied(operands)
+            reading = self._reading(name, None, operands.values.shape[1])
+            if work is not None and operands.formulas is not None:
+                work[0] += reading.work
+            return reading.applied(operands, self.world)
         groups: dict[bytes, list[int]] = {}
         for row, values in enumerate(operands.values):
             groups.setdefault(values.tobytes(), []).append(row)
@@ -109,12 +143,22 @@ class Functions:
         if work is not None:
             work[0] += len(groups)
         width = sum(map(prod, self.outputs[name]))
-        result = Flat(np.zeros((len(unknown), width), np.uint64), np.zeros((len(unknown), width)))
+        shape = (len(unknown), width)
+        result = Flat(np.zeros(shape, np.uint64), np.zeros(shape))
+        formulas: Residues | None = np.zeros(shape, np.uint64)
         for rows in groups.values():
-            part = Flat(operands.sources[rows], operands.values[rows])
-            given = self._reading(name, part.values[0], part.values.shape[1]).applied(part)
-            result.sources[rows], result.values[rows] = given
-        return result
+            own = None if operands.formulas is None else operands.formulas[rows]
+            part = Flat(operands.sources[rows], operands.values[rows], own)
+            reading = self._reading(name, part.values[0], part.values.shape[1])
+            if work is not None and own is not None:
+                work[0] += reading.work
+            given = reading.applied(part, self.world)
+            result.sources[rows], result.values[rows] = given.sources, given.values
+            if formulas is None or given.formulas is None:
+                formulas = None
+            else:
+                formulas[rows] = given.formulas
+        return result._replace(formulas=formulas)
 
     def folded(self, name: str, operands: Flat, steps: int, work: list[int], *, scan: bool) -> Flat:
         """A function with state over `steps` elements at a time, the innermost dim; `work` as in `mapped`.
@@ -127,24 +171,69 @@ class Functions:
         sources = operands.sources.reshape(rows, steps, -1)
         values = operands.values.reshape(rows, steps, -1)
         state = Flat(np.zeros((rows, len(start)), np.uint64), np.broadcast_to(start, (rows, len(start))))
+        formulas = None if operands.formulas is None else operands.formulas.reshape(rows, steps, -1)
+        computed = self._folded_formulas(name, formulas, values, work, scan=scan)
+        if formulas is not None:
+            state = state._replace(formulas=constants(state.values))
         steady = self._steady_reading(name) if np.isnan(values).all() else None
         if steady is not None:
-            own = steady.applied(Flat(operands.sources, operands.values)).sources.reshape(rows, steps, -1)
+            own = steady.applied(Flat(operands.sources, operands.values), self.world).sources.reshape(rows, steps, -1)
             every = np.bitwise_or.accumulate(own, axis=1) if scan else np.bitwise_or.reduce(own, axis=1)
             found = np.ascontiguousarray(every.reshape(-1, len(start)))
-            return Flat(found, np.full(found.shape, np.nan))
+            return Flat(found, np.full(found.shape, np.nan), computed)
         passed = []
         for step in range(steps):
             here = Flat(
                 np.concatenate((sources[:, step], state.sources), axis=1),
                 np.concatenate((values[:, step], state.values), axis=1),
+                _beside(None if formulas is None else formulas[:, step], state.formulas),
             )
             state = self.mapped(name, here, work)
             passed.append(state)
         if not scan:
             return state
-        both = (np.stack([one[part] for one in passed], axis=1).reshape(rows * steps, -1) for part in (0, 1))
-        return Flat(*both)
+        after = np.stack([one.sources for one in passed], axis=1).reshape(rows * steps, -1)
+        constants_after = np.stack([one.values for one in passed], axis=1).reshape(rows * steps, -1)
+        residues = [one.formulas for one in passed if one.formulas is not None]
+        known = np.stack(residues, axis=1).reshape(rows * steps, -1) if len(residues) == steps else None
+        return Flat(after, constants_after, known)
+
+    def gathered(self, name: str, pieces: Sequence[Any], chosen: Residues) -> Residues | None:
+        """The formulas of a fold over pieces of shape (rows, elements), each if `chosen`, of shape (rows, pieces)."""
+        start = self._initial(name)
+        width = pieces[0].shape[1]
+        first = self._reading(name, np.concatenate((np.full(width, np.nan), start)), width + len(start))
+        later = self._reading(name, None, width + len(start))
+        state = constants(np.broadcast_to(start, (len(chosen), len(start))))
+        for place, piece in enumerate(pieces):
+            reading = later if place else first
+            after = reading.computed(np.concatenate((piece, state), axis=1), self.world)
+            if after is None:
+                return None
+            state = either(chosen[:, place, None], after, state)
+        return state
+
+    def _folded_formulas(
+        self, name: str, given: Residues | None, values: Values, work: list[int], *, scan: bool
+    ) -> Residues | None:
+        """The formulas of a fold over unknown elements, of shape (rows, steps, elements)."""
+        if given is None or not np.isnan(values).all() or self._steady_reading(name) is None:
+            return None
+        start = self._initial(name)
+        reading = self._reading(
+            name, np.concatenate((np.full(given.shape[2], np.nan), start)), given.shape[2] + len(start)
+        )
+        later = self._reading(name, None, given.shape[2] + len(start))
+        state: Residues | None = constants(np.broadcast_to(start, (len(given), len(start))))
+        passed = []
+        for step in range(given.shape[1]):
+            state = reading.computed(_beside(given[:, step], state), self.world)
+            work[0] += reading.work
+            if state is None:
+                return None
+            passed.append(state)
+            reading = later
+        return np.stack(passed, axis=1).reshape(-1, len(start)) if scan else state
 
     def steady(self, name: str) -> bool:
         """Whether folding takes no loop."""
@@ -211,19 +300,25 @@ class Functions:
 
     def _read(self, name: str, values: Values) -> Reading:
         shapes = (*self.inputs[name], *(self.outputs[name] if self._specs[name].init is not None else ()))
-        constants = ~np.isnan(values)
+        constants_ = ~np.isnan(values)
         if len(values) <= _WORD:
             bits: Sources = np.left_shift(np.uint64(1), np.arange(len(values), dtype=np.uint64))
         else:
             bits = np.array([1 << place for place in range(len(values))], dtype=object)
-        bits = np.where(constants, np.zeros((), np.uint64), bits)
+        bits = np.where(constants_, np.zeros((), np.uint64), bits)
+        tape = Tape(len(values))
+        nodes = np.arange(len(values))
+        if constants_.any():
+            nodes = np.where(constants_, tape.constants(np.where(constants_, values, 0.0)), nodes)
         parts, place = [], 0
         for shape in shapes:
             end = place + prod(shape)
-            parts.append(Array(bits[place:end].reshape(shape), values[place:end].reshape(shape)))
+            formulas = Formulas(tape, nodes[place:end].reshape(shape))
+            parts.append(Array(bits[place:end].reshape(shape), values[place:end].reshape(shape), formulas=formulas))
             place = end
         count = len(self.inputs[name])
         env = {**self._helpers, "input": parts[:count], "state": parts[count:]}
+        self._reader.tape = tape
         results = self._reader.run(self._specs[name].apply, env)
         wanted = self.outputs[name]
         if not isinstance(results, list | tuple) or len(results) != len(wanted):
@@ -234,10 +329,20 @@ class Functions:
         masks = [int(mask) for array in arrays for mask in array.sources.reshape(-1)]
         found = np.concatenate([array.values.reshape(-1) for array in arrays])
         taken = [{bit for bit in range(len(values)) if mask >> bit & 1} for mask in masks]
-        return _reading_of(taken, found, len(values))
+        own = [nodes_of(array, tape) for array in arrays]
+        known = (
+            None
+            if any(one is None for one in own)
+            else np.concatenate([one.reshape(-1) for one in own if one is not None])
+        )
+        return _reading_of(taken, found, len(values), None if known is None else Formulas(tape, known))
 
 
-def _reading_of(taken: list[set[int]], values: Values, width: int) -> Reading:
+def _beside(one: Residues | None, other: Residues | None) -> Residues | None:
+    return None if one is None or other is None else np.concatenate((one, other), axis=1)
+
+
+def _reading_of(taken: list[set[int]], values: Values, width: int, formulas: Formulas | None = None) -> Reading:
     longest = max(1, *map(len, taken))
     padded = [sorted(row) + [width] * (longest - len(row)) for row in taken]
-    return Reading(np.array(padded, np.int64), values)
+    return Reading(np.array(padded, np.int64), values, formulas)

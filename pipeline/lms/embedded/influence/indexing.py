@@ -6,11 +6,14 @@ a mask that does any element of its dims; what it selects depends on the index, 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.lms.embedded.formulas.spelling import spelled
+from pipeline.lms.embedded.formulas.tape import Nodes, Tape
 from pipeline.lms.embedded.influence.arrays import (
     ANY,
     Array,
@@ -19,10 +22,13 @@ from pipeline.lms.embedded.influence.arrays import (
     as_array,
     bounded,
     constant,
-    reduced,
+    nodes_of,
+    tape_of,
     unknown,
     widened,
+    with_nodes,
 )
+from pipeline.lms.embedded.influence.reductions import reduced
 
 
 class _Plan(NamedTuple):
@@ -36,6 +42,7 @@ class _Plan(NamedTuple):
         sources: What the index arrays depend on, of their common shape; 0 if on nothing.
         always: What integers of data depend on.
         masked: Which mask or slice of data is among the parts, so that elements may stay as they are; else empty.
+        deciding: The indices that depend on data, in order: first integers, then arrays, each with its dim.
     """
 
     first: tuple[Any, ...]
@@ -45,6 +52,8 @@ class _Plan(NamedTuple):
     sources: Sources
     always: Any
     masked: tuple[Any, ...]
+    integers: tuple[Array, ...] = ()
+    arrays: tuple[Array, ...] = ()
 
 
 class _Index:
@@ -60,6 +69,8 @@ class _Index:
         self.sources: Sources = np.zeros((), np.uint64)
         self.always: Any = np.uint64(0)
         self.masked: tuple[Any, ...] = ()
+        self.integers: list[Array] = []
+        self.arrays: list[Array] = []
 
     def keep(self, part: slice) -> None:
         """A slice."""
@@ -100,10 +111,13 @@ class _Index:
             self._add_mask(array)
         elif array.ndim:
             self.sources = self.sources | array.sources
-            self._place(array.values, bool(np.isnan(array.values).any()))
+            unsure = bool(np.isnan(array.values).any())
+            self.arrays += [array] if unsure else []
+            self._place(array.values, unsure)
         elif np.isnan(array.values):
             self.always = self.always | array.sources[()]
             self.lost.append(self.axis)
+            self.integers.append(array)
             self.first.append(0)
             self.axis += 1
         else:
@@ -143,7 +157,7 @@ def _planned(shape: tuple[int, ...], index: Any) -> _Plan:
     while plan.axis < len(shape):
         plan.keep(slice(None))
     return _Plan(tuple(plan.first), tuple(plan.lost), tuple(plan.places), tuple(plan.unsure), plan.sources, plan.always,
-                 plan.masked)  # fmt: skip
+                 plan.masked, tuple(plan.integers), tuple(plan.arrays))  # fmt: skip
 
 
 def _taken(part: Any) -> int:
@@ -165,6 +179,51 @@ def selected(value: Array, index: Any) -> Array:
         Unread: The index is of an unknown kind.
     """
     plan = _planned(value.shape, index)
+    result = _selected(value, plan)
+    return _chosen(result, value, plan) if plan.lost or plan.unsure else result
+
+
+def _chosen(result: Array, value: Array, plan: _Plan) -> Array:
+    """The formulas of what an index of data selects: a sum over all places, each if the index is it."""
+    tape = tape_of(value, *plan.integers, *plan.arrays)
+    if tape is None or len(plan.lost) + len(plan.unsure) != 1 or plan.masked:
+        return result
+    nodes, own = nodes_of(value, tape), nodes_of((*plan.integers, *plan.arrays)[0], tape)
+    if nodes is None or own is None:
+        return result
+    if plan.lost:
+        (axis,) = plan.lost
+        firsts = [plan.first[:place] for place in range(len(plan.first) + 1)]
+        at = next(place for place, part in enumerate(plan.first) if not isinstance(part, slice) and part is not None
+                  and len([one for one in firsts[place] if one is not None]) == axis)  # fmt: skip
+        picks = [
+            nodes[(*plan.first[:at], place, *plan.first[at + 1 :])] for place in range(value.shape[axis])
+        ]  # fmt: skip
+        if any(place is not None for place in plan.places):
+            return result
+    else:
+        (axis,) = plan.unsure
+        first = nodes[plan.first]
+        picks = [
+            first[tuple(slice(None) if one is None else np.full_like(one, place) if other == axis else one
+                        for other, one in enumerate(plan.places))]
+            for place in range(first.shape[axis])
+        ]  # fmt: skip
+        own = _aligned(own, plan)
+    found = None
+    for place, pick in enumerate(picks):
+        here = _is_place(tape, own, place)
+        part = None if here is None else tape.apply("multiply", here, np.asarray(pick))
+        found = part if place == 0 else None if part is None or found is None else tape.apply("add", found, part)
+    return result if found is None or found.shape != result.shape else with_nodes(result, tape, found)
+
+
+def _is_place(tape: Tape, index: Nodes, place: int) -> Nodes | None:
+    """Whether an index of data is a place."""
+    return spelled(tape, "eq", [index, tape.constants(place)], ())
+
+
+def _selected(value: Array, plan: _Plan) -> Array:
     for axis in plan.lost:
         value = _anywhere(value, axis)
     value = value.through(lambda part: np.asarray(part[plan.first]))  # A ragged one is widened.
@@ -233,14 +292,58 @@ def replaced(value: Array, index: Any, part: Any, *, added: bool = False) -> Arr
     else:
         flat = np.asarray(places, np.int64)
         sources[flat], values[flat] = new.sources, new.values
-    return Array(sources.reshape(value.shape), values.reshape(value.shape), truth)
+    result = Array(sources.reshape(value.shape), values.reshape(value.shape), truth)
+    return _restored(result, value, new, np.asarray(places, np.int64), plan, added=added)
+
+
+def _restored(result: Array, value: Array, new: Array, places: Any, plan: _Plan, *, added: bool) -> Array:
+    """The formulas of a tensor of which an index replaces a part."""
+    tape = tape_of(value, new, *plan.integers, *plan.arrays)
+    if tape is None or plan.masked:
+        return result
+    nodes, part = nodes_of(value, tape), nodes_of(new, tape)
+    if nodes is None or part is None:
+        return result
+    nodes, part = nodes.reshape(-1).copy(), np.broadcast_to(part, places.shape)
+    if plan.unsure or plan.lost:
+        return _distributed(result, nodes, part, places, plan, tape, added=added)
+    if not added:
+        nodes[places] = part
+        return with_nodes(result, tape, nodes.reshape(value.shape))
+    for place, own in zip(places.reshape(-1).tolist(), part.reshape(-1).tolist(), strict=True):
+        sum_ = tape.apply("add", nodes[place : place + 1], np.array([own]))
+        if sum_ is None:
+            return result
+        nodes[place] = sum_[0]
+    return with_nodes(result, tape, nodes.reshape(value.shape))
+
+
+def _distributed(result: Array, nodes: Any, part: Any, places: Any, plan: _Plan, tape: Any, *, added: bool) -> Array:
+    """As `_restored`, where data decide which elements are replaced: each is, if the index is its place."""
+    if len(plan.lost) + len(plan.unsure) != 1:
+        return result
+    own = nodes_of((*plan.integers, *plan.arrays)[0], tape)
+    if own is None:
+        return result
+    own = np.broadcast_to(_aligned(own, plan) if plan.unsure else own, places.shape)
+    candidates = _candidates(places, result.shape, plan)
+    for each in np.ndindex(places.shape):
+        for place, target in enumerate(candidates[each].tolist()):
+            here = _is_place(tape, own[each], place)
+            before = nodes[target : target + 1]
+            gap = part[each] if added else tape.apply("subtract", part[each], before)
+            change = None if here is None or gap is None else tape.apply("multiply", here, np.asarray(gap))
+            after = None if change is None else tape.apply("add", before, change)
+            if after is None:
+                return result
+            nodes[target] = after.reshape(-1)[0]
+    return with_nodes(result, tape, nodes.reshape(result.shape))
 
 
 def _fitting(part: Array, shape: tuple[int, ...]) -> Array:
     while part.ndim > len(shape) and part.shape[0] == 1:
         part = part.through(lambda own: own[0])
-    sources, values = np.broadcast_to(part.sources, shape), np.broadcast_to(part.values, shape)
-    return Array(sources, values, part.truth)
+    return replace(part, ragged=())._moved(lambda own: np.broadcast_to(own, shape))
 
 
 def _candidates(places: NDArray[np.int64], shape: tuple[int, ...], plan: _Plan) -> NDArray[np.int64]:

@@ -24,12 +24,12 @@ from pipeline.lms.embedded.influence.arrays import (
     over,
     plus,
     pointwise,
-    product,
     times,
 )
 from pipeline.lms.embedded.influence.branches import any_of
 from pipeline.lms.embedded.influence.calls import CALLS, called
 from pipeline.lms.embedded.influence.indexing import selected
+from pipeline.lms.embedded.influence.reductions import product
 from pipeline.lms.embedded.influence.sequences import called_on, item_of, of_data, plain
 from pipeline.lms.embedded.influence.shape_calls import turned, turned_matrices
 from pipeline.lms.embedded.influence.value_calls import power
@@ -115,7 +115,7 @@ def binary(op: ast.operator, left: Any, right: Any) -> Any:
         return _BINARY[type(op)](left, right)
     if max(_extent(left), _extent(right)) > _LONGEST:
         raise Unread("a number or a sequence that is too large")
-    if isinstance(op, ast.Pow) and abs(right) <= _LARGEST_POWER:
+    if isinstance(op, ast.Pow) and (abs(right) <= _LARGEST_POWER or isinstance(left, float) or right < 0):
         return left**right
     if isinstance(op, ast.LShift) and 0 <= right <= _LARGEST_POWER:
         return left << right

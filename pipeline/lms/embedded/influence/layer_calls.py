@@ -16,18 +16,19 @@ from pipeline.lms.embedded.influence.arrays import (
     Unread,
     as_array,
     constant,
-    contracted,
+    like,
+    minus,
+    over,
     plus,
-    product,
-    reduced,
-    shared,
+    pointwise,
     times,
-    total,
     unknown,
     where,
 )
+from pipeline.lms.embedded.influence.dim_calls import norm, softmax, variance
+from pipeline.lms.embedded.influence.reductions import contracted, product, reduced, shared, total
 from pipeline.lms.embedded.influence.shape_calls import ints
-from pipeline.lms.embedded.influence.value_calls import mixed, softmax
+from pipeline.lms.embedded.influence.value_calls import mixed
 from pipeline.lms.embedded.influence.window_calls import channels
 
 # --- normalizations ---
@@ -42,21 +43,43 @@ def _scaled(result: Array, *factors: Any) -> Array:
 def layer_norm(data: Array, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: Any = 0.0) -> Array:
     """As `torch.nn.functional.layer_norm`, and `rms_norm`."""
     count = len(ints((normalized_shape,))) if not isinstance(normalized_shape, int) else 1
-    return _scaled(shared(data, tuple(range(-count, 0))), weight, bias)
+    axes = tuple(range(-count, 0))
+    return like(_scaled(shared(data, axes), weight, bias), _affine(_standardized(data, axes), weight, bias))
+
+
+def _standardized(data: Array, axes: tuple[int, ...]) -> Array:
+    spread = pointwise(np.sqrt, variance(data, axes, True, biased=True), op="rsqrt")
+    return times(minus(data, reduced(data, axes, True, np.mean)), spread)
+
+
+def _affine(data: Array, weight: Any, bias: Any) -> Array:
+    data = data if weight is None else times(data, weight)
+    return data if bias is None else plus(data, bias)
+
+
+def rms_norm(data: Array, normalized_shape: Any, weight: Any = None, eps: Any = 0.0) -> Array:
+    """As `torch.nn.functional.rms_norm`."""
+    count = len(ints((normalized_shape,))) if not isinstance(normalized_shape, int) else 1
+    axes = tuple(range(-count, 0))
+    spread = pointwise(np.sqrt, reduced(times(data, data), axes, True, np.mean), op="rsqrt")
+    return like(_scaled(shared(data, axes), weight), _affine(times(data, spread), weight, None))
 
 
 def group_norm(data: Array, num_groups: Any, weight: Any = None, bias: Any = None, eps: Any = 0.0) -> Array:
     """As `torch.nn.functional.group_norm`."""
     (count,) = ints((num_groups,))
     groups = data.through(lambda part: part.reshape(data.shape[0], count, -1))
-    result = shared(groups, -1).through(lambda part: part.reshape(data.shape))
-    return _scaled(result, channels(data, weight), channels(data, bias))
+    result, found = (one.through(lambda part: part.reshape(data.shape)) for one in
+                     (shared(groups, -1), _standardized(groups, (-1,))))  # fmt: skip
+    factors = channels(data, weight), channels(data, bias)
+    return like(_scaled(result, *factors), _affine(found, *factors))
 
 
 def instance_norm(data: Array, *_: Any, weight: Any = None, bias: Any = None, **__: Any) -> Array:
     """As `torch.nn.functional.instance_norm`."""
-    result = shared(data, tuple(range(2, data.ndim)))
-    return _scaled(result, channels(data, weight), channels(data, bias))
+    axes = tuple(range(2, data.ndim))
+    factors = channels(data, weight), channels(data, bias)
+    return like(_scaled(shared(data, axes), *factors), _affine(_standardized(data, axes), *factors))
 
 
 def batch_norm(
@@ -67,12 +90,18 @@ def batch_norm(
     axes = tuple(axis for axis in range(data.ndim) if axis != 1)
     result = shared(data, axes) if training else data
     factors = (weight, bias) if training else (running_mean, running_var, weight, bias)
-    return _scaled(result, *(channels(data, factor) for factor in factors))
+    result = _scaled(result, *(channels(data, factor) for factor in factors))
+    if training:
+        found = _standardized(data, axes)
+    else:
+        spread = pointwise(np.sqrt, channels(data, running_var), op="rsqrt")
+        found = times(minus(data, channels(data, running_mean)), spread)
+    return like(result, _affine(found, channels(data, weight), channels(data, bias)))
 
 
 def normalize(data: Array, p: Any = 2, dim: Any = 1, **_: Any) -> Array:
     """As `torch.nn.functional.normalize`."""
-    return shared(data, dim)
+    return like(shared(data, dim), over(data, norm(data, p, dim, True)))
 
 
 def local_response_norm(data: Array, size: Any, *_: Any, **__: Any) -> Array:
@@ -172,14 +201,16 @@ def vecdot(x: Any, y: Any, dim: int = -1) -> Array:
     return total(times(x, y), dim)
 
 
-def cdist(x1: Array, x2: Array, **_: Any) -> Array:
+def cdist(x1: Array, x2: Array, p: Any = 2, **_: Any) -> Array:
     """As `torch.cdist`."""
-    return reduced(mixed(shape_calls.unsqueeze(x1, -2), shape_calls.unsqueeze(x2, -3)), -1)
+    one, other = shape_calls.unsqueeze(x1, -2), shape_calls.unsqueeze(x2, -3)
+    return like(reduced(mixed(one, other), -1), norm(minus(one, other), p, -1))
 
 
 def cosine_similarity(x1: Array, x2: Array, dim: int = 1, **_: Any) -> Array:
     """As `torch.nn.functional.cosine_similarity`."""
-    return reduced(mixed(x1, x2), dim)
+    found = over(total(times(x1, x2), dim), times(norm(x1, 2, dim), norm(x2, 2, dim)))
+    return like(reduced(mixed(x1, x2), dim), found)
 
 
 def pairwise_distance(x1: Array, x2: Array, *_: Any, keepdim: bool = False, **__: Any) -> Array:
@@ -194,7 +225,7 @@ def attention(
     """As `torch.nn.functional.scaled_dot_product_attention`."""
     if enable_gqa:
         value = shape_calls.repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
-    weights = _attended(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa=enable_gqa)[-1]
+    weights = _attended(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa=enable_gqa, scale=scale)[-1]
     return product(weights, value)
 
 
@@ -205,7 +236,9 @@ def _attended(
     """What `attention` computes on its way: scores of all pairs, those that masks leave, and the weights of values."""
     if enable_gqa:
         key = shape_calls.repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
-    scores = left = product(query, shape_calls.turned_matrices(key))
+    factor = _.get("scale")
+    factor = query.shape[-1] ** -0.5 if factor is None else factor
+    scores = left = times(product(query, shape_calls.turned_matrices(key)), factor)
     if attn_mask is not None:
         mask = as_array(attn_mask)
         left = where(mask, scores, -np.inf) if mask.truth else plus(scores, mask)
@@ -228,8 +261,9 @@ def lstm_cell(data: Array, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh
     before, cell = hx
     gates = plus(linear(data, w_ih, b_ih), linear(before, w_hh, b_hh))
     entrance, forget, fresh, exit_ = shape_calls.chunk(gates, 4, -1)
-    cell = plus(times(mixed(forget), cell), mixed(entrance, fresh))
-    return mixed(exit_, cell), cell
+    entrance, forget, exit_ = (mixed(one, op="sigmoid") for one in (entrance, forget, exit_))
+    cell = plus(times(forget, cell), times(entrance, mixed(fresh, op="tanh")))
+    return times(exit_, mixed(cell, op="tanh")), cell
 
 
 def rnn_cell(data: Array, hx: Array, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Array:
@@ -245,7 +279,7 @@ def gru_cell(data: Array, hx: Array, w_ih: Any, w_hh: Any, b_ih: Any = None, b_h
 
 CALLS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("matmul", "mm", "bmm", "mv", "dot"), product),
-    "layer_norm": layer_norm, "rms_norm": layer_norm, "group_norm": group_norm, "instance_norm": instance_norm,
+    "layer_norm": layer_norm, "rms_norm": rms_norm, "group_norm": group_norm, "instance_norm": instance_norm,
     "batch_norm": batch_norm, "normalize": normalize, "einsum": einsum, "linear": linear,
     "outer": outer, "ger": outer, "vecdot": vecdot, "cdist": cdist,
     "cosine_similarity": cosine_similarity, "pairwise_distance": pairwise_distance,

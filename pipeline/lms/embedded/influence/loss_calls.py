@@ -10,14 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.lms.embedded.influence.arrays import Array, as_array, constant, pointwise, reduced, unknown, where
+from pipeline.lms.embedded.influence.arrays import (
+    Array,
+    as_array,
+    constant,
+    like,
+    minus,
+    over,
+    plus,
+    pointwise,
+    times,
+    unknown,
+    where,
+)
 from pipeline.lms.embedded.influence.choice_calls import gather
+from pipeline.lms.embedded.influence.dim_calls import log_softmax
+from pipeline.lms.embedded.influence.reductions import reduced, total
 from pipeline.lms.embedded.influence.shape_calls import axis_of, squeeze, unsqueeze
 from pipeline.lms.embedded.influence.value_calls import mixed
 
 
 def _reduced_loss(loss: Array, reduction: Any) -> Array:
-    return loss if reduction == "none" else reduced(loss)
+    if reduction == "none":
+        return loss
+    return reduced(loss, compute=np.sum if reduction == "sum" else np.mean)
 
 
 def _elements(data: Any, target: Any, weight: Any = None, *_: Any, reduction: Any = "mean", pos_weight: Any = None,
@@ -35,13 +51,22 @@ def _rows(*tensors: Any, reduction: Any = "mean", swap: Any = None, **_: Any) ->
     return _reduced_loss(mixed(*rows), reduction)
 
 
-def cross_entropy(data: Array, target: Array, weight: Any = None, *_: Any, reduction: Any = "mean", **__: Any) -> Array:
+def cross_entropy(data: Array, target: Array, weight: Any = None, *_: Any, reduction: Any = "mean",
+                  **named: Any) -> Array:  # fmt: skip
     """As `torch.nn.functional.cross_entropy`; classes are numbers or probabilities."""
     axis = 1 if data.ndim > 1 else 0
     whole = reduced(data, axis)
     own = reduced(target, axis) if target.ndim == data.ndim else target
     factors = [reduced(as_array(weight))] if weight is not None else []
-    return _reduced_loss(mixed(whole, own, *factors), reduction)
+    loss = mixed(whole, own, *factors)
+    if weight is None and not named.get("label_smoothing"):
+        scores = log_softmax(data, axis)
+        if target.ndim == data.ndim:
+            picked = total(times(target, scores), axis)
+        else:
+            picked = squeeze(gather(scores, axis, unsqueeze(target, axis)), axis)
+        loss = like(loss, times(picked, -1.0))
+    return _reduced_loss(loss, reduction)
 
 
 def nll_loss(data: Array, target: Array, weight: Any = None, *_: Any, reduction: Any = "mean", **__: Any) -> Array:
@@ -49,7 +74,8 @@ def nll_loss(data: Array, target: Array, weight: Any = None, *_: Any, reduction:
     axis = axis_of(1 if data.ndim > 1 else 0, data.ndim)
     own = squeeze(gather(data, axis, unsqueeze(target, axis)), axis)
     factors = [reduced(as_array(weight))] if weight is not None else []
-    return _reduced_loss(mixed(own, target, *factors), reduction)
+    loss = mixed(own, target, *factors)
+    return _reduced_loss(loss if factors else like(loss, times(own, -1.0)), reduction)
 
 
 def ctc_loss(
@@ -72,6 +98,60 @@ def ctc_loss(
     return _reduced_loss(mixed(scores, labels, steps, lengths), reduction)
 
 
+def _squares(data: Any, target: Any, *_: Any, reduction: Any = "mean", **__: Any) -> Array:
+    """As `torch.nn.functional.mse_loss`."""
+    gap = minus(data, target)
+    return _reduced_loss(times(gap, gap), reduction)
+
+
+def _distances(data: Any, target: Any, *_: Any, reduction: Any = "mean", **__: Any) -> Array:
+    """As `torch.nn.functional.l1_loss`."""
+    return _reduced_loss(pointwise(np.abs, minus(data, target), op="absolute"), reduction)
+
+
+def _huber(data: Any, target: Any, *_: Any, reduction: Any = "mean", **named: Any) -> Array:
+    """As `torch.nn.functional.huber_loss` and `smooth_l1_loss`, up to a factor."""
+    delta = float(named.get("delta", named.get("beta", 1.0)))
+    gap = minus(data, target)
+    size = pointwise(np.abs, gap)
+    near, far = times(times(gap, gap), 0.5), times(minus(size, 0.5 * delta), delta)
+    if "beta" in named:
+        near, far = over(near, delta), over(far, delta)
+    result = where(pointwise(np.less_equal, size, delta), near, far)
+    return _reduced_loss(like(mixed(as_array(data), as_array(target)), result), reduction)
+
+
+def _divergence(data: Any, target: Any, *_: Any, reduction: Any = "mean", **named: Any) -> Array:
+    """As `torch.nn.functional.kl_div`."""
+    wanted, logs = as_array(target), pointwise(np.log, as_array(target))
+    if named.get("log_target"):
+        wanted, logs = pointwise(np.exp, target), as_array(target)
+    loss = like(mixed(as_array(data), as_array(target)), times(wanted, minus(logs, data)))
+    if reduction == "batchmean":
+        return times(_reduced_loss(loss, "sum"), 1.0 / loss.shape[0])
+    return _reduced_loss(loss, reduction)
+
+
+def _entropy(data: Any, target: Any, *_: Any, reduction: Any = "mean", **named: Any) -> Array:
+    """As `torch.nn.functional.binary_cross_entropy`."""
+    ends = times(target, pointwise(np.log, data)), times(minus(1.0, target), pointwise(np.log, minus(1.0, data)))
+    return _weighed(data, target, times(plus(*ends), -1.0), reduction, named)
+
+
+def _entropy_of_scores(data: Any, target: Any, *_: Any, reduction: Any = "mean", **named: Any) -> Array:
+    """As `torch.nn.functional.binary_cross_entropy_with_logits`."""
+    loss = minus(plus(pointwise(np.maximum, data, 0.0), pointwise(np.log1p, pointwise(np.exp, times(pointwise(
+        np.abs, data), -1.0)))), times(data, target))  # fmt: skip
+    return _weighed(data, target, loss, reduction, named)
+
+
+def _weighed(data: Any, target: Any, loss: Array, reduction: Any, named: Any) -> Array:
+    result = _elements(data, target, reduction="none", **named)
+    if not any(isinstance(one, Array) for one in named.values()):
+        result = like(result, loss)
+    return _reduced_loss(result, reduction)
+
+
 _ELEMENTS = """
     huber_loss smooth_l1_loss mse_loss l1_loss kl_div binary_cross_entropy binary_cross_entropy_with_logits
     soft_margin_loss poisson_nll_loss hinge_embedding_loss
@@ -81,7 +161,9 @@ _ROWS = """
     multilabel_margin_loss multilabel_soft_margin_loss
     """.split()  # noqa: SIM905
 CALLS: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(_ELEMENTS, _elements), **dict.fromkeys(_ROWS, _rows),
+    **dict.fromkeys(_ELEMENTS, _elements), "mse_loss": _squares, "l1_loss": _distances,
+    "huber_loss": _huber, "smooth_l1_loss": _huber, "kl_div": _divergence, "binary_cross_entropy": _entropy,
+    "binary_cross_entropy_with_logits": _entropy_of_scores, **dict.fromkeys(_ROWS, _rows),
     **dict.fromkeys(("margin_ranking_loss", "gaussian_nll_loss"),
                     lambda *tensors, reduction="mean", **_: _reduced_loss(mixed(*tensors), reduction)),
     "cross_entropy": cross_entropy, "nll_loss": nll_loss, "ctc_loss": ctc_loss,

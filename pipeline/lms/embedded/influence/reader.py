@@ -22,7 +22,7 @@ from pipeline.lms.embedded.dependence.recurrences import (
     base_of,
     statements_of,
 )
-from pipeline.lms.embedded.influence.arrays import Array, Unread, Word, as_array, constant, plus, reduced
+from pipeline.lms.embedded.influence.arrays import Array, Unread, Word, as_array, constant, plus, times
 from pipeline.lms.embedded.influence.branches import (
     MISSING,
     Names,
@@ -30,10 +30,12 @@ from pipeline.lms.embedded.influence.branches import (
     scope_with,
     scopes_of,
 )
+from pipeline.lms.embedded.influence.dim_calls import variance
 from pipeline.lms.embedded.influence.expressions import is_module
 from pipeline.lms.embedded.influence.flow import FlowReader, Left, Returned
 from pipeline.lms.embedded.influence.indexing import replaced
 from pipeline.lms.embedded.influence.language import binary, decision, items_of, reading
+from pipeline.lms.embedded.influence.reductions import reduced
 from pipeline.lms.embedded.influence.sequences import CHANGING, set_item
 
 
@@ -259,7 +261,7 @@ class ArrayReader(FlowReader):
 
     def _track(self, node: ast.Call, env: Names) -> None:
         """Brings the running statistics of a normalization forward, unless they are what it normalizes by."""
-        given = dict(zip(("input", *STATISTICS, "weight", "bias", "training"), node.args, strict=False))
+        given = dict(zip(("input", *STATISTICS, "weight", "bias", "training", "momentum"), node.args, strict=False))
         given |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
         own = given.get("training", given.get("use_input_stats"))
         data = self.value(given["input"], env)
@@ -268,11 +270,13 @@ class ArrayReader(FlowReader):
             return
         if own is None and isinstance(node.func, ast.Attribute) and node.func.attr == "batch_norm":
             return
-        met = reduced(data, tuple(axis for axis in range(data.ndim) if axis != 1))
-        for target in targets:
+        axes = tuple(axis for axis in range(data.ndim) if axis != 1)
+        share = self.value(given["momentum"], env) if "momentum" in given else 0.1
+        met = reduced(data, axes, False, np.mean), variance(data, axes, False, biased=False)
+        for target, gained in zip(targets, met, strict=False):
             before = self.value(target, env)
             if isinstance(before, Array):
-                self._store(target, plus(before, met), env)
+                self._store(target, plus(times(before, 1.0 - share), times(gained, share)), env)
 
 
 def _on(view: ast.expr, owner: ast.expr) -> ast.expr:

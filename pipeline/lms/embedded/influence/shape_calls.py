@@ -12,16 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.lms.embedded.influence.arrays import (
-    Array,
-    Unread,
-    as_array,
-    axes_of,
-    bounded,
-    constant,
-    joined_by,
-    where,
-)
+from pipeline.lms.embedded.influence.arrays import Array, Unread, as_array, bounded, constant, joined_by, like, where
+from pipeline.lms.embedded.influence.reductions import axes_of
 
 
 def ints(values: Sequence[Any]) -> list[int]:
@@ -259,7 +251,8 @@ def triu(data: Array, diagonal: int = 0) -> Array:
 
 def _triangle(data: Array, kept: Any) -> Array:
     nothing = np.zeros((), np.uint64)
-    return Array(np.where(kept, data.sources, nothing), np.where(kept, data.values, 0.0), data.truth)
+    result = Array(np.where(kept, data.sources, nothing), np.where(kept, data.values, 0.0), data.truth)
+    return like(result, data)
 
 
 def diagonal(data: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
@@ -298,7 +291,8 @@ def diag_embed(data: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> 
         whole[..., places + max(0, -offset), places + max(0, offset)] = part
         return np.moveaxis(whole, (-2, -1), (dim1, dim2))
 
-    return data.through(spread)
+    result = data.through(spread)
+    return like(result, result)
 
 
 def fill_diagonal(data: Array, fill_value: Any, *_: Any) -> Array:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from pipeline.lms.embedded.influence import layer_calls, loss_calls
-from pipeline.lms.embedded.influence.arrays import Array, as_array, axes_of, reduced
+from pipeline.lms.embedded.influence.arrays import Array, as_array
+from pipeline.lms.embedded.influence.reductions import axes_of, reduced
 
 _MOST_MET = 2000
 """The number of values that are kept."""

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.lms.embedded.formulas.residues import Residues
+from pipeline.lms.embedded.formulas.tape import Formulas
 from pipeline.lms.embedded.influence.arrays import Array, Unread, unknown
 from pipeline.lms.embedded.influence.functions import Flat, Functions
 from pipeline.lms.embedded.types.coercions import cut
@@ -76,10 +79,13 @@ class Stream(NamedTuple):
         count = prod(self.shape)
         if len(self.parts) == 1:
             (part,) = self.parts
-            return Flat(part.sources.reshape(count, -1), part.values.reshape(count, -1))
+            formulas = None if part.formulas is None else part.formulas.nodes.reshape(count, -1)
+            return Flat(part.sources.reshape(count, -1), part.values.reshape(count, -1), formulas)
+        known = [part.formulas.nodes.reshape(count, -1) for part in self.parts if part.formulas is not None]
         return Flat(
             np.concatenate([part.sources.reshape(count, -1) for part in self.parts], axis=1),
             np.concatenate([part.values.reshape(count, -1) for part in self.parts], axis=1),
+            np.concatenate(known, axis=1) if len(known) == len(self.parts) else None,
         )
 
 
@@ -102,6 +108,8 @@ class Streams:
         for part in stream.parts:
             content.update(part.sources.tobytes())
             content.update(part.values.tobytes())
+            if part.formulas is not None:
+                content.update(part.formulas.nodes.tobytes())
         shapes = tuple((part.shape, part.sources.dtype.char) for part in stream.parts)
         key = (content.digest(), shapes, *stream[1:])
         known = self._numbers.get(key)
@@ -230,7 +238,8 @@ class Streams:
         layouts = self._functions.outputs[fn.label]
         for layout in layouts:
             end = place + prod(layout)
-            whole = Array(flat.sources[:, place:end], flat.values[:, place:end])
+            own = None if flat.formulas is None else Formulas(None, flat.formulas[:, place:end])
+            whole = Array(flat.sources[:, place:end], flat.values[:, place:end], formulas=own)
             parts.append(whole.through(lambda data: np.ascontiguousarray(data).reshape(*shape, *layout)))  # noqa: B023
             place = end
         base = int(len(layouts) == 1 and isinstance(cut(fn.output)[0], Multihot))
@@ -250,7 +259,17 @@ class Streams:
         chosen = np.bitwise_or.reduce(index.parts[0].sources, axis=-1).reshape(-1)
         each = len(folded.sources) // len(chosen)
         sources = folded.sources | np.repeat(chosen, each)[:, None]
-        return self._shaped(Flat(sources, np.full(sources.shape, np.nan)), fn, shape, ())
+        formulas = self._gathered(fn, flats, index, each)
+        return self._shaped(Flat(sources, np.full(sources.shape, np.nan), formulas), fn, shape, ())
+
+    def _gathered(self, fn: Fn, flats: Sequence[Flat], index: Stream, each: int) -> Residues | None:
+        """The formulas of what an index gathers: folded pieces, each if the index has it."""
+        (part,) = index.parts
+        if part.formulas is None or any(flat.formulas is None for flat in flats):
+            return None
+        chosen = part.formulas.nodes.reshape(-1, part.shape[-1])
+        chosen = np.repeat(chosen, each, axis=0)
+        return self._functions.gathered(fn.label, [flat.formulas for flat in flats], chosen)
 
 
 def _piece(data: Stream, index: Stream) -> Stream:
@@ -258,7 +277,9 @@ def _piece(data: Stream, index: Stream) -> Stream:
     if data.shape[:outer] != index.shape or data.routed:
         raise Unread("a routing of another shape")
     piece = data.reshaped((prod(index.shape), *data.shape[outer:]))
-    return piece._replace(parts=tuple(unknown(part.sources) for part in piece.parts), routed=index.shape)
+    return piece._replace(
+        parts=tuple(replace(unknown(part.sources), formulas=part.formulas) for part in piece.parts), routed=index.shape
+    )
 
 
 def _repeated(stream: Stream, count: int) -> Stream:

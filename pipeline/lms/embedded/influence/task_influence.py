@@ -16,9 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.lms.embedded.formulas.needs import Needs
+from pipeline.lms.embedded.formulas.residues import WORLDS, Residues
+from pipeline.lms.embedded.formulas.tape import Tape
+from pipeline.lms.embedded.influence.agreement import aligned, alike
 from pipeline.lms.embedded.influence.arrays import Array, Unread, as_array, constant, unknown
 from pipeline.lms.embedded.influence.functions import Functions, shapes_of
 from pipeline.lms.embedded.influence.reader import ArrayReader
+from pipeline.lms.embedded.influence.reference_formulas import (
+    ReferenceFormulas,
+    kind_of,
+    values_of,
+    with_residues,
+)
 from pipeline.lms.embedded.influence.streams import Stream, Streams
 from pipeline.lms.embedded.types.coercions import cut
 from step_runtime.base.errors import RuleError
@@ -65,6 +75,7 @@ class TaskInfluence:
                 for spec, type_ in zip(task.parameters, task.parameter_types, strict=True)}  # fmt: skip
         data |= places.inputs
         reader = ArrayReader(data, sizes)
+        kinds = reader.kinds = {spec.name: kind_of(spec) for spec in (*task.inputs, *task.parameters)}
         env: dict[str, Any] = {}
         with suppress(Unread):
             reader.run(task.global_ or "", env)
@@ -72,17 +83,25 @@ class TaskInfluence:
         self._sizes = sizes
         self._marks = places.marks
         self._given = [
-            _stream(type_, places.inputs[spec.name], sizes)
-            for spec, type_ in zip(task.inputs, task.input_types, strict=True)
+            [
+                _stream(type_, with_residues(spec.name, places.inputs[spec.name], kinds[spec.name], world), sizes)
+                for spec, type_ in zip(task.inputs, task.input_types, strict=True)
+            ]
+            for world in range(WORLDS)
         ]
         reader.met.clear()
-        self.outputs = [
+        tape = reader.tape = Tape(0)
+        read = [
             tuple(
-                _sets(reader, code, env, wanted)
+                _output(reader, code, env, wanted)
                 for code, wanted in zip(spec.data_transform, _component_shapes(type_, sizes), strict=True)
             )
             for spec, type_ in zip(task.outputs, task.output_types, strict=True)
         ]
+        self.outputs = [
+            tuple(None if one is None else np.ascontiguousarray(one.sources) for one in arrays) for arrays in read
+        ]
+        self._formulas = ReferenceFormulas(tape, read, self._given[0])
         self._passed = {b""}
         for arrays in reader.met.rounds():
             # A loop's rounds together pass what a stream holds at once.
@@ -96,9 +115,11 @@ class TaskInfluence:
 
     def _start(self) -> None:
         """Begins with the inputs as the only streams."""
-        self.streams = Streams(self._functions, self._sizes)
-        self.inputs = tuple(map(self.streams.number, self._given))
+        self._worlds: dict[int, tuple[Streams, tuple[int, ...]]] = {}
+        self.streams, self.inputs = self.in_world(0)
         self._passes: dict[int, float] = {}
+        self._computed: dict[int, float | None] = {}
+        self._values: dict[int, Residues] = {}
         self._fits: dict[int, float] = {}
         self._alignments: dict[tuple[int, StreamType], float] = {}
 
@@ -161,13 +182,41 @@ class TaskInfluence:
             known = self._passes[number] = passed / len(parts) if parts else 1.0
         return known
 
+    @property
+    def needs(self) -> Needs | None:
+        """The values that the reference computes on its way, if the formulas of all outputs are known."""
+        return self._formulas.needs
+
+    def computes(self, number: int) -> float | None:
+        """The share of a stream's values that the reference computes on its way; None if some are not known."""
+        if number not in self._computed:
+            self._computed[number] = self._formulas.share(self.streams.stream(number), self.values(number))
+        return self._computed[number]
+
+    def values(self, number: int) -> Residues:
+        """The first residues of a stream's elements, as `reference_formulas.values_of`."""
+        known = self._values.get(number)
+        return self._values.setdefault(number, values_of(self.streams.stream(number))) if known is None else known
+
+    def in_world(self, world: int) -> tuple[Streams, tuple[int, ...]]:
+        """The streams where symbols have other residues, and the numbers of the inputs among them."""
+        known = self._worlds.get(world)
+        if known is None:
+            streams = Streams(self._functions.in_world(world), self._sizes)
+            known = self._worlds[world] = streams, tuple(map(streams.number, self._given[world]))
+        return known
+
+    def equals(self, number: int, output: int, world: int = 0) -> bool:
+        """Whether the elements of a stream have the formulas of an output's, in one of the worlds."""
+        return self._formulas.equal(self.in_world(world)[0].stream(number), output, world)
+
     def _shares(self, number: int, output: int) -> list[float]:
         """The agreement of each component that is known."""
         stream = self.streams.stream(number)
         if stream is None:
             return []
         pairs = zip(stream.parts, self.outputs[output], strict=True)
-        return [_alike(part.sources.reshape(-1), wanted.reshape(-1)) for part, wanted in pairs if wanted is not None]
+        return [alike(part.sources.reshape(-1), wanted.reshape(-1)) for part, wanted in pairs if wanted is not None]
 
     def fit(self, number: int) -> float:
         """How much of what its elements depend on single elements of the outputs depend on, too: from 0 to 1."""
@@ -207,7 +256,7 @@ class TaskInfluence:
         for wanted_type, output in zip(self._output_types, self.outputs, strict=True):
             for wanted_dims, wanted in zip(_dims(wanted_type), output, strict=True):
                 pairs = zip(_dims(type_), stream.parts, strict=True)
-                shares = [_aligned(part.sources, dims, wanted, wanted_dims) for dims, part in pairs]
+                shares = [aligned(part.sources, dims, wanted, wanted_dims) for dims, part in pairs]
                 best = max(best, min(shares))
         return best
 
@@ -302,13 +351,13 @@ def _stream(type_: StreamType, array: Array, sizes: Sizes) -> Stream:
     return Stream((array,), (array.ndim - len(type_.shape),), int(isinstance(cut(type_.dtype)[0], Multihot)))
 
 
-def _sets(reader: ArrayReader, code: str, env: dict[str, Any], shape: tuple[int, ...]) -> NDArray[np.uint64] | None:
-    """The sets of an output's elements; None if its code could not be read."""
+def _output(reader: ArrayReader, code: str, env: dict[str, Any], shape: tuple[int, ...]) -> Array | None:
+    """An output; None if its code could not be read."""
     try:
         array = as_array(reader.run(code, env))
     except Unread:
         return None
-    return np.ascontiguousarray(array.sources) if array.shape == shape else None
+    return array if array.shape == shape else None
 
 
 def _distinct(sources: NDArray[np.uint64]) -> bytes:
@@ -327,37 +376,3 @@ def _apart(places: NDArray[np.uint64]) -> NDArray[np.bool_]:
 def _dims(type_: StreamType) -> list[tuple[Dim, ...]]:
     """The dims of each component in PyTorch's order."""
     return [(*reversed(type_.shape), *layout(part)) for part in components_of(type_.dtype)]
-
-
-def _aligned(
-    mine: NDArray[np.uint64], dims: tuple[Dim, ...], wanted: NDArray[np.uint64] | None, wanted_dims: tuple[Dim, ...]
-) -> float:
-    """The share of the sets of some elements that those at the same positions of an output have, too."""
-    if wanted is None:
-        return 1.0
-    left = list(range(len(wanted_dims)))
-    axes: list[int | None] = []
-    for dim in dims:
-        place = next((axis for axis in left if wanted_dims[axis] == dim), None)
-        axes.append(place)
-        if place is not None:
-            left.remove(place)
-    lost = [dim for dim, axis in zip(dims, axes, strict=True) if axis is None and not dim.is_Integer]
-    if any(not (dim.is_Symbol or dim.is_Integer) for dim in (*lost, *(wanted_dims[axis] for axis in left))):
-        return 1.0
-    gone = tuple(place for place, axis in enumerate(axes) if axis is None)
-    kept = [axis for axis in axes if axis is not None]
-    sets = np.bitwise_or.reduce(mine, axis=gone) if gone else mine
-    order = sorted(range(len(kept)), key=kept.__getitem__)
-    spread = tuple(np.newaxis if axis in left else slice(None) for axis in range(len(wanted_dims)))
-    sets = sets.transpose(order)[spread]
-    shares = np.bitwise_count(sets & wanted) / np.maximum(np.bitwise_count(sets), 1)
-    return float(np.where(sets == 0, 1.0, shares).mean())
-
-
-def _alike(mine: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> float:
-    """The share of positions that two lists of sets have in common, on average."""
-    if np.array_equal(mine, wanted):
-        return 1.0
-    common, all_ = np.bitwise_count(mine & wanted), np.bitwise_count(mine | wanted)
-    return float(np.where(all_ == 0, 1.0, common / np.maximum(all_, 1)).mean())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ def converted(data: Any, *kinds: Any, dtype: Any = None, **_: Any) -> Array:
     array = as_array(data)
     kind = next((one for one in (dtype, *kinds) if isinstance(one, Word)), None)
     if kind is None:
-        return Array(array.sources, array.values, array.truth and not kinds, array.ragged)
+        return replace(array, truth=array.truth and not kinds)
     return _conversion(kind.name)(array)
 
 
@@ -24,8 +25,8 @@ def _conversion(kind: str) -> Callable[..., Array]:
     def convert(data: Any, *_: Any, **__: Any) -> Array:
         array = as_array(data)
         if kind == "bool":
-            return truths(pointwise(lambda value: value != 0, array))
-        return pointwise(np.trunc if kind in _WHOLE_TYPES else np.positive, array)
+            return array if array.truth else truths(pointwise(lambda value: value != 0, array, op="is true"))
+        return pointwise(np.trunc if kind in _WHOLE_TYPES else np.positive, array, op="same")
 
     return convert
 

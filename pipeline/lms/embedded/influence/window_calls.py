@@ -6,6 +6,7 @@ Arguments are named as PyTorch names them; those that change no dependence are i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,14 @@ from pipeline.lms.embedded.influence.arrays import (
     as_array,
     bounded,
     constant,
-    contracted,
     joined_by,
+    like,
     plus,
-    reduced,
     times,
     unknown,
 )
 from pipeline.lms.embedded.influence.indexing import replaced
+from pipeline.lms.embedded.influence.reductions import contracted, reduced
 from pipeline.lms.embedded.influence.shape_calls import axis_of, ints
 
 
@@ -114,7 +115,7 @@ def _transposed_convolution(
 # --- pools and windows ---
 
 
-def _pool(spatial: int, data: Array, kernel_size: Any, stride: Any = None, padding: Any = 0, *more: Any,
+def _pool(spatial: int, compute: Any, data: Array, kernel_size: Any, stride: Any = None, padding: Any = 0, *more: Any,
           dilation: Any = 1, ceil_mode: bool = False, **_: Any) -> Array:  # fmt: skip
     if ceil_mode or (any(more) and more != (1,)):
         raise Unread("the settings of a pool")
@@ -122,11 +123,17 @@ def _pool(spatial: int, data: Array, kernel_size: Any, stride: Any = None, paddi
     steps = kernel if stride is None or stride == [] else _each(stride, spatial)
     edges = [width for one in reversed(_each(padding, spatial)) for width in (one, one)]
     windows = _windows(shape_calls.pad(data, edges), kernel, steps, _each(dilation, spatial))
-    return reduced(windows, tuple(range(-spatial, 0)))
+    axes = tuple(range(-spatial, 0))
+    result = reduced(windows, axes)
+    return result if compute is None or any(edges) else like(result, reduced(windows, axes, compute=compute))
+
+
+def _pooled(compute: Any, spatial: int, *args: Any, **named: Any) -> Array:
+    return _pool(spatial, compute, *args, **named)
 
 
 def _lp_pool(spatial: int, data: Array, norm_type: Any, *args: Any, **named: Any) -> Array:
-    return _pool(spatial, data, *args, **named)
+    return _pool(spatial, None, data, *args, **named)
 
 
 def _adaptive(spatial: int, data: Array, output_size: Any, *_: Any, **__: Any) -> Array:
@@ -327,7 +334,8 @@ def istft(
 CALLS: dict[str, Callable[..., Any]] = {
     **{f"conv{spatial}d": _batched(_convolution, spatial) for spatial in (1, 2, 3)},
     **{f"conv_transpose{spatial}d": _batched(_transposed_convolution, spatial) for spatial in (1, 2, 3)},
-    **{f"{kind}_pool{spatial}d": _batched(_pool, spatial) for spatial in (1, 2, 3) for kind in ("max", "avg")},
+    **{f"{kind}_pool{spatial}d": _batched(partial(_pooled, compute), spatial)
+       for spatial in (1, 2, 3) for kind, compute in (("max", np.max), ("avg", np.mean))},
     **{f"lp_pool{spatial}d": _batched(_lp_pool, spatial) for spatial in (1, 2, 3)},
     **{f"adaptive_{kind}_pool{spatial}d": _batched(_adaptive, spatial)
        for spatial in (1, 2, 3) for kind in ("max", "avg")},

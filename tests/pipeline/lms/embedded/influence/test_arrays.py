@@ -8,11 +8,9 @@ import pytest
 from pipeline.lms.embedded.influence.arrays import (
     Array,
     Unread,
-    accumulated,
     as_array,
     both,
     constant,
-    contracted,
     either,
     joined_by,
     larger,
@@ -20,16 +18,13 @@ from pipeline.lms.embedded.influence.arrays import (
     over,
     plus,
     pointwise,
-    product,
-    reduced,
-    shared,
     smaller,
     times,
-    total,
     truths,
     unknown,
     where,
 )
+from pipeline.lms.embedded.influence.reductions import accumulated, contracted, product, reduced, shared, total
 
 
 def leaves(*shape: int, first: int = 0) -> Array:

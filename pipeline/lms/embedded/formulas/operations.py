@@ -1,0 +1,181 @@
+"""What operations make of the residues of formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from typing import TypeAlias
+
+import numpy as np
+
+from pipeline.lms.embedded.formulas.residues import (
+    LOG,
+    ORDER,
+    PRIME,
+    STEP,
+    WORD,
+    Residues,
+    drawn,
+    exponent,
+    exponential,
+    mixed,
+    power,
+    seed,
+    signed,
+)
+
+_Both: TypeAlias = tuple[Residues, Residues]
+"""First and second residues, each of shape (formulas, sets), or (formulas, terms, sets) for operands along a dim."""
+_MODULI = np.array([[PRIME], [ORDER]], WORD)
+_P, _Q = WORD(PRIME), WORD(ORDER)
+_SMALL_SQUARE = WORD(1 << 12)
+"""Squares of differences below this are those of two numbers."""
+_FACTOR = WORD(1_234_567_891)
+IN_ORDER, IN_NO_ORDER = "all ", "any "
+"""How the names of calls along a dim begin that depend on the order of their terms, or do not."""
+GUARDED = "guarded"
+"""The first operand, which the second one guards against overflow: that one where guards leave a trace."""
+FIRST_PLACE = IN_ORDER + "place 0"
+"""The place of the largest term."""
+
+
+def computed(op: str, parts: Sequence[Residues], *, logs: bool, strict: bool) -> Residues:
+    """What an operation gives of operands of shape (formulas, 2, sets), or (formulas, terms, 2, sets) along a dim.
+
+    `logs` says whether there are any logarithms, and `strict` whether guards against overflow leave a trace.
+    """
+    if op == GUARDED:
+        return parts[strict]
+    if not logs and op in _LINEAR:
+        return _LINEAR[op](parts)
+    p, q = [part[..., 0, :] for part in parts], [part[..., 1, :] for part in parts]
+    with np.errstate(over="ignore"):
+        return np.stack(_apart(op, p, q, strict=strict), 1)
+
+
+_LINEAR: dict[str, Callable[[Sequence[Residues]], Residues]] = {
+    "add": lambda parts: (parts[0] + parts[1]) % _MODULI,
+    "subtract": lambda parts: (parts[0] + (_MODULI - parts[1])) % _MODULI,
+    "multiply": lambda parts: parts[0] * parts[1] % _MODULI,
+    "sum": lambda parts: parts[0].sum(1) % _MODULI,
+}
+"""Operations without logarithms, on both residues at once."""
+
+
+def _apart(op: str, p: Sequence[Residues], q: Sequence[Residues], *, strict: bool) -> _Both:
+    if op in ("add", "subtract"):
+        return _sum(p, q, turned=op == "subtract", strict=strict)
+    if op in _OPERATIONS:
+        return _OPERATIONS[op](p, q)
+    if op.startswith(IN_NO_ORDER):
+        return drawn(mixed(seed(op) + mixed(p[0] + STEP).sum(1)))
+    terms = [p[0][:, place] for place in range(p[0].shape[1])] if op.startswith(IN_ORDER) else p
+    word = seed(op)
+    for one in terms:
+        word = mixed(word + mixed(one) + STEP)
+    return _place(p[0], *drawn(word)) if op == FIRST_PLACE else drawn(word)
+
+
+def _place(terms: Residues, one: Residues, other: Residues) -> _Both:
+    """The place of the first one among zeros and ones; of other terms, what stands for it."""
+    known = (terms <= 1).all(1)
+    place = (terms == 1).argmax(1).astype(WORD)
+    return np.where(known, place, one), np.where(known, place, other)
+
+
+def _has_log(second: Residues) -> np.bool_:
+    return (second & LOG).any()
+
+
+def _sum(p: Sequence[Residues], q: Sequence[Residues], *, turned: bool, strict: bool) -> _Both:
+    """A sum, or a difference."""
+    found = (p[0] + (_P - p[1] if turned else p[1])) % _P
+    if not (_has_log(q[0]) or _has_log(q[1])):
+        return found, (q[0] + (_Q - q[1] if turned else q[1])) % _Q
+    # The largest of several is taken off before exponentials of whose sum this is a logarithm: it leaves no trace.
+    if not strict:
+        found = np.where((q[1] == 0) & (q[0] & LOG != 0), p[0], found)
+        found = np.where((q[0] == 0) & (q[1] & LOG != 0), (_P - p[1]) % _P if turned else p[1], found)
+    return found, _raised(q[0], q[1], turned=turned)
+
+
+def _raised(one: Residues, other: Residues, *, turned: bool) -> Residues:
+    """The exponential of a sum or a difference of which a term has a logarithm, marked as one."""
+    former, latter = (
+        np.where(part & LOG, part & ~LOG, exponential(np.where(part & LOG, WORD(0), part))) for part in (one, other)
+    )
+    latter = power(latter, PRIME - 2) if turned else latter
+    none = (one | other) & LOG == 0
+    own = (one + (_Q - other if turned else other)) % _Q
+    return np.where(none, own, former * latter % _P | LOG)
+
+
+def _total(p: Sequence[Residues], q: Sequence[Residues]) -> _Both:
+    found, other = p[0].sum(1) % _P, q[0][:, 0]
+    if not _has_log(q[0]):
+        return found, q[0].sum(1) % _Q
+    for place in range(1, q[0].shape[1]):
+        other = _raised(other, q[0][:, place], turned=False)
+    return found, other
+
+
+def _product(p: Sequence[Residues], q: Sequence[Residues]) -> _Both:
+    own = [
+        np.where(part & LOG, exponent(one), part) if _has_log(part) else part for one, part in zip(p, q, strict=True)
+    ]
+    return p[0] * p[1] % _P, own[0] * own[1] % _Q
+
+
+def _product_along(p: Sequence[Residues], q: Sequence[Residues]) -> _Both:
+    terms = [(p[0][:, place], q[0][:, place]) for place in range(p[0].shape[1])]
+    return reduce(lambda one, other: _product((one[0], other[0]), (one[1], other[1])), terms)
+
+
+def _inverse(p: Sequence[Residues], _: Sequence[Residues]) -> _Both:
+    found = power(p[0], PRIME - 2)
+    return found, exponent(found)
+
+
+def _log(p: Sequence[Residues], _: Sequence[Residues]) -> _Both:
+    """A logarithm: that of an inverse is the opposite one."""
+    own, inverse = (one * one % _P for one in (p[0], power(p[0], PRIME - 2)))
+    return (own + (_P - inverse)) % _P * _FACTOR % _P, p[0] | LOG
+
+
+def _exp(_: Sequence[Residues], q: Sequence[Residues]) -> _Both:
+    found = exponential(q[0] & ~LOG)
+    found = np.where(q[0] & LOG, q[0] & ~LOG, found) if _has_log(q[0]) else found
+    return found, exponent(found)
+
+
+def _is_zero(p: Sequence[Residues], _: Sequence[Residues]) -> _Both:
+    """Whether the square of a difference is zero, which is known of numbers only."""
+    found, other = drawn(mixed(p[0] + seed("eq")))
+    number, one = p[0] < _SMALL_SQUARE, (p[0] == 0).astype(WORD)
+    return np.where(number, one, found), np.where(number, one, other)
+
+
+def _sign(p: Sequence[Residues], _: Sequence[Residues]) -> _Both:
+    found = power(p[0], ORDER)
+    return found, np.where(found == WORD(PRIME - 1), WORD(ORDER - 1), found)
+
+
+def _root(p: Sequence[Residues], _: Sequence[Residues]) -> _Both:
+    found = power(p[0], (PRIME + 1) // 4)
+    return found, exponent(found)
+
+
+def _extreme(p: Sequence[Residues], _: Sequence[Residues], *, largest: bool) -> _Both:
+    """One of some values, the same for the same ones, whatever their order; in exponents it counts for nothing."""
+    choose = np.maximum if largest else np.minimum
+    each = [signed(part) for part in p]
+    number = choose.reduce(each[0], 1) if each[0].ndim == 3 else reduce(choose, each)
+    found = (number % PRIME).astype(WORD)
+    return found, np.zeros_like(found)
+
+
+_OPERATIONS: dict[str, Callable[[Sequence[Residues], Sequence[Residues]], _Both]] = {
+    "sum": _total, "multiply": _product,
+    "prod": _product_along, "inverse": _inverse, "log": _log, "exp": _exp, "eq": _is_zero, "sign": _sign,
+    "sqrt": _root, "largest": partial(_extreme, largest=True), "smallest": partial(_extreme, largest=False),
+}  # fmt: skip

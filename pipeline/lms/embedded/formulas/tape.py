@@ -1,0 +1,151 @@
+"""Tapes: the formulas of a piece of code in the order in which they are made."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.lms.embedded.formulas.operations import GUARDED, computed
+from pipeline.lms.embedded.formulas.residues import LOG, WORLDS, Kind, Residues, encoded, first, second, symbols
+
+Nodes: TypeAlias = NDArray[np.int64]
+"""Numbers of formulas on a tape."""
+
+GIVEN = frozenset(("constant", "symbol"))
+"""What is not computed."""
+_MOST_NODES = 40_000
+_NO_OPERANDS = np.zeros((0, 1), np.uint64)
+
+
+class Block(NamedTuple):
+    """Formulas that one operation makes of others.
+
+    Attributes:
+        op: The operation.
+        operands: The numbers of its operands, each of shape (formulas,), or (formulas, terms) for one along a dim; of
+            a constant or of symbols, their residues as words, of shape (worlds, formulas).
+        start: The number of the first formula.
+        size: The number of formulas.
+    """
+
+    op: str
+    operands: tuple[NDArray[Any], ...]
+    start: int
+    size: int
+
+
+class Tape:
+    """Formulas, of which the first ones are operands whose residues are given later.
+
+    Attributes:
+        count: The number of formulas.
+        blocks: How they are made, in order.
+    """
+
+    def __init__(self, operands: int) -> None:
+        self._operands = self.count = operands
+        self.blocks: list[Block] = []
+        self._constants: dict[float, int] = {}
+        self._known: dict[tuple[Any, ...], Nodes] = {}
+        self._logs = False
+        self._roots: dict[int, int] = {}
+        """Of what each root is taken."""
+
+    def constants(self, values: Any) -> Nodes:
+        """The numbers of constants."""
+        found, places = np.unique(np.asarray(values, np.float64), return_inverse=True)
+        numbers = [self._constant(float(one)) for one in found]
+        return np.array(numbers, np.int64)[places].reshape(np.shape(values))
+
+    def _constant(self, value: float) -> int:
+        if value not in self._constants:
+            self._constants[value] = self.count
+            self._append("constant", (np.full((WORLDS, 1), encoded(value), np.uint64),), 1)
+        return self._constants[value]
+
+    def guards(self, values: Any) -> Nodes:
+        """The numbers of constants that only guard a division or a logarithm: nothing, unless guards leave a trace."""
+        own = self.constants(values)
+        found = self.apply(GUARDED, self.constants(np.zeros(np.shape(values))), own)
+        return own if found is None else found
+
+    def symbols(self, name: str, shape: tuple[int, ...], kind: Kind) -> Nodes:
+        """The numbers of the elements of an input or a weight."""
+        key = ("symbols", name, shape)
+        known = self._known.get(key)
+        if known is None:
+            given = np.stack([symbols(name, shape, kind, world).reshape(-1) for world in range(WORLDS)])
+            known = self._known[key] = self._append("symbol", (given,), given.shape[1]).reshape(shape)
+        return known
+
+    def apply(self, op: str, *operands: Nodes) -> Nodes | None:
+        """What an operation gives, element by element; None if there are too many formulas."""
+        shape = np.broadcast_shapes(*(one.shape for one in operands))
+        flat = tuple(np.ascontiguousarray(np.broadcast_to(one, shape)).reshape(-1) for one in operands)
+        return self._made(op, flat, shape)
+
+    def along(self, op: str, nodes: Nodes) -> Nodes | None:
+        """What an operation gives along the last dim; None if there are too many formulas."""
+        return self._made(op, (nodes.reshape(-1, nodes.shape[-1]),), nodes.shape[:-1])
+
+    def _made(self, op: str, operands: tuple[Nodes, ...], shape: tuple[int, ...]) -> Nodes | None:
+        if op == "multiply" and self._roots and np.array_equal(operands[0], operands[1]):
+            squares = [self._roots.get(node, -1) for node in operands[0].tolist()]
+            if -1 not in squares:
+                return np.array(squares, np.int64).reshape(shape)
+        key = (op, shape, *(one.tobytes() for one in operands))
+        known = self._known.get(key)
+        if known is None:
+            count = len(operands[0])
+            if self.count + count > _MOST_NODES:
+                return None
+            known = self._known[key] = self._append(op, operands, count).reshape(shape)
+            self._logs = self._logs or op == "log"
+            if op == "sqrt":
+                self._roots.update(zip(known.reshape(-1).tolist(), operands[0].tolist(), strict=True))
+        return known
+
+    def _append(self, op: str, operands: tuple[NDArray[Any], ...], count: int) -> Nodes:
+        self.blocks.append(Block(op, operands, self.count, count))
+        self.count += count
+        return np.arange(self.count - count, self.count)
+
+    def evaluated(
+        self, given: Residues = _NO_OPERANDS, skipped: frozenset[int] = frozenset(), world: int = 0
+    ) -> tuple[Residues, Residues]:
+        """The residues of all formulas for several sets of operands: first and second ones, of shape (formulas, sets).
+
+        `given` are words, of shape (operands, sets). The inverses that blocks of the `skipped` numbers compute are
+        taken to be one. Guards against overflow leave a trace in all worlds but the first one.
+        """
+        found = np.empty((self.count, 2, given.shape[1]), np.uint64)
+        found[: self._operands] = _unpacked(given)
+        logs = self._logs or bool((given & LOG).any())
+        for number, (op, operands, start, size) in enumerate(self.blocks):
+            if op in GIVEN:
+                found[start : start + size] = _unpacked(operands[0][world][:, None])
+            elif number in skipped:
+                found[start : start + size] = 1
+            else:
+                found[start : start + size] = computed(
+                    op, [found[one] for one in operands], logs=logs, strict=world > 0
+                )
+        return found[:, 0], found[:, 1]
+
+
+def _unpacked(words: Residues) -> Residues:
+    return np.stack((first(words), second(words)), 1)
+
+
+class Formulas(NamedTuple):
+    """The formulas of an array's elements.
+
+    Attributes:
+        tape: The tape that they are on; None for those of a stream.
+        nodes: Their numbers on it; those of a stream are residues, as words.
+    """
+
+    tape: Tape | None
+    nodes: NDArray[Any]

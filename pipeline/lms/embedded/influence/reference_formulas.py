@@ -1,0 +1,96 @@
+"""The formulas of one reference, and how those of streams compare with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.lms.embedded.formulas.needs import Needs, found_in
+from pipeline.lms.embedded.formulas.residues import DRAWN, WORLDS, Kind, Residues, constants, first, symbols
+from pipeline.lms.embedded.formulas.tape import Formulas, Tape
+from pipeline.lms.embedded.influence.arrays import Array, nodes_of
+from pipeline.lms.embedded.influence.streams import Stream
+from step_runtime.tasks.task import TensorSpec
+
+_MOST_SKIPPED = 8
+"""The number of divisions that are each taken to be made later."""
+
+
+class ReferenceFormulas:
+    """The formulas of what one reference computes, of which the outputs are given; None where one could not be read.
+
+    Attributes:
+        needs: The values on its way, if the formulas of all outputs are known.
+    """
+
+    def __init__(self, tape: Tape, outputs: Sequence[Sequence[Array | None]], inputs: Sequence[Stream]) -> None:
+        nodes = [[None if array is None else nodes_of(array, tape) for array in arrays] for arrays in outputs]
+        worlds = [tape.evaluated(world=world)[0] for world in range(WORLDS)]
+        self._wanted = [
+            [[None if own is None else residues[own, 0] for own in arrays] for arrays in nodes] for residues in worlds
+        ]
+        self._known = _all_of(tape, worlds[0])
+        self.needs: Needs | None = None
+        known = [own for arrays in nodes for own in arrays if own is not None]
+        if known and len(known) == sum(map(len, nodes)):
+            given = [first(part.formulas.nodes) for stream in inputs for part in stream.parts if part.formulas]
+            self.needs = Needs(tape, worlds[0][:, 0], known, given)
+
+    def share(self, stream: Stream | None, values: Residues) -> float | None:
+        """The share of a stream's values that the reference computes; None if some formulas are not known."""
+        if stream is None or not _is_read(stream) or not len(self._known):
+            return None
+        return len(found_in(self._known, values)) / len(values) if len(values) else 1.0
+
+    def equal(self, stream: Stream | None, output: int, world: int) -> bool:
+        """Whether the elements of a stream have the formulas of an output's, in one of the worlds."""
+        if stream is None:
+            return False
+        pairs = zip(stream.parts, self._wanted[world][output], strict=True)
+        return all(
+            part.formulas is not None and wanted is not None and bool((first(part.formulas.nodes) == wanted).all())
+            for part, wanted in pairs
+        )
+
+
+def _is_read(stream: Stream) -> bool:
+    return all(part.formulas is not None for part in stream.parts)
+
+
+def _all_of(tape: Tape, residues: Residues) -> Residues:
+    """The first residues of all formulas of a tape, in order, also of what is divided later."""
+    inverses = [place for place, block in enumerate(tape.blocks) if block.op == "inverse"]
+    later = [{place} for place in inverses[:_MOST_SKIPPED]] + [set(inverses)] * bool(inverses)
+    every = [residues, *(tape.evaluated(skipped=frozenset(skipped))[0] for skipped in later)]
+    return np.unique(np.concatenate(every)[:, 0])
+
+
+def values_of(stream: Stream | None) -> Residues:
+    """The first residues of a stream's elements, other than constants, in order and each once; none if it is unread."""
+    if stream is None or not _is_read(stream):
+        return np.zeros(0, np.uint64)
+    parts = [first(part.formulas.nodes[np.isnan(part.values)]) for part in stream.parts if part.formulas]
+    return _each_once(np.concatenate(parts))
+
+
+def _each_once(residues: Residues) -> Residues:
+    residues.sort()
+    fresh: NDArray[np.bool_] = np.ones(len(residues), bool)
+    np.not_equal(residues[1:], residues[:-1], out=fresh[1:])
+    return residues[fresh]
+
+
+def kind_of(spec: TensorSpec) -> Kind:
+    """What is known of an input's elements by how they are drawn."""
+    if spec.data_gen is None:
+        return Kind(ones=(spec.min or 0, -1 if spec.max is None else spec.max))
+    return Kind(positive=spec.data_gen == "torch.rand", ones=DRAWN if spec.data_gen == "binary" else None)
+
+
+def with_residues(name: str, array: Array, kind: Kind, world: int) -> Array:
+    """An input as it is in a stream, with the residues of its elements."""
+    drawn = np.isnan(array.values).all()
+    residues = symbols(name, array.shape, kind, world) if drawn else constants(array.values)
+    return Array(array.sources, array.values, formulas=Formulas(None, residues))

@@ -1,0 +1,64 @@
+"""Streams are compared with the formulas of a reference: the programs of all sets, and one with a wrong branch."""
+
+from __future__ import annotations
+
+from pipeline.lms.embedded.formulas.residues import DRAWN, WORLDS
+from pipeline.lms.embedded.influence.reference_formulas import kind_of
+from pipeline.lms.embedded.influence.task_influence import TaskInfluence
+from step_runtime.tasks.reader import loads_task
+from tests.pipeline.lms.embedded.influence.test_task_influence import SOLVED, influence_in, task_of, traced
+
+CLIP = """
+inputs:
+- {name: x, dtype: fp32, dims: [N], data_gen: torch.randn}
+- {name: y, dtype: fp32, dims: [N], data_gen: torch.randn}
+- {name: m, dtype: fp32, dims: [N], data_gen: binary}
+- {name: p, dtype: fp32, dims: [N], data_gen: torch.rand}
+- {name: h, dtype: "Multihot(fp32, K)", dims: [N], min: 1, max: 2}
+fns:
+- {name: Same, apply: "return [input[0]]", input_dtype: fp32, output_dtype: fp32, func_name: fn_same}
+outputs:
+- name: O
+  dtype: fp32
+  dims: [N]
+  data_transform: ["torch.where(input_data['y'].sum() > 1, input_data['x'] * 2, input_data['x'])"]
+sizes: {N: 3, K: 4}
+"""
+
+
+def test_most_programs_that_solve_a_task_have_its_formulas() -> None:
+    """In all worlds; nearly all have them where guards against overflow leave no trace."""
+    equal = strictly = 0
+    for path, oracle in SOLVED:
+        influence = influence_in(path)
+        program, numbers = traced(task_of(path), oracle.read_text(encoding="utf-8"), influence)
+        ends = [numbers[stream] for stream in program.results]
+        equal += all(influence.equals(number, output) for output, number in enumerate(ends))
+        found = []
+        for world in range(WORLDS):
+            streams, inputs = influence.in_world(world)
+            own = dict(enumerate(inputs))
+            for node in program.nodes:
+                made = streams.add(node.op, *(own[one] for one in node.inputs))
+                own |= dict(zip(node.outputs, made, strict=True))
+            found += [influence.equals(own[stream], output, world) for output, stream in enumerate(program.results)]
+        strictly += all(found)
+    assert equal > 0.75 * len(SOLVED) and strictly > 0.6 * len(SOLVED)
+
+
+def test_a_decision_for_all_elements_differs_in_some_world() -> None:
+    """In one world, the decision may be the same by chance."""
+    influence = TaskInfluence(loads_task(CLIP))
+    wrong = [influence.equals(influence.in_world(world)[1][0], 0, world) for world in range(WORLDS)]
+    assert not all(wrong)
+
+
+def test_what_is_known_of_inputs_is_how_they_are_drawn() -> None:
+    """Masks, positive numbers, rows of a Multihot; nothing of others."""
+    kinds = [kind_of(spec) for spec in loads_task(CLIP).inputs]
+    assert [(kind.positive, kind.ones) for kind in kinds[1:]] == [
+        (False, None),
+        (False, DRAWN),
+        (True, None),
+        (False, (1, 2)),
+    ]
