@@ -46,3 +46,10 @@ def beam_search(seed: int = 0, steps: int = 10**6, trust: float = 1.0) -> BeamSe
     """A beam search for that task."""
     edges = learned_for(VIEW, ((), ())).edge_model
     return BeamSearch(VIEW, edges, SeededChoice(seed, 1.0), StepLimit(steps), (), style=SearchStyle(trust))
+
+
+def search_of(text: str) -> BeamSearch:
+    """A beam search for a task."""
+    view = TaskView(loads_task(text))
+    edges = learned_for(view, ((), ())).edge_model
+    return BeamSearch(view, edges, SeededChoice(0, 1.0), StepLimit(10**6), (), style=SearchStyle())

@@ -97,6 +97,8 @@ class Draft:
     """How similarly the results and the outputs depend on the inputs, if that is known."""
     agreement: float = 1.0
     """How much of what its results get from positions of the inputs the outputs get from there, too."""
+    computes: bool = False
+    """Whether, by their formulas, the elements of the results are those of the outputs."""
     worth: float = 0.0
     """The score of its moves, if that is known."""
     repeated: float = 0.0

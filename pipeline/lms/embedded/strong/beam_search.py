@@ -23,6 +23,7 @@ from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.strong.draft_properties import DraftProperties
 from pipeline.lms.embedded.strong.draft_ranking import DraftRanking
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
+from pipeline.lms.embedded.strong.joining import joined
 from pipeline.lms.embedded.strong.levels import COMPLETE, Child, Levels, State
 from pipeline.lms.embedded.strong.lifting import Lifted, Lifting
 from pipeline.lms.embedded.strong.list_order import ListOrder
@@ -72,6 +73,8 @@ _RIVAL = -0.6
 _BETTER = 0.5
 """How much more than its state and its operands a draft may promise, when ways to continue are looked for."""
 _NOISE = 0.4
+_COMPUTED = 5.0
+"""How much more than its place it says that a stream has an output's formulas."""
 
 _LIFTED_WAYS = 4
 """The number of ways to apply a function to the same streams where some are made again at a larger shape."""
@@ -162,18 +165,27 @@ class BeamSearch:
         while level <= last:
             for state in complete:
                 similarity = self._finish(state)
+                if self.finished and self.finished[-1].computes:
+                    return
                 if self.finished:
-                    last = min(last, level + (after if similarity > _EXACT else _AFTER_ANY))
+                    alike = similarity > _EXACT and (self._dims.needs is None or self.finished[-1].read)
+                    last = min(last, level + (after if alike else _AFTER_ANY))
             before, continued = self._steps.used, (*growing, *complete[:_COMPLETE_CONTINUED]) if level < last else ()
             level += 1
             self._continue(continued, levels, level, width)
             width = self._width(growing, (self._steps.used - before) / max(1, len(continued)))
             # A draft that repeats a section may be found again, move by move.
-            states = [child.state(self._pool) for child in levels.best(level, width)]
+            children = levels.best(level, width)
+            states = [child.state(self._pool) for child in (*self._joined(children), *children)]
             states = [state for state in states if frozenset(state.streams) not in known]
             known.update(frozenset(state.streams) for state in states)
             growing = [state for state in states if not state.complete]
             complete = [state for state in states if state.complete]
+
+    def _joined(self, children: Sequence[Child]) -> list[Child]:
+        """The drafts of several moves that do not exclude each other."""
+        found = joined(self._pool, children)
+        return [self._child(one.parent, one.fresh, one.own)._replace(ranked=one.ranked) for one in found]
 
     def _width(self, growing: Sequence[State], cost: float) -> int:
         """How many drafts of the next length can be continued until all functions are applied, at these steps each."""
@@ -349,8 +361,9 @@ class BeamSearch:
         guide = self._pool.numbered(draft, number)
         own = dict(zip(number.values(), number, strict=True))
 
-        def placed(stream: int, output: int, ending: Coercion) -> bool:
-            return self._dims.reaches(self._pool.settle(own[stream]), ending, output)
+        def placed(stream: int, output: int, ending: Coercion) -> float:
+            number = self._pool.settle(own[stream])
+            return self._dims.reaches(number, ending, output) + _COMPUTED * self._dims.equals(number, ending, output)
 
         binder = OutputBinder(self._view.table, draft, None, self._choice, guide, placed)
         if binder.bind():

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.lms.embedded.draft import Draft, Move
-from pipeline.lms.embedded.influence.streams import UNREAD
+from pipeline.lms.embedded.formulas.needs import Needs
+from pipeline.lms.embedded.formulas.residues import WORLDS
+from pipeline.lms.embedded.influence.streams import UNREAD, Streams
 from pipeline.lms.embedded.influence.task_influence import TaskInfluence
 from pipeline.lms.embedded.lowering import route, zipped
 from pipeline.lms.embedded.step_limit import StepLimit
@@ -47,17 +53,34 @@ class DimGuide:
 
         Such a draft does not compute the reference, whatever the interpretation says, which knows no dims.
         """
-        draft.agreement = self.agreement(draft)
+        ends = self._ends_of(draft)
+        draft.agreement = self._influence.agreement(ends)
+        equal = all(self._influence.equals(number, place) for place, number in enumerate(ends))
+        if equal:
+            draft.computes = all(self._computes_in(world, draft) for world in range(1, WORLDS))
+            draft.agreement, draft.read = 1.0, True
+            return 1.0
         draft.read = draft.read and draft.agreement == 1.0
         return similarity * (1.0 - _ELSEWHERE * (1.0 - draft.agreement))
 
-    def agreement(self, draft: Draft) -> float:
-        """How much of what the results of a finished draft depend on the outputs depend on, too: from 0 to 1."""
+    def _computes_in(self, world: int, draft: Draft) -> bool:
+        """Whether the results of a finished draft are the outputs where symbols have other residues."""
+        streams, inputs = self._influence.in_world(world)
+        numbers = list(inputs)
+        for move in draft.moves:
+            self._steps.spend(_MOVED)
+            numbers.append(self._result(move, [numbers[source] for source in move.sources], streams))
+        ends = zip(draft.results, draft.output_coercions, strict=True)
+        found = [_ended(streams, numbers[stream], coercion) for stream, coercion in ends]
+        return all(self._influence.equals(number, place, world) for place, number in enumerate(found))
+
+    def _ends_of(self, draft: Draft) -> list[int]:
+        """The streams that are the results of a finished draft."""
         numbers = list(self.inputs)
         for move in draft.moves:
             numbers.append(self.moved(move, [numbers[source] for source in move.sources]))
         ends = zip(draft.results, draft.output_coercions, strict=True)
-        return self._influence.agreement([self._coerced(numbers[stream], coercion) for stream, coercion in ends])
+        return [self._coerced(numbers[stream], coercion) for stream, coercion in ends]
 
     def fit(self, number: int, type_: StreamType) -> float:
         """How well the reference agrees with where a stream's elements come from: from 0 to 1."""
@@ -76,10 +99,27 @@ class DimGuide:
         """Whether a stream, at the end of a coercion, gets its elements from where an output does."""
         return self._influence.reaches(self._coerced(number, ending), output)
 
+    def equals(self, number: int, ending: Coercion, output: int) -> bool:
+        """Whether a stream, at the end of a coercion, is an output by the formulas of its elements."""
+        return self._influence.equals(self._coerced(number, ending), output)
+
+    @property
+    def needs(self) -> Needs | None:
+        """The values of the reference, if all are known."""
+        return self._influence.needs
+
+    def values(self, number: int) -> NDArray[np.uint64]:
+        """As `TaskInfluence.values`."""
+        return self._influence.values(number)
+
+    def computes(self, number: int) -> float | None:
+        """As `TaskInfluence.computes`."""
+        return self._influence.computes(number)
+
     def moved(self, move: Move, sources: Sequence[int]) -> int:
         """The number of a move's result, by those of its sources; what a primitive rejects is unread."""
         try:
-            result = self._result(move, sources)
+            result = self._result(move, sources, self._influence.streams)
         except RuleError:
             result = UNREAD
         reshaped = sum(len(way.ops) for way in move.coercions)
@@ -87,9 +127,9 @@ class DimGuide:
         self._steps.spend_once((move.key[:1], move.result, move.fold, move.coercions, *sources), steps)
         return result
 
-    def _result(self, move: Move, sources: Sequence[int]) -> int:
-        streams = self._influence.streams
-        parts = [self._coerced(source, way) for source, way in zip(sources, move.coercions, strict=True)]
+    def _result(self, move: Move, sources: Sequence[int], streams: Streams) -> int:
+        coerced = self._coerced if streams is self._influence.streams else partial(_ended, streams)
+        parts = [coerced(source, way) for source, way in zip(sources, move.coercions, strict=True)]
         if move.routing is not None:
             return route(streams, move.fns, move.routing.merge, parts, selects=move.routing.selects)
         stream = zipped(streams, parts)
@@ -106,8 +146,13 @@ class DimGuide:
             return stream
         known = self._ends.get((stream, id(coercion)))
         if known is None:
-            end = stream
-            for op in coercion.ops:
-                (end,) = self._influence.streams.add(op, end)
+            end = _ended(self._influence.streams, stream, coercion)
             known = self._ends[stream, id(coercion)] = (coercion, end)
         return known[1]
+
+
+def _ended(streams: Streams, stream: int, coercion: Coercion) -> int:
+    """The stream at the end of a coercion."""
+    for op in coercion.ops:
+        (stream,) = streams.add(op, stream)
+    return stream

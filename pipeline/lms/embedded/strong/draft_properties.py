@@ -59,9 +59,18 @@ class DraftProperties:
         known = self._of_moves.get(streams)
         if known is None:
             made = map(sum, zip(*map(self._stream, child.fresh), strict=True))
-            known = self._of_moves.get(parent.streams, 0) + _counted([*self._applied(child), *made])
+            own = [*self._applied(child), *made, *self._progress(child)]
+            known = self._of_moves.get(parent.streams, 0) + _counted(own)
             self._of_moves[streams] = known
         return known
+
+    def _progress(self, child: Child) -> list[float]:
+        """Whether the newest move is needed, or its values are known and useless."""
+        needs, pool, parent = self.pool.needs, self.pool, child.parent
+        if needs is None or not needs.total:
+            return [0.0, 0.0]
+        useful, idle = pool.progress(parent.streams, child.fresh)
+        return [useful, idle]
 
     def _applied(self, child: Child) -> list[float]:
         """The newest move beside its streams: its score, and what it takes or applies again."""
@@ -79,7 +88,9 @@ class DraftProperties:
     def _stream(self, stream: int) -> list[float]:
         known = self._of_streams.get(stream)
         if known is None:
-            known = self._of_streams[stream] = [*self._judged(stream), *self._made(stream)]
+            known = self._of_streams[stream] = [
+                *self._judged(stream), *self._made(stream), *self.pool.known(stream)
+            ]  # fmt: skip
         return known
 
     def _judged(self, stream: int) -> list[float]:
@@ -120,8 +131,15 @@ class DraftProperties:
             score, behind, min(place, _PLACES) / 8, child.outlook, left, left / len(child.applied), length / 4,
             len(made), len(loose) - len(made), reached.bit_count(), agreed, len(made) - agreed, len(dims),
             last + 1 - len(child.applied) + left, newest in loose and pool.reached[newest] > 0,
-            len(streams) - pool.first - sum(child.applied), *self._search,
+            len(streams) - pool.first - sum(child.applied), *self._search, *self._loose(made),
         ]  # fmt: skip
+
+    def _loose(self, made: Sequence[int]) -> list[float]:
+        """Whether the formulas of the reference are known, and how many loose streams it has."""
+        needs = self.pool.needs
+        if needs is None or not needs.total:
+            return [0.0, 0.0]
+        return [1.0, sum(self.pool.known(stream)[0] for stream in made)]
 
 
 def _counted(amounts: Sequence[float]) -> Vector:

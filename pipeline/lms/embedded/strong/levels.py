@@ -78,7 +78,11 @@ class Child(NamedTuple):
     def score(self, pool: StreamPool) -> float:
         """The score of the new streams; an upper bound while some are not settled."""
         scores = map(pool.scores.__getitem__, self.fresh)
-        return self.own + (_REPLAYED_SHARE * sum(min(0.0, score) for score in scores) if self.replayed else sum(scores))
+        return (
+            self.own
+            + pool.gained(self.parent.streams, self.fresh)
+            + (_REPLAYED_SHARE * sum(min(0.0, score) for score in scores) if self.replayed else sum(scores))
+        )
 
     def promise(self, pool: StreamPool) -> float:
         """What the draft promises; an upper bound while some streams are not settled.

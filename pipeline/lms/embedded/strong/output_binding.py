@@ -25,7 +25,7 @@ _BROADCAST = 0.1
 """How often an output may be a stream that only repeats a computed one."""
 
 
-Placed: TypeAlias = Callable[[int, int, Coercion], bool]
+Placed: TypeAlias = Callable[[int, int, Coercion], float]
 """Whether the elements of a stream, at the end of a coercion, come from where those of an output do."""
 
 

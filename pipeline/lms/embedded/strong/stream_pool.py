@@ -6,8 +6,13 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pipeline.lms.embedded.dependence.dependences import Dependences
 from pipeline.lms.embedded.draft import Draft, Move
+from pipeline.lms.embedded.formulas.needs import Mask, Needs, found_in
+from pipeline.lms.embedded.formulas.tape import Nodes
 from pipeline.lms.embedded.step_limit import StepLimit
 from pipeline.lms.embedded.strong.dependence_guide import DependenceGuide
 from pipeline.lms.embedded.strong.dim_guide import DimGuide
@@ -33,6 +38,11 @@ _RESEMBLING = -1.2
 _SAME = 0.999
 _REGAINED = 0.21
 """for repeating along a dim that was folded before,"""
+_UNCOMPUTED = -0.4
+_KNOWN = 0.75
+_FOLLOWED = 3
+NEEDED = 1.9
+_IDLE = -0.6
 _CONSTANT = -1.17
 """and for folding over a dim along which nothing varies, unless that counts."""
 
@@ -84,6 +94,14 @@ class StreamPool:
         """For each stream its score by types, how many dims it regains, and how many it folds that do not vary."""
         self._varying: list[Dims] = [all_dims(table, type_) | step_dims for type_ in table.inputs]
         self._trust = trust
+        self._steps = steps
+        self._computed = [1.0] * self.first
+        self._doubts = [0.0] * self.first
+        """The part of each stream's score by which its dependences are doubted, unless its formulas are known."""
+        self._needed: dict[tuple[int, ...], tuple[Mask, Mask, int]] = {}
+        self._at: dict[int, Nodes] = {}
+        self._formulas: dict[int, tuple[float, ...]] = {}
+        self._gains: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[bool, bool]] = {}
         self._known: dict[tuple[object, ...], int] = {}
         self._as: dict[int, int] = {}
         """The streams as which others, which are the same at a larger shape, are judged."""
@@ -133,7 +151,10 @@ class StreamPool:
         constant = 0 if constant and self.guide.counts(move) else constant
         self._given.append((score, regained, constant))
         score += _CONSTANT * constant + _REGAINED * regained
-        self.scores.append(score + self._trust * (_MISFIT * max(0.0, before - fit) + unlike))
+        doubts = self._trust * (_MISFIT * max(0.0, before - fit) + unlike)
+        self._doubts.append(doubts)
+        self._computed.append(1.0)
+        self.scores.append(score + doubts)
 
     def best_first(
         self, items: Iterable[T], score: Callable[[T], float], streams: Callable[[T], Sequence[int]]
@@ -188,7 +209,16 @@ class StreamPool:
         passes_before = min(self._passes[source] for source in move.sources)
         self._passes[stream] = min(passes, passes_before)
         misplaced = _MISPLACED * max(0.0, before - place) + _BESIDE * max(0.0, passes_before - passes)
-        self.scores[stream] += self._trust * misplaced
+        computes = self._dims.computes(number)
+        computed_before = min(self._computed[source] for source in move.sources)
+        self._computed[stream] = 1.0 if computes is None else computes
+        if computes == 1.0:
+            self.scores[stream] -= self._doubts[stream]
+        else:
+            # A stream whose formulas the reference has is not doubted.
+            misplaced += _UNCOMPUTED * max(0.0, computed_before - self._computed[stream])
+            self.scores[stream] += self._trust * misplaced
+            self.scores[stream] -= _KNOWN * (1.0 if computes is None else 1.0 - computes) * (self.needs is not None)
         for output in range(len(self._table.outputs)) if self.reached[stream] else ():
             if self.reached[stream] >> output & 1:
                 way = self._table.coercions(move.result, self._table.outputs[output])[0]
@@ -214,6 +244,81 @@ class StreamPool:
         drops = [max(0.0, one - other) for one, other in zip(before, after, strict=True)]
         first = drops[1] * (before[1] == 1.0)
         return (given, regained, constant, *drops, first, *(one < 1.0 for one in after), min(after) == 1.0)
+
+    def known(self, stream: int) -> tuple[float, ...]:
+        """What the formulas of a settled stream say: whether the reference has all, some, or they are not known.
+
+        Then, whether it has all of the operands' but not this one's, and whether these are the operands' own.
+        """
+        stream = self._as.get(stream, stream)
+        known = self._formulas.get(stream)
+        if known is None:
+            computed = self._dims.computes(self.settle(stream))
+            sources = self.move(stream).sources
+            before = min(map(self._computed.__getitem__, sources))
+            share = 1.0 if computed is None else computed
+            values = self.values(stream)
+            own = np.sort(np.concatenate([self.values(source) for source in sources]))
+            copied = len(values) > 0 and len(own) > 0 and len(found_in(own, values)) == len(values)
+            known = self._formulas[stream] = (
+                computed == 1.0, 0.0 if computed is None else computed % 1.0, computed is None,
+                (before == 1.0) * (1.0 - share), copied,
+            )  # fmt: skip
+        return known
+
+    def values(self, stream: int) -> NDArray[np.uint64]:
+        """The formulas of a settled stream's elements, each once."""
+        return self._dims.values(self.settle(self._as.get(stream, stream)))
+
+    def places(self, stream: int) -> Nodes:
+        """The values of the reference that a settled stream has."""
+        known = self._at.get(stream)
+        if known is None:
+            assert self.needs is not None
+            known = self._at[stream] = self.needs.places(self.values(stream))
+        return known
+
+    def gained(self, streams: tuple[int, ...], fresh: tuple[int, ...]) -> float:
+        """The score for what new streams add to those that a draft has, once they are settled."""
+        if self.needs is None or not self.needs.total:
+            return 0.0
+        if not self._settled(fresh):
+            return 0.0
+        useful, idle = self.progress(streams, fresh)
+        return NEEDED * useful + _IDLE * idle
+
+    def gives(self, streams: tuple[int, ...], fresh: tuple[int, ...]) -> bool:
+        """Whether some new streams are values of the reference, of which a draft needs one."""
+        return all(self.known(stream)[0] for stream in fresh) and self.progress(streams, fresh)[0]
+
+    def progress(self, streams: tuple[int, ...], fresh: tuple[int, ...]) -> tuple[bool, bool]:
+        """Whether a draft needs one of some new streams, and whether it does not although the reference has them."""
+        found = self._gains.get((streams, fresh))
+        if found is None:
+            _, needed, _ = self.lacks(streams)
+            useful = any(needed[self.places(stream)].any() for stream in fresh)
+            known = [] if useful else [self.known(stream) for stream in fresh]
+            idle = not useful and all(one[0] for one in known) and not all(one[-1] for one in known)
+            found = self._gains[streams, fresh] = useful, idle
+        return found
+
+    def lacks(self, streams: tuple[int, ...]) -> tuple[Mask, Mask, int]:
+        """The values of the reference that a draft has, those that its outputs still need, and how many these are."""
+        known = self._needed.get(streams)
+        if known is None:
+            assert self.needs is not None
+            self._steps.spend(_FOLLOWED * self.needs.work)
+            had = self.needs.given.copy()
+            for stream in streams:
+                had[self.places(stream)] = True
+            needed = self.needs.needed(had)
+            known = self._needed[streams] = had, needed, int(needed.sum())
+        return known
+
+    @property
+    def needs(self) -> Needs | None:
+        """The values of the reference, if all are known."""
+        return self._dims.needs
 
     def move(self, stream: int) -> Move:
         """The move that made a stream."""

@@ -99,7 +99,8 @@ class Effort:
     following: float = 0.9
     trusted: int = 4
     searches: int = 2
-    steps: int = 340_000
+    readable: int = 4
+    steps: int = 300_000
 
 
 @lru_cache(maxsize=128)
@@ -129,7 +130,7 @@ def _context_of(solved: SolvedExample) -> Context:
 class StrongProposer:
     """The strong proposer."""
 
-    name = "17"
+    name = "18"
     """Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
     how = (
         "I read the PyTorch code as text, draw programs function by function along that reading, with the structural"
@@ -196,6 +197,7 @@ class _Sample:
         self._alike = False
         self._plenty = False
         self._followed = 0.0
+        self._computing: Program | None = None
 
     def answer(self) -> str | None:
         """A program's text; None if no draft is finished."""
@@ -205,8 +207,11 @@ class _Sample:
         dependences = self._view.dependences if self._choice.happens(self._effort.following) else None
         widely = self._choice.happens(_WIDELY)
         self._follow(interpretations, dependences, widely=widely)
-        if (widely or not self._agreeing) and not self._sure and not self._content():
+        widely = widely or not self._agreeing or self._readable
+        if self._computing is None and widely and not self._sure and not self._content():
             self._search_widely()
+        if self._computing is not None:
+            return print_program(self._view.divided.written(tidy(self._computing)))
         if not self._found:
             return None
         compared = any(found.worth is not None for found in self._found)
@@ -225,7 +230,13 @@ class _Sample:
     def _content(self) -> bool:
         """Whether drafts that were sampled one by one suffice: in some samples, where enough of them may be right."""
         followed = self._followed / max(len(self._found), 1) > _MOSTLY
-        return self._plenty and (followed or self._alike) and self._choice.happens(_CONTENT)
+        plenty = self._plenty and not self._readable
+        return plenty and (followed or self._alike) and self._choice.happens(_CONTENT)
+
+    @property
+    def _readable(self) -> bool:
+        """Whether the formulas of the outputs are known, so that a draft that computes them can be told."""
+        return self._view.influence.needs is not None
 
     def _follow(
         self, interpretations: Sequence[Interpretation | None], dependences: Dependences | None, *, widely: bool
@@ -252,6 +263,8 @@ class _Sample:
             if draft is not None:
                 self._keep(draft)
                 self._followed += search.followed
+            if self._computing is not None:
+                break
             self._plenty = self._agreeing >= (self._effort.drafts if self._alike else self._effort.unlike)
             if self._plenty or self._sure == self._effort.enough:
                 break
@@ -263,14 +276,17 @@ class _Sample:
         One that applies every function once is followed by another, as the reference may need more.
         """
         once = self._choice.happens(_ONCE_LOOPED if self._view.rounds else _ONCE)
-        for number in range(self._effort.searches):
+        for number in range(self._effort.readable if self._readable else self._effort.searches):
             search = self._beam_search(once=once and number == 0)
             with suppress(StepsExhausted):
                 search.run()
+            if search.finished and search.finished[-1].computes:
+                self._keep(search.finished[-1], search.finished[-1].worth)
+                return
             for draft in heapq.nlargest(_MOST_FINISHED, search.finished, key=_promise):
                 self._keep(draft, draft.worth)
             agreeing = any(draft.agreement > _AGREES for draft in search.finished) and not search.style.once
-            if agreeing or self._steps.used > self._steps.most:
+            if (agreeing and not self._readable) or self._steps.used > self._steps.most:
                 return
 
     def _beam_search(self, *, once: bool) -> BeamSearch:
@@ -298,6 +314,8 @@ class _Sample:
             program, types = lower(self._view.table, draft, lambda: self._choice.happens(edge_model.reference_share()))
         except RuleError:
             return  # A primitive rejects the types after all: the draft is dropped.
+        if draft.computes:
+            self._computing = program
         habit = edge_model.score(program, types, self._view.context) - _PER_NODE * len(program.nodes)
         habit *= 1.0 - draft.repeated  # A section counts once.
         fit = _READ * draft.read

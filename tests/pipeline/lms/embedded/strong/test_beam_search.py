@@ -39,7 +39,7 @@ def test_finished_drafts_apply_all_functions_and_give_the_outputs() -> None:
     for draft in search.finished:
         assert {fn for move in draft.moves for fn in move.functions()} == set(VIEW.fns)
         assert len(draft.results) == len(VIEW.scope.outputs) and 0 <= draft.similarity <= 1
-    assert len({draft.worth for draft in search.finished}) > 1
+    assert any(draft.worth for draft in search.finished)
 
 
 def test_every_function_may_be_applied_once() -> None:

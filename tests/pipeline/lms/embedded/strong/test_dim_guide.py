@@ -70,4 +70,4 @@ def test_a_move_that_a_primitive_rejects_is_unread() -> None:
 def test_following_costs_steps() -> None:
     """The same whatever was followed before."""
     with pytest.raises(StepsExhausted):
-        guide(10).agreement(drafted(True))
+        guide(10).compared(drafted(True), 1.0)

@@ -7,7 +7,7 @@ from pipeline.lms.embedded.strong.levels import Child, Levels, State
 from pipeline.lms.embedded.strong.search_style import SearchStyle
 from tests.support.beams import VIEW, beam_search
 
-_WHOLE = 23
+_WHOLE = 25
 """The number of properties of a draft as a whole, which come last."""
 
 

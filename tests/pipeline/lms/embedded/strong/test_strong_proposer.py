@@ -71,7 +71,7 @@ def test_a_search_that_finds_nothing_like_the_reference_is_followed_by_another(m
         runs.append(search)
 
     monkeypatch.setattr(BeamSearch, "run", find_nothing)
-    sample = _Sample(VIEW, learned_for(VIEW, ((), ())), SeededChoice(0, 1.0), Effort(searches=3))
+    sample = _Sample(VIEW, learned_for(VIEW, ((), ())), SeededChoice(0, 1.0), Effort(searches=1, readable=3))
     sample._search_widely()
     assert len(runs) == 3
 
@@ -79,6 +79,7 @@ def test_a_search_that_finds_nothing_like_the_reference_is_followed_by_another(m
         find_nothing(search)
         draft = Draft.start(VIEW.table.inputs)
         draft.similarity = draft.agreement = 1.0
+        draft.computes = True
         search.finished.append(draft)
 
     monkeypatch.setattr(BeamSearch, "run", find)
