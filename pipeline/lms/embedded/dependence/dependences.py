@@ -75,7 +75,7 @@ class Dependences:
 
     Attributes:
         inputs: The flows of the task's inputs.
-        composed: What smaximals found out about flows, by their numbers.
+        composed: What was found out about flows, by their numbers.
     """
 
     def __init__(self, task: Task, sizes: Mapping[str, int]) -> None:

@@ -22,7 +22,7 @@ class ReferenceFormulas:
     """The formulas of what one reference computes, of which the outputs are given; None where one could not be read.
 
     Attributes:
-        needs: The values on its way, if the formulas of all outputs are known.
+        needs: The values on its way, if the formulas of all outputs are known and some is not an input.
     """
 
     def __init__(self, tape: Tape, outputs: Sequence[Sequence[Array | None]], inputs: Sequence[Stream]) -> None:
@@ -36,7 +36,8 @@ class ReferenceFormulas:
         known = [own for arrays in nodes for own in arrays if own is not None]
         if known and len(known) == sum(map(len, nodes)):
             given = [first(part.formulas.nodes) for stream in inputs for part in stream.parts if part.formulas]
-            self.needs = Needs(tape, worlds[0][:, 0], known, given)
+            needs = Needs(tape, worlds[0][:, 0], known, given)
+            self.needs = needs if needs.total else None
 
     def share(self, stream: Stream | None, values: Residues) -> float | None:
         """The share of a stream's values that the reference computes; None if some formulas are not known."""

@@ -67,7 +67,7 @@ class DraftProperties:
     def _progress(self, child: Child) -> list[float]:
         """Whether the newest move is needed, or its values are known and useless."""
         needs, pool, parent = self.pool.needs, self.pool, child.parent
-        if needs is None or not needs.total:
+        if needs is None:
             return [0.0, 0.0]
         useful, idle = pool.progress(parent.streams, child.fresh)
         return [useful, idle]
@@ -137,7 +137,7 @@ class DraftProperties:
     def _loose(self, made: Sequence[int]) -> list[float]:
         """Whether the formulas of the reference are known, and how many loose streams it has."""
         needs = self.pool.needs
-        if needs is None or not needs.total:
+        if needs is None:
             return [0.0, 0.0]
         return [1.0, sum(self.pool.known(stream)[0] for stream in made)]
 

@@ -38,20 +38,24 @@ _RESEMBLING = -1.2
 _SAME = 0.999
 _REGAINED = 0.21
 """for repeating along a dim that was folded before,"""
-_UNCOMPUTED = -0.4
-_KNOWN = 0.75
-_FOLLOWED = 3
+_CONSTANT = -1.17
+"""for folding over a dim along which nothing varies, unless that counts,"""
+_UNKNOWN = -0.75
+_UNKNOWN_AFTER = -0.4
+"""for one whose formulas the reference lacks, the more so where it has those of the operands,"""
 NEEDED = 1.9
 _IDLE = -0.6
-_CONSTANT = -1.17
-"""and for folding over a dim along which nothing varies, unless that counts."""
+"""and for one that the draft needs by its formulas, or of which it needs nothing although the reference has them."""
+
+_FOLLOWED = 3
+"""Steps that an operation of the reference counts for, when what a draft needs is found out."""
 
 
 class StreamPool:
     """Numbers streams as they are made: inputs first.
 
-    Settling a stream computes where its elements come from. Until then its score is an upper bound, and it may be taken
-    for more outputs than it can be.
+    Settling a stream computes where its elements come from, and by which formulas. Until then it may be taken for more
+    outputs than it can be, and its score is an upper bound, except where its formulas dispel doubts.
 
     Attributes:
         guide: The dependences of all streams.
@@ -96,12 +100,17 @@ class StreamPool:
         self._trust = trust
         self._steps = steps
         self._computed = [1.0] * self.first
+        """The share of each stream's values that the reference computes."""
         self._doubts = [0.0] * self.first
         """The part of each stream's score by which its dependences are doubted, unless its formulas are known."""
-        self._needed: dict[tuple[int, ...], tuple[Mask, Mask, int]] = {}
-        self._at: dict[int, Nodes] = {}
-        self._formulas: dict[int, tuple[float, ...]] = {}
+        self._needed: dict[tuple[int, ...], Mask] = {}
+        """What each draft needs, by its streams,"""
         self._gains: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[bool, bool]] = {}
+        """and what it gains by some more."""
+        self._at: dict[int, Nodes] = {}
+        """The values of the reference that each stream has,"""
+        self._formulas: dict[int, tuple[float, ...]] = {}
+        """and what its formulas say."""
         self._known: dict[tuple[object, ...], int] = {}
         self._as: dict[int, int] = {}
         """The streams as which others, which are the same at a larger shape, are judged."""
@@ -209,20 +218,22 @@ class StreamPool:
         passes_before = min(self._passes[source] for source in move.sources)
         self._passes[stream] = min(passes, passes_before)
         misplaced = _MISPLACED * max(0.0, before - place) + _BESIDE * max(0.0, passes_before - passes)
-        computes = self._dims.computes(number)
-        computed_before = min(self._computed[source] for source in move.sources)
-        self._computed[stream] = 1.0 if computes is None else computes
-        if computes == 1.0:
-            self.scores[stream] -= self._doubts[stream]
-        else:
-            # A stream whose formulas the reference has is not doubted.
-            misplaced += _UNCOMPUTED * max(0.0, computed_before - self._computed[stream])
-            self.scores[stream] += self._trust * misplaced
-            self.scores[stream] -= _KNOWN * (1.0 if computes is None else 1.0 - computes) * (self.needs is not None)
+        self._compare(stream, self._dims.computes(number), misplaced)
         for output in range(len(self._table.outputs)) if self.reached[stream] else ():
             if self.reached[stream] >> output & 1:
                 way = self._table.coercions(move.result, self._table.outputs[output])[0]
                 self.reached[stream] ^= (not self._dims.reaches(number, way, output)) << output
+
+    def _compare(self, stream: int, computes: float | None, misplaced: float) -> None:
+        """Counts the share of a stream's values that the reference computes; it is not doubted if these are all."""
+        before = min(self._computed[source] for source in self.move(stream).sources)
+        share = self._computed[stream] = 1.0 if computes is None else computes
+        if computes == 1.0:
+            self.scores[stream] -= self._doubts[stream]
+            return
+        self.scores[stream] += self._trust * (misplaced + _UNKNOWN_AFTER * max(0.0, before - share))
+        if self.needs is not None:
+            self.scores[stream] += _UNKNOWN * (1.0 if computes is None else 1.0 - share)
 
     def _alike(self, stream: int, type_: TypeId) -> int:
         """The outputs that a stream may be by its type and by its dependences."""
@@ -280,9 +291,7 @@ class StreamPool:
 
     def gained(self, streams: tuple[int, ...], fresh: tuple[int, ...]) -> float:
         """The score for what new streams add to those that a draft has, once they are settled."""
-        if self.needs is None or not self.needs.total:
-            return 0.0
-        if not self._settled(fresh):
+        if self.needs is None or not self._settled(fresh):
             return 0.0
         useful, idle = self.progress(streams, fresh)
         return NEEDED * useful + _IDLE * idle
@@ -295,15 +304,15 @@ class StreamPool:
         """Whether a draft needs one of some new streams, and whether it does not although the reference has them."""
         found = self._gains.get((streams, fresh))
         if found is None:
-            _, needed, _ = self.lacks(streams)
+            needed = self._lacks(streams)
             useful = any(needed[self.places(stream)].any() for stream in fresh)
             known = [] if useful else [self.known(stream) for stream in fresh]
             idle = not useful and all(one[0] for one in known) and not all(one[-1] for one in known)
             found = self._gains[streams, fresh] = useful, idle
         return found
 
-    def lacks(self, streams: tuple[int, ...]) -> tuple[Mask, Mask, int]:
-        """The values of the reference that a draft has, those that its outputs still need, and how many these are."""
+    def _lacks(self, streams: tuple[int, ...]) -> Mask:
+        """The values of the reference that the outputs still need, where a draft has some streams."""
         known = self._needed.get(streams)
         if known is None:
             assert self.needs is not None
@@ -311,8 +320,7 @@ class StreamPool:
             had = self.needs.given.copy()
             for stream in streams:
                 had[self.places(stream)] = True
-            needed = self.needs.needed(had)
-            known = self._needed[streams] = had, needed, int(needed.sum())
+            known = self._needed[streams] = self.needs.needed(had)
         return known
 
     @property
