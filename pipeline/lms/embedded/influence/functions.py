@@ -25,6 +25,8 @@ from step_runtime.tasks.task import FnSpec, Task
 
 _WORD = 63
 """More elements than this are numbered by integers of Python."""
+_MOST_FORMULAS = 1_000_000
+"""With more formulas for all elements of a stream, none is computed."""
 _BLOCKS = 3
 """As many operations on formulas take as long as following a function once."""
 _MOST_GROUPS = 40
@@ -77,6 +79,8 @@ class Reading:
     def computed(self, given: Residues | None, world: int) -> Residues | None:
         """The residues of the result's formulas by those of the operands."""
         if given is None or self.formulas is None or self.formulas.tape is None:
+            return None
+        if self.formulas.tape.count * len(given) > _MOST_FORMULAS:
             return None
         one, other = self.formulas.tape.evaluated(given.T, world=world)
         nodes = self.formulas.nodes

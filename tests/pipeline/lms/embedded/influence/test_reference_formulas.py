@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pipeline.lms.embedded.formulas.residues import DRAWN, WORLDS
+from pipeline.lms.embedded.influence import functions
 from pipeline.lms.embedded.influence.reference_formulas import kind_of
 from pipeline.lms.embedded.influence.task_influence import TaskInfluence
+from step_runtime.primitives import Map
 from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.scope import static_scope
 from tests.pipeline.lms.embedded.influence.test_task_influence import SOLVED, influence_in, task_of, traced
 
 CLIP = """
@@ -62,3 +67,18 @@ def test_what_is_known_of_inputs_is_how_they_are_drawn() -> None:
         (True, None),
         (False, (1, 2)),
     ]
+
+
+def test_too_many_formulas_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream of many elements of a large function then has none, and positions as before."""
+    task = loads_task(CLIP)
+    fn = static_scope(task).fns["fn_same"]
+
+    def made() -> tuple[int, float | None]:
+        influence = TaskInfluence(task)
+        (number,) = influence.streams.add(Map(fn), influence.inputs[0])
+        return len(influence.values(number)), influence.computes(number)
+
+    assert made() == (3, 1.0)
+    monkeypatch.setattr(functions, "_MOST_FORMULAS", 2)
+    assert made() == (0, None)
