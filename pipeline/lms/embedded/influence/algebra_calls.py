@@ -201,14 +201,14 @@ def matrix_power(data: Array, n: Any) -> Array:
     return reduce(product, [data] * min(power, data.shape[-1] + 1)) if power else one
 
 
-def vector_norm(data: Array, p: Any = None, dim: Any = None, keepdim: bool = False, **_: Any) -> Array:
+def vector_norm(data: Array, p: Any = None, dim: Any = None, keepdim: bool = False, **named: Any) -> Array:
     """As `torch.linalg.vector_norm`."""
-    return norm(data, _.get("ord", p), dim, keepdim)
+    return norm(data, named.get("ord", p), dim, keepdim)
 
 
-def matrix_norm(data: Array, p: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, **_: Any) -> Array:
+def matrix_norm(data: Array, p: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, **named: Any) -> Array:
     """As `torch.linalg.matrix_norm`."""
-    return norm(data, _.get("ord", p), dim, keepdim)
+    return norm(data, named.get("ord", p), dim, keepdim)
 
 
 def trace(data: Array) -> Array:
@@ -275,9 +275,9 @@ def multi_dot(tensors: Sequence[Any], *more: Any, **_: Any) -> Array:
     return result
 
 
-def baddbmm(data: Any, *factors: Any, beta: Any = 1, **_: Any) -> Array:
+def baddbmm(data: Any, *factors: Any, beta: Any = 1, alpha: Any = 1) -> Array:
     """As `torch.addmm`, `addmv`, `addbmm` and `baddbmm`."""
-    result = times(product(*factors), _.get("alpha", 1))
+    result = times(product(*factors), alpha)
     return result if beta == 0 else plus(times(data, beta), result)
 
 

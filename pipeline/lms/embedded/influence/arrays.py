@@ -47,6 +47,7 @@ class Array:
         truth: Whether the elements are truth values, so that an index of them is a mask.
         ragged: If data decide how many elements the first dim has, what selects them, else empty. There are as many as
             there could be then, at the places that they are selected from.
+        formulas: What each element is computed by, if that is known.
     """
 
     sources: Sources

@@ -44,18 +44,23 @@ def _decision(compute: Callable[..., Any], idle: float) -> Callable[..., Any]:
     return lambda *args, **named: truths(reduce(*args, **named))
 
 
-def _spread(data: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, **_: Any) -> Array:
+def _spread(data: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, correction: Any = 1) -> Array:
     """As `torch.var` and `torch.std`."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
-    biased = unbiased is False or _.get("correction", 1) == 0
+    biased = unbiased is False or correction == 0
     return like(reduced(data, dim, keepdim), variance(data, dim, keepdim, biased=biased))
+
+
+def _center(data: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, **_: Any) -> Array:
+    """The mean beside a variance."""
+    return reduced(data, None if isinstance(dim, bool) else dim, keepdim, np.mean)
 
 
 def _deviation(*args: Any, **named: Any) -> Array:
     """As `torch.std`."""
     result = _spread(*args, **named)
-    return pointwise(np.sqrt, result, op="sqrt")
+    return pointwise(np.sqrt, result)
 
 
 def variance(data: Array, dim: Any, keepdim: bool, *, biased: bool) -> Array:
@@ -73,9 +78,9 @@ def norm(data: Array, p: Any = 2, dim: Any = None, keepdim: bool = False, **_: A
     """As `torch.norm`."""
     result = reduced(data, dim, keepdim)
     if p == 1:
-        return like(result, reduced(pointwise(np.abs, data, op="absolute"), dim, keepdim, np.sum))
+        return like(result, reduced(pointwise(np.abs, data), dim, keepdim, np.sum))
     if p in (2, 2.0, "fro", None):
-        return like(result, pointwise(np.sqrt, reduced(times(data, data), dim, keepdim, np.sum), op="sqrt"))
+        return like(result, pointwise(np.sqrt, reduced(times(data, data), dim, keepdim, np.sum)))
     return result
 
 
@@ -83,7 +88,7 @@ def logsumexp(data: Array, dim: Any, keepdim: bool = False) -> Array:
     """As `torch.logsumexp`: a negative infinity leaves no trace."""
     every = reduced(pointwise(np.exp, data), dim, keepdim, np.sum)
     largest = reduced(data, dim, keepdim, np.max)
-    return like(reduced(data, dim, keepdim), plus(largest, pointwise(np.log, every, op="log")))
+    return like(reduced(data, dim, keepdim), plus(largest, pointwise(np.log, every)))
 
 
 def _largest(compute: Any, idle: float, pick: Callable[..., Array]) -> Callable[..., Any]:
@@ -260,9 +265,10 @@ CALLS: dict[str, Callable[..., Any]] = {
     "var": _spread, "std": _deviation, **dict.fromkeys(("norm", "vector_norm"), norm),
     "argmax": _place(FIRST_PLACE), "argmin": _place(_LAST_PLACE),
     **dict.fromkeys(("nansum", "nanmean", "nanmedian", "count_nonzero"), index_of), "isin": isin, "glu": glu,
-    "swiglu": glu, "diff": diff, "trapezoid": trapezoid, "trapz": trapezoid, "cumulative_trapezoid": cumulative,
-    "var_mean": lambda *args, **named: (_spread(*args, **named),) * 2,
-    "std_mean": lambda *args, **named: (_spread(*args, **named),) * 2, "aminmax": aminmax, "quantile": quantile,
+    "diff": diff, "trapezoid": trapezoid, "trapz": trapezoid, "cumulative_trapezoid": cumulative,
+    "var_mean": lambda data, *args, **named: (_spread(data, *args, **named), _center(data, *args, **named)),
+    "std_mean": lambda data, *args, **named: (_deviation(data, *args, **named), _center(data, *args, **named)),
+    "aminmax": aminmax, "quantile": quantile,
     "nanquantile": quantile, "gumbel_softmax": lambda data, *_, dim=-1, **__: softmax(data, dim),
     "mode": kthvalue_pair, "msort": lambda data: sort(data, 0)[0], "allclose": equal, "equal": equal,
     "renorm": renorm, "dist": lambda one, other, *_: reduced(mixed(as_array(one), as_array(other))),
@@ -272,6 +278,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "min": _largest(np.min, np.inf, smaller), "median": _largest(None, 0.0, larger), "cumsum": _running(np.cumsum),
     "cumprod": _running(np.cumprod), "logcumsumexp": logcumsumexp, "cummax": _running_pair("largest"),
     "cummin": _running_pair("smallest"), "sort": sort, "argsort": argsort, "topk": topk, "kthvalue": kthvalue,
-    "softmax": softmax, "softmin": softmax, "log_softmax": log_softmax,
+    "softmax": softmax,
+    "softmin": lambda data, dim=-1, **_: softmax(times(data, -1.0), dim), "log_softmax": log_softmax,
 }  # fmt: skip
 """The calls by their names."""

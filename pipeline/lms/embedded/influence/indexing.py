@@ -42,7 +42,8 @@ class _Plan(NamedTuple):
         sources: What the index arrays depend on, of their common shape; 0 if on nothing.
         always: What integers of data depend on.
         masked: Which mask or slice of data is among the parts, so that elements may stay as they are; else empty.
-        deciding: The indices that depend on data, in order: first integers, then arrays, each with its dim.
+        integers: The integers of data,
+        arrays: and the index arrays that depend on data.
     """
 
     first: tuple[Any, ...]

@@ -231,13 +231,12 @@ def attention(
 
 def _attended(
     query: Array, key: Array, _value: Array, attn_mask: Any = None, _dropout_p: Any = 0.0, is_causal: bool = False,
-    *, enable_gqa: bool = False, **_: Any,
+    *, enable_gqa: bool = False, scale: Any = None, **_: Any,
 ) -> tuple[Array, ...]:  # fmt: skip
     """What `attention` computes on its way: scores of all pairs, those that masks leave, and the weights of values."""
     if enable_gqa:
         key = shape_calls.repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
-    factor = _.get("scale")
-    factor = query.shape[-1] ** -0.5 if factor is None else factor
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
     scores = left = times(product(query, shape_calls.turned_matrices(key)), factor)
     if attn_mask is not None:
         mask = as_array(attn_mask)

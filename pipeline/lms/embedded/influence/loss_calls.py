@@ -5,7 +5,7 @@ Arguments are named as PyTorch names them; those that change no dependence are i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ def cross_entropy(data: Array, target: Array, weight: Any = None, *_: Any, reduc
     own = reduced(target, axis) if target.ndim == data.ndim else target
     factors = [reduced(as_array(weight))] if weight is not None else []
     loss = mixed(whole, own, *factors)
-    if weight is None and not named.get("label_smoothing"):
+    if weight is None and not named.get("label_smoothing") and "ignore_index" not in named:
         scores = log_softmax(data, axis)
         if target.ndim == data.ndim:
             picked = total(times(target, scores), axis)
@@ -69,13 +69,14 @@ def cross_entropy(data: Array, target: Array, weight: Any = None, *_: Any, reduc
     return _reduced_loss(loss, reduction)
 
 
-def nll_loss(data: Array, target: Array, weight: Any = None, *_: Any, reduction: Any = "mean", **__: Any) -> Array:
+def nll_loss(data: Array, target: Array, weight: Any = None, *_: Any, reduction: Any = "mean", **named: Any) -> Array:
     """As `torch.nn.functional.nll_loss`."""
     axis = axis_of(1 if data.ndim > 1 else 0, data.ndim)
     own = squeeze(gather(data, axis, unsqueeze(target, axis)), axis)
     factors = [reduced(as_array(weight))] if weight is not None else []
     loss = mixed(own, target, *factors)
-    return _reduced_loss(loss if factors else like(loss, times(own, -1.0)), reduction)
+    weighed = bool(factors) or "ignore_index" in named
+    return _reduced_loss(loss if weighed else like(loss, times(own, -1.0)), reduction)
 
 
 def ctc_loss(
@@ -110,7 +111,7 @@ def _distances(data: Any, target: Any, *_: Any, reduction: Any = "mean", **__: A
 
 
 def _huber(data: Any, target: Any, *_: Any, reduction: Any = "mean", **named: Any) -> Array:
-    """As `torch.nn.functional.huber_loss` and `smooth_l1_loss`, up to a factor."""
+    """As `torch.nn.functional.huber_loss` and `smooth_l1_loss`."""
     delta = float(named.get("delta", named.get("beta", 1.0)))
     gap = minus(data, target)
     size = pointwise(np.abs, gap)
@@ -132,28 +133,29 @@ def _divergence(data: Any, target: Any, *_: Any, reduction: Any = "mean", **name
     return _reduced_loss(loss, reduction)
 
 
-def _entropy(data: Any, target: Any, *_: Any, reduction: Any = "mean", **named: Any) -> Array:
+def _entropy(data: Any, target: Any, *more: Any, reduction: Any = "mean", **named: Any) -> Array:
     """As `torch.nn.functional.binary_cross_entropy`."""
     ends = times(target, pointwise(np.log, data)), times(minus(1.0, target), pointwise(np.log, minus(1.0, data)))
-    return _weighed(data, target, times(plus(*ends), -1.0), reduction, named)
+    return _weighed(data, target, more, times(plus(*ends), -1.0), reduction, named)
 
 
-def _entropy_of_scores(data: Any, target: Any, *_: Any, reduction: Any = "mean", **named: Any) -> Array:
+def _entropy_of_scores(data: Any, target: Any, *more: Any, reduction: Any = "mean", **named: Any) -> Array:
     """As `torch.nn.functional.binary_cross_entropy_with_logits`."""
-    loss = minus(plus(pointwise(np.maximum, data, 0.0), pointwise(np.log1p, pointwise(np.exp, times(pointwise(
-        np.abs, data), -1.0)))), times(data, target))  # fmt: skip
-    return _weighed(data, target, loss, reduction, named)
+    size = pointwise(np.abs, data)
+    rest = pointwise(np.log1p, pointwise(np.exp, times(size, -1.0)))
+    loss = minus(plus(pointwise(np.maximum, data, 0.0), rest), times(data, target))
+    return _weighed(data, target, more, loss, reduction, named)
 
 
-def _weighed(data: Any, target: Any, loss: Array, reduction: Any, named: Any) -> Array:
-    result = _elements(data, target, reduction="none", **named)
-    if not any(isinstance(one, Array) for one in named.values()):
+def _weighed(data: Any, target: Any, more: Sequence[Any], loss: Array, reduction: Any, named: Any) -> Array:
+    """A loss with this formula, unless it has weights."""
+    result = _elements(data, target, *more, reduction="none", **named)
+    if not more and not any(isinstance(one, Array) for one in named.values()):
         result = like(result, loss)
     return _reduced_loss(result, reduction)
 
 
 _ELEMENTS = """
-    huber_loss smooth_l1_loss mse_loss l1_loss kl_div binary_cross_entropy binary_cross_entropy_with_logits
     soft_margin_loss poisson_nll_loss hinge_embedding_loss
     """.split()  # noqa: SIM905
 _ROWS = """

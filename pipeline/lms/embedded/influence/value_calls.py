@@ -5,7 +5,7 @@ Arguments are named as PyTorch names them; those that change no dependence are i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ from pipeline.lms.embedded.influence.choice_calls import nonzero
 
 def _unary(compute: Callable[..., Any], name: str) -> Callable[..., Array]:
     op = operation(compute, name)
-    return lambda data, *_, **__: pointwise(compute, data, op=op)
+    return lambda data, *more, **named: pointwise(compute, data, op=op + _settings(more, named))
 
 
 def _binary(compute: Callable[..., Any], name: str) -> Callable[..., Array]:
@@ -60,7 +60,18 @@ def mixed(*operands: Any, op: str = "", **_: Any) -> Array:
 
 
 def _named(name: str) -> Callable[..., Array]:
-    return lambda *operands, **_: mixed(*operands, op=_ALIASES.get(name, name))
+    return lambda *operands, **named: mixed(*operands, op=_ALIASES.get(name, name) + _settings(operands, named))
+
+
+def _settings(operands: Sequence[Any], named: Mapping[str, Any]) -> str:
+    """What tells a call with settings, such as a slope, from one without."""
+    given = [one for one in operands if not isinstance(one, Array)]
+    given += sorted((key, one) for key, one in named.items() if key not in _INDIFFERENT)
+    return f" {given}" if given else ""
+
+
+_INDIFFERENT = frozenset(("inplace", "out", "training"))
+"""Settings that do not change what a call gives, or that the calls here are read without."""
 
 
 _ALIASES = {"swish": "silu", "expit": "sigmoid", "log_expit": "logsigmoid"}
@@ -122,10 +133,7 @@ def inverted(data: Array) -> Array:
 def logical(combine: Callable[[Any, Any], Array]) -> Callable[..., Array]:
     """A combination of two values, of which it counts whether they are zero."""
     return lambda data, other, **_: combine(
-        *(
-            one if as_array(one).truth else truths(pointwise(_is_true, one, op="is true"))
-            for one in map(as_array, (data, other))
-        )
+        *(one if as_array(one).truth else truths(pointwise(_is_true, one, op="is true")) for one in (data, other))
     )
 
 

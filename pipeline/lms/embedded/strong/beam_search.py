@@ -76,6 +76,9 @@ _NOISE = 0.4
 _COMPUTED = 5.0
 """How much more than its place it says that a stream has an output's formulas."""
 
+_PROVED = 400
+"""Steps that each move of a draft counts for, whose formulas are compared in all worlds."""
+
 _LIFTED_WAYS = 4
 """The number of ways to apply a function to the same streams where some are made again at a larger shape."""
 
@@ -379,6 +382,8 @@ class BeamSearch:
         made = len(draft.moves) - len(state.replayed)
         end.repeated = max(0.0, 1.0 - made / max(1, len(end.moves)))
         self.finished.append(end)
+        if end.read:
+            self._steps.spend(_PROVED * len(end.moves))
         return end.similarity
 
     def _as_draft(self, streams: Iterable[int]) -> tuple[Draft, dict[int, int]]:

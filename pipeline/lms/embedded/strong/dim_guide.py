@@ -51,7 +51,8 @@ class DimGuide:
     def compared(self, draft: Draft, similarity: float) -> float:
         """The similarity of a finished draft, less where its elements come from elsewhere than the reference's.
 
-        Such a draft does not compute the reference, whatever the interpretation says, which knows no dims.
+        Such a draft does not compute the reference, whatever the interpretation says, which knows no dims. One with the
+        reference's formulas does; how long it takes to compare these in other worlds is not counted here.
         """
         ends = self._ends_of(draft)
         draft.agreement = self._influence.agreement(ends)
@@ -68,7 +69,6 @@ class DimGuide:
         streams, inputs = self._influence.in_world(world)
         numbers = list(inputs)
         for move in draft.moves:
-            self._steps.spend(_MOVED)
             numbers.append(self._result(move, [numbers[source] for source in move.sources], streams))
         ends = zip(draft.results, draft.output_coercions, strict=True)
         found = [_ended(streams, numbers[stream], coercion) for stream, coercion in ends]
@@ -138,7 +138,8 @@ class DimGuide:
             stream = streams.add(Promote(streams.rank(stream)), stream)[0]
         op: Primitive = Map(fn) if move.fold is None else (Scan if move.fold.scan else Accum)(fn, move.fold.b)
         (result,) = streams.add(op, stream)
-        self._steps.spend_once((op, stream), streams.work(op, stream) * _FOLLOWED)
+        if streams is self._influence.streams:
+            self._steps.spend_once((op, stream), streams.work(op, stream) * _FOLLOWED)
         return result
 
     def _coerced(self, stream: int, coercion: Coercion) -> int:

@@ -87,7 +87,8 @@ class Effort:
     A sample chooses from `drafts` finished drafts, or `enough` that compute the reference, out of at most `tries`,
     and from up to `unlike` as long as none computes the reference or depends on the inputs much as it does. In most
     samples, these take a part of the `steps`, and beam searches follow where none computes the reference: up to
-    `searches`, until one finds a draft whose elements come from where those of the reference do; `following` is the
+    `searches`, until one finds a draft whose elements come from where those of the reference do, or up to `readable`
+    where its formulas are known, until one finds a draft that has them; `following` is the
     share of samples that follow the interpretation of the reference, which may be wrong; after `trusted` drafts
     that do not compute the reference, a sample doubts it.
     """
@@ -235,7 +236,7 @@ class _Sample:
 
     @property
     def _readable(self) -> bool:
-        """Whether the formulas of the outputs are known, so that a draft that computes them can be told."""
+        """Whether the formulas of the outputs are known, so that a draft that computes them is recognized."""
         return self._view.influence.needs is not None
 
     def _follow(

@@ -42,6 +42,10 @@ def test_what_is_equal_has_the_same_formula(one: str, other: str) -> None:
         ("torch.sqrt(x)", "x"),
         ("x.argmax(1)", "x.argmin(1)"),
         ("torch.nn.functional.gelu(x)", "torch.nn.functional.mish(x)"),
+        ("torch.nn.functional.gelu(x)", "torch.nn.functional.gelu(x, approximate='tanh')"),
+        ("torch.nn.functional.leaky_relu(x, 0.1)", "torch.nn.functional.leaky_relu(x, 0.2)"),
+        ("torch.nn.functional.softplus(x, 2)", "torch.nn.functional.softplus(x)"),
+        ("torch.round(x, decimals=2)", "torch.round(x)"),
     ],
 )
 def test_what_differs_has_another_formula(one: str, other: str) -> None:

@@ -23,6 +23,9 @@ from tests.support.formulas import same
         ("x.sort(1).indices[:, -1]", "x.topk(1, 1).indices[:, 0]"),
         ("x.cummax(1).values[:, -1]", "x.amax(1)"),
         ("x.aminmax().max", "x.amax((0, 1))"),
+        ("torch.nn.functional.softmin(x, 1)", "torch.softmax(-x, 1)"),
+        ("torch.var_mean(x, 1)[1]", "x.mean(1)"),
+        ("torch.std_mean(x, 1)[0]", "torch.sqrt(x.var(1))"),
     ],
 )
 def test_a_call_along_a_dim_is_what_it_does_in_several_steps(one: str, other: str) -> None:

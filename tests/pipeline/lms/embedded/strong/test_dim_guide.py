@@ -67,6 +67,17 @@ def test_a_move_that_a_primitive_rejects_is_unread() -> None:
     assert guide().moved(Move((ADD,), (0,), (AS_IS,), X), guide().inputs) == UNREAD
 
 
+def test_a_draft_with_the_formulas_of_the_reference_computes_it() -> None:
+    """To compare them in other worlds takes no steps: their streams have other numbers in each process."""
+    draft, guided = drafted(True), guide()
+    assert guided.compared(draft, 0.5) == 1.0 and draft.computes
+    used, again = guided._steps.used, guide()
+    again._ends_of(drafted(True))
+    assert used == again._steps.used
+    wrong = drafted(False)
+    assert guide().compared(wrong, 0.5) < 1.0 and not wrong.computes
+
+
 def test_following_costs_steps() -> None:
     """The same whatever was followed before."""
     with pytest.raises(StepsExhausted):
