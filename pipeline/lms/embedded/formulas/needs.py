@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.lms.embedded.formulas.operations import GIVEN
 from pipeline.lms.embedded.formulas.residues import Residues
-from pipeline.lms.embedded.formulas.tape import GIVEN, Nodes, Tape
+from pipeline.lms.embedded.formulas.tape import Nodes, Tape
 
 Mask = NDArray[np.bool_]
 

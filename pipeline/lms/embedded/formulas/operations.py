@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from functools import reduce
 from typing import TypeAlias
 
 import numpy as np
@@ -33,8 +33,13 @@ _SMALL_SQUARE = WORD(1 << 12)
 _FACTOR = WORD(1_234_567_891)
 IN_ORDER, IN_NO_ORDER = "all ", "any "
 """How the names of calls along a dim begin that depend on the order of their terms, or do not."""
+GIVEN = frozenset(("constant", "symbol"))
+"""What is not computed."""
+SAME = "same"
+"""Gives its operand."""
 GUARDED = "guarded"
 """The first operand, which the second one guards against overflow: that one where guards leave a trace."""
+_EXTREMES = "largest", "smallest"
 FIRST_PLACE = IN_ORDER + "place 0"
 """The place of the largest term."""
 
@@ -44,6 +49,8 @@ def computed(op: str, parts: Sequence[Residues], *, logs: bool, strict: bool) ->
 
     `logs` says whether there are any logarithms, and `strict` whether guards against overflow leave a trace.
     """
+    if op == SAME:
+        return parts[0]
     if op == GUARDED:
         return parts[strict]
     if not logs and op in _LINEAR:
@@ -67,6 +74,8 @@ def _apart(op: str, p: Sequence[Residues], q: Sequence[Residues], *, strict: boo
         return _sum(p, q, turned=op == "subtract", strict=strict)
     if op in _OPERATIONS:
         return _OPERATIONS[op](p, q)
+    if op in _EXTREMES:
+        return _extreme(p, largest=op == _EXTREMES[0], strict=strict)
     if op.startswith(IN_NO_ORDER):
         return drawn(mixed(seed(op) + mixed(p[0] + STEP).sum(1)))
     terms = [p[0][:, place] for place in range(p[0].shape[1])] if op.startswith(IN_ORDER) else p
@@ -165,17 +174,21 @@ def _root(p: Sequence[Residues], _: Sequence[Residues]) -> _Both:
     return found, exponent(found)
 
 
-def _extreme(p: Sequence[Residues], _: Sequence[Residues], *, largest: bool) -> _Both:
-    """One of some values, the same for the same ones, whatever their order; in exponents it counts for nothing."""
+def _extreme(p: Sequence[Residues], *, largest: bool, strict: bool) -> _Both:
+    """One of some values, the same for the same ones, whatever their order.
+
+    It counts for nothing in exponents, from which it is taken off so that they do not overflow, unless such guards
+    leave a trace.
+    """
     choose = np.maximum if largest else np.minimum
     each = [signed(part) for part in p]
     number = choose.reduce(each[0], 1) if each[0].ndim == 3 else reduce(choose, each)
     found = (number % PRIME).astype(WORD)
-    return found, np.zeros_like(found)
+    return found, exponent(found) if strict else np.zeros_like(found)
 
 
 _OPERATIONS: dict[str, Callable[[Sequence[Residues], Sequence[Residues]], _Both]] = {
     "sum": _total, "multiply": _product,
     "prod": _product_along, "inverse": _inverse, "log": _log, "exp": _exp, "eq": _is_zero, "sign": _sign,
-    "sqrt": _root, "largest": partial(_extreme, largest=True), "smallest": partial(_extreme, largest=False),
+    "sqrt": _root,
 }  # fmt: skip

@@ -56,10 +56,12 @@ class Kind(NamedTuple):
     Attributes:
         positive: Whether they are positive.
         ones: The least and the largest number of ones in a row, if they are zeros and ones: -1 for its length.
+        format: The name of their format in torch.
     """
 
     positive: bool = False
     ones: tuple[int, int] | None = None
+    format: str = "float32"
 
 
 # --- symbols and constants ---

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.lms.embedded.formulas.formats import EXACT, TESTS, TO
 from pipeline.lms.embedded.formulas.operations import GUARDED
 from pipeline.lms.embedded.formulas.tape import Nodes, Tape
 
@@ -31,23 +32,37 @@ def spelled(tape: Tape, op: str, nodes: Sequence[Nodes], values: Sequence[Values
     set of operands.
     """
     try:
-        return _Spelling(tape, values).of(op, list(nodes))
+        return _rounded(tape, op, _Spelling(tape, values).of(op, list(nodes)), tape.formats.common(nodes, values))
     except TooMany:
         return None
 
 
 def spelled_along(tape: Tape, op: str, nodes: Nodes) -> Nodes | None:
     """As `spelled`, along the last dim."""
-    spelling, count = _Spelling(tape, ()), nodes.shape[-1]
     try:
-        match op:
-            case "mean":
-                return spelling.call("multiply", spelling.along("sum", nodes), spelling.number(1.0 / count))
-            case "any":
-                return spelling.opposite(spelling.along("prod", spelling.opposite(nodes)))
-        return spelling.along(op, nodes)
+        found = _along(_Spelling(tape, ()), op, nodes)
+        return _rounded(tape, op, found, tape.formats.common([nodes], [np.full(nodes.shape, np.nan)]))
     except TooMany:
         return None
+
+
+def _along(spelling: _Spelling, op: str, nodes: Nodes) -> Nodes:
+    match op:
+        case "mean":
+            return spelling.call("multiply", spelling.along("sum", nodes), spelling.number(1.0 / nodes.shape[-1]))
+        case "any":
+            return spelling.opposite(spelling.along("prod", spelling.opposite(nodes)))
+    return spelling.along(op, nodes)
+
+
+def _rounded(tape: Tape, op: str, nodes: Nodes, kind: str | None) -> Nodes | None:
+    """What an operation gives of numbers of a narrow format, which is of this format, too."""
+    if kind is None or op in TESTS or op.startswith(TO):
+        return nodes
+    if op not in EXACT:
+        return tape.converted(kind, nodes)
+    tape.formats.convert(kind, nodes)
+    return nodes
 
 
 class _Spelling:
@@ -59,6 +74,8 @@ class _Spelling:
 
     def of(self, op: str, nodes: list[Nodes]) -> Nodes:
         """What an operation gives."""
+        if op.startswith(TO):
+            return self.some(self._tape.converted(op.removeprefix(TO), nodes[0]))
         if op in _SPECIAL:
             return _SPECIAL[op](self, nodes)
         spell = _SPELLED.get(op)
@@ -70,14 +87,19 @@ class _Spelling:
         Raises:
             TooMany: There are too many formulas.
         """
-        found = self._tape.apply(op, *nodes)
-        if found is None:
-            raise TooMany
-        return found
+        return self.some(self._tape.apply(op, *nodes))
 
     def along(self, op: str, nodes: Nodes) -> Nodes:
         """As `call`, along the last dim."""
-        found = self._tape.along(op, nodes)
+        return self.some(self._tape.along(op, nodes))
+
+    @staticmethod
+    def some(found: Nodes | None) -> Nodes:
+        """Formulas.
+
+        Raises:
+            TooMany: There were too many.
+        """
         if found is None:
             raise TooMany
         return found
@@ -138,7 +160,9 @@ class _Spelling:
     def above(self, one: Nodes, other: Nodes) -> Nodes:
         """Whether one number is larger than another one."""
         sign = self.call("sign", self.minus(one, other))
-        return self.times(self.plus(sign, self.times(sign, sign)), self.number(0.5))
+        found = self.times(self.plus(sign, self.times(sign, sign)), self.number(0.5))
+        self._tape.formats.within(found, 0, 1)
+        return found
 
     def is_zero(self, node: Nodes) -> Nodes:
         """Whether a number is zero."""
@@ -206,7 +230,10 @@ class _Spelling:
         one, limit = nodes[::-1] if known[0] else nodes
         values = self._values[0 if known[0] else 1]
         guards, limited = (np.abs(values) < _TINY) & (values > 0), self.limited(one, limit, above=largest)
-        return np.where(guards, self.call(GUARDED, one, limited), limited) if guards.any() else limited
+        if guards.any():
+            return np.where(guards, self.call(GUARDED, one, limited), limited)
+        self._tape.formats.limited(limited, one, values, above=largest)
+        return limited
 
 
 _SPECIAL: dict[str, Callable[[_Spelling, list[Nodes]], Nodes]] = {

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.lms.embedded.formulas.operations import GUARDED, computed
+from pipeline.lms.embedded.formulas.formats import Formats, conversion
+from pipeline.lms.embedded.formulas.operations import GIVEN, GUARDED, computed
 from pipeline.lms.embedded.formulas.residues import LOG, WORLDS, Kind, Residues, encoded, first, second, symbols
 
 Nodes: TypeAlias = NDArray[np.int64]
 """Numbers of formulas on a tape."""
 
-GIVEN = frozenset(("constant", "symbol"))
-"""What is not computed."""
 _MOST_NODES = 40_000
 _NO_OPERANDS = np.zeros((0, 1), np.uint64)
 
@@ -39,14 +38,18 @@ class Block(NamedTuple):
 class Tape:
     """Formulas, of which the first ones are operands whose residues are given later.
 
+    `rounds` is as in `Formats`.
+
     Attributes:
         count: The number of formulas.
         blocks: How they are made, in order.
+        formats: What is known of their numbers.
     """
 
-    def __init__(self, operands: int) -> None:
+    def __init__(self, operands: int, *, rounds: bool = False) -> None:
         self._operands = self.count = operands
         self.blocks: list[Block] = []
+        self.formats = Formats(self.blocks, rounds=rounds)
         self._constants: dict[float, int] = {}
         self._known: dict[tuple[Any, ...], Nodes] = {}
         self._logs = False
@@ -89,6 +92,17 @@ class Tape:
     def along(self, op: str, nodes: Nodes) -> Nodes | None:
         """What an operation gives along the last dim; None if there are too many formulas."""
         return self._made(op, (nodes.reshape(-1, nodes.shape[-1]),), nodes.shape[:-1])
+
+    def converted(self, kind: str, nodes: Nodes) -> Nodes | None:
+        """Formulas in a format, by a name of it in torch; None if there are too many."""
+        held = self.formats.held(kind, nodes)
+        if held.all():
+            return nodes
+        found = self.apply(conversion(kind), nodes)
+        if found is None:
+            return None
+        self.formats.convert(kind, found)
+        return np.where(held, nodes, found)
 
     def _made(self, op: str, operands: tuple[Nodes, ...], shape: tuple[int, ...]) -> Nodes | None:
         if op == "multiply" and self._roots and np.array_equal(operands[0], operands[1]):

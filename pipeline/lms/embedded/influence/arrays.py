@@ -319,7 +319,7 @@ def _extreme(compute: Callable[..., Any], idle: float, one: Any, other: Any) -> 
     tape, nodes = own
     # An extreme value is one also where it is of one value only.
     only = ((a.values == idle) | (b.values == idle)) & np.isnan(result.values)
-    found = tape.apply("largest" if compute is np.maximum else "smallest", nodes)
+    found = spelled(tape, "largest" if compute is np.maximum else "smallest", [nodes], [result.values])
     return replace(result, formulas=None) if found is None else with_nodes(result, tape, np.where(only, found, nodes))
 
 

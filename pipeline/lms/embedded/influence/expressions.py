@@ -234,7 +234,9 @@ class ExpressionReader(ABC):
         array = self._data[name]
         if self.tape is None or not np.isnan(array.values).all():
             return array
-        nodes = self.tape.symbols(name, array.shape, self.kinds.get(name, Kind()))
+        kind = self.kinds.get(name, Kind())
+        nodes = self.tape.symbols(name, array.shape, kind)
+        self.tape.formats.given(nodes, kind.format)
         return replace(array, formulas=Formulas(self.tape, nodes))
 
     def _attribute(self, node: ast.Attribute, env: Names) -> Any:

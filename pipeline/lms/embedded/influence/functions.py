@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.lms.embedded.formulas.residues import Residues, constants, either, packed
-from pipeline.lms.embedded.formulas.tape import Formulas, Tape
+from pipeline.lms.embedded.formulas.tape import Formulas, Nodes, Tape
 from pipeline.lms.embedded.influence.arrays import Array, Sources, Unread, Values, as_array, nodes_of
 from pipeline.lms.embedded.influence.reader import ArrayReader
 from step_runtime.base.shapes import Sizes, evaluate
@@ -92,6 +92,11 @@ def shapes_of(dtype: DType, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(evaluate(dim, sizes) for dim in layout(part)) for part in components_of(dtype))
 
 
+def formats_of(dtype: DType) -> tuple[str, ...]:
+    """The name of each component's format in torch."""
+    return tuple(part.format.torch for part in components_of(dtype))
+
+
 class Functions:
     """The functions of one task at one set of sizes; readings are kept."""
 
@@ -101,9 +106,12 @@ class Functions:
         self._specs: dict[str, FnSpec] = {spec.func_name: spec for spec in task.fns}
         self.inputs: dict[str, tuple[tuple[int, ...], ...]] = {}
         self.outputs: dict[str, tuple[tuple[int, ...], ...]] = {}
+        self._formats: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self._rounds = task.names_formats
         for spec, (given, result) in zip(task.fns, task.fn_types, strict=True):
             self.inputs[spec.func_name] = shapes_of(given, sizes)
             self.outputs[spec.func_name] = shapes_of(result, sizes)
+            self._formats[spec.func_name] = formats_of(given), formats_of(result)
         self.world = 0
         self._known: dict[tuple[str, bytes | None], Reading | None] = {}
         self._steady: dict[str, Reading | None] = {}
@@ -310,13 +318,14 @@ class Functions:
         else:
             bits = np.array([1 << place for place in range(len(values))], dtype=object)
         bits = np.where(constants_, np.zeros((), np.uint64), bits)
-        tape = Tape(len(values))
+        tape = Tape(len(values), rounds=self._rounds)
         nodes = np.arange(len(values))
         if constants_.any():
             nodes = np.where(constants_, tape.constants(np.where(constants_, values, 0.0)), nodes)
         parts, place = [], 0
-        for shape in shapes:
+        for shape, kind in zip(shapes, [kind for kinds in self._formats[name] for kind in kinds], strict=False):
             end = place + prod(shape)
+            tape.formats.given(nodes[place:end], kind)
             formulas = Formulas(tape, nodes[place:end].reshape(shape))
             parts.append(Array(bits[place:end].reshape(shape), values[place:end].reshape(shape), formulas=formulas))
             place = end
@@ -333,13 +342,15 @@ class Functions:
         masks = [int(mask) for array in arrays for mask in array.sources.reshape(-1)]
         found = np.concatenate([array.values.reshape(-1) for array in arrays])
         taken = [{bit for bit in range(len(values)) if mask >> bit & 1} for mask in masks]
-        own = [nodes_of(array, tape) for array in arrays]
-        known = (
-            None
-            if any(one is None for one in own)
-            else np.concatenate([one.reshape(-1) for one in own if one is not None])
-        )
-        return _reading_of(taken, found, len(values), None if known is None else Formulas(tape, known))
+        own = [self._returned(array, kind, tape) for array, kind in zip(arrays, self._formats[name][1], strict=True)]
+        known = [one.reshape(-1) for one in own if one is not None]
+        result = Formulas(tape, np.concatenate(known)) if len(known) == len(own) else None
+        return _reading_of(taken, found, len(values), result)
+
+    def _returned(self, array: Array, kind: str, tape: Tape) -> Nodes | None:
+        """The formulas of a result, which is converted to its declared format."""
+        nodes = nodes_of(array, tape)
+        return tape.converted(kind, nodes) if nodes is not None and self._rounds else nodes
 
 
 def _beside(one: Residues | None, other: Residues | None) -> Residues | None:

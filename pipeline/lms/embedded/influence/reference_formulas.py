@@ -12,6 +12,7 @@ from pipeline.lms.embedded.formulas.residues import DRAWN, WORLDS, Kind, Residue
 from pipeline.lms.embedded.formulas.tape import Formulas, Tape
 from pipeline.lms.embedded.influence.arrays import Array, nodes_of
 from pipeline.lms.embedded.influence.streams import Stream
+from step_runtime.base.types import StreamType, components_of
 from step_runtime.tasks.task import TensorSpec
 
 _MOST_SKIPPED = 8
@@ -83,11 +84,13 @@ def _each_once(residues: Residues) -> Residues:
     return residues[fresh]
 
 
-def kind_of(spec: TensorSpec) -> Kind:
-    """What is known of an input's elements by how they are drawn."""
+def kind_of(spec: TensorSpec, type_: StreamType) -> Kind:
+    """What is known of an input's elements by their type and by how they are drawn."""
+    (part,) = components_of(type_.dtype)
+    ones = DRAWN if spec.data_gen == "binary" else None
     if spec.data_gen is None:
-        return Kind(ones=(spec.min or 0, -1 if spec.max is None else spec.max))
-    return Kind(positive=spec.data_gen == "torch.rand", ones=DRAWN if spec.data_gen == "binary" else None)
+        ones = spec.min or 0, -1 if spec.max is None else spec.max
+    return Kind(spec.data_gen == "torch.rand", ones, part.format.torch)
 
 
 def with_residues(name: str, array: Array, kind: Kind, world: int) -> Array:

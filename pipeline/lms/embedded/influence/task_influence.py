@@ -75,7 +75,9 @@ class TaskInfluence:
                 for spec, type_ in zip(task.parameters, task.parameter_types, strict=True)}  # fmt: skip
         data |= places.inputs
         reader = ArrayReader(data, sizes)
-        kinds = reader.kinds = {spec.name: kind_of(spec) for spec in (*task.inputs, *task.parameters)}
+        types = (*task.input_types, *task.parameter_types)
+        given = zip((*task.inputs, *task.parameters), types, strict=True)
+        kinds = reader.kinds = {spec.name: kind_of(spec, type_) for spec, type_ in given}
         env: dict[str, Any] = {}
         with suppress(Unread):
             reader.run(task.global_ or "", env)
@@ -90,7 +92,7 @@ class TaskInfluence:
             for world in range(WORLDS)
         ]
         reader.met.clear()
-        tape = reader.tape = Tape(0)
+        tape = reader.tape = Tape(0, rounds=task.names_formats)
         read = [
             tuple(
                 _output(reader, code, env, wanted)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.lms.embedded.formulas.formats import INTEGERS, TO
 from pipeline.lms.embedded.influence.arrays import Array, Unread, Word, as_array, pointwise, truths
 from pipeline.lms.embedded.influence.value_calls import mixed
 
@@ -26,7 +27,8 @@ def _conversion(kind: str) -> Callable[..., Array]:
         array = as_array(data)
         if kind == "bool":
             return array if array.truth else truths(pointwise(lambda value: value != 0, array, op="is true"))
-        return pointwise(np.trunc if kind in _WHOLE_TYPES else np.positive, array, op="same")
+        op = "same" if array.truth else TO + kind
+        return pointwise(np.trunc if kind in INTEGERS else np.positive, array, op=op)
 
     return convert
 
@@ -42,9 +44,6 @@ def reinterpreted(data: Array, kind: Word) -> Array:
     return mixed(data)
 
 
-_WHOLE_TYPES = frozenset(
-    ["int", "long", "short", "char", "byte", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-)
 _NUMBER_TYPES = (
     "float",
     "double",

@@ -60,7 +60,8 @@ def test_a_decision_for_all_elements_differs_in_some_world() -> None:
 
 def test_what_is_known_of_inputs_is_how_they_are_drawn() -> None:
     """Masks, positive numbers, rows of a Multihot; nothing of others."""
-    kinds = [kind_of(spec) for spec in loads_task(CLIP).inputs]
+    task = loads_task(CLIP)
+    kinds = [kind_of(spec, type_) for spec, type_ in zip(task.inputs, task.input_types, strict=True)]
     assert [(kind.positive, kind.ones) for kind in kinds[1:]] == [
         (False, None),
         (False, DRAWN),
