@@ -86,12 +86,12 @@ class Tape:
     def apply(self, op: str, *operands: Nodes) -> Nodes | None:
         """What an operation gives, element by element; None if there are too many formulas."""
         shape = np.broadcast_shapes(*(one.shape for one in operands))
-        flat = tuple(np.ascontiguousarray(np.broadcast_to(one, shape)).reshape(-1) for one in operands)
+        flat = tuple(np.array(np.broadcast_to(one, shape), order="C").reshape(-1) for one in operands)
         return self._made(op, flat, shape)
 
     def along(self, op: str, nodes: Nodes) -> Nodes | None:
         """What an operation gives along the last dim; None if there are too many formulas."""
-        return self._made(op, (nodes.reshape(-1, nodes.shape[-1]),), nodes.shape[:-1])
+        return self._made(op, (np.array(nodes, order="C").reshape(-1, nodes.shape[-1]),), nodes.shape[:-1])
 
     def converted(self, kind: str, nodes: Nodes) -> Nodes | None:
         """Formulas in a format, by a name of it in torch; None if there are too many."""

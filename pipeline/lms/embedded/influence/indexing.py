@@ -320,7 +320,10 @@ def _restored(result: Array, value: Array, new: Array, places: Any, plan: _Plan,
 
 
 def _distributed(result: Array, nodes: Any, part: Any, places: Any, plan: _Plan, tape: Any, *, added: bool) -> Array:
-    """As `_restored`, where data decide which elements are replaced: each is, if the index is its place."""
+    """As `_restored`, where data decide which elements are replaced: each is, if the index is its place.
+
+    No two places of the index are taken to be the same, as PyTorch does not say which part remains.
+    """
     if len(plan.lost) + len(plan.unsure) != 1:
         return result
     own = nodes_of((*plan.integers, *plan.arrays)[0], tape)
@@ -328,11 +331,12 @@ def _distributed(result: Array, nodes: Any, part: Any, places: Any, plan: _Plan,
         return result
     own = np.broadcast_to(_aligned(own, plan) if plan.unsure else own, places.shape)
     candidates = _candidates(places, result.shape, plan)
+    given = nodes.copy()
     for each in np.ndindex(places.shape):
         for place, target in enumerate(candidates[each].tolist()):
             here = _is_place(tape, own[each], place)
             before = nodes[target : target + 1]
-            gap = part[each] if added else tape.apply("subtract", part[each], before)
+            gap = part[each] if added else tape.apply("subtract", part[each], given[target])
             change = None if here is None or gap is None else tape.apply("multiply", here, np.asarray(gap))
             after = None if change is None else tape.apply("add", before, change)
             if after is None:
