@@ -18,6 +18,7 @@ from pipeline.lms.embedded.formulas.residues import (
     drawn,
     exponent,
     exponential,
+    logarithm,
     mixed,
     power,
     seed,
@@ -30,7 +31,6 @@ _MODULI = np.array([[PRIME], [ORDER]], WORD)
 _P, _Q = WORD(PRIME), WORD(ORDER)
 _SMALL_SQUARE = WORD(1 << 12)
 """Squares of differences below this are those of two numbers."""
-_FACTOR = WORD(1_234_567_891)
 IN_ORDER, IN_NO_ORDER = "all ", "any "
 """How the names of calls along a dim begin that depend on the order of their terms, or do not."""
 GIVEN = frozenset(("constant", "symbol"))
@@ -71,7 +71,7 @@ _LINEAR: dict[str, Callable[[Sequence[Residues]], Residues]] = {
 
 def _apart(op: str, p: Sequence[Residues], q: Sequence[Residues], *, strict: bool) -> _Both:
     if op in ("add", "subtract"):
-        return _sum(p, q, turned=op == "subtract", strict=strict)
+        return _sum(p, q, turned=op == "subtract")
     if op in _OPERATIONS:
         return _OPERATIONS[op](p, q)
     if op in _EXTREMES:
@@ -96,16 +96,19 @@ def _has_log(second: Residues) -> np.bool_:
     return (second & LOG).any()
 
 
-def _sum(p: Sequence[Residues], q: Sequence[Residues], *, turned: bool, strict: bool) -> _Both:
+def _sum(p: Sequence[Residues], q: Sequence[Residues], *, turned: bool) -> _Both:
     """A sum, or a difference."""
     found = (p[0] + (_P - p[1] if turned else p[1])) % _P
     if not (_has_log(q[0]) or _has_log(q[1])):
         return found, (q[0] + (_Q - q[1] if turned else q[1])) % _Q
-    # The largest of several is taken off before exponentials of whose sum this is a logarithm: it leaves no trace.
-    if not strict:
-        found = np.where((q[1] == 0) & (q[0] & LOG != 0), p[0], found)
-        found = np.where((q[0] == 0) & (q[1] & LOG != 0), (_P - p[1]) % _P if turned else p[1], found)
-    return found, _raised(q[0], q[1], turned=turned)
+    return _with_log(found, _raised(q[0], q[1], turned=turned))
+
+
+def _with_log(found: Residues, other: Residues) -> _Both:
+    """Residues of which the first one is that of a logarithm where the second one is an exponential."""
+    logs = other & LOG != 0
+    found[logs] = logarithm(other[logs] & ~LOG)
+    return found, other
 
 
 def _raised(one: Residues, other: Residues, *, turned: bool) -> Residues:
@@ -125,14 +128,33 @@ def _total(p: Sequence[Residues], q: Sequence[Residues]) -> _Both:
         return found, q[0].sum(1) % _Q
     for place in range(1, q[0].shape[1]):
         other = _raised(other, q[0][:, place], turned=False)
-    return found, other
+    return _with_log(found, other)
 
 
 def _product(p: Sequence[Residues], q: Sequence[Residues]) -> _Both:
-    own = [
-        np.where(part & LOG, exponent(one), part) if _has_log(part) else part for one, part in zip(p, q, strict=True)
-    ]
-    return p[0] * p[1] % _P, own[0] * own[1] % _Q
+    found = p[0] * p[1] % _P
+    if not (_has_log(q[0]) or _has_log(q[1])):
+        return found, q[0] * q[1] % _Q
+    logs = [part & LOG != 0 for part in q]
+    own = [np.where(log, exponent(one), part) for log, one, part in zip(logs, p, q, strict=True)]
+    other = own[0] * own[1] % _Q
+    for log, factor in ((0, 1), (1, 0)):
+        # What is multiplied by zero, as by a mask, is no logarithm any more.
+        some = logs[log] & ~logs[factor] & ((p[factor] != 0) | (q[factor] != 0))
+        other[some] = _to_the(q[log][some] & ~LOG, q[factor][some]) | LOG
+    return _with_log(found, other)
+
+
+def _to_the(values: Residues, exponents: Residues) -> Residues:
+    """Powers of what logarithms are taken of, which is positive, so that any root has one value."""
+    kept, turned = exponents == 1, exponents == _Q - WORD(1)
+    squares = power(values, ORDER) == 1
+    positive = np.where(squares, values, (_P - values) % _P)
+    found = np.ones_like(values)
+    for bit in range(ORDER.bit_length() - 1, -1, -1):
+        found = found * found % _P
+        found = np.where(exponents >> WORD(bit) & WORD(1), found * positive % _P, found)
+    return np.where(kept, values, np.where(turned, power(values, PRIME - 2), found))
 
 
 def _product_along(p: Sequence[Residues], q: Sequence[Residues]) -> _Both:
@@ -146,9 +168,7 @@ def _inverse(p: Sequence[Residues], _: Sequence[Residues]) -> _Both:
 
 
 def _log(p: Sequence[Residues], _: Sequence[Residues]) -> _Both:
-    """A logarithm: that of an inverse is the opposite one."""
-    own, inverse = (one * one % _P for one in (p[0], power(p[0], PRIME - 2)))
-    return (own + (_P - inverse)) % _P * _FACTOR % _P, p[0] | LOG
+    return logarithm(p[0]), p[0] | LOG
 
 
 def _exp(_: Sequence[Residues], q: Sequence[Residues]) -> _Both:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import zlib
 from fractions import Fraction
+from math import exp
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -38,6 +39,7 @@ _BASE = 4
 """An element of order `ORDER` modulo `PRIME`."""
 _FEW = 40
 """So many powers are computed one by one."""
+_FACTOR = WORD(1_234_567_891)
 _NOTHING = 1e-20
 _LARGEST_DENOMINATOR = 1 << 12
 _PRECISION = 1e-10
@@ -124,7 +126,7 @@ def _hot(words: Residues, least: int, most: int) -> Residues:
 
 
 def encoded(value: float) -> int:
-    """The residues of a constant, as a word: of a fraction, of the root of one, or what stands for another number."""
+    """The residues of a constant, as a word: of a fraction, of its root or logarithm, or what stands for the number."""
     if abs(value) < _NOTHING:
         return 0
     if np.isinf(value):
@@ -135,6 +137,9 @@ def encoded(value: float) -> int:
         root = pow(_residue(square, PRIME), (PRIME + 1) // 4, PRIME)
         root = root if value > 0 else PRIME - root
         return root << 32 | int(exponent(np.array([root], WORD))[0])
+    if abs(value) < _FEW and (ratio := _fraction(exp(value))) is not None:
+        found = np.array([_residue(ratio, PRIME)], WORD)
+        return int(packed(logarithm(found), found | LOG)[0])
     one, other = drawn(seed(f"{value:.6g}"))
     return int(one[0]) << 32 | int(other[0])
 
@@ -191,6 +196,13 @@ def power(values: Residues, exponent: int) -> Residues:
             result = result * result % WORD(PRIME)
         result = result * powers[exponent >> place & 15] % WORD(PRIME)
     return result
+
+
+def logarithm(values: Residues) -> Residues:
+    """The first residues of logarithms of first residues: those of an inverse are the opposite ones."""
+    own, inverse = (one * one % WORD(PRIME) for one in (values, power(values, PRIME - 2)))
+    found: Residues = (own + (WORD(PRIME) - inverse)) % WORD(PRIME) * _FACTOR % WORD(PRIME)
+    return found
 
 
 def signed(values: Residues) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.lms.embedded.formulas.formats import EXACT, TESTS, TO
 from pipeline.lms.embedded.formulas.operations import GUARDED
-from pipeline.lms.embedded.formulas.tape import Nodes, Tape
+from pipeline.lms.embedded.formulas.tape import NO_TRACE, Nodes, Tape
 
 Values = NDArray[np.float64]
 
@@ -32,7 +32,10 @@ def spelled(tape: Tape, op: str, nodes: Sequence[Nodes], values: Sequence[Values
     set of operands.
     """
     try:
-        return _rounded(tape, op, _Spelling(tape, values).of(op, list(nodes)), tape.formats.common(nodes, values))
+        found = _Spelling(tape, values).of(op, list(nodes))
+        if op in TESTS:
+            tape.formats.within(found, 0, 1)
+        return _rounded(tape, op, found, tape.formats.common(nodes, values))
     except TooMany:
         return None
 
@@ -160,9 +163,7 @@ class _Spelling:
     def above(self, one: Nodes, other: Nodes) -> Nodes:
         """Whether one number is larger than another one."""
         sign = self.call("sign", self.minus(one, other))
-        found = self.times(self.plus(sign, self.times(sign, sign)), self.number(0.5))
-        self._tape.formats.within(found, 0, 1)
-        return found
+        return self.times(self.plus(sign, self.times(sign, sign)), self.number(0.5))
 
     def is_zero(self, node: Nodes) -> Nodes:
         """Whether a number is zero."""
@@ -231,7 +232,8 @@ class _Spelling:
         values = self._values[0 if known[0] else 1]
         guards, limited = (np.abs(values) < _TINY) & (values > 0), self.limited(one, limit, above=largest)
         if guards.any():
-            return np.where(guards, self.call(GUARDED, one, limited), limited)
+            guarded = np.where(values < NO_TRACE, one, self.call(GUARDED, one, limited))
+            return np.where(guards, guarded, limited)
         self._tape.formats.limited(limited, one, values, above=largest)
         return limited
 

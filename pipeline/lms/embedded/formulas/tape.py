@@ -14,6 +14,8 @@ from pipeline.lms.embedded.formulas.residues import LOG, WORLDS, Kind, Residues,
 Nodes: TypeAlias = NDArray[np.int64]
 """Numbers of formulas on a tape."""
 
+NO_TRACE = 1e-9
+"""Guards below this never leave a trace."""
 _MOST_NODES = 40_000
 _NO_OPERANDS = np.zeros((0, 1), np.uint64)
 
@@ -65,12 +67,14 @@ class Tape:
     def _constant(self, value: float) -> int:
         if value not in self._constants:
             self._constants[value] = self.count
-            self._append("constant", (np.full((WORLDS, 1), encoded(value), np.uint64),), 1)
+            word = encoded(value)
+            self._append("constant", (np.full((WORLDS, 1), word, np.uint64),), 1)
+            self._logs = self._logs or bool(word & int(LOG))
         return self._constants[value]
 
     def guards(self, values: Any) -> Nodes:
         """The numbers of constants that only guard a division or a logarithm: nothing, unless guards leave a trace."""
-        own = self.constants(values)
+        own = self.constants(np.where(np.abs(values) < NO_TRACE, 0.0, values))
         found = self.apply(GUARDED, self.constants(np.zeros(np.shape(values))), own)
         return own if found is None else found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.lms.embedded.influence import (
+    activation_calls,
     algebra_calls,
     choice_calls,
     constant_calls,
@@ -20,7 +21,7 @@ from pipeline.lms.embedded.influence.arrays import Array, Unread, Word
 
 CALLS = {
     **shape_calls.CALLS, **constant_calls.CALLS, **value_calls.CALLS, **dim_calls.CALLS, **type_calls.CALLS,
-    **choice_calls.CALLS, **algebra_calls.CALLS,
+    **activation_calls.CALLS, **choice_calls.CALLS, **algebra_calls.CALLS,
     **window_calls.CALLS, **loss_calls.CALLS, **layer_calls.CALLS,
 }  # fmt: skip
 _MODULES = {name.replace("_", ""): name for name in CALLS}

@@ -20,7 +20,6 @@ from pipeline.lms.embedded.influence.arrays import (
     like,
     minus,
     over,
-    plus,
     pointwise,
     smaller,
     times,
@@ -87,8 +86,7 @@ def norm(data: Array, p: Any = 2, dim: Any = None, keepdim: bool = False, **_: A
 def logsumexp(data: Array, dim: Any, keepdim: bool = False) -> Array:
     """As `torch.logsumexp`: a negative infinity leaves no trace."""
     every = reduced(pointwise(np.exp, data), dim, keepdim, np.sum)
-    largest = reduced(data, dim, keepdim, np.max)
-    return like(reduced(data, dim, keepdim), plus(largest, pointwise(np.log, every)))
+    return like(reduced(data, dim, keepdim), pointwise(np.log, every))
 
 
 def _largest(compute: Any, idle: float, pick: Callable[..., Array]) -> Callable[..., Any]:
@@ -138,8 +136,7 @@ def logcumsumexp(data: Array, dim: int) -> Array:
     """As `torch.logcumsumexp`."""
     result = accumulated(data, dim)
     axis = axis_of(dim, data.ndim)
-    every = running(result, "add", pointwise(np.exp, data), axis)
-    return like(result, plus(running(result, "largest", data, axis), pointwise(np.log, every)))
+    return like(result, pointwise(np.log, running(result, "add", pointwise(np.exp, data), axis)))
 
 
 def sort(data: Array, dim: int = -1, *_: Any, stable: bool = False, descending: bool = False) -> tuple[Array, Array]:

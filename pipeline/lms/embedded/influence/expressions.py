@@ -231,10 +231,10 @@ class ExpressionReader(ABC):
 
     def _given(self, name: str) -> Array:
         """An input or a weight, with its formulas."""
-        array = self._data[name]
+        kind = self.kinds.get(name, Kind())
+        array = replace(self._data[name], truth=kind.format == "bool")
         if self.tape is None or not np.isnan(array.values).all():
             return array
-        kind = self.kinds.get(name, Kind())
         nodes = self.tape.symbols(name, array.shape, kind)
         self.tape.formats.given(nodes, kind.format)
         return replace(array, formulas=Formulas(self.tape, nodes))

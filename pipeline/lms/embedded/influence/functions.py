@@ -326,8 +326,8 @@ class Functions:
         for shape, kind in zip(shapes, [kind for kinds in self._formats[name] for kind in kinds], strict=False):
             end = place + prod(shape)
             tape.formats.given(nodes[place:end], kind)
-            formulas = Formulas(tape, nodes[place:end].reshape(shape))
-            parts.append(Array(bits[place:end].reshape(shape), values[place:end].reshape(shape), formulas=formulas))
+            own: list[Any] = [each[place:end].reshape(shape) for each in (bits, values, nodes)]
+            parts.append(Array(own[0], own[1], kind == "bool", formulas=Formulas(tape, own[2])))
             place = end
         count = len(self.inputs[name])
         env = {**self._helpers, "input": parts[:count], "state": parts[count:]}
@@ -342,9 +342,9 @@ class Functions:
         masks = [int(mask) for array in arrays for mask in array.sources.reshape(-1)]
         found = np.concatenate([array.values.reshape(-1) for array in arrays])
         taken = [{bit for bit in range(len(values)) if mask >> bit & 1} for mask in masks]
-        own = [self._returned(array, kind, tape) for array, kind in zip(arrays, self._formats[name][1], strict=True)]
-        known = [one.reshape(-1) for one in own if one is not None]
-        result = Formulas(tape, np.concatenate(known)) if len(known) == len(own) else None
+        given = [self._returned(array, kind, tape) for array, kind in zip(arrays, self._formats[name][1], strict=True)]
+        known = [one.reshape(-1) for one in given if one is not None]
+        result = Formulas(tape, np.concatenate(known)) if len(known) == len(given) else None
         return _reading_of(taken, found, len(values), result)
 
     def _returned(self, array: Array, kind: str, tape: Tape) -> Nodes | None:

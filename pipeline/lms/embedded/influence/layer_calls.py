@@ -16,6 +16,7 @@ from pipeline.lms.embedded.influence.arrays import (
     Unread,
     as_array,
     constant,
+    larger,
     like,
     minus,
     over,
@@ -40,15 +41,15 @@ def _scaled(result: Array, *factors: Any) -> Array:
     return result
 
 
-def layer_norm(data: Array, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: Any = 0.0) -> Array:
-    """As `torch.nn.functional.layer_norm`, and `rms_norm`."""
+def layer_norm(data: Array, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Array:
+    """As `torch.nn.functional.layer_norm`."""
     count = len(ints((normalized_shape,))) if not isinstance(normalized_shape, int) else 1
     axes = tuple(range(-count, 0))
-    return like(_scaled(shared(data, axes), weight, bias), _affine(_standardized(data, axes), weight, bias))
+    return like(_scaled(shared(data, axes), weight, bias), _affine(_standardized(data, axes, eps), weight, bias))
 
 
-def _standardized(data: Array, axes: tuple[int, ...]) -> Array:
-    spread = pointwise(np.sqrt, variance(data, axes, True, biased=True), op="rsqrt")
+def _standardized(data: Array, axes: tuple[int, ...], eps: Any) -> Array:
+    spread = pointwise(np.sqrt, plus(variance(data, axes, True, biased=True), eps), op="rsqrt")
     return times(minus(data, reduced(data, axes, True, np.mean)), spread)
 
 
@@ -57,34 +58,34 @@ def _affine(data: Array, weight: Any, bias: Any) -> Array:
     return data if bias is None else plus(data, bias)
 
 
-def rms_norm(data: Array, normalized_shape: Any, weight: Any = None, eps: Any = 0.0) -> Array:
+def rms_norm(data: Array, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Array:
     """As `torch.nn.functional.rms_norm`."""
     count = len(ints((normalized_shape,))) if not isinstance(normalized_shape, int) else 1
     axes = tuple(range(-count, 0))
-    spread = pointwise(np.sqrt, reduced(times(data, data), axes, True, np.mean), op="rsqrt")
+    spread = pointwise(np.sqrt, plus(reduced(times(data, data), axes, True, np.mean), eps or 0.0), op="rsqrt")
     return like(_scaled(shared(data, axes), weight), _affine(times(data, spread), weight, None))
 
 
-def group_norm(data: Array, num_groups: Any, weight: Any = None, bias: Any = None, eps: Any = 0.0) -> Array:
+def group_norm(data: Array, num_groups: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Array:
     """As `torch.nn.functional.group_norm`."""
     (count,) = ints((num_groups,))
     groups = data.through(lambda part: part.reshape(data.shape[0], count, -1))
     result, found = (one.through(lambda part: part.reshape(data.shape)) for one in
-                     (shared(groups, -1), _standardized(groups, (-1,))))  # fmt: skip
+                     (shared(groups, -1), _standardized(groups, (-1,), eps)))  # fmt: skip
     factors = channels(data, weight), channels(data, bias)
     return like(_scaled(result, *factors), _affine(found, *factors))
 
 
-def instance_norm(data: Array, *_: Any, weight: Any = None, bias: Any = None, **__: Any) -> Array:
+def instance_norm(data: Array, *_: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5, **__: Any) -> Array:
     """As `torch.nn.functional.instance_norm`."""
     axes = tuple(range(2, data.ndim))
     factors = channels(data, weight), channels(data, bias)
-    return like(_scaled(shared(data, axes), *factors), _affine(_standardized(data, axes), *factors))
+    return like(_scaled(shared(data, axes), *factors), _affine(_standardized(data, axes, eps), *factors))
 
 
 def batch_norm(
     data: Array, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None, training: bool = False,
-    **_: Any,
+    momentum: Any = 0.1, eps: Any = 1e-5,
 ) -> Array:  # fmt: skip
     """As `torch.nn.functional.batch_norm`."""
     axes = tuple(axis for axis in range(data.ndim) if axis != 1)
@@ -92,16 +93,16 @@ def batch_norm(
     factors = (weight, bias) if training else (running_mean, running_var, weight, bias)
     result = _scaled(result, *(channels(data, factor) for factor in factors))
     if training:
-        found = _standardized(data, axes)
+        found = _standardized(data, axes, eps)
     else:
-        spread = pointwise(np.sqrt, channels(data, running_var), op="rsqrt")
+        spread = pointwise(np.sqrt, plus(channels(data, running_var), eps), op="rsqrt")
         found = times(minus(data, channels(data, running_mean)), spread)
     return like(result, _affine(found, channels(data, weight), channels(data, bias)))
 
 
-def normalize(data: Array, p: Any = 2, dim: Any = 1, **_: Any) -> Array:
+def normalize(data: Array, p: Any = 2, dim: Any = 1, eps: Any = 1e-12, **_: Any) -> Array:
     """As `torch.nn.functional.normalize`."""
-    return like(shared(data, dim), over(data, norm(data, p, dim, True)))
+    return like(shared(data, dim), over(data, larger(norm(data, p, dim, True), eps)))
 
 
 def local_response_norm(data: Array, size: Any, *_: Any, **__: Any) -> Array:
