@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.lms.embedded.formulas.operations import GIVEN, GUARDED, SAME
+from pipeline.lms.embedded.formulas.operations import ABOVE, GIVEN, GUARDED, PLACE, SAME
 from pipeline.lms.embedded.formulas.residues import PRIME, first
 
 Nodes = NDArray[np.int64]
@@ -41,7 +41,7 @@ _ANYTHING = (inf, -inf)
 _SUMS = frozenset(("add", "subtract", "sum", "largest", "smallest", GUARDED, SAME))
 _PRODUCTS = frozenset(("multiply", "prod"))
 """What is whole if all operands are."""
-_ALWAYS = frozenset(("eq", "sign", "floor", "ceil", "round", "trunc", "all place 0", "all place -1"))
+_ALWAYS = frozenset(("eq", ABOVE, "sign", "floor", "ceil", "round", "trunc"))
 """What is always whole."""
 EXACT = frozenset(("same", "negative", "absolute", "maximum", "minimum", "relu", "largest", "smallest"))
 """What gives numbers of the format of its operands."""
@@ -143,7 +143,7 @@ class Formats:
             parts = (self._whole[one] for one in operands)
             least = reduce(np.minimum, (part.min(-1) if part.ndim > 1 else part for part in parts))
             return least if op in _SUMS else least // _SURE * _SURE
-        return _SURE if op in _ALWAYS or op.removeprefix(TO) in _RANGES else _OTHER
+        return _SURE if op in _ALWAYS or op.startswith(PLACE) or op.removeprefix(TO) in _RANGES else _OTHER
 
 
 def conversion(kind: str) -> str:

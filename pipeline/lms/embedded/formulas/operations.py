@@ -11,6 +11,7 @@ import numpy as np
 from pipeline.lms.embedded.formulas.residues import (
     LOG,
     ORDER,
+    ORDERED,
     PRIME,
     STEP,
     WORD,
@@ -18,6 +19,7 @@ from pipeline.lms.embedded.formulas.residues import (
     drawn,
     exponent,
     exponential,
+    in_order,
     logarithm,
     mixed,
     power,
@@ -40,24 +42,29 @@ SAME = "same"
 GUARDED = "guarded"
 """The first operand, which the second one guards against overflow: that one where guards leave a trace."""
 _EXTREMES = "largest", "smallest"
-FIRST_PLACE = IN_ORDER + "place 0"
-"""The place of the largest term."""
+VALUE, PLACE = IN_NO_ORDER + "value ", IN_ORDER + "place "
+"""How the names of calls begin that give a term by its rank, or its place; the largest one has rank 0, the least -1."""
+FIRST_PLACE = PLACE + "0"
+ABOVE = "above"
+"""Whether the first operand is larger than the second one."""
+COMPARED = frozenset((ABOVE, "sign", *_EXTREMES))
+"""Operations that compare numbers, beside ranks and places."""
 
 
-def computed(op: str, parts: Sequence[Residues], *, logs: bool, strict: bool) -> Residues:
+def computed(op: str, parts: Sequence[Residues], world: int, *, logs: bool) -> Residues:
     """What an operation gives of operands of shape (formulas, 2, sets), or (formulas, terms, 2, sets) along a dim.
 
-    `logs` says whether there are any logarithms, and `strict` whether guards against overflow leave a trace.
+    `logs` says whether there are any logarithms.
     """
     if op == SAME:
         return parts[0]
     if op == GUARDED:
-        return parts[strict]
+        return parts[world > 0]
     if not logs and op in _LINEAR:
         return _LINEAR[op](parts)
     p, q = [part[..., 0, :] for part in parts], [part[..., 1, :] for part in parts]
     with np.errstate(over="ignore"):
-        return np.stack(_apart(op, p, q, strict=strict), 1)
+        return np.stack(_apart(op, p, q, world), 1)
 
 
 _LINEAR: dict[str, Callable[[Sequence[Residues]], Residues]] = {
@@ -69,13 +76,15 @@ _LINEAR: dict[str, Callable[[Sequence[Residues]], Residues]] = {
 """Operations without logarithms, on both residues at once."""
 
 
-def _apart(op: str, p: Sequence[Residues], q: Sequence[Residues], *, strict: bool) -> _Both:
+def _apart(op: str, p: Sequence[Residues], q: Sequence[Residues], world: int) -> _Both:
     if op in ("add", "subtract"):
         return _sum(p, q, turned=op == "subtract")
+    if world in ORDERED and (op in COMPARED or op.startswith((VALUE, PLACE))):
+        return _ordered(op, p, q, world)
     if op in _OPERATIONS:
         return _OPERATIONS[op](p, q)
     if op in _EXTREMES:
-        return _extreme(p, largest=op == _EXTREMES[0], strict=strict)
+        return _extreme(p, largest=op == _EXTREMES[0], strict=world > 0)
     if op.startswith(IN_NO_ORDER):
         return drawn(mixed(seed(op) + mixed(p[0] + STEP).sum(1)))
     terms = [p[0][:, place] for place in range(p[0].shape[1])] if op.startswith(IN_ORDER) else p
@@ -83,6 +92,25 @@ def _apart(op: str, p: Sequence[Residues], q: Sequence[Residues], *, strict: boo
     for one in terms:
         word = mixed(word + mixed(one) + STEP)
     return _place(p[0], *drawn(word)) if op == FIRST_PLACE else drawn(word)
+
+
+def _ordered(op: str, p: Sequence[Residues], q: Sequence[Residues], world: int) -> _Both:
+    """As `_apart`, where residues are compared as numbers."""
+    if op == ABOVE:
+        found = (in_order(p[0], world) > in_order(p[1], world)).astype(WORD)
+        return found, found
+    if op == "sign":
+        sign = np.sign(in_order(p[0], world))
+        return (sign % PRIME).astype(WORD), (sign % ORDER).astype(WORD)
+    terms, others = (part[0] if part[0].ndim > 2 else np.stack(np.broadcast_arrays(*part), 1) for part in (p, q))
+    rank = {"largest": 0, "smallest": -1}.get(op)
+    rank = int(op.rpartition(" ")[2]) if rank is None else rank
+    numbers = in_order(terms, world)
+    place = np.argsort(-numbers if rank >= 0 else numbers, axis=1, kind="stable")[:, rank if rank >= 0 else -1 - rank]
+    if op.startswith(PLACE):
+        return place.astype(WORD), place.astype(WORD)
+    one, other = (np.take_along_axis(part, place[:, None], 1)[:, 0] for part in (terms, others))
+    return one, other
 
 
 def _place(terms: Residues, one: Residues, other: Residues) -> _Both:
@@ -189,6 +217,12 @@ def _sign(p: Sequence[Residues], _: Sequence[Residues]) -> _Both:
     return found, np.where(found == WORD(PRIME - 1), WORD(ORDER - 1), found)
 
 
+def _above(p: Sequence[Residues], _: Sequence[Residues]) -> _Both:
+    """Half the sum of the sign of a difference and of its square: one, or zero."""
+    found = (power((p[0] + (_P - p[1])) % _P, ORDER) == 1).astype(WORD)
+    return found, found
+
+
 def _root(p: Sequence[Residues], _: Sequence[Residues]) -> _Both:
     found = power(p[0], (PRIME + 1) // 4)
     return found, exponent(found)
@@ -210,5 +244,5 @@ def _extreme(p: Sequence[Residues], *, largest: bool, strict: bool) -> _Both:
 _OPERATIONS: dict[str, Callable[[Sequence[Residues], Sequence[Residues]], _Both]] = {
     "sum": _total, "multiply": _product,
     "prod": _product_along, "inverse": _inverse, "log": _log, "exp": _exp, "eq": _is_zero, "sign": _sign,
-    "sqrt": _root,
+    "sqrt": _root, ABOVE: _above,
 }  # fmt: skip

@@ -29,14 +29,21 @@ PRIME = 2_147_454_839
 ORDER = 1_073_727_419
 LOG = WORD(1 << 31)
 """The mark of a second residue that is an exponential."""
-WORLDS = 4
+SIGNED, ORDERED = range(1, 4), range(4, 9)
+WORLDS = 9
 """In each of so many worlds, symbols have other residues. A sign is one of two, and may be the same for formulas that
 differ: where it decides for all elements, only several worlds tell these apart. In the first one, what only guards
-against an overflow leaves no trace, as programs may do without or do it elsewhere."""
+against an overflow leaves no trace, as programs may do without or do it elsewhere.
+
+In the first one and in those that are `SIGNED`, the sign of a residue is whether it is a square, and ranks are symbols.
+In those that are `ORDERED`, residues are compared as numbers, so that comparisons, sorted elements and largest ones
+agree, but the sign of a product is not the product of signs. Formulas are equal if they are in all of either."""
 DRAWN = (-1, -1)
 """Zeros and ones that are drawn one by one."""
 _BASE = 4
 """An element of order `ORDER` modulo `PRIME`."""
+_COUNT = 1 << 12
+"""Numbers below this may be counts or places."""
 _FEW = 40
 """So many powers are computed one by one."""
 _FACTOR = WORD(1_234_567_891)
@@ -209,6 +216,13 @@ def signed(values: Residues) -> NDArray[np.int64]:
     """The numbers nearest to zero that have some first residues: an order in which opposites have the opposite one."""
     numbers = values.astype(np.int64)
     return numbers - PRIME * (numbers > ORDER)
+
+
+def in_order(values: Residues, world: int) -> NDArray[np.int64]:
+    """Numbers by which first residues are in order in one of the worlds: counts and places in that of numbers."""
+    factor = drawn(seed(f"order {world}"))[0]
+    numbers, others = signed(values), signed(values * factor % WORD(PRIME))
+    return np.where(np.abs(numbers) < _COUNT, numbers, others)
 
 
 def exponent(values: Residues) -> Residues:

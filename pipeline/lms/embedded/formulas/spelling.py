@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.lms.embedded.formulas.formats import EXACT, TESTS, TO
-from pipeline.lms.embedded.formulas.operations import GUARDED
+from pipeline.lms.embedded.formulas.operations import ABOVE, GUARDED
 from pipeline.lms.embedded.formulas.tape import NO_TRACE, Nodes, Tape
 
 Values = NDArray[np.float64]
@@ -162,8 +162,7 @@ class _Spelling:
 
     def above(self, one: Nodes, other: Nodes) -> Nodes:
         """Whether one number is larger than another one."""
-        sign = self.call("sign", self.minus(one, other))
-        return self.times(self.plus(sign, self.times(sign, sign)), self.number(0.5))
+        return self.call(ABOVE, one, other)
 
     def is_zero(self, node: Nodes) -> Nodes:
         """Whether a number is zero."""
@@ -171,9 +170,8 @@ class _Spelling:
 
     def limited(self, one: Nodes, limit: Nodes, *, above: bool) -> Nodes:
         """The larger, or the smaller, one of a number and a limit."""
-        half, gap = self.number(0.5), self.minus(one, limit)
-        middle, rest = self.times(self.plus(one, limit), half), self.times(self.size(gap), half)
-        return self.plus(middle, rest) if above else self.minus(middle, rest)
+        own = self.times(self.above(one, limit), self.minus(one, limit))
+        return self.plus(limit, own) if above else self.minus(one, own)
 
     # --- where constants among the operands matter ---
 

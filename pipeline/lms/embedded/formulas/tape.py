@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline.lms.embedded.formulas.formats import Formats, conversion
 from pipeline.lms.embedded.formulas.operations import GIVEN, GUARDED, computed
-from pipeline.lms.embedded.formulas.residues import LOG, WORLDS, Kind, Residues, encoded, first, second, symbols
+from pipeline.lms.embedded.formulas.residues import LOG, Kind, Residues, encoded, first, second, symbols
 
 Nodes: TypeAlias = NDArray[np.int64]
 """Numbers of formulas on a tape."""
@@ -26,7 +26,7 @@ class Block(NamedTuple):
     Attributes:
         op: The operation.
         operands: The numbers of its operands, each of shape (formulas,), or (formulas, terms) for one along a dim; of
-            a constant or of symbols, their residues as words, of shape (worlds, formulas).
+            a constant or of symbols, their residues in the first world as words, of shape (1, formulas).
         start: The number of the first formula.
         size: The number of formulas.
     """
@@ -54,6 +54,8 @@ class Tape:
         self.formats = Formats(self.blocks, rounds=rounds)
         self._constants: dict[float, int] = {}
         self._known: dict[tuple[Any, ...], Nodes] = {}
+        self._symbols: dict[int, tuple[str, tuple[int, ...], Kind]] = {}
+        """The symbols that blocks are."""
         self._logs = False
         self._roots: dict[int, int] = {}
         """Of what each root is taken."""
@@ -68,7 +70,7 @@ class Tape:
         if value not in self._constants:
             self._constants[value] = self.count
             word = encoded(value)
-            self._append("constant", (np.full((WORLDS, 1), word, np.uint64),), 1)
+            self._append("constant", (np.full((1, 1), word, np.uint64),), 1)
             self._logs = self._logs or bool(word & int(LOG))
         return self._constants[value]
 
@@ -83,8 +85,9 @@ class Tape:
         key = ("symbols", name, shape)
         known = self._known.get(key)
         if known is None:
-            given = np.stack([symbols(name, shape, kind, world).reshape(-1) for world in range(WORLDS)])
+            given = symbols(name, shape, kind, 0).reshape(1, -1)
             known = self._known[key] = self._append("symbol", (given,), given.shape[1]).reshape(shape)
+            self._symbols[len(self.blocks) - 1] = name, shape, kind
         return known
 
     def apply(self, op: str, *operands: Nodes) -> Nodes | None:
@@ -143,13 +146,14 @@ class Tape:
         logs = self._logs or bool((given & LOG).any())
         for number, (op, operands, start, size) in enumerate(self.blocks):
             if op in GIVEN:
-                found[start : start + size] = _unpacked(operands[0][world][:, None])
+                words = (
+                    symbols(*self._symbols[number], world).reshape(1, -1) if world and op == "symbol" else operands[0]
+                )
+                found[start : start + size] = _unpacked(words.T)
             elif number in skipped:
                 found[start : start + size] = 1
             else:
-                found[start : start + size] = computed(
-                    op, [found[one] for one in operands], logs=logs, strict=world > 0
-                )
+                found[start : start + size] = computed(op, [found[one] for one in operands], world, logs=logs)
         return found[:, 0], found[:, 1]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.lms.embedded.formulas.operations import FIRST_PLACE, IN_NO_ORDER, IN_ORDER
+from pipeline.lms.embedded.formulas.operations import FIRST_PLACE, PLACE, VALUE
 from pipeline.lms.embedded.influence.arrays import (
     Array,
     Unread,
@@ -152,10 +152,7 @@ def _ordered(result: Array, data: Array, dim: int, ranks: Sequence[int]) -> tupl
         return result, result
     axis = axis_of(dim, data.ndim)
     single = unknown(result.sources.take(0, axis))
-    parts = [
-        [along(single, f"{kind} {rank}", data, (axis,)) for rank in ranks]
-        for kind in (IN_NO_ORDER + "value", IN_ORDER + "place")
-    ]
+    parts = [[along(single, f"{kind}{rank}", data, (axis,)) for rank in ranks] for kind in (VALUE, PLACE)]
     values, places = (like(result, joined_by(np.stack, part, axis)) for part in parts)
     return values, places
 
@@ -257,7 +254,7 @@ def renorm(data: Array, p: Any, dim: int, maxnorm: Any) -> Array:
     return shared(data, tuple(one for one in range(data.ndim) if one != axis))
 
 
-_LAST_PLACE = IN_ORDER + "place -1"
+_LAST_PLACE = PLACE + "-1"
 CALLS: dict[str, Callable[..., Any]] = {
     "var": _spread, "std": _deviation, **dict.fromkeys(("norm", "vector_norm"), norm),
     "argmax": _place(FIRST_PLACE), "argmin": _place(_LAST_PLACE),

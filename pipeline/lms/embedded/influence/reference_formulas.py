@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.lms.embedded.formulas.needs import Needs, found_in
-from pipeline.lms.embedded.formulas.residues import DRAWN, WORLDS, Kind, Residues, constants, first, symbols
+from pipeline.lms.embedded.formulas.operations import COMPARED, PLACE, VALUE
+from pipeline.lms.embedded.formulas.residues import DRAWN, ORDERED, Kind, Residues, constants, first, symbols
 from pipeline.lms.embedded.formulas.tape import Formulas, Tape
 from pipeline.lms.embedded.influence.arrays import Array, nodes_of
 from pipeline.lms.embedded.influence.streams import Stream
 from step_runtime.base.types import StreamType, components_of
 from step_runtime.tasks.task import TensorSpec
 
+_FEW = 1 << 10
+"""Residues above this are no numbers that comparisons give."""
 _MOST_SKIPPED = 8
 """The number of divisions that are each taken to be made later."""
 
@@ -28,16 +33,15 @@ class ReferenceFormulas:
 
     def __init__(self, tape: Tape, outputs: Sequence[Sequence[Array | None]], inputs: Sequence[Stream]) -> None:
         nodes = [[None if array is None else nodes_of(array, tape) for array in arrays] for arrays in outputs]
-        worlds = [tape.evaluated(world=world)[0] for world in range(WORLDS)]
-        self._wanted = [
-            [[None if own is None else residues[own, 0] for own in arrays] for arrays in nodes] for residues in worlds
-        ]
-        self._known = _all_of(tape, worlds[0])
+        self._tape, self._nodes = tape, nodes
+        self._wanted: dict[int, list[list[Residues | None]]] = {}
+        residues = tape.evaluated()[0]
+        self._known = _all_of(tape, residues)
         self.needs: Needs | None = None
         known = [own for arrays in nodes for own in arrays if own is not None]
         if known and len(known) == sum(map(len, nodes)):
             given = [first(part.formulas.nodes) for stream in inputs for part in stream.parts if part.formulas]
-            needs = Needs(tape, worlds[0][:, 0], known, given)
+            needs = Needs(tape, residues[:, 0], known, given)
             self.needs = needs if needs.total else None
 
     def share(self, stream: Stream | None, values: Residues) -> float | None:
@@ -46,11 +50,32 @@ class ReferenceFormulas:
             return None
         return len(found_in(self._known, values)) / len(values) if len(values) else 1.0
 
+    @cached_property
+    def ordered(self) -> bool:
+        """Whether the order of elements matters, and outputs in most ordered worlds are more than what it decides."""
+        if not any(block.op in COMPARED or block.op.startswith((VALUE, PLACE)) for block in self._tape.blocks):
+            return False
+        return sum(map(self._tells, ORDERED)) > len(ORDERED) // 2
+
+    def _tells(self, world: int) -> bool:
+        """Whether the outputs are other numbers than comparisons give, such as truth values, counts and places."""
+        known = [own for own in chain(*self._outputs(world)) if own is not None]
+        return any((own > _FEW).any() for own in known)
+
+    def _outputs(self, world: int) -> list[list[Residues | None]]:
+        """The first residues of the outputs in one of the worlds."""
+        if world not in self._wanted:
+            residues = self._tape.evaluated(world=world)[0]
+            self._wanted[world] = [
+                [None if own is None else residues[own, 0] for own in arrays] for arrays in self._nodes
+            ]
+        return self._wanted[world]
+
     def equal(self, stream: Stream | None, output: int, world: int) -> bool:
         """Whether the elements of a stream have the formulas of an output's, in one of the worlds."""
         if stream is None:
             return False
-        pairs = zip(stream.parts, self._wanted[world][output], strict=True)
+        pairs = zip(stream.parts, self._outputs(world)[output], strict=True)
         return all(
             part.formulas is not None and wanted is not None and bool((first(part.formulas.nodes) == wanted).all())
             for part, wanted in pairs

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.lms.embedded.formulas.needs import Needs
-from pipeline.lms.embedded.formulas.residues import WORLDS, Residues
+from pipeline.lms.embedded.formulas.residues import Residues
 from pipeline.lms.embedded.formulas.tape import Tape
 from pipeline.lms.embedded.influence.agreement import aligned, alike
 from pipeline.lms.embedded.influence.arrays import Array, Unread, as_array, constant, unknown
@@ -84,12 +84,9 @@ class TaskInfluence:
         self._functions = Functions(task, reader, dict(env), sizes)
         self._sizes = sizes
         self._marks = places.marks
-        self._given = [
-            [
-                _stream(type_, with_residues(spec.name, places.inputs[spec.name], kinds[spec.name], world), sizes)
-                for spec, type_ in zip(task.inputs, task.input_types, strict=True)
-            ]
-            for world in range(WORLDS)
+        self._drawn = [
+            (spec.name, type_, places.inputs[spec.name], kinds[spec.name])
+            for spec, type_ in zip(task.inputs, task.input_types, strict=True)
         ]
         reader.met.clear()
         tape = reader.tape = Tape(0, rounds=task.names_formats)
@@ -103,7 +100,7 @@ class TaskInfluence:
         self.outputs = [
             tuple(None if one is None else np.ascontiguousarray(one.sources) for one in arrays) for arrays in read
         ]
-        self._formulas = ReferenceFormulas(tape, read, self._given[0])
+        self._formulas = ReferenceFormulas(tape, read, self._given(0))
         self._passed = {b""}
         for arrays in reader.met.rounds():
             # A loop's rounds together pass what a stream holds at once.
@@ -205,8 +202,20 @@ class TaskInfluence:
         known = self._worlds.get(world)
         if known is None:
             streams = Streams(self._functions.in_world(world), self._sizes)
-            known = self._worlds[world] = streams, tuple(map(streams.number, self._given[world]))
+            known = self._worlds[world] = streams, tuple(map(streams.number, self._given(world)))
         return known
+
+    def _given(self, world: int) -> list[Stream]:
+        """The inputs in one of the worlds."""
+        return [
+            _stream(type_, with_residues(name, array, kind, world), self._sizes)
+            for name, type_, array, kind in self._drawn
+        ]
+
+    @property
+    def ordered(self) -> bool:
+        """As `ReferenceFormulas.ordered`."""
+        return self._formulas.ordered
 
     def equals(self, number: int, output: int, world: int = 0) -> bool:
         """Whether the elements of a stream have the formulas of an output's, in one of the worlds."""

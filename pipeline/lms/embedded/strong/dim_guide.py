@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.lms.embedded.draft import Draft, Move
 from pipeline.lms.embedded.formulas.needs import Needs
-from pipeline.lms.embedded.formulas.residues import WORLDS
+from pipeline.lms.embedded.formulas.residues import ORDERED, SIGNED
 from pipeline.lms.embedded.influence.streams import UNREAD, Streams
 from pipeline.lms.embedded.influence.task_influence import TaskInfluence
 from pipeline.lms.embedded.lowering import route, zipped
@@ -57,15 +57,20 @@ class DimGuide:
         ends = self._ends_of(draft)
         draft.agreement = self._influence.agreement(ends)
         equal = all(self._influence.equals(number, place) for place, number in enumerate(ends))
-        if equal:
-            draft.computes = all(self._computes_in(world, draft) for world in range(1, WORLDS))
+        draft.computes = equal and self._computes_in(SIGNED, draft)
+        if not draft.computes and draft.agreement == 1.0 and self._influence.ordered:
+            draft.computes = self._computes_in(ORDERED, draft)
+        if equal or draft.computes:
             draft.agreement, draft.read = 1.0, True
             return 1.0
         draft.read = draft.read and draft.agreement == 1.0
         return similarity * (1.0 - _ELSEWHERE * (1.0 - draft.agreement))
 
-    def _computes_in(self, world: int, draft: Draft) -> bool:
-        """Whether the results of a finished draft are the outputs where symbols have other residues."""
+    def _computes_in(self, worlds: range, draft: Draft) -> bool:
+        """Whether the results of a finished draft are the outputs in all of some worlds."""
+        return all(self._computes_there(world, draft) for world in worlds)
+
+    def _computes_there(self, world: int, draft: Draft) -> bool:
         streams, inputs = self._influence.in_world(world)
         numbers = list(inputs)
         for move in draft.moves:
