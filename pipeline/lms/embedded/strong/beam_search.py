@@ -11,7 +11,6 @@ import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from pipeline.lms.embedded.strong.dim_guide import DimGuide
 from pipeline.lms.embedded.strong.draft_properties import DraftProperties
 from pipeline.lms.embedded.strong.draft_ranking import DraftRanking
 from pipeline.lms.embedded.strong.edge_model import EdgeModel
+from pipeline.lms.embedded.strong.finishing import Finishing
 from pipeline.lms.embedded.strong.joining import joined
 from pipeline.lms.embedded.strong.levels import COMPLETE, Child, Levels, State
 from pipeline.lms.embedded.strong.lifting import Lifted, Lifting
@@ -31,14 +31,11 @@ from pipeline.lms.embedded.strong.move_builder import MoveBuilder
 from pipeline.lms.embedded.strong.move_scores import FITTED
 from pipeline.lms.embedded.strong.operand_beam import OperandBeam
 from pipeline.lms.embedded.strong.outlook import Outlook
-from pipeline.lms.embedded.strong.output_binding import OutputBinder
 from pipeline.lms.embedded.strong.replay import Replay
 from pipeline.lms.embedded.strong.search_style import ANY, SearchStyle
-from pipeline.lms.embedded.strong.slicing import trimmed
 from pipeline.lms.embedded.strong.stream_pool import StreamPool
 from pipeline.lms.embedded.strong.ways import MoveMemory
 from pipeline.lms.embedded.task_view import TaskView
-from pipeline.lms.embedded.types.coercions import Coercion
 from pipeline.lms.embedded.types.type_table import TypeId
 from step_runtime.base.functions import Fn
 
@@ -73,12 +70,6 @@ _RIVAL = -0.6
 _BETTER = 0.5
 """How much more than its state and its operands a draft may promise, when ways to continue are looked for."""
 _NOISE = 0.4
-_COMPUTED = 5.0
-"""How much more than its place it says that a stream has an output's formulas."""
-
-_PROVED = 400
-"""Steps that each move of a draft counts for, whose formulas are compared in all worlds."""
-
 _LIFTED_WAYS = 4
 """The number of ways to apply a function to the same streams where some are made again at a larger shape."""
 
@@ -86,7 +77,6 @@ _LIFTED_WAYS = 4
 _CONSIDERED = 5
 _EXPANDED = 8
 _CONTINUED = 15
-_FINISHED = 300
 
 
 _PROMISE = attrgetter("promise")
@@ -147,6 +137,7 @@ class BeamSearch:
         self._lifts: dict[int, Lifted] = {}
         """The operands of streams for which these are made again at a larger shape."""
         self._replay = Replay(view.table, self._pool.draft, view.rounds)
+        self._finishing = Finishing(view, self._pool, self._dims, choice, steps)
         self._number = {fn: place for place, fn in enumerate(view.fns)}
         self._lefts: dict[tuple[int, ...], frozenset[Fn]] = {}
         self._built: dict[tuple[int, Operands], list[int]] = {}
@@ -184,6 +175,8 @@ class BeamSearch:
             known.update(frozenset(state.streams) for state in states)
             growing = [state for state in states if not state.complete]
             complete = [state for state in states if state.complete]
+            if self._computed(growing):
+                return
 
     def _joined(self, children: Sequence[Child]) -> list[Child]:
         """The drafts of several moves that do not exclude each other."""
@@ -359,40 +352,17 @@ class BeamSearch:
 
     def _finish(self, state: State) -> float:
         """Records a state whose streams give the outputs; how similar these are to the reference's."""
-        self._steps.spend(_FINISHED)
-        draft, number = self._as_draft(state.streams)
-        guide = self._pool.numbered(draft, number)
-        own = dict(zip(number.values(), number, strict=True))
+        end = self._finishing.draft_of(state)
+        if end is not None:
+            self.finished.append(end)
+        return end.similarity if end else 0.0
 
-        def placed(stream: int, output: int, ending: Coercion) -> float:
-            number = self._pool.settle(own[stream])
-            return self._dims.reaches(number, ending, output) + _COMPUTED * self._dims.equals(number, ending, output)
-
-        binder = OutputBinder(self._view.table, draft, None, self._choice, guide, placed)
-        if binder.bind():
-            end: Draft | None = draft.copy()
-        elif binder.bind(leaving=True):
-            ends = tuple(zip(draft.results, draft.output_coercions, strict=True))
-            end = trimmed(self._view.table, draft, ends, set(self._view.fns))
-        else:
-            return 0.0
-        if end is None:
-            return 0.0
-        end.similarity, end.worth = self._dims.compared(end, guide.similarity(draft)), state.score
-        made = len(draft.moves) - len(state.replayed)
-        end.repeated = max(0.0, 1.0 - made / max(1, len(end.moves)))
-        self.finished.append(end)
-        if end.read:
-            self._steps.spend(_PROVED * len(end.moves))
-        return end.similarity
-
-    def _as_draft(self, streams: Iterable[int]) -> tuple[Draft, dict[int, int]]:
-        """The draft of some streams of the pool, and their numbers in it."""
-        draft = Draft.start(self._view.table.inputs)
-        number = {stream: stream for stream in range(self._pool.first)}
-        for stream in sorted(streams)[self._pool.first :]:
-            move = self._pool.move(stream)
-            draft.add(replace(move, sources=tuple(number[source] for source in move.sources)))
-            draft.support.append(0.0)
-            number[stream] = len(draft.streams) - 1
-        return draft, number
+    def _computed(self, states: Sequence[State]) -> bool:
+        """Whether one of some states, which need not apply all functions, computes the outputs, and is recorded."""
+        for state in states:
+            if self._pool.ended(state.streams):
+                end = self._finishing.draft_of(state, partly=True)
+                if end is not None and end.computes:
+                    self.finished.append(end)
+                    return True
+        return False

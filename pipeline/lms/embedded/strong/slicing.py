@@ -28,16 +28,18 @@ def backward_slice(table: TypeTable, draft: Draft, guide: ReferenceGuide, needed
     return lean
 
 
-def trimmed(table: TypeTable, draft: Draft, ends: Sequence[tuple[int, Coercion]], needed: set[Fn]) -> Draft | None:
+def trimmed(
+    table: TypeTable, draft: Draft, ends: Sequence[tuple[int, Coercion]], needed: set[Fn] | None
+) -> Draft | None:
     """The part of a draft that leads to these streams as its outputs, with their coercions to the outputs' types.
 
-    None if it lacks an input or a function that is `needed`.
+    None if it lacks an input or one of the functions that are `needed`; with None, none is.
     """
     first = len(table.inputs)
     live = _live(draft, first, [stream for stream, _ in ends])
     kept = [place for place in range(len(draft.moves)) if first + place in live]
     used = {fn for place in kept for fn in draft.moves[place].functions()}
-    if used != needed or not live.issuperset(range(first)):
+    if (needed is not None and used != needed) or not live.issuperset(range(first)):
         return None
     number = {old: new for new, old in enumerate([*range(first), *(first + place for place in kept)])}
     lean = Draft.start(table.inputs)

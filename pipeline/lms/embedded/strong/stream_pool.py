@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TypeVar
 
 import numpy as np
@@ -61,7 +63,8 @@ class StreamPool:
         guide: The dependences of all streams.
         first: The number of inputs.
         scores: How plausible the move is that makes each stream, given its operands.
-        reached: The outputs that each stream may be, as bits.
+        reached: The outputs that each stream may be, as bits,
+        ends: and those whose formulas it has, if it is settled.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class StreamPool:
         self._folded: list[frozenset[Dim]] = [frozenset()] * self.first
         """The dims that were folded on the way to each stream."""
         self.reached = [0] * self.first
+        self.ends = [0] * self.first
         self._given = [(0.0, 0, 0)] * self.first
         """For each stream its score by types, how many dims it regains, and how many it folds that do not vary."""
         self._varying: list[Dims] = [all_dims(table, type_) | step_dims for type_ in table.inputs]
@@ -151,6 +155,7 @@ class StreamPool:
         self._places.append(1.0)
         self._passes.append(1.0)
         self.reached.append(self._alike(stream, move.result))
+        self.ends.append(0)
         self._folded.append(frozenset().union(*folded, own))
         alike, alike_before = self.guide.passes(stream), min(self._likeness[source] for source in move.sources)
         self._likeness.append(alike)
@@ -223,6 +228,7 @@ class StreamPool:
             if self.reached[stream] >> output & 1:
                 way = self._table.coercions(move.result, self._table.outputs[output])[0]
                 self.reached[stream] ^= (not self._dims.reaches(number, way, output)) << output
+                self.ends[stream] |= self._dims.equals(number, way, output) << output
 
     def _compare(self, stream: int, computes: float | None, misplaced: float) -> None:
         """Counts the share of a stream's values that the reference computes; it is not doubted if these are all."""
@@ -234,6 +240,10 @@ class StreamPool:
         self.scores[stream] += self._trust * (misplaced + _UNKNOWN_AFTER * max(0.0, before - share))
         if self.needs is not None:
             self.scores[stream] += _UNKNOWN * (1.0 if computes is None else 1.0 - share)
+
+    def ended(self, streams: Iterable[int]) -> bool:
+        """Whether some streams have the formulas of all outputs, as far as they are settled."""
+        return reduce(or_, map(self.ends.__getitem__, streams), 0) == (1 << len(self._table.outputs)) - 1
 
     def _alike(self, stream: int, type_: TypeId) -> int:
         """The outputs that a stream may be by its type and by its dependences."""

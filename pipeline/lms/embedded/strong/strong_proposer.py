@@ -131,7 +131,7 @@ def _context_of(solved: SolvedExample) -> Context:
 class StrongProposer:
     """The strong proposer."""
 
-    name = "18"
+    name = "19"
     """Changes whenever a request may get another answer under the same seed, as it is part of the LM's name."""
     how = (
         "I read the PyTorch code as text, draw programs function by function along that reading, with the structural"
