@@ -170,7 +170,10 @@ class BeamSearch:
             width = self._width(growing, (self._steps.used - before) / max(1, len(continued)))
             # A draft that repeats a section may be found again, move by move.
             children = levels.best(level, width)
-            states = [child.state(self._pool) for child in (*self._joined(children), *children)]
+            together = self._joined(children)
+            within = {(child.parent.streams, stream) for child in together for stream in child.fresh}
+            alone = (child for child in children if (child.parent.streams, *child.fresh) not in within)
+            states = [child.state(self._pool) for child in (*together, *alone)]
             states = [state for state in states if frozenset(state.streams) not in known]
             known.update(frozenset(state.streams) for state in states)
             growing = [state for state in states if not state.complete]
