@@ -23,6 +23,7 @@ from pipeline.lms.embedded.formulas.residues import (
     logarithm,
     mixed,
     power,
+    powers,
     seed,
     signed,
 )
@@ -49,6 +50,8 @@ ABOVE = "above"
 """Whether the first operand is larger than the second one."""
 COMPARED = frozenset((ABOVE, "sign", *_EXTREMES))
 """Operations that compare numbers, beside ranks and places."""
+POWERS = frozenset(("inverse", "log", "sign", "sqrt", ABOVE))
+"""Operations that raise residues to large powers."""
 
 
 def computed(op: str, parts: Sequence[Residues], world: int, *, logs: bool) -> Residues:
@@ -175,14 +178,18 @@ def _product(p: Sequence[Residues], q: Sequence[Residues]) -> _Both:
 
 def _to_the(values: Residues, exponents: Residues) -> Residues:
     """Powers of what logarithms are taken of, which is positive, so that any root has one value."""
-    kept, turned = exponents == 1, exponents == _Q - WORD(1)
-    squares = power(values, ORDER) == 1
-    positive = np.where(squares, values, (_P - values) % _P)
-    found = np.ones_like(values)
-    for bit in range(ORDER.bit_length() - 1, -1, -1):
-        found = found * found % _P
-        found = np.where(exponents >> WORD(bit) & WORD(1), found * positive % _P, found)
-    return np.where(kept, values, np.where(turned, power(values, PRIME - 2), found))
+    found = values.copy()
+    turned, others = exponents == _Q - WORD(1), (exponents != 1) & (exponents != _Q - WORD(1))
+    if turned.any():
+        found[turned] = power(values[turned], PRIME - 2)
+    if others.any():
+        found[others] = powers(_positive(values[others]), exponents[others])
+    return found
+
+
+def _positive(values: Residues) -> Residues:
+    """Residues, or their opposites, that are squares."""
+    return np.where(power(values, ORDER) == 1, values, (_P - values) % _P)
 
 
 def _product_along(p: Sequence[Residues], q: Sequence[Residues]) -> _Both:

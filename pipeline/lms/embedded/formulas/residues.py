@@ -205,6 +205,23 @@ def power(values: Residues, exponent: int) -> Residues:
     return result
 
 
+def powers(values: Residues, exponents: Residues) -> Residues:
+    """Powers of first residues, each with an exponent of its own."""
+    if values.size <= _FEW:
+        pairs = zip(values.tolist(), exponents.tolist(), strict=True)
+        return np.array([pow(one, exponent, PRIME) for one, exponent in pairs], WORD)
+    table = [np.ones_like(values), values]
+    for _ in range(14):
+        table.append(table[-1] * values % WORD(PRIME))
+    every, places = np.stack(table), np.arange(values.size)
+    result = every[(exponents >> WORD(28)).astype(np.int64), places]
+    for bit in range(24, -1, -4):
+        for _ in range(4):
+            result = result * result % WORD(PRIME)
+        result = result * every[(exponents >> WORD(bit) & WORD(15)).astype(np.int64), places] % WORD(PRIME)
+    return result
+
+
 def logarithm(values: Residues) -> Residues:
     """The first residues of logarithms of first residues: those of an inverse are the opposite ones."""
     own, inverse = (one * one % WORD(PRIME) for one in (values, power(values, PRIME - 2)))

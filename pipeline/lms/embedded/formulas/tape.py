@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.lms.embedded.formulas.formats import Formats, conversion
-from pipeline.lms.embedded.formulas.operations import GIVEN, GUARDED, computed
+from pipeline.lms.embedded.formulas.operations import GIVEN, GUARDED, POWERS, computed
 from pipeline.lms.embedded.formulas.residues import LOG, Kind, Residues, encoded, first, second, symbols
 
 Nodes: TypeAlias = NDArray[np.int64]
 """Numbers of formulas on a tape."""
 
+_LONG = 4
 NO_TRACE = 1e-9
 """Guards below this never leave a trace."""
 _MOST_NODES = 40_000
@@ -46,6 +47,8 @@ class Tape:
         count: The number of formulas.
         blocks: How they are made, in order.
         formats: What is known of their numbers.
+        logs: Whether there are logarithms.
+        work: How long it takes to compute them, in operations as short as sums.
     """
 
     def __init__(self, operands: int, *, rounds: bool = False) -> None:
@@ -56,7 +59,8 @@ class Tape:
         self._known: dict[tuple[Any, ...], Nodes] = {}
         self._symbols: dict[int, tuple[str, tuple[int, ...], Kind]] = {}
         """The symbols that blocks are."""
-        self._logs = False
+        self.logs = False
+        self.work = 0
         self._roots: dict[int, int] = {}
         """Of what each root is taken."""
 
@@ -71,7 +75,7 @@ class Tape:
             self._constants[value] = self.count
             word = encoded(value)
             self._append("constant", (np.full((1, 1), word, np.uint64),), 1)
-            self._logs = self._logs or bool(word & int(LOG))
+            self.logs = self.logs or bool(word & int(LOG))
         return self._constants[value]
 
     def guards(self, values: Any) -> Nodes:
@@ -123,13 +127,14 @@ class Tape:
             if self.count + count > _MOST_NODES:
                 return None
             known = self._known[key] = self._append(op, operands, count).reshape(shape)
-            self._logs = self._logs or op == "log"
+            self.logs = self.logs or op == "log"
             if op == "sqrt":
                 self._roots.update(zip(known.reshape(-1).tolist(), operands[0].tolist(), strict=True))
         return known
 
     def _append(self, op: str, operands: tuple[NDArray[Any], ...], count: int) -> Nodes:
         self.blocks.append(Block(op, operands, self.count, count))
+        self.work += _LONG if op in POWERS else 1
         self.count += count
         return np.arange(self.count - count, self.count)
 
@@ -143,7 +148,7 @@ class Tape:
         """
         found = np.empty((self.count, 2, given.shape[1]), np.uint64)
         found[: self._operands] = _unpacked(given)
-        logs = self._logs or bool((given & LOG).any())
+        logs = self.logs or bool((given & LOG).any())
         for number, (op, operands, start, size) in enumerate(self.blocks):
             if op in GIVEN:
                 words = (

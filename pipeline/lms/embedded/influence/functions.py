@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.lms.embedded.formulas.residues import Residues, constants, either, packed
+from pipeline.lms.embedded.formulas.residues import LOG, Residues, constants, either, packed
 from pipeline.lms.embedded.formulas.tape import Formulas, Nodes, Tape
 from pipeline.lms.embedded.influence.arrays import Array, Sources, Unread, Values, as_array, nodes_of
 from pipeline.lms.embedded.influence.reader import ArrayReader
@@ -29,6 +29,8 @@ _MOST_FORMULAS = 1_000_000
 """With more formulas for all elements of a stream, none is computed."""
 _BLOCKS = 3
 """As many operations on formulas take as long as following a function once."""
+_LOGS = 3
+"""They take so many times as long with logarithms."""
 _MOST_GROUPS = 40
 """With more sets of constants among the elements of one stream, a function is not read."""
 
@@ -61,11 +63,12 @@ class Reading:
     values: Values
     formulas: Formulas | None = None
 
-    @property
-    def work(self) -> int:
-        """How many times as long its formulas take as following it otherwise."""
+    def work(self, given: Residues | None) -> int:
+        """How many times as long its formulas take, of operands with these, as following it otherwise."""
         tape = self.formulas and self.formulas.tape
-        return len(tape.blocks) // _BLOCKS if tape else 0
+        if tape is None or given is None:
+            return 0
+        return tape.work * (_LOGS if tape.logs or (given & LOG).any() else 1) // _BLOCKS
 
     def applied(self, operands: Flat, world: int) -> Flat:
         """The result for many elements of a stream."""
@@ -95,6 +98,24 @@ def shapes_of(dtype: DType, sizes: Sizes) -> tuple[tuple[int, ...], ...]:
 def formats_of(dtype: DType) -> tuple[str, ...]:
     """The name of each component's format in torch."""
     return tuple(part.format.torch for part in components_of(dtype))
+
+
+class Work:
+    """What following functions takes.
+
+    Attributes:
+        followed: How many times a function is followed, each for a set of constants.
+        readings: The readings that this takes, by their identities.
+    """
+
+    def __init__(self) -> None:
+        self.followed = 0
+        self.readings: set[int] = set()
+
+    def follow(self, reading: Reading, given: Residues | None) -> None:
+        """Following a function by a reading of it, where operands have formulas or not."""
+        self.followed += 1 + reading.work(given)
+        self.readings.add(id(reading))
 
 
 class Functions:
@@ -133,27 +154,23 @@ class Functions:
                 count += 1
         return count
 
-    def mapped(self, name: str, operands: Flat, work: list[int] | None = None) -> Flat:
-        """A function on each element; of its state, too, if it has one. `work` counts sets of constants.
+    def mapped(self, name: str, operands: Flat, work: Work | None = None) -> Flat:
+        """A function on each element; of its state, too, if it has one. What that takes is added to `work`.
 
         Raises:
             Unread: The function could not be read.
         """
+        work = work or Work()
         unknown = np.isnan(operands.values)
-        if work is not None:
-            work[0] += 1
         if unknown.all():
             reading = self._reading(name, None, operands.values.shape[1])
-            if work is not None and operands.formulas is not None:
-                work[0] += reading.work
+            work.follow(reading, operands.formulas)
             return reading.applied(operands, self.world)
         groups: dict[bytes, list[int]] = {}
         for row, values in enumerate(operands.values):
             groups.setdefault(values.tobytes(), []).append(row)
         if len(groups) > _MOST_GROUPS:
             raise Unread("too many sets of constants")
-        if work is not None:
-            work[0] += len(groups)
         width = sum(map(prod, self.outputs[name]))
         shape = (len(unknown), width)
         result = Flat(np.zeros(shape, np.uint64), np.zeros(shape))
@@ -162,8 +179,7 @@ class Functions:
             own = None if operands.formulas is None else operands.formulas[rows]
             part = Flat(operands.sources[rows], operands.values[rows], own)
             reading = self._reading(name, part.values[0], part.values.shape[1])
-            if work is not None and own is not None:
-                work[0] += reading.work
+            work.follow(reading, own)
             given = reading.applied(part, self.world)
             result.sources[rows], result.values[rows] = given.sources, given.values
             if formulas is None or given.formulas is None:
@@ -172,7 +188,7 @@ class Functions:
                 formulas[rows] = given.formulas
         return result._replace(formulas=formulas)
 
-    def folded(self, name: str, operands: Flat, steps: int, work: list[int], *, scan: bool) -> Flat:
+    def folded(self, name: str, operands: Flat, steps: int, work: Work, *, scan: bool) -> Flat:
         """A function with state over `steps` elements at a time, the innermost dim; `work` as in `mapped`.
 
         Raises:
@@ -226,7 +242,7 @@ class Functions:
         return state
 
     def _folded_formulas(
-        self, name: str, given: Residues | None, values: Values, work: list[int], *, scan: bool
+        self, name: str, given: Residues | None, values: Values, work: Work, *, scan: bool
     ) -> Residues | None:
         """The formulas of a fold over unknown elements, of shape (rows, steps, elements)."""
         if given is None or not np.isnan(values).all() or self._steady_reading(name) is None:
@@ -239,8 +255,9 @@ class Functions:
         state: Residues | None = constants(np.broadcast_to(start, (len(given), len(start))))
         passed = []
         for step in range(given.shape[1]):
-            state = reading.computed(_beside(given[:, step], state), self.world)
-            work[0] += reading.work
+            operands = _beside(given[:, step], state)
+            work.follow(reading, operands)
+            state = reading.computed(operands, self.world)
             if state is None:
                 return None
             passed.append(state)

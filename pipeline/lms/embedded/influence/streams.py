@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pipeline.lms.embedded.formulas.residues import Residues
 from pipeline.lms.embedded.formulas.tape import Formulas
 from pipeline.lms.embedded.influence.arrays import Array, Unread, unknown
-from pipeline.lms.embedded.influence.functions import Flat, Functions
+from pipeline.lms.embedded.influence.functions import Flat, Functions, Work
 from pipeline.lms.embedded.types.coercions import cut
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
@@ -100,7 +100,7 @@ class Streams:
         self._streams: list[Stream | None] = [None]
         self._numbers: dict[Hashable, int] = {}
         self._made: dict[tuple[Primitive, tuple[int, ...]], tuple[int, ...]] = {}
-        self._work: dict[tuple[Primitive, tuple[int, ...]], int] = {}
+        self._work: dict[tuple[Primitive, tuple[int, ...]], Work] = {}
 
     def number(self, stream: Stream) -> int:
         """The number of a stream; streams that depend on the same are the same."""
@@ -141,17 +141,16 @@ class Streams:
         key = (op, inputs)
         known = self._made.get(key)
         if known is None:
-            work = [0]
+            work = self._work[key] = Work()
             made = self._results(op, inputs, work)
-            self._work[key] = work[0]
             known = self._made[key] = made
         return known
 
-    def work(self, op: Primitive, *inputs: int) -> int:
-        """How many times a function is followed in a primitive that was added, each for a set of constants."""
+    def work(self, op: Primitive, *inputs: int) -> Work:
+        """What following a function in a primitive takes that was added."""
         return self._work[op, inputs]
 
-    def _results(self, op: Primitive, inputs: tuple[int, ...], work: list[int]) -> tuple[int, ...]:
+    def _results(self, op: Primitive, inputs: tuple[int, ...], work: Work) -> tuple[int, ...]:
         streams = [stream for number in inputs if (stream := self._streams[number]) is not None]
         count = evaluate(op.N, self._sizes) if isinstance(op, Partition) else 2 if isinstance(op, Copy) else 1
         if len(streams) < len(inputs):
@@ -164,7 +163,7 @@ class Streams:
         number = self.number(made) if isinstance(op, Map | Accum | Scan | Merge) else self._added(made)
         return (number,) * count
 
-    def _made_of(self, op: Primitive, streams: list[Stream], work: list[int]) -> Stream:
+    def _made_of(self, op: Primitive, streams: list[Stream], work: Work) -> Stream:
         """The result of a primitive; all results, where there are several."""
         stream = streams[0]
         match op:
@@ -220,7 +219,7 @@ class Streams:
         parts = tuple(part for stream in streams for part in stream.parts)
         return Stream(parts, tuple(rank for stream in streams for rank in stream.ranks), 0, streams[0].routed)
 
-    def _applied(self, stream: Stream, fn: Fn, b: int, work: list[int], *, scan: bool = False) -> Stream:
+    def _applied(self, stream: Stream, fn: Fn, b: int, work: Work, *, scan: bool = False) -> Stream:
         """A function on each element, or folded over the inner `b` dims."""
         shape = stream.shape
         if not b:
@@ -245,7 +244,7 @@ class Streams:
         base = int(len(layouts) == 1 and isinstance(cut(fn.output)[0], Multihot))
         return Stream(tuple(parts), tuple(map(len, layouts)), base, routed)
 
-    def _merged(self, fn: Fn, pieces: Sequence[Stream], index: Stream, work: list[int]) -> Stream:
+    def _merged(self, fn: Fn, pieces: Sequence[Stream], index: Stream, work: Work) -> Stream:
         """What an index gathers: each element may be any of those that are folded."""
         if len({(piece.shape, piece.routed) for piece in pieces}) > 1 or pieces[0].routed != index.shape:
             raise Unread("pieces that were not routed by this index")

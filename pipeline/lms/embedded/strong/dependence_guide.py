@@ -16,9 +16,9 @@ _FITS = 0.5
 """From this fit on, a stream may be an operand,"""
 _LIKE_OUTPUT = 0.5
 """and from this similarity on, an output."""
-_COMPOSED = 30
+_COMPOSED = 25
 """Steps that finding the dependences of some operands of a function counts for,"""
-_APPLIED = 80
+_APPLIED = 60
 """and of all of them."""
 
 

@@ -26,8 +26,12 @@ _ALIGNED = 0.15
 """The part of a fit that elements at the same positions make up: a function may move elements to others."""
 _FOLLOWED = 27
 """Steps that following a function counts for, once more for each set of constants,"""
+_READING = 350
+"""those for reading it, which is done once for each set,"""
 _MOVED = 130
 """those for the rest of a move,"""
+_ROUTED = 300
+"""for each branch of a routing,"""
 _RESHAPED = 16
 """for each primitive that brings its operands to one shape,"""
 _ELEMENTS = 9
@@ -128,7 +132,8 @@ class DimGuide:
         except RuleError:
             result = UNREAD
         reshaped = sum(len(way.ops) for way in move.coercions)
-        steps = _MOVED + _RESHAPED * reshaped + self._influence.streams.size(result) // _ELEMENTS
+        branches = _ROUTED * len(move.fns) if move.routing else 0
+        steps = _MOVED + branches + _RESHAPED * reshaped + self._influence.streams.size(result) // _ELEMENTS
         self._steps.spend_once((move.key[:1], move.result, move.fold, move.coercions, *sources), steps)
         return result
 
@@ -144,7 +149,10 @@ class DimGuide:
         op: Primitive = Map(fn) if move.fold is None else (Scan if move.fold.scan else Accum)(fn, move.fold.b)
         (result,) = streams.add(op, stream)
         if streams is self._influence.streams:
-            self._steps.spend_once((op, stream), streams.work(op, stream) * _FOLLOWED)
+            work = streams.work(op, stream)
+            self._steps.spend_once((op, stream), work.followed * _FOLLOWED)
+            for reading in work.readings:
+                self._steps.spend_once(reading, _READING)
         return result
 
     def _coerced(self, stream: int, coercion: Coercion) -> int:

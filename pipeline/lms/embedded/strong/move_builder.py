@@ -35,7 +35,7 @@ _FORM = 8.0
 """For a form in which a like function is applied in a solved task of full relevance."""
 _EASED = 0.6
 """The part of the best way's effort that is not counted, as the function must be applied some time."""
-_JOINED = 140
+_JOINED = 80
 """Steps that bringing a stream to a shape counts for, and again for each of its dims that can be split."""
 _VARIANTS, _COUNTED = 8, 4
 """The number of shapes and folds with which a function is applied to the same streams, more where steps are counted,"""

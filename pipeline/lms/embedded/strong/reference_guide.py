@@ -14,8 +14,10 @@ from pipeline.lms.embedded.task_view import TaskView
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import DType
 
-_INTERPRETED = 15
-"""Steps that interpreting the application of a function counts for, and again for each of its arguments."""
+_INTERPRETED = 10
+"""Steps that interpreting the application of a function counts for, and again for each of its arguments,"""
+_ROUTED = 400
+"""and for each branch of a routing."""
 _PAIR = 2
 
 
@@ -141,7 +143,7 @@ class ReferenceGuide:
     def _routes(self, callee: Callee, routing: Routing, operands: Operands) -> Iterator[Hint]:
         *data, index = self._held(operands)
         for order in routing.orders():
-            self._steps_left.spend_once((id(routing), order, *data, index), 4 * _INTERPRETED * routing.bits)
+            self._steps_left.spend_once((id(routing), order, *data, index), _ROUTED * routing.bits)
             terms = self._interpretation.routed(routing, order, tuple(data), index)
             if self._interpretation.wanted(terms):
                 yield Hint(callee, operands, None, routing, order, terms, self._distance(callee, operands))

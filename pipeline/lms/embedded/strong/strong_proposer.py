@@ -101,7 +101,7 @@ class Effort:
     trusted: int = 4
     searches: int = 2
     readable: int = 4
-    steps: int = 300_000
+    steps: int = 380_000
 
 
 @lru_cache(maxsize=128)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.lms.embedded.influence.arrays import Unread
-from pipeline.lms.embedded.influence.functions import Flat, Functions, shapes_of
+from pipeline.lms.embedded.influence.functions import Flat, Functions, Work, shapes_of
 from pipeline.lms.embedded.influence.reader import ArrayReader
 from step_runtime.base.types import parse_dtype
 from step_runtime.tasks.reader import loads_task
@@ -36,9 +36,9 @@ PAIRS = Flat(np.array([[1, 8], [2, 16], [4, 32]], np.uint64), NOT_KNOWN)
 def test_components_are_followed_apart() -> None:
     """A fold whose states gain the same in each step takes no loop."""
     assert FUNCTIONS.steady("fn_mean")
-    scanned = FUNCTIONS.folded("fn_mean", PAIRS, 3, [0], scan=True)
+    scanned = FUNCTIONS.folded("fn_mean", PAIRS, 3, Work(), scan=True)
     assert scanned.sources.tolist() == [[9, 8], [27, 24], [63, 56]]
-    assert FUNCTIONS.folded("fn_mean", PAIRS, 3, [0], scan=False).sources.tolist() == [[63, 56]]
+    assert FUNCTIONS.folded("fn_mean", PAIRS, 3, Work(), scan=False).sources.tolist() == [[63, 56]]
 
 
 def test_constants_among_operands_decide() -> None:
