@@ -7,6 +7,7 @@ from functools import reduce
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.lms.embedded.formulas.residues import (
     LOG,
@@ -16,6 +17,7 @@ from pipeline.lms.embedded.formulas.residues import (
     STEP,
     WORD,
     Residues,
+    are_counts,
     drawn,
     exponent,
     exponential,
@@ -45,6 +47,8 @@ GUARDED = "guarded"
 _EXTREMES = "largest", "smallest"
 VALUE, PLACE = IN_NO_ORDER + "value ", IN_ORDER + "place "
 """How the names of calls begin that give a term by its rank, or its place; the largest one has rank 0, the least -1."""
+ASCENDING = " ascending"
+"""How the names of those end for which, of equal terms, the last one has the higher rank."""
 FIRST_PLACE = PLACE + "0"
 ABOVE = "above"
 """Whether the first operand is larger than the second one."""
@@ -88,13 +92,22 @@ def _apart(op: str, p: Sequence[Residues], q: Sequence[Residues], world: int) ->
         return _OPERATIONS[op](p, q)
     if op in _EXTREMES:
         return _extreme(p, largest=op == _EXTREMES[0], strict=world > 0)
+    found = _drawn(op, p)
+    if not op.startswith((VALUE, PLACE)) or not (counts := are_counts(p[0]).all(1)).any():
+        return found
+    one, other = (np.where(counts, *pair) for pair in zip(_ordered(op, p[:1], q[:1], world), found, strict=True))
+    return one, other
+
+
+def _drawn(op: str, p: Sequence[Residues]) -> _Both:
+    """What stands for an operation of which nothing is known."""
     if op.startswith(IN_NO_ORDER):
         return drawn(mixed(seed(op) + mixed(p[0] + STEP).sum(1)))
     terms = [p[0][:, place] for place in range(p[0].shape[1])] if op.startswith(IN_ORDER) else p
-    word = seed(op)
+    word = seed(op.removesuffix(ASCENDING))
     for one in terms:
         word = mixed(word + mixed(one) + STEP)
-    return _place(p[0], *drawn(word)) if op == FIRST_PLACE else drawn(word)
+    return drawn(word)
 
 
 def _ordered(op: str, p: Sequence[Residues], q: Sequence[Residues], world: int) -> _Both:
@@ -106,21 +119,24 @@ def _ordered(op: str, p: Sequence[Residues], q: Sequence[Residues], world: int) 
         sign = np.sign(in_order(p[0], world))
         return (sign % PRIME).astype(WORD), (sign % ORDER).astype(WORD)
     terms, others = (part[0] if part[0].ndim > 2 else np.stack(np.broadcast_arrays(*part), 1) for part in (p, q))
-    rank = {"largest": 0, "smallest": -1}.get(op)
-    rank = int(op.rpartition(" ")[2]) if rank is None else rank
-    numbers = in_order(terms, world)
-    place = np.argsort(-numbers if rank >= 0 else numbers, axis=1, kind="stable")[:, rank if rank >= 0 else -1 - rank]
+    numbers = in_order(p[-1] if p[-1].ndim > 2 else terms, world)
+    place = _ranked(numbers, op)
     if op.startswith(PLACE):
         return place.astype(WORD), place.astype(WORD)
     one, other = (np.take_along_axis(part, place[:, None], 1)[:, 0] for part in (terms, others))
     return one, other
 
 
-def _place(terms: Residues, one: Residues, other: Residues) -> _Both:
-    """The place of the first one among zeros and ones; of other terms, what stands for it."""
-    known = (terms <= 1).all(1)
-    place = (terms == 1).argmax(1).astype(WORD)
-    return np.where(known, place, one), np.where(known, place, other)
+def _ranked(numbers: NDArray[np.int64], op: str) -> NDArray[np.int64]:
+    """The places along the second dim that an operation chooses by rank: of equal numbers the first ones first."""
+    if op in _EXTREMES:
+        rank, ascending = (0, False) if op == _EXTREMES[0] else (-1, True)
+    else:
+        rank, ascending = int(op.removesuffix(ASCENDING).rpartition(" ")[2]), op.endswith(ASCENDING)
+    ascending = ascending or rank < 0
+    places = np.argsort(numbers if ascending else -numbers, axis=1, kind="stable")
+    last = numbers.shape[1] - 1
+    return places[:, (last - rank if rank >= 0 else -1 - rank) if ascending else rank]
 
 
 def _has_log(second: Residues) -> np.bool_:
@@ -197,9 +213,13 @@ def _product_along(p: Sequence[Residues], q: Sequence[Residues]) -> _Both:
     return reduce(lambda one, other: _product((one[0], other[0]), (one[1], other[1])), terms)
 
 
-def _inverse(p: Sequence[Residues], _: Sequence[Residues]) -> _Both:
-    found = power(p[0], PRIME - 2)
-    return found, exponent(found)
+def _inverse(p: Sequence[Residues], q: Sequence[Residues]) -> _Both:
+    return power(p[0], PRIME - 2), power(_exponent(p[0], q[0]), ORDER - 2, ORDER)
+
+
+def _exponent(one: Residues, other: Residues) -> Residues:
+    """The second residues, also of those with logarithms."""
+    return np.where(other & LOG, exponent(one), other) if _has_log(other) else other
 
 
 def _log(p: Sequence[Residues], _: Sequence[Residues]) -> _Both:
@@ -230,9 +250,8 @@ def _above(p: Sequence[Residues], _: Sequence[Residues]) -> _Both:
     return found, found
 
 
-def _root(p: Sequence[Residues], _: Sequence[Residues]) -> _Both:
-    found = power(p[0], (PRIME + 1) // 4)
-    return found, exponent(found)
+def _root(p: Sequence[Residues], q: Sequence[Residues]) -> _Both:
+    return power(p[0], (PRIME + 1) // 4), power(_exponent(p[0], q[0]), (ORDER + 1) // 4, ORDER)
 
 
 def _extreme(p: Sequence[Residues], *, largest: bool, strict: bool) -> _Both:

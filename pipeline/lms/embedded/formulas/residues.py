@@ -5,9 +5,10 @@ Equal polynomials have the same residue, however they are written, and others ha
 No data are in it, as each symbol has the same residue always.
 
 The first residue is modulo `PRIME`. An exponential takes its exponent from the second one, modulo `ORDER`, so that it
-makes a product of a sum. For a logarithm, and for sums with one, the second one is the exponential itself, marked by
-`LOG`. Roots are those that are squares themselves, and the sign of a residue is whether it is a square, so that a root
-is positive, the root of a square an absolute value, and the sign of a product the product of signs.
+makes a product of a sum; quotients and roots have both. For a logarithm, for sums with one and for its multiples, the
+second one is the exponential itself, marked by `LOG`, and gives the first one. Roots are those that are squares
+themselves, and the sign of a residue is whether it is a square, so that a root is positive, the root of a square an
+absolute value, and the sign of a product the product of signs.
 """
 
 from __future__ import annotations
@@ -141,14 +142,14 @@ def encoded(value: float) -> int:
     if (ratio := _fraction(value)) is not None:
         return _residue(ratio, PRIME) << 32 | _residue(ratio, ORDER)
     if (square := _fraction(value * value)) is not None:
-        root = pow(_residue(square, PRIME), (PRIME + 1) // 4, PRIME)
-        root = root if value > 0 else PRIME - root
-        return root << 32 | int(exponent(np.array([root], WORD))[0])
+        roots = (pow(_residue(square, prime), (prime + 1) // 4, prime) for prime in (PRIME, ORDER))
+        root, other = (own if value > 0 else prime - own for own, prime in zip(roots, (PRIME, ORDER), strict=True))
+        return root << 32 | other
     if abs(value) < _FEW and (ratio := _fraction(exp(value))) is not None:
-        found = np.array([_residue(ratio, PRIME)], WORD)
-        return int(packed(logarithm(found), found | LOG)[0])
-    one, other = drawn(seed(f"{value:.6g}"))
-    return int(one[0]) << 32 | int(other[0])
+        whole = np.array([_residue(ratio, PRIME)], WORD)
+        return int(packed(logarithm(whole), whole | LOG)[0])
+    one, two = drawn(seed(f"{value:.6g}"))
+    return int(one[0]) << 32 | int(two[0])
 
 
 def _fraction(value: float) -> Fraction | None:
@@ -189,19 +190,19 @@ def exponential(exponents: Residues) -> Residues:
     return found
 
 
-def power(values: Residues, exponent: int) -> Residues:
-    """Powers of first residues."""
+def power(values: Residues, exponent: int, prime: int = PRIME) -> Residues:
+    """Powers of first residues, or of others modulo a prime."""
     if values.size <= _FEW:
-        found = [pow(one, exponent, PRIME) for one in values.reshape(-1).tolist()]
+        found = [pow(one, exponent, prime) for one in values.reshape(-1).tolist()]
         return np.array(found, WORD).reshape(values.shape)
     powers = [np.ones_like(values), values]
     for _ in range(14):
-        powers.append(powers[-1] * values % WORD(PRIME))
+        powers.append(powers[-1] * values % WORD(prime))
     result = powers[exponent >> 28 & 15]
     for place in range(24, -1, -4):
         for _ in range(4):
-            result = result * result % WORD(PRIME)
-        result = result * powers[exponent >> place & 15] % WORD(PRIME)
+            result = result * result % WORD(prime)
+        result = result * powers[exponent >> place & 15] % WORD(prime)
     return result
 
 
@@ -238,8 +239,12 @@ def signed(values: Residues) -> NDArray[np.int64]:
 def in_order(values: Residues, world: int) -> NDArray[np.int64]:
     """Numbers by which first residues are in order in one of the worlds: counts and places in that of numbers."""
     factor = drawn(seed(f"order {world}"))[0]
-    numbers, others = signed(values), signed(values * factor % WORD(PRIME))
-    return np.where(np.abs(numbers) < _COUNT, numbers, others)
+    return np.where(are_counts(values), signed(values), signed(values * factor % WORD(PRIME)))
+
+
+def are_counts(values: Residues) -> NDArray[np.bool_]:
+    """Which first residues may be counts or places."""
+    return np.abs(signed(values)) < _COUNT
 
 
 def exponent(values: Residues) -> Residues:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.lms.embedded.formulas.formats import EXACT, TESTS, TO
-from pipeline.lms.embedded.formulas.operations import ABOVE, GUARDED
+from pipeline.lms.embedded.formulas.operations import ABOVE, GUARDED, PLACE, VALUE
 from pipeline.lms.embedded.formulas.tape import NO_TRACE, Nodes, Tape
 
 Values = NDArray[np.float64]
@@ -55,7 +55,7 @@ def _along(spelling: _Spelling, op: str, nodes: Nodes) -> Nodes:
             return spelling.call("multiply", spelling.along("sum", nodes), spelling.number(1.0 / nodes.shape[-1]))
         case "any":
             return spelling.opposite(spelling.along("prod", spelling.opposite(nodes)))
-    return spelling.along(op, nodes)
+    return spelling.ranked(op, nodes) if op.startswith((VALUE, PLACE)) else spelling.along(op, nodes)
 
 
 def _rounded(tape: Tape, op: str, nodes: Nodes, kind: str | None) -> Nodes | None:
@@ -95,6 +95,10 @@ class _Spelling:
     def along(self, op: str, nodes: Nodes) -> Nodes:
         """As `call`, along the last dim."""
         return self.some(self._tape.along(op, nodes))
+
+    def ranked(self, op: str, nodes: Nodes) -> Nodes:
+        """As `along`, for an operation that compares elements."""
+        return self.some(self._tape.ranked(op, nodes))
 
     @staticmethod
     def some(found: Nodes | None) -> Nodes:

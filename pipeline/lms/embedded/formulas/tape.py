@@ -14,8 +14,9 @@ from pipeline.lms.embedded.formulas.residues import LOG, Kind, Residues, encoded
 Nodes: TypeAlias = NDArray[np.int64]
 """Numbers of formulas on a tape."""
 
+_INCREASING = frozenset(("sqrt", "exp", "log"))
 _LONG = 4
-NO_TRACE = 1e-9
+NO_TRACE = 5e-8
 """Guards below this never leave a trace."""
 _MOST_NODES = 40_000
 _NO_OPERANDS = np.zeros((0, 1), np.uint64)
@@ -61,6 +62,8 @@ class Tape:
         """The symbols that blocks are."""
         self.logs = False
         self.work = 0
+        self._increasing: dict[int, tuple[str, int]] = {}
+        """Of what each increasing function is taken, by which operation."""
         self._roots: dict[int, int] = {}
         """Of what each root is taken."""
 
@@ -100,9 +103,17 @@ class Tape:
         flat = tuple(np.array(np.broadcast_to(one, shape), order="C").reshape(-1) for one in operands)
         return self._made(op, flat, shape)
 
-    def along(self, op: str, nodes: Nodes) -> Nodes | None:
+    def along(self, op: str, *operands: Nodes) -> Nodes | None:
         """What an operation gives along the last dim; None if there are too many formulas."""
-        return self._made(op, (np.array(nodes, order="C").reshape(-1, nodes.shape[-1]),), nodes.shape[:-1])
+        flat = tuple(np.array(one, order="C").reshape(-1, one.shape[-1]) for one in operands)
+        return self._made(op, flat, operands[0].shape[:-1])
+
+    def ranked(self, op: str, nodes: Nodes) -> Nodes | None:
+        """As `along`, for an operation that compares elements: by what they are increasing functions of, all alike."""
+        known, keys = self._increasing, nodes.reshape(-1).tolist()
+        while len(kinds := {known[key][0] if key in known else "" for key in keys}) == 1 and "" not in kinds:
+            keys = [known[key][1] for key in keys]
+        return self.along(op, nodes, np.array(keys, np.int64).reshape(nodes.shape))
 
     def converted(self, kind: str, nodes: Nodes) -> Nodes | None:
         """Formulas in a format, by a name of it in torch; None if there are too many."""
@@ -128,6 +139,9 @@ class Tape:
                 return None
             known = self._known[key] = self._append(op, operands, count).reshape(shape)
             self.logs = self.logs or op == "log"
+            if op in _INCREASING:
+                pairs = zip(known.reshape(-1).tolist(), operands[0].tolist(), strict=True)
+                self._increasing.update((own, (op, node)) for own, node in pairs)
             if op == "sqrt":
                 self._roots.update(zip(known.reshape(-1).tolist(), operands[0].tolist(), strict=True))
         return known

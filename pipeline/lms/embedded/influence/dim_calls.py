@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.lms.embedded.formulas.operations import FIRST_PLACE, PLACE, VALUE
+from pipeline.lms.embedded.formulas.operations import ASCENDING, FIRST_PLACE, PLACE, VALUE
 from pipeline.lms.embedded.influence.arrays import (
     Array,
     Unread,
@@ -143,16 +143,21 @@ def sort(data: Array, dim: int = -1, *_: Any, stable: bool = False, descending: 
     """As `torch.sort`."""
     result = unknown(np.broadcast_to(reduced(data, dim, keepdim=True).sources, data.shape))
     count = data.shape[axis_of(dim, data.ndim)] if data.ndim else 1
-    return _ordered(result, data, dim, range(count) if descending else range(count)[::-1])
+    ranks = range(count) if descending else range(count)[::-1]
+    return _ordered(result, data, dim, ranks, "" if descending else ASCENDING)
 
 
-def _ordered(result: Array, data: Array, dim: int, ranks: Sequence[int]) -> tuple[Array, Array]:
+def _ordered(result: Array, data: Array, dim: int, ranks: Sequence[int], ties: str = "") -> tuple[Array, Array]:
     """Values along a dim by their ranks, the largest first, and their places."""
     if data.formulas is None or not data.ndim or not ranks:
         return result, result
     axis = axis_of(dim, data.ndim)
-    single = unknown(result.sources.take(0, axis))
-    parts = [[along(single, f"{kind}{rank}", data, (axis,)) for rank in ranks] for kind in (VALUE, PLACE)]
+    single, last = unknown(result.sources.take(0, axis)), data.shape[axis] - 1
+    names = [-1 if rank == last and rank else rank for rank in ranks]
+    parts = [
+        [along(single, f"{VALUE}{name}", data, (axis,)) for name in names],
+        [along(single, f"{PLACE}{name}{ties}", data, (axis,)) for name in names],
+    ]
     values, places = (like(result, joined_by(np.stack, part, axis)) for part in parts)
     return values, places
 
@@ -175,7 +180,12 @@ def topk(data: Array, k: Any, dim: int = -1, *_: Any, **__: Any) -> tuple[Array,
 def kthvalue(data: Array, k: Any, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """As `torch.kthvalue`."""
     result = reduced(data, dim, keepdim)
-    return result, result
+    axis, (count,) = axis_of(dim, data.ndim), ints((k,))
+    if data.formulas is None or not data.ndim:
+        return result, result
+    found = _ordered(reduced(data, axis, True), data, axis, [data.shape[axis] - count], ASCENDING)
+    value, place = (like(result, one.through(lambda part: part.reshape(result.shape))) for one in found)
+    return value, place
 
 
 def softmax(data: Array, dim: Any = -1, **_: Any) -> Array:
