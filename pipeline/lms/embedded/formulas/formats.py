@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.lms.embedded.formulas.operations import ABOVE, GIVEN, GUARDED, PLACE, SAME
+from pipeline.lms.embedded.formulas.operations import ABOVE, GIVEN, GUARDED, PLACE, SAME, WHERE
 from pipeline.lms.embedded.formulas.residues import PRIME, first
 
 Nodes = NDArray[np.int64]
@@ -38,7 +38,7 @@ _WIDE = frozenset(("float", "double", "float32", "float64"))
 """Formats that are not rounded to."""
 _ANYTHING = (inf, -inf)
 """The range of a number that every format is taken to hold."""
-_SUMS = frozenset(("add", "subtract", "sum", "largest", "smallest", GUARDED, SAME))
+_SUMS = frozenset(("add", "subtract", "sum", "largest", "smallest", GUARDED, SAME, WHERE))
 _PRODUCTS = frozenset(("multiply", "prod"))
 """What is whole if all operands are."""
 _ALWAYS = frozenset(("eq", ABOVE, "sign", "floor", "ceil", "round", "trunc"))

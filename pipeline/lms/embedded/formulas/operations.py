@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.lms.embedded.formulas.residues import (
+    LEAST,
     LOG,
     ORDER,
     ORDERED,
@@ -42,6 +43,8 @@ GIVEN = frozenset(("constant", "symbol"))
 """What is not computed."""
 SAME = "same"
 """Gives its operand."""
+WHERE = "where"
+"""The second operand if the first one is one, and the third one if it is zero."""
 GUARDED = "guarded"
 """The first operand, which the second one guards against overflow: that one where guards leave a trace."""
 _EXTREMES = "largest", "smallest"
@@ -154,7 +157,8 @@ def _sum(p: Sequence[Residues], q: Sequence[Residues], *, turned: bool) -> _Both
 def _with_log(found: Residues, other: Residues) -> _Both:
     """Residues of which the first one is that of a logarithm where the second one is an exponential."""
     logs = other & LOG != 0
-    found[logs] = logarithm(other[logs] & ~LOG)
+    values = other[logs] & ~LOG
+    found[logs] = np.where(values == 0, WORD(LEAST), logarithm(values))
     return found, other
 
 
@@ -250,6 +254,16 @@ def _above(p: Sequence[Residues], _: Sequence[Residues]) -> _Both:
     return found, found
 
 
+def _where(p: Sequence[Residues], q: Sequence[Residues]) -> _Both:
+    """One of two values by a number between zero and one: a mixture if it is neither."""
+    gap = _sum((p[1], p[2]), (q[1], q[2]), turned=True)
+    part = _product((p[0], gap[0]), (q[0], gap[1]))
+    found = _sum((p[2], part[0]), (q[2], part[1]), turned=False)
+    mixture = zip((p[1], q[1]), (p[2], q[2]), found, strict=True)
+    one, other = (np.where(p[0] == 1, yes, np.where(p[0] == 0, no, both)) for yes, no, both in mixture)
+    return one, other
+
+
 def _root(p: Sequence[Residues], q: Sequence[Residues]) -> _Both:
     return power(p[0], (PRIME + 1) // 4), power(_exponent(p[0], q[0]), (ORDER + 1) // 4, ORDER)
 
@@ -270,5 +284,5 @@ def _extreme(p: Sequence[Residues], *, largest: bool, strict: bool) -> _Both:
 _OPERATIONS: dict[str, Callable[[Sequence[Residues], Sequence[Residues]], _Both]] = {
     "sum": _total, "multiply": _product,
     "prod": _product_along, "inverse": _inverse, "log": _log, "exp": _exp, "eq": _is_zero, "sign": _sign,
-    "sqrt": _root, ABOVE: _above,
+    "sqrt": _root, ABOVE: _above, WHERE: _where,
 }  # fmt: skip

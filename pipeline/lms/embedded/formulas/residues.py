@@ -39,6 +39,10 @@ against an overflow leaves no trace, as programs may do without or do it elsewhe
 In the first one and in those that are `SIGNED`, the sign of a residue is whether it is a square, and ranks are symbols.
 In those that are `ORDERED`, residues are compared as numbers, so that comparisons, sorted elements and largest ones
 agree, but the sign of a product is not the product of signs. Formulas are equal if they are in all of either."""
+LEAST = ORDER + 1
+"""The first residue of minus infinity, which is the logarithm of zero."""
+_MASKED = 1e8
+"""What is below minus this is a mask, as minus infinity is."""
 DRAWN = (-1, -1)
 """Zeros and ones that are drawn one by one."""
 _BASE = 4
@@ -137,8 +141,10 @@ def encoded(value: float) -> int:
     """The residues of a constant, as a word: of a fraction, of its root or logarithm, or what stands for the number."""
     if abs(value) < _NOTHING:
         return 0
+    if value < -_MASKED:
+        return LEAST << 32 | int(LOG)
     if np.isinf(value):
-        return (ORDER if value > 0 else ORDER + 1) << 32  # They are the largest and the smallest one.
+        return ORDER << 32  # The largest one.
     if (ratio := _fraction(value)) is not None:
         return _residue(ratio, PRIME) << 32 | _residue(ratio, ORDER)
     if (square := _fraction(value * value)) is not None:
@@ -239,7 +245,8 @@ def signed(values: Residues) -> NDArray[np.int64]:
 def in_order(values: Residues, world: int) -> NDArray[np.int64]:
     """Numbers by which first residues are in order in one of the worlds: counts and places in that of numbers."""
     factor = drawn(seed(f"order {world}"))[0]
-    return np.where(are_counts(values), signed(values), signed(values * factor % WORD(PRIME)))
+    numbers = np.where(are_counts(values), signed(values), signed(values * factor % WORD(PRIME)))
+    return np.where(values == LEAST, -PRIME, np.where(values == ORDER, PRIME, numbers))
 
 
 def are_counts(values: Residues) -> NDArray[np.bool_]:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.lms.embedded.formulas.operations import WHERE
 from pipeline.lms.embedded.formulas.spelling import spelled
 from pipeline.lms.embedded.formulas.tape import Formulas, Nodes, Tape
 
@@ -374,9 +375,7 @@ def where(condition: Any, one: Any, other: Any) -> Array:
     if yes is None or no is None or (chosen is None and unsure.any()):
         return result
     if unsure.any():
-        gap = tape.apply("subtract", yes, no)
-        part = None if gap is None or chosen is None else tape.apply("multiply", chosen, gap)
-        either = None if part is None else tape.apply("add", no, part)
+        either = None if chosen is None else tape.apply(WHERE, chosen, yes, no)
         if either is None:
             return result
         return with_nodes(result, tape, np.where(unsure, either, np.where(first, yes, no)))

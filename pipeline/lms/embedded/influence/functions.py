@@ -29,7 +29,7 @@ _MOST_FORMULAS = 1_000_000
 """With more formulas for all elements of a stream, none is computed."""
 _BLOCKS = 3
 """As many operations on formulas take as long as following a function once."""
-_LOGS = 3
+_LOGS = 2
 """They take so many times as long with logarithms."""
 _MOST_GROUPS = 40
 """With more sets of constants among the elements of one stream, a function is not read."""
