@@ -28,6 +28,6 @@ def fingerprints(code: str, world: int = 0, *, rounds: bool = False) -> Residues
 
 
 def same(one: str, other: str, world: int = 0) -> bool:
-    """Whether two pieces of code give the same formulas."""
+    """Whether two pieces of code give the same formulas in one of the worlds."""
     first, second = fingerprints(one, world), fingerprints(other, world)
     return first.shape == second.shape and bool((first == second).all())

@@ -13,8 +13,8 @@ from pipeline.lms.embedded.formulas.residues import (
     LEAST,
     LOG,
     ORDER,
-    ORDERED,
     PRIME,
+    SIGNED,
     STEP,
     WORD,
     Residues,
@@ -51,7 +51,7 @@ _EXTREMES = "largest", "smallest"
 VALUE, PLACE = IN_NO_ORDER + "value ", IN_ORDER + "place "
 """How the names of calls begin that give a term by its rank, or its place; the largest one has rank 0, the least -1."""
 ASCENDING = " ascending"
-"""How the names of those end for which, of equal terms, the last one has the higher rank."""
+"""How the names of those end for which the last one of equal terms has the higher rank, not the first one."""
 FIRST_PLACE = PLACE + "0"
 ABOVE = "above"
 """Whether the first operand is larger than the second one."""
@@ -89,12 +89,12 @@ _LINEAR: dict[str, Callable[[Sequence[Residues]], Residues]] = {
 def _apart(op: str, p: Sequence[Residues], q: Sequence[Residues], world: int) -> _Both:
     if op in ("add", "subtract"):
         return _sum(p, q, turned=op == "subtract")
-    if world in ORDERED and (op in COMPARED or op.startswith((VALUE, PLACE))):
+    if world not in SIGNED and (op in COMPARED or op.startswith((VALUE, PLACE))):
         return _ordered(op, p, q, world)
     if op in _OPERATIONS:
         return _OPERATIONS[op](p, q)
     if op in _EXTREMES:
-        return _extreme(p, largest=op == _EXTREMES[0], strict=world > 0)
+        return _extreme(p, largest=op == _EXTREMES[0])
     found = _drawn(op, p)
     if not op.startswith((VALUE, PLACE)) or not (counts := are_counts(p[0]).all(1)).any():
         return found
@@ -127,19 +127,18 @@ def _ordered(op: str, p: Sequence[Residues], q: Sequence[Residues], world: int) 
     if op.startswith(PLACE):
         return place.astype(WORD), place.astype(WORD)
     one, other = (np.take_along_axis(part, place[:, None], 1)[:, 0] for part in (terms, others))
-    return one, other
+    # The largest one is taken off exponents so that they do not overflow, which leaves no trace in the first world.
+    return one, other if world or op not in _EXTREMES else np.zeros_like(other)
 
 
 def _ranked(numbers: NDArray[np.int64], op: str) -> NDArray[np.int64]:
-    """The places along the second dim that an operation chooses by rank: of equal numbers the first ones first."""
-    if op in _EXTREMES:
-        rank, ascending = (0, False) if op == _EXTREMES[0] else (-1, True)
-    else:
-        rank, ascending = int(op.removesuffix(ASCENDING).rpartition(" ")[2]), op.endswith(ASCENDING)
-    ascending = ascending or rank < 0
-    places = np.argsort(numbers if ascending else -numbers, axis=1, kind="stable")
+    """The places along the second dim that an operation chooses by rank."""
     last = numbers.shape[1] - 1
-    return places[:, (last - rank if rank >= 0 else -1 - rank) if ascending else rank]
+    rank = _EXTREMES.index(op) * last if op in _EXTREMES else int(op.removesuffix(ASCENDING).rpartition(" ")[2])
+    rank = last if rank < 0 else rank
+    if op.endswith(ASCENDING):
+        return np.argsort(numbers, axis=1, kind="stable")[:, last - rank]
+    return np.argsort(-numbers, axis=1, kind="stable")[:, rank]
 
 
 def _has_log(second: Residues) -> np.bool_:
@@ -268,17 +267,13 @@ def _root(p: Sequence[Residues], q: Sequence[Residues]) -> _Both:
     return power(p[0], (PRIME + 1) // 4), power(_exponent(p[0], q[0]), (ORDER + 1) // 4, ORDER)
 
 
-def _extreme(p: Sequence[Residues], *, largest: bool, strict: bool) -> _Both:
-    """One of some values, the same for the same ones, whatever their order.
-
-    It counts for nothing in exponents, from which it is taken off so that they do not overflow, unless such guards
-    leave a trace.
-    """
+def _extreme(p: Sequence[Residues], *, largest: bool) -> _Both:
+    """One of some values, the same for the same ones, whatever their order."""
     choose = np.maximum if largest else np.minimum
     each = [signed(part) for part in p]
     number = choose.reduce(each[0], 1) if each[0].ndim == 3 else reduce(choose, each)
     found = (number % PRIME).astype(WORD)
-    return found, exponent(found) if strict else np.zeros_like(found)
+    return found, exponent(found)
 
 
 _OPERATIONS: dict[str, Callable[[Sequence[Residues], Sequence[Residues]], _Both]] = {

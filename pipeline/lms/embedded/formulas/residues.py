@@ -31,14 +31,15 @@ ORDER = 1_073_727_419
 LOG = WORD(1 << 31)
 """The mark of a second residue that is an exponential."""
 SIGNED, ORDERED = range(1, 4), range(4, 9)
-WORLDS = 9
-"""In each of so many worlds, symbols have other residues. A sign is one of two, and may be the same for formulas that
-differ: where it decides for all elements, only several worlds tell these apart. In the first one, what only guards
-against an overflow leaves no trace, as programs may do without or do it elsewhere.
+"""In each of several worlds, symbols have other residues. A sign is one of two, and may be the same for formulas that
+differ: where it decides for all elements, only several worlds tell these apart. Formulas are equal if they are in all
+worlds of one of these two kinds. Where they are `SIGNED`, the sign of a residue is whether it is a square, so that the
+sign of a product is the product of signs; ranks are symbols. Where they are `ORDERED`, residues are compared as
+numbers, so that comparisons, sorted elements and largest ones agree.
 
-In the first one and in those that are `SIGNED`, the sign of a residue is whether it is a square, and ranks are symbols.
-In those that are `ORDERED`, residues are compared as numbers, so that comparisons, sorted elements and largest ones
-agree, but the sign of a product is not the product of signs. Formulas are equal if they are in all of either."""
+There is one world before, 0, for values on the way. It is ordered, and what only guards against an overflow leaves no
+trace, as programs may do without or do it elsewhere.
+"""
 LEAST = ORDER + 1
 """The first residue of minus infinity, which is the logarithm of zero."""
 _MASKED = 1e8

@@ -162,19 +162,21 @@ def _ordered(result: Array, data: Array, dim: int, ranks: Sequence[int], ties: s
     return values, places
 
 
-def argsort(data: Array, dim: int = -1, **_: Any) -> Array:
+def argsort(data: Array, dim: int = -1, descending: bool = False, **_: Any) -> Array:
     """As `torch.argsort`."""
-    return sort(data, dim)[1]
+    return sort(data, dim, descending=descending)[1]
 
 
-def topk(data: Array, k: Any, dim: int = -1, *_: Any, **__: Any) -> tuple[Array, Array]:
+def topk(data: Array, k: Any, dim: int = -1, largest: bool = True, *_: Any, **__: Any) -> tuple[Array, Array]:
     """As `torch.topk`."""
     axis, (count,) = axis_of(dim, data.ndim), ints((k,))
     if not 0 <= count <= data.shape[axis]:
         raise Unread("more elements than there are")
     every = reduced(data, axis, keepdim=True).sources
     result = unknown(np.repeat(every, count, axis))
-    return _ordered(result, data, axis, range(count)) if count else (result, result)
+    size = data.shape[axis]
+    ranks, ties = (range(count), "") if largest else (range(size - count, size)[::-1], ASCENDING)
+    return _ordered(result, data, axis, ranks, ties) if count else (result, result)
 
 
 def kthvalue(data: Array, k: Any, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
@@ -264,7 +266,7 @@ def renorm(data: Array, p: Any, dim: int, maxnorm: Any) -> Array:
     return shared(data, tuple(one for one in range(data.ndim) if one != axis))
 
 
-_LAST_PLACE = PLACE + "-1"
+_LAST_PLACE = PLACE + "-1" + ASCENDING
 CALLS: dict[str, Callable[..., Any]] = {
     "var": _spread, "std": _deviation, **dict.fromkeys(("norm", "vector_norm"), norm),
     "argmax": _place(FIRST_PLACE), "argmin": _place(_LAST_PLACE),

@@ -51,11 +51,14 @@ class ReferenceFormulas:
         return len(found_in(self._known, values)) / len(values) if len(values) else 1.0
 
     @cached_property
+    def compares(self) -> bool:
+        """Whether elements are compared."""
+        return any(block.op in COMPARED or block.op.startswith((VALUE, PLACE)) for block in self._tape.blocks)
+
+    @cached_property
     def ordered(self) -> bool:
-        """Whether the order of elements matters, and outputs in most ordered worlds are more than what it decides."""
-        if not any(block.op in COMPARED or block.op.startswith((VALUE, PLACE)) for block in self._tape.blocks):
-            return False
-        return sum(map(self._tells, ORDERED)) > len(ORDERED) // 2
+        """Whether outputs tell in most ordered worlds more than what comparisons decide."""
+        return self.compares and sum(map(self._tells, ORDERED)) > len(ORDERED) // 2
 
     def _tells(self, world: int) -> bool:
         """Whether the outputs are other numbers than comparisons give, such as truth values, counts and places."""

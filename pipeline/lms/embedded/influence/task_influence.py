@@ -213,6 +213,11 @@ class TaskInfluence:
         ]
 
     @property
+    def compares(self) -> bool:
+        """As `ReferenceFormulas.compares`."""
+        return self._formulas.compares
+
+    @property
     def ordered(self) -> bool:
         """As `ReferenceFormulas.ordered`."""
         return self._formulas.ordered

@@ -61,9 +61,9 @@ class DimGuide:
         ends = self._ends_of(draft)
         draft.agreement = self._influence.agreement(ends)
         equal = all(self._influence.equals(number, place) for place, number in enumerate(ends))
-        draft.computes = equal and self._computes_in(SIGNED, draft)
-        if not draft.computes and draft.agreement == 1.0 and self._influence.ordered:
-            draft.computes = self._computes_in(ORDERED, draft)
+        if equal or (draft.agreement == 1.0 and self._influence.compares):
+            ordered = self._influence.ordered and self._computes_in(ORDERED, draft)
+            draft.computes = ordered or self._computes_in(SIGNED, draft)
         if equal or draft.computes:
             draft.agreement, draft.read = 1.0, True
             return 1.0
