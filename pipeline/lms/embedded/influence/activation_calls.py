@@ -12,20 +12,20 @@ import numpy as np
 from pipeline.lms.embedded.influence.arrays import Array, as_array, like, minus, over, plus, pointwise, times, where
 from pipeline.lms.embedded.influence.value_calls import CALLS as VALUES
 from pipeline.lms.embedded.influence.value_calls import clamp, mixed
+from pipeline.lms.embedded.influence.window_calls import channels
 
 _SELU = 1.6732632423543772, 1.0507009873554805
 _CUBIC = 0.044715
 
 
 def _spelled(call: Callable[..., Any]) -> Callable[..., Array]:
-    """A call of which the result depends on all its tensors, and has the formulas of what `call` gives."""
+    """A call of which each element depends on what `call` makes of it, but is never taken for a constant."""
 
     @wraps(call)
     def spelled(data: Any, *args: Any, **named: Any) -> Array:
         named.pop("inplace", None)
-        array = as_array(data)
-        tensors = [one for one in (*args, *named.values()) if isinstance(one, Array)]
-        return like(mixed(array, *tensors), as_array(call(array, *args, **named)))
+        found = as_array(call(as_array(data), *args, **named))
+        return like(mixed(found), found)
 
     return spelled
 
@@ -54,6 +54,12 @@ def _positive(data: Any, one: Any, other: Any) -> Array:
 def leaky_relu(data: Array, negative_slope: Any = 0.01) -> Array:
     """As `torch.nn.functional.leaky_relu`."""
     return _positive(data, data, times(data, negative_slope))
+
+
+def prelu(data: Array, weight: Any) -> Array:
+    """As `torch.nn.functional.prelu`: one slope, or one for each channel."""
+    slope = as_array(weight)
+    return leaky_relu(data, slope if slope.values.size == 1 else channels(data, slope))
 
 
 def elu(data: Array, alpha: Any = 1.0) -> Array:
@@ -125,7 +131,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "logit": _spelled(logit), "relu6": _spelled(lambda data: clamp(data, 0.0, 6.0)),
     "hardswish": _spelled(lambda data: times(data, hardsigmoid(data))),
     "hardshrink": _spelled(lambda data, lambd=0.5: where(pointwise(np.greater, _size(data), lambd), data, 0.0)),
-    "prelu": _spelled(leaky_relu),
+    "prelu": _spelled(prelu),
     "softsign": _spelled(lambda data: over(data, plus(_size(data), 1.0))),
     "tanhshrink": _spelled(lambda data: minus(data, _tanh(data))),
     "erfc": _spelled(lambda data: minus(1.0, mixed(data, op="erf"))),
