@@ -1,4 +1,4 @@
-"""Tests mirror the modules: what a module `a/b.py` holds is in `tests/a/test_b.py`."""
+"""Tests mirror the packages: what a package `a/b` holds is tested in the folder `tests/a/b`."""
 
 from __future__ import annotations
 
@@ -9,29 +9,27 @@ import pytest
 from tests.support.paths import PROJECT
 
 PACKAGES = ("optimizers", "pipeline", "signatures", "step_runtime")
-ELSEWHERE = {"pipeline/base/redaction.py": "test_secrets"}
-"""Modules that only the attack tests hold so far; the set may become smaller, not larger."""
 
 
-def modules(package: str) -> list[str]:
-    """The paths of a package's modules inside the project, packages' own `__init__.py` aside."""
-    return sorted(
-        path.relative_to(PROJECT).as_posix() for path in (PROJECT / package).rglob("*.py") if path.name != "__init__.py"
-    )
-
-
-def mirror(module: str) -> str:
-    folder, _, name = module.rpartition("/")
-    return f"tests/{folder}/test_{name}"
+def folders(package: str) -> list[str]:
+    """The folders of a package, itself included, that hold modules besides `__init__.py`."""
+    modules = (path for path in (PROJECT / package).rglob("*.py") if path.name != "__init__.py")
+    return sorted({path.parent.relative_to(PROJECT).as_posix() for path in modules})
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_module_has_a_test_file_of_its_name(package: str) -> None:
-    """A new module comes with its test file, and one that is renamed takes it along."""
-    without = [
-        module for module in modules(package) if not (PROJECT / mirror(module)).exists() and module not in ELSEWHERE
-    ]
-    assert not without, "without a test file:\n" + "\n".join(without)
+def test_every_package_has_a_folder_of_tests(package: str) -> None:
+    """A new package comes with its tests, and one that is moved takes them along."""
+    without = [folder for folder in folders(package) if not [*(PROJECT / "tests" / folder).glob("test_*.py")]]
+    assert not without, "no tests/FOLDER/test_*.py for:\n" + "\n".join(without)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_folder_of_tests_has_its_package(package: str) -> None:
+    """Tests of a package that was removed or moved do not stay behind."""
+    tests = PROJECT / "tests"
+    tested = {path.parent.relative_to(tests).as_posix() for path in (tests / package).rglob("test_*.py")}
+    assert not tested - {*folders(package)}
 
 
 def test_nothing_is_imported_from_benchmarks() -> None:
