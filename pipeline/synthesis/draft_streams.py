@@ -8,9 +8,8 @@ from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.given_streams import Given
 from pipeline.synthesis.search_budget import OutOfBudget
 from pipeline.synthesis.terms import DraftTerm
-from pipeline.synthesis.value_blocks import SeenValues, operand
+from pipeline.synthesis.value_blocks import ROWS, SeenValues, operand
 from step_runtime.base.errors import RunError, StepError
-from step_runtime.base.shapes import is_routed
 from step_runtime.base.types import StreamType
 from step_runtime.language.parser import parse
 from step_runtime.primitives import Operand
@@ -66,7 +65,8 @@ def _run(
             break
         streams |= zip(node.outputs, made, strict=True)
         for number, result in zip(node.outputs, made, strict=True):
-            type_ = StreamType(result.type.dtype, result.type.shape[:-1])
-            if node.op.functions() and not any(is_routed(symbol) for dim in type_.shape for symbol in dim.free_symbols):
-                found.append((type_, result, number))
+            *shape, rows = result.type.shape
+            # A routed stream has one dim, in which the rows of a block are no longer apart.
+            if node.op.functions() and rows == ROWS:
+                found.append((StreamType(result.type.dtype, tuple(shape)), result, number))
     return found

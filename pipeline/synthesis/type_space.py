@@ -19,6 +19,7 @@ from itertools import chain, permutations
 import sympy
 
 from pipeline.lms.embedded.types.coercions import cut, dims_of, factors, find_coercions
+from step_runtime.base.errors import RuleError
 from step_runtime.base.shapes import Dim, try_evaluate
 from step_runtime.base.types import DType, StreamType, STuple, components_of, layout
 from step_runtime.primitives import Flatten, Primitive, Promote, Repeat, Reshape, Rules
@@ -152,8 +153,8 @@ class TypeSpace:
         """Shortest paths to a type; two where a dim that occurs twice lets them differ in meaning."""
         key = source, target
         if key not in self._ways:
-            found = [self._path_of(source, ops) for ops in chains(self.types[source], target)[:_WAYS]]
-            found = [path for path in found if len(path.invented) <= _REPEATS]
+            made = (self._path_of(source, ops) for ops in chains(self.types[source], target)[:_WAYS])
+            found = [path for path in made if path is not None and len(path.invented) <= _REPEATS]
             dims = dims_of(target)
             distinct = any(dims.count(dim) > 1 for path in found for dim in path.invented)
             self._ways[key] = tuple(found if distinct else found[:1])
@@ -163,10 +164,14 @@ class TypeSpace:
         """A shortest path between two types, if there is one."""
         return next(iter(self.ways(source, target)), None)
 
-    def _path_of(self, source: TypeId, ops: tuple[Primitive, ...]) -> CoercionPath:
+    def _path_of(self, source: TypeId, ops: tuple[Primitive, ...]) -> CoercionPath | None:
+        """The path of a chain; None if it breaks a rule at these sizes, as a split of a dim that does not divide."""
         steps = [self.types[source]]
-        for op in ops:
-            steps.append(op.infer((steps[-1],), self._rules)[0])
+        try:
+            for op in ops:
+                steps.append(op.infer((steps[-1],), self._rules)[0])
+        except RuleError:
+            return None
         return CoercionPath(source, ops, tuple(steps))
 
 

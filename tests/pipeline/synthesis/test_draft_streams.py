@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
 from pipeline.synthesis import SearchBudget, synthesize
@@ -10,6 +12,7 @@ from pipeline.synthesis.draft_streams import draft_streams
 from pipeline.synthesis.search_round import Given
 from pipeline.synthesis.terms import InputTerm
 from pipeline.synthesis.type_space import TypeSpace
+from step_runtime import load_task
 from step_runtime.execution.invocation import default_dtype
 from step_runtime.verification.instance import instances
 from tests.support.small_tasks import of_scalars
@@ -42,3 +45,11 @@ def test_a_search_uses_what_a_draft_has() -> None:
     draft = "E1 = step.Map(fn=fn_sine).apply(step.Map(fn=fn_sine).apply(E0))\nreturn E1"
     alone, helped = synthesize(deep), synthesize(deep, drafts=[draft])
     assert alone.impl is not None and helped.impl is not None
+
+
+def test_a_draft_that_routes_gives_its_other_streams() -> None:
+    """Within a routing, the rows of a block are in the routed dim; such streams are not given, and nothing fails."""
+    folder = Path(__file__).parents[3] / "data"
+    task = load_task(folder / "tasks/expert/0.yaml")
+    outcome = synthesize(task, SearchBudget(), [(folder / "oracles/expert/0.step").read_text()])
+    assert outcome.impl is not None

@@ -11,11 +11,12 @@ import torch
 
 from pipeline.synthesis.type_space import TypeSpace
 from pipeline.synthesis.value_blocks import RowLayout, operand
-from step_runtime.base.shapes import as_dim
+from step_runtime.base.shapes import as_dim, evaluate
 from step_runtime.base.types import Buffer, Scalar, StreamType
 from step_runtime.execution.applier import Applier
 from step_runtime.primitives import Bufferize, Frame, Promote, Repeat, Rules, Streamify
 from step_runtime.tasks.scope import static_scope
+from step_runtime.verification.instance import instances
 from tests.support.small_tasks import task
 
 MATRIX = """
@@ -118,3 +119,12 @@ def test_a_dim_is_split_only_into_dims_of_the_task() -> None:
     m = space.scope.dims["M"]
     assert set(space.quotients(as_dim(2 * m))) == {as_dim(2), as_dim(m)}
     assert not space.quotients(as_dim(m))
+
+
+def test_a_split_that_does_not_divide_is_no_path() -> None:
+    """A dim that is odd at the observed sizes is not split in halves, and the search goes on."""
+    space = TypeSpace(instances(task(MATRIX))[0].scope)
+    total = space.scope.dims["M"] + space.scope.dims["N"]
+    odd = next(dim for dim in (as_dim(total), as_dim(total + 1)) if evaluate(dim, space.scope.sizes) % 2)
+    halves = StreamType(Buffer(Scalar("fp32"), (as_dim(2),)), (as_dim(odd / 2),))
+    assert space.ways(space.intern(StreamType(Scalar("fp32"), (odd,))), halves) == ()
