@@ -126,5 +126,5 @@ def test_a_split_that_does_not_divide_is_no_path() -> None:
     space = TypeSpace(instances(task(MATRIX))[0].scope)
     total = space.scope.dims["M"] + space.scope.dims["N"]
     odd = next(dim for dim in (as_dim(total), as_dim(total + 1)) if evaluate(dim, space.scope.sizes) % 2)
-    halves = StreamType(Buffer(Scalar("fp32"), (as_dim(2),)), (as_dim(odd / 2),))
-    assert space.ways(space.intern(StreamType(Scalar("fp32"), (odd,))), halves) == ()
+    halves = StreamType(Buffer(Scalar("float"), (as_dim(2),)), (as_dim(odd / 2),))
+    assert space.ways(space.intern(StreamType(Scalar("float"), (odd,))), halves) == ()
