@@ -101,7 +101,7 @@ def run(name: str, sweep: Sweep, command: str) -> Exit:
         print_message(name, f"run {number} of {total}: {described(each.combination.values)}")
         known = recorded(sweep)  # now, as another machine may work on the same sweep
         found = known.get(each.key)
-        if is_finished(found):
+        if found and is_finished(found):
             print_message(name, f"run {found.info.run_id} has finished")
             continue
         request = _matched(sweep, each, known)
@@ -174,7 +174,7 @@ def _matched(sweep: Sweep, run: SweepRun, known: Mapping[str, Any]) -> Request |
     if run.combination.matched_to is None:
         return run.request
     other = known.get(sweep.key(run.combination.matched_to))
-    if not is_finished(other):
+    if other is None or not is_finished(other):
         return None
     return replace(run.request, config=compile_agent.matched(run.request.config, other.info.run_id))
 

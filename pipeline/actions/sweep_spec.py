@@ -125,7 +125,7 @@ class _Reader:
             raise self._error(("sweep",), f"sweep: expected at most {MOST:,} combinations, got {count:,}")
         places = itertools.product(*(range(len(values)) for values in varied.values()))
         combinations = (self._combination(base, varied, dict(zip(varied, place, strict=True))) for place in places)
-        return Spec(name, [replace(each, **self._others(each.values, *chosen)) for each in combinations])
+        return Spec(name, [self._related(each, *chosen) for each in combinations])
 
     def _chosen(self, key: str, content: Any, varied: Mapping[str, Sequence[Any]]) -> Values:
         """The values that choose a configuration."""
@@ -141,13 +141,15 @@ class _Reader:
                 raise self._error((key, field), f"{key}: {field}: {expected}")
         return chosen
 
-    def _others(self, values: Values, compare: Values, match: Values) -> dict[str, Values | None]:
-        """The runs that one is compared with and matched to."""
-        compared, matched = {**values, **compare}, {**values, **match}
-        return {
-            "compared_with": None if compared == values else compared,
-            "matched_to": None if matched == values else matched,
-        }
+    def _related(self, combination: Combination, compare: Values, match: Values) -> Combination:
+        """The combination with those that it is compared with and matched to."""
+        own = combination.values
+        compared, matched = {**own, **compare}, {**own, **match}
+        return replace(
+            combination,
+            compared_with=None if compared == own else compared,
+            matched_to=None if matched == own else matched,
+        )
 
     def _combination(
         self, base: Mapping[str, Any], varied: Mapping[str, Sequence[Any]], places: Mapping[str, int]
