@@ -211,10 +211,19 @@ def _cause(error: Exception) -> str:
 class SinglePass(DrivenOptimizer):
     """Samples every task once, with the same loop and record as `AdaptiveFewShot`, and learns nothing from it.
 
-    Arguments are those of `AdaptiveFewShot`; `granularity` is for the record only.
+    Args:
+        resample: Whether to make further passes over the tasks that are unsolved, with new samples, until the budget
+            ends the run: what learning has to beat.
+        metric: This and the others as for `AdaptiveFewShot`; `granularity` is for the record only.
     """
 
     def __init__(
-        self, metric: Callable[..., Any], num_samples: int = 64, granularity: int = 3, **options: Unpack[Options]
+        self,
+        metric: Callable[..., Any],
+        num_samples: int = 64,
+        granularity: int = 3,
+        *,
+        resample: bool = False,
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(Driver(metric, num_samples, granularity, "none", **options))
+        super().__init__(Driver(metric, num_samples, granularity, "resample" if resample else "none", **options))

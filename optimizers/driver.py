@@ -40,6 +40,7 @@ from optimizers.run import Run
 from optimizers.sampling import Sampler, Sampling, TaskExample
 from optimizers.solutions import Solutions
 from optimizers.strategies.base import Selection
+from optimizers.strategies.none import Resample
 from optimizers.strategies.registry import make_selection
 
 logger = logging.getLogger(__name__)
@@ -145,7 +146,10 @@ class Driver:
         if self.metric_threshold is not None:
             domain = replace(self.domain or Domain(), threshold=float(self.metric_threshold))
             object.__setattr__(self, "domain", domain)
-        object.__setattr__(self, "selection", make_selection(self.selection, self.granularity))
+        selection = make_selection(self.selection, self.granularity)
+        if isinstance(selection, Resample) and not (self.budget or Budget()).limited:
+            raise ValueError("selection: `resample` ends at a limit only; give a budget, such as Budget(iterations=5)")
+        object.__setattr__(self, "selection", selection)
 
     def compile(
         self,

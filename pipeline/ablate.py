@@ -4,13 +4,15 @@ Four methods on the same tasks, each a run like those of `pipeline.compile`, wit
 without the structural IR, a single LM, the agent, and the agent with learning. `--resume` completes an interrupted one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pipeline.base.config import PlanOptions
 from pipeline.base.errors import Exit, UsageError, start
 from pipeline.base.files import writable_folder
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, option
+from pipeline.base.terminal import console
 from pipeline.cli.options import Json, Parser, TrackingURI, command_line, output_option
 
 NAME = "pipeline.ablate"
@@ -30,6 +32,9 @@ class AblateOptions(Config):
 
     output: str | None = output_option("where the page goes (default: a folder in mlruns)", "DIR", writable_folder)
     as_json: Json = False
+    dry_run: bool = option(
+        False, "print the requests, tokens and dollars of each run, at least and at most, and ask nothing"
+    )
     resume: str | None = option(
         None,
         "complete an interrupted ablation, with its own options and tasks and without repeating recorded requests;"
@@ -53,6 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         plan, earlier = action.resume(options.resume, given)
     else:
         plan, earlier = action.new_plan(plan_options), {}
+    if options.dry_run:
+        return _dry_run(action.estimate(plan, earlier), options.as_json)
     command = command_line(NAME, argv)
     if code := action.run(NAME, plan, earlier, command):
         return code
@@ -61,6 +68,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json_text(NAME, page))
     else:
         action.print_figures(page)
+    return Exit.OK
+
+
+def _dry_run(bounds: Mapping[str, Any], as_json: bool) -> int:
+    """Prints what the runs that are left take."""
+    from pipeline.actions import dry_run
+
+    if as_json:
+        print(json_text(NAME, {"runs": dry_run.table_as_json(bounds)}))
+    else:
+        console().print(dry_run.table(bounds, "LM, method"))
     return Exit.OK
 
 

@@ -6,10 +6,12 @@ Run again, it skips the runs that have finished and resumes those that were inte
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.base.errors import start
+from pipeline.base.errors import Exit, start
+from pipeline.base.files import picture
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, option
-from pipeline.cli.options import Json, Parser, TrackingURI, command_line
+from pipeline.base.terminal import console
+from pipeline.cli.options import Json, Parser, TrackingURI, command_line, output_option
 
 NAME = "pipeline.sweep"
 EPILOG = """\
@@ -17,10 +19,13 @@ example of a file; the names in `base` and `sweep` are the options of pipeline.c
   base: {optimizer: adaptive, samples: 16}
   sweep:
     seed: [0, 1, 2]
-    selection: [adaptive, similar]
+    selection: [adaptive, similar, resample]
+  compare: {selection: resample}         the others less this one, seed by seed
+  match_tokens: {selection: adaptive}    the others get as many tokens as this one took
 
 examples:
-  python -m pipeline.sweep selections.yaml
+  python -m pipeline.sweep examples/learning.yaml --dry-run
+  python -m pipeline.sweep examples/learning.yaml -o curve.svg
   python -m pipeline.sweep selections.yaml --tracking-uri http://record.example:5000
 
 exit codes: 0 all runs have finished, 1 some are being made by another process, 2 a bad option or file,
@@ -31,6 +36,12 @@ class SweepOptions(Config):
     """Which sweep."""
 
     spec: str = option(..., "the file of the sweep", "SPEC.yaml", positional=True)
+    output: str | None = output_option(
+        "draw the tasks solved over samples and tokens, as an .svg or a .png", "FILE", picture
+    )
+    dry_run: bool = option(
+        False, "print the requests, tokens and dollars of the runs that are left, at least and at most, and ask nothing"
+    )
     as_json: Json = False
     tracking_uri: TrackingURI = None
 
@@ -40,16 +51,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     description = "Runs every combination of settings, and compares them by means and intervals over the seeds."
     options = SweepOptions.of(Parser(NAME, description, EPILOG, SweepOptions).given(argv))
 
-    from pipeline.actions import run_sweep as action
+    from pipeline.actions import dry_run, run_sweep, sweep_figures
 
-    sweep = action.open_sweep(Path(options.spec))
-    command = command_line(NAME, argv)
-    code = action.run(NAME, sweep, command)
-    figures = action.figures(sweep)
+    sweep = run_sweep.open_sweep(Path(options.spec))
+    if options.dry_run:
+        bounds = run_sweep.estimate(sweep)
+        if options.as_json:
+            print(json_text(NAME, {"configurations": dry_run.table_as_json(bounds)}))
+        else:
+            console().print(dry_run.table(bounds, "configuration"))
+        return Exit.OK
+    code = run_sweep.run(NAME, sweep, command_line(NAME, argv))
+    figures = sweep_figures.figures(sweep)
+    if options.output:
+        sweep_figures.draw(sweep, figures, Path(options.output))
     if options.as_json:
         print(json_text(NAME, figures))
     else:
-        action.print_figures(figures)
+        sweep_figures.print_figures(figures)
     return code
 
 

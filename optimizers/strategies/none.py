@@ -1,4 +1,4 @@
-"""`none`: no demonstrations, one pass."""
+"""`none` and `resample`: no demonstrations, one pass or passes until a limit; the controls of what learning brings."""
 
 from __future__ import annotations
 
@@ -28,3 +28,18 @@ class NoDemonstrations:
     def candidates(self, progress: Progress) -> Sequence[DemoSet]:
         """See `Selection.candidates`: none."""
         return ()
+
+
+@dataclass(frozen=True)
+class Resample(NoDemonstrations):
+    """Passes over the unsolved tasks without learning, each with new samples, until the budget ends the run.
+
+    It spends what a strategy that learns would spend, so that the difference between the two is what learning brings.
+    """
+
+    name: str = "resample"
+
+    def demo_sets(self, progress: Progress) -> Iterator[DemoSet]:
+        """See `Selection.demo_sets`; never ends."""
+        while True:
+            yield DemoSet(self.label)

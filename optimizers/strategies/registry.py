@@ -14,7 +14,7 @@ from optimizers.strategies.everything import Everything
 from optimizers.strategies.hard_first import HardFirst
 from optimizers.strategies.hybrid import Hybrid
 from optimizers.strategies.mmr import MaximalMarginalRelevance
-from optimizers.strategies.none import NoDemonstrations
+from optimizers.strategies.none import NoDemonstrations, Resample
 from optimizers.strategies.random_choice import RandomChoice
 from optimizers.strategies.similar import Similar
 from optimizers.strategies.utility import Utility
@@ -32,6 +32,7 @@ SELECTIONS: Mapping[str, Callable[[int], Selection]] = MappingProxyType(
         "utility": lambda granularity: Utility(),
         "hybrid": Hybrid,
         "none": lambda granularity: NoDemonstrations(),
+        "resample": lambda granularity: Resample(),
     }
 )
 """Factories of strategies with m levels; strategies without levels ignore m."""

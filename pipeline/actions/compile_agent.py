@@ -12,7 +12,7 @@ from typing import Any
 import dspy
 
 from optimizers import Attempt, TokenCount
-from pipeline.base.choices import REFLECTING, SELECTIONS, VALIDATING, is_embedded
+from pipeline.base.choices import REFLECTING, RESAMPLE, SELECTIONS, VALIDATING, is_embedded
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.files import write_text
@@ -28,7 +28,7 @@ from pipeline.record.attempts import read_attempts
 from pipeline.record.request import Request
 from pipeline.record.resume import Finished, Resumed
 from pipeline.reporting.advice import Advice, advise
-from pipeline.running.job import JobResult, LMs, program_path, start_job
+from pipeline.running.job import JobResult, LMs, program_path, resamples, start_job
 from pipeline.running.session import open_lm, require_price, require_tool_calls, with_context
 from pipeline.verification.task_files import load_tasks
 
@@ -44,9 +44,34 @@ def prepare(config: RunConfig) -> Request:
     """A new run's request; the LM's full name is not known yet.
 
     Raises:
-        UsageError: A task or an experience can't be used, or the optimizer has no use for an option.
+        UsageError: A task or an earlier run can't be used, or the optimizer has no use for an option.
     """
+    if config.match_tokens is not None:
+        config = matched(config, config.match_tokens)
+    return checked(config)
+
+
+def matched(config: RunConfig, run: str) -> RunConfig:
+    """The settings with as many tokens as a recorded run took.
+
+    Raises:
+        UsageError: No such run has finished, or the settings limit tokens themselves.
+    """
+    if config.max_tokens_total is not None:
+        raise UsageError("--max-tokens-total: expected it or --match-tokens, not both")
+    run_id, tokens = earlier_runs.finished_tokens(run)
+    return config.model_copy(update={"match_tokens": run_id, "max_tokens_total": tokens})
+
+
+def checked(config: RunConfig) -> Request:
+    """The request of these settings, which are those of a run to match, too; raises as `prepare`."""
     tasks = load_tasks(config.tasks)
+    limits = (config.max_iterations, config.match_tokens, config.max_tokens_total, config.max_usd, config.max_minutes)
+    if config.selection == RESAMPLE and not any(limits):
+        raise UsageError(
+            "--selection resample: expected a limit at which it ends: --max-iterations, --match-tokens,"
+            " --max-tokens-total, --max-usd or --max-minutes"
+        )
     if config.validation and config.optimizer not in VALIDATING:
         raise UsageError(f"--validation: `{config.optimizer}` does not use validation tasks; omit the option")
     if config.selection != SELECTIONS[0] and config.optimizer != "adaptive":
@@ -142,6 +167,8 @@ def _run(
     config, tasks = request.config, counted(len(request.tasks), "task")
     selection = "" if config.selection == SELECTIONS[0] else f"{config.selection} "
     levels = f"{selection}m={config.granularity} " if config.optimizer == "adaptive" else ""
+    if resamples(config):
+        levels = f"{selection}{_passes(config)} "
     plan = f"{config.optimizer} {config.lm} {counted(config.samples, 'sample')} seed {config.seed} {levels}{tasks}"
     run_name = resumed.name if resumed else plan
     samples = f"{counted(config.samples, 'sample')} at each temperature ({', '.join(map(str, config.temperatures))})"
@@ -160,6 +187,13 @@ def _run(
         print_message(name, f"run {job.run_id} {state}; if interrupted, resume with: {_resume_command(job.run_id)}")
         with progress_display(config.samples) as display:
             return job.run([display], Path(output) if output else None)
+
+
+def _passes(config: RunConfig) -> str:
+    """How long a run without learning goes on, for its name."""
+    if config.max_iterations is not None:
+        return "1 pass" if config.max_iterations == 1 else f"{config.max_iterations:,} passes"
+    return "tokens matched" if config.match_tokens else "passes"
 
 
 def as_json(result: JobResult) -> dict[str, Any]:

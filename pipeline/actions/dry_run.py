@@ -9,7 +9,8 @@ count; answers in flight when a limit is reached come on top.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from optimizers import Price
 from optimizers.usage import message_text
@@ -17,12 +18,18 @@ from pipeline.agent.agent import Agent
 from pipeline.agent.proposer import TURNS
 from pipeline.base.choices import is_embedded
 from pipeline.base.config import RunConfig
+from pipeline.base.errors import UsageError
 from pipeline.base.outputs import DryRunBounds
+from pipeline.base.terminal import figures_table
 from pipeline.lms.model_data import count_tokens, known_context, known_price
 from pipeline.record.request import Request
+from pipeline.running.job import resamples
 from pipeline.running.session import mined_skills, new_agent, require_price
 from signatures import YAMLAdapter
 from step_runtime.tasks.task import Task
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def estimate(request: Request) -> tuple[DryRunBounds, DryRunBounds]:
@@ -39,7 +46,7 @@ def estimate(request: Request) -> tuple[DryRunBounds, DryRunBounds]:
     samples = config.samples * len(config.temperatures)
     paid = math.ceil(config.samples / config.batch_n) * len(config.temperatures)
     least = _bounds(paid * len(prompts), paid * sum(prompts), samples * len(prompts), price)
-    passes, calls = _passes(config, len(prompts)), _calls(config)
+    passes, calls = _passes(config, least, len(prompts)), _calls(config)
     longest = max(prompts) + _demonstrations(config, request.tasks)
     if (context := config.context or _own_context(config)) is not None:
         longest = min(longest, context)
@@ -93,8 +100,54 @@ def _limited(most: DryRunBounds, config: RunConfig) -> DryRunBounds:
     return most.model_copy(update={"prompt": prompt, "completion": completion, "usd": usd})
 
 
-def _passes(config: RunConfig, tasks: int) -> int:
-    """Passes over one task, summed over tasks: each cycle has at most as many passes as levels, and solves one."""
+def total(bounds: Iterable[DryRunBounds]) -> DryRunBounds:
+    """The sum; dollars are null if a price is unknown."""
+    each = list(bounds)
+    known = [bound.usd for bound in each if bound.usd is not None]
+    return DryRunBounds(
+        requests=sum(bound.requests for bound in each),
+        prompt=sum(bound.prompt for bound in each),
+        completion=sum(bound.completion for bound in each),
+        usd=sum(known) if len(known) == len(each) else None,
+    )
+
+
+def table(found: Mapping[str, tuple[int, DryRunBounds, DryRunBounds]], heading: str) -> Table:
+    """For people: by configuration, the runs to make, and what they take at least and at most; and their sum."""
+    rows = figures_table(heading, "runs", "requests", "tokens in", "tokens out", "dollars")
+    runs = sum(count for count, _, _ in found.values())
+    whole = runs, total(least for _, least, _ in found.values()), total(most for _, _, most in found.values())
+    for name, (count, least, most) in {**found, "together": whole}.items():
+        counts = (
+            f"{getattr(least, unit):,} to {getattr(most, unit):,}" for unit in ("requests", "prompt", "completion")
+        )
+        usd = "unknown" if least.usd is None or most.usd is None else f"{least.usd:,.2f} to {most.usd:,.2f}"
+        rows.add_row(name, str(count), *counts, usd)
+    return rows
+
+
+def table_as_json(found: Mapping[str, tuple[int, DryRunBounds, DryRunBounds]]) -> dict[str, Any]:
+    """The same for machines."""
+    return {name: {"runs": count, **as_json(least, most)} for name, (count, least, most) in found.items()}
+
+
+def _passes(config: RunConfig, least: DryRunBounds, tasks: int) -> int:
+    """Passes over one task, summed over tasks: each cycle has at most as many passes as levels, and solves one.
+
+    A run without learning makes as many passes as its limits allow; `least` is what one over all tasks takes.
+
+    Raises:
+        UsageError: It has no limit but one of time.
+    """
+    if resamples(config):
+        limits = [config.max_iterations] if config.max_iterations is not None else []
+        if config.max_tokens_total is not None:
+            limits.append(math.ceil(config.max_tokens_total / max(1, least.prompt + least.completion)))
+        if config.max_usd is not None and least.usd:
+            limits.append(math.ceil(config.max_usd / least.usd))
+        if not limits:
+            raise UsageError("--dry-run: a run without learning has no other end than its limits; add --max-iterations")
+        return tasks * min(limits)
     if config.optimizer != "adaptive":
         return tasks
     sizes = [tasks] + [left for left in range(tasks - 1, 0, -1) for _ in range(config.granularity)]

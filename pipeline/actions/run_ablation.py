@@ -12,9 +12,12 @@ import dspy
 from rich.table import Table
 
 from optimizers import Experience
+from pipeline.actions import dry_run
+from pipeline.base.choices import RESAMPLE
 from pipeline.base.config import AblationConfig, PlanOptions, RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
 from pipeline.base.files import file_errors
+from pipeline.base.outputs import DryRunBounds
 from pipeline.base.paths import shown
 from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.base.text import counted
@@ -62,7 +65,7 @@ class AblationPlan:
         """The settings of one run."""
         own = dict(METHODS[method])
         if own["optimizer"] != "adaptive":
-            own["temperatures"] = (self.temperature,)
+            own |= {"temperatures": (self.temperature,), "max_iterations": None}  # one pass
         return RunConfig.model_validate({**dict(self.shared), **own, "lm": lm})
 
     def request(self, lm: str, method: str, model: str) -> Request:
@@ -98,6 +101,8 @@ def new_plan(options: PlanOptions) -> AblationPlan:
         UsageError: A task or the earlier run can't be used.
     """
     shared, tasks = AblationConfig.of(dict(options)), load_tasks(options.tasks)
+    if shared.selection == RESAMPLE:
+        raise UsageError("--selection resample: an ablation has methods that don't learn already; omit the option")
     if bool(shared.skills) != bool(options.experience):
         raise UsageError(
             "--skills and --experience: expected both, since patterns are mined from the programs of an earlier run"
@@ -174,6 +179,21 @@ def run(name: str, plan: AblationPlan, earlier: Earlier, command: str) -> Exit |
         if code := _exit_code(name, plan, experience):
             return code
     return None
+
+
+def estimate(plan: AblationPlan, earlier: Earlier) -> dict[str, tuple[int, DryRunBounds, DryRunBounds]]:
+    """What each run that is left takes at least and at most, by LM and method; one, or none where it has finished.
+
+    Raises:
+        UsageError: There is a limit in dollars, and no known price.
+    """
+    nothing = (0, dry_run.total([]), dry_run.total([]))
+    return {
+        f"{lm}, {method}": nothing
+        if (lm, method) in earlier and earlier[lm, method] is None
+        else (1, *dry_run.estimate(plan.request(lm, method, lm)))
+        for lm, method in plan.runs()
+    }
 
 
 def _run(

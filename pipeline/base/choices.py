@@ -7,8 +7,9 @@ ProposerKind = Literal["predict", "cot", "react"]
 PromptKind = Literal["full", "short"]
 OptimizerName = Literal["adaptive", "none", "bootstrap", "random-search", "mipro", "simba", "gepa"]
 SelectionName = Literal[
-    "adaptive", "everything", "hard-first", "easy-first", "random", "similar", "mmr", "coverage", "utility", "hybrid"
-]
+    "adaptive", "everything", "hard-first", "easy-first", "random", "similar", "mmr", "coverage", "utility", "hybrid",
+    "resample",
+]  # fmt: skip
 FloatType = Literal["float64", "float32"]
 Figure = Literal["memory", "traffic", "operations", "time", "queue"]
 """The figures of a program's cost, as `step_runtime.base.measures.Figure`, which takes longer to import."""
@@ -21,6 +22,9 @@ PROMPTS: tuple[PromptKind, ...] = get_args(PromptKind)
 OPTIMIZERS: tuple[OptimizerName, ...] = get_args(OptimizerName)
 
 SELECTIONS: tuple[SelectionName, ...] = get_args(SelectionName)
+
+RESAMPLE: SelectionName = "resample"
+"""The control of the others: it shows nothing, and samples until a limit."""
 
 REFLECTING: tuple[OptimizerName, ...] = ("mipro", "simba", "gepa")
 """Optimizers that have an LM write instructions."""

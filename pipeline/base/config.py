@@ -175,7 +175,8 @@ class LearningConfig(Config):
         "what `adaptive` shows next. For all tasks alike: `adaptive`, the paper's levels of difficulty, the hardest"
         " first; `everything`; `hard-first`; `easy-first`; `random`. For each task: `similar`, the nearest solved"
         " tasks; `mmr`, the nearest that differ; `coverage`, those that together have the task's structures;"
-        " `utility`, those that helped before; `hybrid`, coverage and utility within the levels",
+        " `utility`, those that helped before; `hybrid`, coverage and utility within the levels. The control:"
+        " `resample` shows nothing, and samples unsolved tasks again until a limit",
     )
     demo_tokens: Count | None = SAMPLING.option(
         None, "estimated tokens of all demonstrations in a prompt, at most (default: no limit)", "N"
@@ -217,9 +218,9 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
 
     optimizer: OptimizerName = option(
         ...,
-        "`adaptive`: adaptive self-improvement learning; `none`: a single pass without demonstrations; or one of"
-        " DSPy's own, whose program is then measured by a pass: `bootstrap`, `random-search`, `mipro`, `simba`,"
-        " `gepa`",
+        "`adaptive`: adaptive self-improvement learning; `none`: a single pass without demonstrations, or as many over"
+        " the unsolved tasks as --max-iterations or --match-tokens allows; or one of DSPy's own, whose program is then"
+        " measured by a pass: `bootstrap`, `random-search`, `mipro`, `simba`, `gepa`",
     )
     tasks: Tasks = None
     lm: str = LM.option(
@@ -235,6 +236,12 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
         "PATH|GLOB",
         nargs="+",
         resume="input",
+    )
+    match_tokens: str | None = BUDGET.option(
+        None,
+        "as many tokens as a finished run took, as a control at equal cost: with `--optimizer none` or `--selection"
+        " resample`, a run goes on until then",
+        "RUN",
     )
     experience: str | None = EARLIER_RUNS.option(
         None,

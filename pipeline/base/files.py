@@ -39,6 +39,17 @@ def writable_file(text: str) -> str:
     return text
 
 
+def picture(text: str) -> str:
+    """Checks the path of a picture to write.
+
+    Raises:
+        ValueError: It can't be written, or is neither an SVG nor a PNG.
+    """
+    if Path(text).suffix not in (".svg", ".png"):
+        raise ValueError(f"expected a file that ends in .svg or .png, got {text!r}")
+    return writable_file(text)
+
+
 def writable_folder(text: str) -> str:
     """Checks the path of a folder to write to, which exists or can be made.
 

@@ -236,6 +236,9 @@ class SweepRunOutput(_Part):
     values: Mapping[str, Any] = Field(description="The settings that the sweep varies, by name.")
     run_id: str | None = Field(description="MLflow's; null for a run that has not started.")
     status: str | None = Field(description="MLflow's, such as `FINISHED`; null for a run that has not started.")
+    curve: tuple[Mapping[str, float], ...] = Field(
+        description="`samples` and `tokens` so far and tasks `solved`, from the start of a finished run to its end."
+    )
 
 
 class Interval(_Part):
@@ -254,14 +257,46 @@ class ConfigurationOutput(_Part):
     figures: Mapping[str, Interval]
 
 
+class ComparisonOutput(_Part):
+    """The differences between two configurations, seed by seed."""
+
+    configuration: str
+    less: str = Field(description="The configuration whose figures are subtracted.")
+    pairs: int = Field(description="The number of pairs of finished runs that differ in nothing else.")
+    differences: Mapping[str, Interval]
+
+
 class SweepOutput(Output):
-    """The runs of `pipeline.sweep`, and means and intervals by configuration."""
+    """The runs of `pipeline.sweep`, means and intervals by configuration, and paired differences."""
 
     command: Literal["sweep"] = "sweep"
     sweep: str
     address: str = Field(description="Where MLflow's UI shows the runs.")
     runs: tuple[SweepRunOutput, ...]
     configurations: tuple[ConfigurationOutput, ...]
+    comparisons: tuple[ComparisonOutput, ...]
+
+
+class ConfigurationBounds(_Part):
+    """What the runs of a configuration that are left to make take together."""
+
+    runs: int
+    least: DryRunBounds
+    most: DryRunBounds
+
+
+class SweepDryRunOutput(Output):
+    """The bounds that `pipeline.sweep --dry-run` gives, by configuration."""
+
+    command: Literal["sweep"] = "sweep"
+    configurations: Mapping[str, ConfigurationBounds]
+
+
+class AblateDryRunOutput(Output):
+    """The bounds that `pipeline.ablate --dry-run` gives, by LM and method."""
+
+    command: Literal["ablate"] = "ablate"
+    runs: Mapping[str, ConfigurationBounds]
 
 
 class CostOutput(_Open):
@@ -294,7 +329,9 @@ OUTPUTS: Mapping[str, type[BaseModel]] = {
     "evaluate": EvaluateOutput,
     "generate": GenerateOutput,
     "ablate": AblateOutput,
+    "ablate-dry-run": AblateDryRunOutput,
     "sweep": SweepOutput,
+    "sweep-dry-run": SweepDryRunOutput,
     "report": ReportOutput,
     "cost": CostOutput,
     "optimize": OptimizeOutput,

@@ -71,6 +71,7 @@ def run_metrics(experience: Experience) -> dict[str, float]:
         "pass_at_1": experience.pass_at(1),
         "pass_at_n": experience.pass_at(),
         "seconds": experience.seconds,
+        "samples": sum(result.samples for result in experience.iterations),
         "calls": tokens.calls,
         "retries": tokens.retried,
         "tokens": tokens.total,

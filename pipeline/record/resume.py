@@ -150,6 +150,21 @@ def load_experience(text: str, tasks: Sequence[Task]) -> Experience:
     return experience
 
 
+def finished_tokens(text: str) -> tuple[str, int]:
+    """The id of a finished run that `open_run` accepts, and the prompt and completion tokens that it took.
+
+    Raises:
+        UsageError: No such run exists, or it has not finished.
+    """
+    client, experiment = store.open_store()
+    run = _find(client, experiment, text, option="--match-tokens")
+    tokens = run.data.metrics.get("total_tokens")
+    if run.info.status != "FINISHED" or not tokens:
+        hint = f"finish it with --resume {run.info.run_id}"
+        raise UsageError(f"--match-tokens: run {_label(run)} has not finished; {hint}, or give another run")
+    return run.info.run_id, int(tokens)
+
+
 def _read_text(client: MlflowClient, run_id: str, name: str) -> str | None:
     """The text of an artifact; None if there is none of the name."""
     if name not in [item.path for item in client.list_artifacts(run_id)]:

@@ -24,6 +24,7 @@ from optimizers.prompt_sizes import longest_prompt
 from pipeline.agent.agent import demonstrated_predictors
 from pipeline.agent.compiled import SavedNeeds, save_program
 from pipeline.agent.domain import examples, step_domain
+from pipeline.base.choices import RESAMPLE
 from pipeline.base.config import RunConfig, SamplingConfig
 from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.paths import CHECKOUT
@@ -139,6 +140,8 @@ class CompileJob:
         kind, extra = registry.get(config.optimizer), dict[str, Any]()
         if config.optimizer == "adaptive":
             extra = {"selection": config.selection}
+        if config.optimizer == "none":
+            extra = {"resample": resamples(config)}
         if issubclass(kind, Baseline):
             record = {"tuned": self.recorder.tuned, "overhead": self.recorder.overhead}
             extra = {"reflection_lm": self.lms.reflecting, **record}
@@ -191,6 +194,13 @@ class CompileJob:
 
         programs = readable_solutions(experience.entries, passes, priced if cost else None, self.workers.count)
         self.recorder.log_solutions(programs)
+
+
+def resamples(config: RunConfig) -> bool:
+    """Whether a run samples unsolved tasks again and shows nothing: the control at equal cost."""
+    if config.optimizer == "none":
+        return config.max_iterations is not None or config.match_tokens is not None
+    return config.selection == RESAMPLE
 
 
 def run_params(config: SamplingConfig, tasks: Sequence[Task], lm: dspy.LM, threads: int) -> dict[str, object]:

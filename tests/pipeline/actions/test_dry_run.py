@@ -10,7 +10,8 @@ import pytest
 from pipeline import compile as command
 from pipeline.actions.dry_run import _passes
 from pipeline.base.config import RunConfig
-from pipeline.base.errors import run_command
+from pipeline.base.errors import UsageError, run_command
+from pipeline.base.outputs import DryRunBounds
 from tests.support.answering_lm import write_tasks
 
 
@@ -18,11 +19,23 @@ def config(**settings: object) -> RunConfig:
     return RunConfig.of({"optimizer": "adaptive", **settings})
 
 
+LEAST = DryRunBounds(requests=8, prompt=90, completion=10, usd=0.5)
+
+
 def test_passes_are_those_that_the_algorithm_makes_when_each_cycle_solves_one_task_with_its_last_level() -> None:
-    assert _passes(config(), 4) == 4 + 3 * (3 + 2 + 1)
-    assert _passes(config(granularity=2), 3) == 3 + 2 * (2 + 1)
-    assert _passes(config(max_iterations=2), 4) == 4 + 3
-    assert _passes(config(optimizer="none"), 4) == 4
+    assert _passes(config(), LEAST, 4) == 4 + 3 * (3 + 2 + 1)
+    assert _passes(config(granularity=2), LEAST, 3) == 3 + 2 * (2 + 1)
+    assert _passes(config(max_iterations=2), LEAST, 4) == 4 + 3
+    assert _passes(config(optimizer="none"), LEAST, 4) == 4
+
+
+def test_passes_of_a_control_are_those_that_its_limits_allow() -> None:
+    """Of tokens, dollars and iterations the lowest; without any it has no end that can be foreseen."""
+    assert _passes(config(optimizer="none", max_iterations=5), LEAST, 4) == 20
+    assert _passes(config(selection="resample", max_tokens_total=301, max_iterations=9), LEAST, 4) == 16
+    assert _passes(config(selection="resample", max_usd=0.9), LEAST, 4) == 8
+    with pytest.raises(UsageError, match="add --max-iterations"):
+        _passes(config(selection="resample", max_minutes=1), LEAST, 4)
 
 
 def test_it_prints_requests_tokens_and_dollars_and_asks_nothing(

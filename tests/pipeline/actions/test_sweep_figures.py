@@ -1,0 +1,29 @@
+"""Figures of a sweep: means with Student's intervals, and curves that are means over the seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.actions import sweep_figures as action
+
+
+def test_an_interval_is_student_s() -> None:
+    """As scipy's own test has it; of one run there is none."""
+    from scipy.stats import ttest_1samp
+
+    values = [3.0, 4.5, 4.0, 7.0]
+    expected = ttest_1samp(values, 0).confidence_interval(0.95)
+    found = action.interval(values)
+    assert found["mean"] == pytest.approx(4.625)
+    assert (found["low"], found["high"]) == (pytest.approx(expected.low), pytest.approx(expected.high))
+    assert action.interval([2.0]) == {"mean": 2.0, "low": None, "high": None}
+    assert action.interval([]) == {"mean": None, "low": None, "high": None}
+
+
+def test_a_mean_curve_keeps_the_last_value_of_a_run_that_has_ended() -> None:
+    """Between its points a run has what it had at the one before."""
+    one = [{"samples": 0.0, "solved": 0.0}, {"samples": 4.0, "solved": 2.0}]
+    other = [{"samples": 0.0, "solved": 0.0}, {"samples": 6.0, "solved": 4.0}]
+    steps = action._mean_curve([one, other], "samples")
+    assert [(step.x, step.mean) for step in steps] == [(0, 0), (4, 1), (6, 3)]
+    assert all(step.low < step.mean < step.high for step in steps[1:])

@@ -1,0 +1,75 @@
+"""The file of a sweep: every combination is a run, and what is wrong is one line with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.actions.sweep_spec import read_spec
+from pipeline.base.config import RunConfig
+from pipeline.base.errors import UsageError
+
+GOOD = """\
+base:
+  optimizer: adaptive
+  temperatures: [0.4, 1.0]
+sweep:
+  granularity: [1, 3]
+  seed: [0, 1]
+"""
+
+
+def test_every_combination_is_a_run(tmp_path: Path) -> None:
+    (path := tmp_path / "levels.yaml").write_text(GOOD)
+    spec = read_spec(path)
+    assert spec.name == "levels"
+    assert [dict(each.values) for each in spec.combinations] == [
+        {"granularity": m, "seed": seed} for m in (1, 3) for seed in (0, 1)
+    ]
+    assert spec.combinations[3].config == RunConfig(
+        optimizer="adaptive", temperatures=(0.4, 1.0), granularity=3, seed=1
+    )
+    assert [each.configuration for each in spec.combinations] == ["granularity=1"] * 2 + ["granularity=3"] * 2
+
+
+BAD = {
+    "": "1: expected names with values, got None",
+    "base: {}": "1: sweep: expected names with values, got None",
+    "bases: {}": "1: expected one of name, base, sweep, compare, match_tokens, got 'bases'",
+    "name: [a]\nsweep: {seed: [1]}": "1: name: expected a text",
+    "base:\n  optimiser: none\nsweep: {seed: [1]}": "2: base: expected settings of a run (",
+    "base: {optimizer: none}\nsweep:\n  seed: 3": "3: seed: expected a list of values, got 3",
+    "base: {optimizer: none}\nsweep:\n  seed: []": "3: seed: expected a list of values, got []",
+    "base: {optimizer: none}\nsweep:\n  seed:\n  - 1\n  - x": "5: seed: expected a whole number of 0 or more, got 'x'",
+    "base: {optimizer: none}\nsweep:\n  seed:\n  - 1\n  - 1": "5: seed: expected distinct values, got 1 twice",
+    "base:\n  optimizer: none\n  samples: 0\nsweep: {seed: [1]}": "3: samples: expected a whole number of 1 or more",
+    "base:\n  samples: 2\nsweep: {seed: [1]}": "2: optimizer: expected a value in `base` or `sweep`",
+    "base: {optimizer: none, seed: 1}\nsweep: {seed: [1]}": "2: seed: expected it in `base` or in `sweep`",
+    "base: {optimizer: none}\nsweep: {seed: [1]": ":2:18: expected YAML",
+    "base: {optimizer: adaptive}\nsweep: {seed: [1]}\ncompare: {seed: 1}": "3: compare: expected fields of `sweep` but",
+    "base: {optimizer: adaptive}\nsweep: {samples: [1]}\nmatch_tokens: {samples: 2}": "3: match_tokens: samples: exp",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_what_is_wrong_is_one_line_with_its_place(text: str, tmp_path: Path) -> None:
+    (path := tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        read_spec(path)
+    assert str(caught.value).startswith(f"{path}:{BAD[text].removeprefix(':')}"), str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"none.yaml: cannot read the sweep: No such file or directory$"):
+        read_spec(tmp_path / "none.yaml")
+
+
+def test_too_many_combinations_are_refused(tmp_path: Path) -> None:
+    numbers = list(range(200))
+    (path := tmp_path / "many.yaml").write_text(
+        f"base: {{optimizer: none}}\nsweep: {{seed: {numbers}, samples: {numbers[1:]}}}"
+    )
+    with pytest.raises(UsageError, match="2: sweep: expected at most 10,000 combinations, got 39,800"):
+        read_spec(path)
