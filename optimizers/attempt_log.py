@@ -1,8 +1,8 @@
 """Attempts in a file: a run of any length holds a few bytes of each in memory.
 
 Invariants: a log reads like a list and grows only at its end; an attempt that is read equals the one appended, with the
-types of its fields if these can be pickled, and as JSON data otherwise; the file has no name and is deleted
-with the log; what does not fit on a full disk stays in memory.
+types of its fields; the file has no name and is deleted with the log; an attempt that neither pickle nor cloudpickle
+takes, or that does not fit on a full disk, stays in memory.
 
 The recorder's journal cannot replace it: a run without a recorder writes none, and JSON drops the fields' types.
 """
@@ -16,6 +16,8 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
+import cloudpickle
+
 from optimizers.attempt import Attempt
 
 
@@ -27,7 +29,7 @@ class AttemptLog(Sequence[Attempt]):
         self._file = tempfile.TemporaryFile(prefix="attempts-", buffering=0)  # noqa: SIM115
         self._end = 0
         self._starts, self._sizes = array("Q"), array("L")
-        self._held: dict[int, bytes] = {}
+        self._held: dict[int, bytes | Attempt] = {}
         for attempt in attempts:
             self.append(attempt)
 
@@ -42,11 +44,11 @@ class AttemptLog(Sequence[Attempt]):
             written = os.pwrite(self._file.fileno(), data, self._end)
         except OSError:
             written = 0
-        if written < len(data):
-            self._held[self._end] = data
+        if not data or written < len(data):
+            self._held[self._end] = data or attempt
         self._starts.append(self._end)
         self._sizes.append(len(data))
-        self._end += len(data)
+        self._end += len(data) or 1  # each has a place of its own
 
     def arrange(self, start: int, places: Sequence[int]) -> None:
         """Sorts the attempts from index `start` on by `places`, one number each."""
@@ -68,6 +70,8 @@ class AttemptLog(Sequence[Attempt]):
             return tuple(self[place] for place in range(*index.indices(len(self))))
         start, size = self._starts[index], self._sizes[index]
         data = self._held.get(start) or os.pread(self._file.fileno(), size, start)
+        if isinstance(data, Attempt):
+            return data
         # Written by this process, to a file that no other process can open.
         return Attempt.from_dict(pickle.loads(data))
 
@@ -86,17 +90,14 @@ class AttemptLog(Sequence[Attempt]):
 
 
 def _packed(attempt: Attempt) -> bytes:
+    """The attempt as bytes; none if it cannot be pickled, or not be read again."""
     values = {name: getattr(attempt, name) for name in attempt.__slots__}
     values["tokens"] = {name: count.to_dict() for name, count in attempt.tokens.items()}
-    try:
-        return pickle.dumps(values, pickle.HIGHEST_PROTOCOL)
-    except Exception:  # the values' classes may raise anything
-        return _packed_as_json(values, attempt.to_dict())
-
-
-def _packed_as_json(values: dict[str, Any], data: dict[str, Any]) -> bytes:
-    """The values unchanged if only the calls cannot be pickled, else all as JSON data."""
-    try:
-        return pickle.dumps({**values, "calls": data.get("calls", {})}, pickle.HIGHEST_PROTOCOL)
-    except Exception:
-        return pickle.dumps(data, pickle.HIGHEST_PROTOCOL)
+    for dump in (pickle.dumps, cloudpickle.dumps):  # the latter takes lambdas, and classes defined in a function
+        try:
+            data: bytes = dump(values, pickle.HIGHEST_PROTOCOL)
+            pickle.loads(data)  # written here; some classes can be pickled and not read
+        except Exception:
+            continue
+        return data
+    return b""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, chain
+from types import MappingProxyType
 from typing import Any
 
 import dspy
@@ -27,6 +28,7 @@ from optimizers.prompt_sizes import prompt_size
 from optimizers.sampling import TaskExample
 from optimizers.strategies.base import DemoSet
 from optimizers.strategies.levels import hardest_first
+from optimizers.typed_fields import signature_types, with_types
 from optimizers.usage import estimate_tokens
 
 
@@ -80,9 +82,16 @@ def forward_of(program: dspy.Module) -> Callable[..., Any]:
 
 
 def set_demos(
-    program: dspy.Module, names: Sequence[str], entries: Sequence[Entry], most: int | None = None
+    program: dspy.Module,
+    names: Sequence[str],
+    entries: Sequence[Entry],
+    most: int | None = None,
+    own: Mapping[str, Sequence[Any]] = MappingProxyType({}),
 ) -> list[str]:
     """Gives the predictors `names` of `program` the `entries` as their demonstrations, in order, at most `most` each.
+
+    A predictor is shown all of its calls in a solution, or none of them. Without entries it gets its `own`
+    demonstrations.
 
     Returns:
         Those predictors for which no entry has a demonstration.
@@ -90,7 +99,11 @@ def set_demos(
     without = []
     for name, predictor in program.named_predictors():
         if name in names:
-            predictor.demos = _demos(name, predictor, entries)[:most]
+            predictor.demos = [] if entries else list(own.get(name, ()))
+            for entry in entries:
+                solution = _demos(name, predictor, [entry])
+                if most is None or len(predictor.demos) + len(solution) <= most:
+                    predictor.demos += solution
             if entries and not predictor.demos:
                 without.append(name)
     return without
@@ -130,12 +143,13 @@ def within(limit: int, sizes: Iterable[int]) -> int:
 
 def _demos(name: str, predictor: dspy.Predict, entries: Sequence[Entry]) -> list[dspy.Example]:
     """The demonstrations of a predictor; adapters silently omit those without an input or an output."""
-    signature, demos = predictor.signature, []
-    shown = (call for entry in entries for call in entry.calls.get(name, ({**entry.inputs, **entry.outputs},)))
-    for known in shown:
-        if known.keys() & signature.input_fields.keys() and known.keys() & signature.output_fields.keys():
-            fields = {field: known[field] for field in signature.fields if field in known}
-            demos.append(dspy.Example(augmented=True, **fields))
+    signature, types, demos = predictor.signature, signature_types(predictor.signature), []
+    for entry in entries:
+        for known in entry.calls.get(name, ({**entry.inputs, **entry.outputs},)):
+            if known.keys() & signature.input_fields.keys() and known.keys() & signature.output_fields.keys():
+                fields = {field: known[field] for field in signature.fields if field in known}
+                demos.append(dspy.Example(augmented=True, **with_types(fields, types)))
+                demos[-1]._solution = entry.task_key  # see `prompt_sizes.solution_of`
     return demos
 
 
@@ -179,12 +193,14 @@ class DemoFitter:
 
     Attributes:
         names: Names of the predictors that get them; a warning names, once, each that gets none.
-        max_demos: Demonstrations of a predictor, at most.
+        max_demos: Demonstrations of a predictor, at most; a solution with several calls of it counts as so many.
+        own: The student's own demonstrations by predictor, shown as long as there are no others.
     """
 
     names: Sequence[str]
     budget: Budget
     max_demos: int | None = None
+    own: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     _warned: set[str] = field(default_factory=set)
     _tokens: dict[str, int] = field(default_factory=dict)
 
@@ -196,10 +212,13 @@ class DemoFitter:
 
     def set(self, program: dspy.Module, demos: Sequence[Entry]) -> None:
         """Sets a program's demonstrations, whether they fit or not."""
-        for name in set_demos(program, self.names, demos, self.max_demos):
+        for name in set_demos(program, self.names, demos, self.max_demos, self.own):
             if name not in self._warned:
                 self._warned.add(name)
-                logger.warning("%s gets no demonstrations, as the chosen solutions contain no call of it", name)
+                why = "the chosen solutions contain no call of it"
+                if set_demos(copy_program(program), [name], demos) == []:
+                    why = f"each of the chosen solutions has more than max_demos={self.max_demos} calls of it"
+                logger.warning("%s gets no demonstrations, as %s", name, why)
 
     def fit(
         self, program: dspy.Module, demos: Sequence[Entry], tasks: Sequence[TaskExample], window: Window

@@ -230,7 +230,12 @@ class Driver:
         return Run(
             program=program,
             # A prepared program keeps its demonstrations.
-            fitter=DemoFitter(names if self.prepare is None else (), self.budget or Budget(), self.max_demos),
+            fitter=DemoFitter(
+                names if self.prepare is None else (),
+                self.budget or Budget(),
+                self.max_demos,
+                own={name: list(predictor.demos) for name, predictor in program.named_predictors()},
+            ),
             sampler=Sampler(
                 self.metric, self.sampling, domain.threshold, journal, self.trace_calls, self.failure_score
             ),

@@ -47,6 +47,8 @@ class Entry:
         answer_iteration: Index of the iteration that gave the answer; None for `iteration`. It differs where a cheaper
             answer has replaced the first one.
         cost: What the answer costs, where the domain says so.
+        pooled_successes: Correct answers at all temperatures together; None in records of earlier versions.
+        pooled_samples: Scored samples at all temperatures together; None likewise.
     """
 
     task_key: str
@@ -62,6 +64,14 @@ class Entry:
     calls: Calls = field(default_factory=dict)
     answer_iteration: int | None = None
     cost: float | None = None
+    pooled_successes: int | None = None
+    pooled_samples: int | None = None
+
+    def counts(self, pooled: bool = False) -> tuple[int, int]:
+        """Scored samples and correct ones: at the best temperature, or at all together where these are known."""
+        if pooled and self.pooled_samples is not None and self.pooled_successes is not None:
+            return self.pooled_samples, self.pooled_successes
+        return self.samples, self.successes
 
     @property
     def rate(self) -> float:
@@ -95,7 +105,8 @@ class IterationResult:
         counts: Per task and temperature, in the order of `tasks`.
         solved: Keys of the tasks solved here, in task order.
         solved_total: Tasks of this run solved so far.
-        pass_at_1: Over all tasks of the run, each with the figures of the iteration that solved it.
+        pass_at_1: Over all tasks of the run, each with the figures of the iteration that solved it, at its best
+            temperature; so it is biased upward.
         pass_at_8: The same for k = 8, or for all samples where there are fewer.
         pass_at_n: The same for all samples: the share of tasks solved.
         tokens: Tokens of this iteration, per predictor.
@@ -111,6 +122,9 @@ class IterationResult:
             empty where all tasks were shown `demos`, which is otherwise their union.
         improved: Keys of the tasks, solved before, that got a cheaper answer here.
         costs: What the answer of each solved task costs after this iteration, where the domain says so.
+        pass_at_1_pooled: As `pass_at_1`, over the samples of all temperatures together, which is unbiased; None in
+            records of earlier versions.
+        pass_at_8_pooled: The same for k = 8.
     """
 
     index: int
@@ -137,6 +151,8 @@ class IterationResult:
     reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     improved: tuple[str, ...] = ()
     costs: Mapping[str, float] = field(default_factory=dict)
+    pass_at_1_pooled: float | None = None
+    pass_at_8_pooled: float | None = None
 
     @property
     def unanswered(self) -> tuple[str, ...]:
@@ -155,11 +171,14 @@ class LevelScore:
     score: float
 
 
-def mean_pass_at(entries: Iterable[Entry], tasks: Collection[str], k: int | None) -> float:
-    """pass@k averaged over `tasks`; those without an entry count 0; k is at most an entry's own samples."""
+def mean_pass_at(entries: Iterable[Entry], tasks: Collection[str], k: int | None, *, pooled: bool = False) -> float:
+    """pass@k averaged over `tasks`; those without an entry count 0; k is at most an entry's own samples.
+
+    An entry counts with its best temperature; with `pooled`, with all temperatures together.
+    """
     own = set(tasks)
-    solved = [entry for entry in entries if entry.task_key in own]
-    return sum(pass_at_k(e.samples, e.successes, min(k or e.samples, e.samples)) for e in solved) / len(tasks)
+    counts = [entry.counts(pooled) for entry in entries if entry.task_key in own]
+    return sum(pass_at_k(n, c, min(k or n, n)) for n, c in counts) / len(tasks)
 
 
 def in_task_order(entries: Mapping[str, Entry], tasks: Collection[str]) -> dict[str, Entry]:
@@ -187,6 +206,8 @@ class Experience:
         overhead: The part of `tokens` spent by another optimizer within the run, not on samples.
         seconds: Wall time.
         settings: Samples, temperatures, granularity, selection, seed and budget of the run.
+        carried: Whether a compiled program carries it; it is then pickled as None, so that a saved program is a plain
+            DSPy program. `dump` keeps it, and so does pickling `dataclasses.replace(experience, carried=False)`.
     """
 
     tasks: tuple[str, ...]
@@ -201,6 +222,11 @@ class Experience:
     overhead: Mapping[str, TokenCount] = field(default_factory=dict)
     seconds: float = 0.0
     settings: Mapping[str, Any] = field(default_factory=dict)
+    carried: bool = field(default=False, compare=False, repr=False)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # No `super()`: a dataclass with slots is another class than the one that the method is defined in.
+        return (type(None), ()) if self.carried else object.__reduce_ex__(self, protocol)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Experience:
         return self  # immutable, and too large to be copied with every copy of a compiled program
@@ -230,8 +256,15 @@ class Experience:
         return {e.task_key: e.cost for e in self.entries if e.task_key in own and e.cost is not None}
 
     def pass_at(self, k: int | None = None) -> float:
-        """pass@k over this run's tasks (paper, Equation 1), unsolved ones counting 0; pass@n without `k`."""
+        """pass@k over this run's tasks (paper, Equation 1), unsolved ones counting 0; pass@n without `k`.
+
+        A task counts with its best temperature, as in the paper, so the figure is biased upward.
+        """
         return mean_pass_at(self.entries, self.tasks, k)
+
+    def pass_at_pooled(self, k: int | None = None) -> float:
+        """The same over the samples of all temperatures together, which is unbiased: compare runs by this one."""
+        return mean_pass_at(self.entries, self.tasks, k, pooled=True)
 
     def to_dict(self, *, attempts: bool = True, encode: Codec = to_jsonable) -> dict[str, Any]:
         """As JSON data.
@@ -240,11 +273,13 @@ class Experience:
             attempts: Whether to include the attempts, by far the largest part.
             encode: Turns an entry's inputs, its outputs, and the fields of a call, into JSON data.
         """
-        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("entries", "attempts")}
+        named = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("entries", "attempts", "carried")
+        }
         data: dict[str, Any] = {"format": FORMAT, **to_jsonable(named)}
         for result in data["iterations"]:
-            for name in ("reasons", "improved", "costs"):
-                if not result[name]:
+            for name in ("reasons", "improved", "costs", "pass_at_1_pooled", "pass_at_8_pooled"):
+                if result[name] is None or result[name] in ({}, []):
                     del result[name]
         data["entries"] = [_entry_as_dict(entry, encode) for entry in self.entries]
         data["attempts"] = [attempt.to_dict() for attempt in self.attempts] if attempts else []
@@ -293,7 +328,8 @@ def _entry_as_dict(entry: Entry, encode: Codec) -> dict[str, Any]:
     data = to_jsonable(replace(entry, inputs={}, outputs={}, calls={}))
     data |= {"inputs": encode(entry.inputs), "outputs": encode(entry.outputs)}
     data["calls"] = calls_to_data(entry.calls, encode) or None
-    absent = {name for name in ("calls", "answer_iteration", "cost") if data[name] is None}
+    optional = ("calls", "answer_iteration", "cost", "pooled_successes", "pooled_samples")
+    absent = {name for name in optional if data[name] is None}
     return {name: value for name, value in data.items() if name not in absent}
 
 

@@ -70,6 +70,11 @@ class IterationCounts:
         keys = [(task.index, temperature) for temperature in self._temperatures]
         return [TaskCount(task.key, key[1], self._passed[key], self._scored[key]) for key in keys]
 
+    def pooled(self, task: TaskExample) -> tuple[int, int]:
+        """A task's correct and scored samples at all temperatures together."""
+        counts = self.counts(task)
+        return sum(count.successes for count in counts), sum(count.samples for count in counts)
+
     def best(self, task: TaskExample) -> TaskCount:
         """The count with the highest rate; the first of equals."""
         return max(self.counts(task), key=lambda count: count.successes / count.samples if count.samples else -1.0)

@@ -1,10 +1,13 @@
 """The sizes of a program's prompts, rendered as its requests are, and programs with fewer demonstrations.
 
-Invariant: a program is only read; one with fewer demonstrations is a copy that shares everything else with it.
+Invariants: a program is only read; one with fewer demonstrations is a copy that shares everything else with it; no
+callback hears of a prompt that is only measured; a prompt that the adapter cannot render is estimated.
 """
 
 from __future__ import annotations
 
+import copy
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +16,8 @@ import dspy
 from optimizers.context_window import Window
 from optimizers.metering import replace_lms
 from optimizers.usage import message_text
+
+logger = logging.getLogger(__name__)
 
 
 def demo_count(program: dspy.Module) -> int:
@@ -24,8 +29,22 @@ def with_fewer_demos(program: dspy.Module, count: int) -> dspy.Module:
     """A copy of a program whose predictors have `count` demonstrations at most, the first ones."""
     twin = replace_lms(program, lambda lm: lm)
     for predictor in twin.predictors():
-        predictor.demos = predictor.demos[:count]
+        predictor.demos = _whole(predictor.demos, count)
     return twin
+
+
+def _whole(demos: Sequence[Any], count: int) -> list[Any]:
+    """The first `count` demonstrations at most, without a solution that is cut in its middle."""
+    kept = list(demos[:count])
+    if kept and count < len(demos) and (cut := solution_of(demos[count])) is not None:
+        while kept and solution_of(kept[-1]) == cut:
+            kept.pop()
+    return kept
+
+
+def solution_of(demo: Any) -> str | None:
+    """The key of the task whose solution a demonstration is a call of; None if unknown."""
+    return getattr(demo, "_solution", None) if isinstance(demo, dspy.Example) else None
 
 
 def prompt_size(
@@ -35,12 +54,24 @@ def prompt_size(
 
     An input that the program itself makes counts as the longest one shown.
     """
-    adapter = dspy.settings.adapter or dspy.ChatAdapter()
     inputs = dict(example.inputs().items())
     for field in predictor.signature.input_fields:
         if shown := [demo[field] for demo in demos if field in demo and field not in inputs]:
             inputs[field] = max(shown, key=lambda value: len(str(value)))
-    return sum(measure(message_text(message)) for message in adapter.format(predictor.signature, list(demos), inputs))
+    return sum(measure(text) for text in _rendered(predictor.signature, list(demos), inputs))
+
+
+def _rendered(signature: Any, demos: list[Any], inputs: dict[str, Any]) -> list[str]:
+    """The texts of a request's messages."""
+    adapter = copy.copy(dspy.settings.adapter or dspy.ChatAdapter())
+    adapter.callbacks = []
+    try:
+        with dspy.context(callbacks=[]):
+            return [message_text(message) for message in adapter.format(signature, demos, inputs)]
+    except Exception as error:  # such as an input of another type than its field's
+        logger.debug("the size of a prompt is estimated: %s", error)
+        shown = [value for fields in (*demos, inputs) for value in dict(fields).values()]
+        return [signature.instructions, *signature.fields, *map(str, shown)]
 
 
 def longest_prompt(program: dspy.Module, examples: Sequence[dspy.Example], count: int | None = None) -> int:

@@ -220,6 +220,8 @@ class Run:
             solved=solved, solved_total=len(self.tasks) - len(self.unsolved),
             pass_at_1=self.solutions.pass_at(1), pass_at_8=self.solutions.pass_at(8),
             pass_at_n=self.solutions.pass_at(None),
+            pass_at_1_pooled=self.solutions.pass_at(1, pooled=True),
+            pass_at_8_pooled=self.solutions.pass_at(8, pooled=True),
             tokens=counts.tokens, tokens_prompt_per_task=input_tokens / len(self.tasks),
             samples=counts.samples, failures=counts.failures, seconds=time.monotonic() - start,
             seconds_sampling=counts.seconds, seconds_verifying=counts.metric_seconds, complete=stop is None,
@@ -233,8 +235,8 @@ class Run:
             raise stop
 
     def finish(self, stopped: str, message: str, demos: Sequence[Entry]) -> Experience:
-        """Announces and returns the record of the run."""
-        experience = self.record(stopped, message, demos)
+        """Announces and returns the record of the run, as the compiled program carries it."""
+        experience = replace(self.record(stopped, message, demos), carried=True)
         self._notify("run_finished", experience)
         return experience
 
@@ -361,7 +363,7 @@ class Run:
                     correct.append(attempt)
             if window is not None:
                 self.context.learn(task, refusals, window)
-            if entry := self.solutions.choose(index, task, correct, counts.best(task)):
+            if entry := self.solutions.choose(index, task, correct, counts.best(task), counts.pooled(task)):
                 earned[task.key] = entry
         if answered := [task for task in tasks if window is not None and counts.best(task).samples]:
             self.context.accept(self.program, answered)

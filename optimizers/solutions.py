@@ -95,18 +95,26 @@ class Solutions:
         """Prompt tokens spent on all tasks."""
         return sum(count.input for count in self._spent.values())
 
-    def pass_at(self, k: int | None) -> float:
-        """The mean pass@k of all tasks; None stands for the number of samples."""
-        return mean_pass_at(self.entries.values(), self._tasks, k)
+    def pass_at(self, k: int | None, *, pooled: bool = False) -> float:
+        """The mean pass@k of all tasks; None stands for the number of samples; `pooled` as for `mean_pass_at`."""
+        return mean_pass_at(self.entries.values(), self._tasks, k, pooled=pooled)
 
     def spend(self, task: TaskExample, tokens: TokenCount) -> None:
         """Adds what an iteration spent on a task."""
         self._spent[task.key] = self._spent.get(task.key, TokenCount()) + tokens
 
-    def choose(self, index: int, task: TaskExample, correct: Sequence[Attempt], best: TaskCount) -> Entry | None:
+    def choose(
+        self,
+        index: int,
+        task: TaskExample,
+        correct: Sequence[Attempt],
+        best: TaskCount,
+        pooled: tuple[int, int] | None = None,
+    ) -> Entry | None:
         """The task's entry after an iteration: sigma of its correct attempts, or the one that it has if it is better.
 
-        `best` is the task's count at the temperature where most attempts were correct.
+        `best` is the task's count at the temperature where most attempts were correct; `pooled` are its correct and
+        scored samples at all temperatures.
 
         Returns:
             None if no attempt is correct.
@@ -127,6 +135,8 @@ class Solutions:
             tokens=self._spent[task.key],
             calls=answer.calls,
             cost=None if self._domain.cost is None else self._domain.cost(task.example, answer.outputs),
+            pooled_successes=pooled and pooled[0],
+            pooled_samples=pooled and pooled[1],
         )
         return better(self._domain, task, entry, self.entries.get(task.key))
 

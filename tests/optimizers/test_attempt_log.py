@@ -7,11 +7,15 @@
 from __future__ import annotations
 
 import copy
+import enum
 import pickle
 import threading
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
+import dspy
+import pydantic
 import pytest
 
 from optimizers import Attempt, AttemptLog, TokenCount
@@ -48,23 +52,36 @@ def test_what_was_added_last_is_arranged_by_its_places() -> None:
 def test_it_survives_copying_and_pickling() -> None:
     log = AttemptLog(map(attempt, range(3)))
     assert pickle.loads(pickle.dumps(log)) == copy.deepcopy(log) == log
-    record = learn("ab", lambda *_: 1).experience
+    record = replace(learn("ab", lambda *_: 1).experience, carried=False)
     assert pickle.loads(pickle.dumps(record)) == record
 
 
-def test_what_can_not_be_pickled_is_kept_as_json_has_it() -> None:
-    log = AttemptLog([attempt(0, outputs={"lock": threading.Lock(), "n": 1})])
-    assert log[0].outputs["n"] == 1
-    assert "lock" in log[0].outputs["lock"]
+def test_values_that_pickle_refuses_keep_their_types() -> None:
+    """Classes defined in a function, a lambda tool and a conversation, as agents have them."""
+
+    class Color(enum.Enum):
+        RED = "red"
+
+    class Person(pydantic.BaseModel):
+        age: int
+
+    history = dspy.History(messages=[{"question": "q", "answer": "a"}])
+    fields = {"color": Color.RED, "person": Person(age=3), "history": history, "tool": lambda: 7}
+    log = AttemptLog([attempt(0, outputs=fields), attempt(1)])
+    found = log[0].outputs
+    assert found["color"] is Color.RED and found["person"] == Person(age=3) and found["history"] == history
+    assert found["tool"]() == 7 and log[1] == attempt(1)
 
 
-def test_calls_that_can_not_be_pickled_cost_the_outputs_no_type() -> None:
+def test_what_nothing_can_pickle_or_read_again_stays_as_it_is() -> None:
     class Odd:
-        def __reduce__(self) -> str:
-            raise RuntimeError("not shared")
+        def __reduce__(self) -> object:
+            return int, ("unreadable",)
 
-    log = AttemptLog([attempt(0, outputs={"answer": {1}}, calls={"solve": ({"given": Odd()},)})])
-    assert log[0].outputs == {"answer": {1}} and "Odd" in log[0].calls["solve"][0]["given"]
+    odd, lock = Odd(), threading.Lock()
+    log = AttemptLog([attempt(0, outputs={"lock": lock}), attempt(1, calls={"solve": ({"given": odd},)}), attempt(2)])
+    log.arrange(0, [2, 1, 0])
+    assert log[0] == attempt(2) and log[1].calls["solve"][0]["given"] is odd and log[2].outputs["lock"] is lock
 
 
 def test_a_full_disk_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 
 import dspy
 import pytest
 from dspy import lm15
+from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import LMAuthError
 
 from optimizers import AdaptiveFewShot, Budget, Domain, MetricError, SinglePass, registry
@@ -60,6 +63,38 @@ def test_a_compiled_program_works_saves_and_loads_as_any(tmp_path):
     loaded.load(tmp_path / "program.json")
     assert [dict(demo)["task"] for demo in loaded.solve.demos] == ["a"]
     assert compiled._compiled and compiled.deepcopy().experience is compiled.experience
+
+
+def test_a_student_keeps_its_own_demonstrations_when_nothing_is_solved():
+    student = Solver()
+    student.solve.demos = [dspy.Example(task="old", answer="demo")]
+    assert [demo.task for demo in learn("ab", lambda *_: 0, student=student).solve.demos] == ["old"]
+
+
+def test_a_saved_program_carries_no_run_and_needs_no_package_of_ours(tmp_path):
+    """It is loaded by a process in which this package cannot be imported; here, the record stays at hand."""
+    compiled = learn("ab", some)
+    program = dspy.Predict("task -> answer")
+    program.demos, program.experience = compiled.solve.demos, compiled.experience
+    program.save(tmp_path / "program", save_program=True)
+    blocked = "import sys; sys.modules.update(optimizers=None, pipeline=None, tests=None); import dspy"
+    loading = "p = dspy.load(sys.argv[1], allow_pickle=True); print([d.task for d in p.demos], p.experience)"
+    command = [sys.executable, "-c", f"{blocked}; {loading}", str(tmp_path / "program")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.stdout.strip() == "['a'] None", done.stderr
+    assert compiled.experience.attempts
+
+
+def test_sizes_are_measured_without_a_word_to_callbacks():
+    class Formats(BaseCallback):
+        heard = 0
+
+        def on_adapter_format_start(self, call_id, instance, inputs):
+            Formats.heard += 1
+
+    with dspy.context(callbacks=[Formats()]):
+        compiled = learn("ab", some, threads=1)
+    assert Formats.heard == len(compiled.experience.attempts) > 0
 
 
 @pytest.mark.parametrize(
@@ -172,7 +207,7 @@ def test_max_demos_leaves_out_the_easiest_and_counts_a_predictor_s_calls():
 
     engine = ScriptedEngine(lambda *_: 4, 4)
     compiled = learn("ab", some, student=Twice(), engine=engine, max_demos=3, granularity=1)
-    assert [demo.task for demo in compiled.solve.demos] == ["a first", "a", "b first"]
+    assert [demo.task for demo in compiled.solve.demos] == ["a first", "a"], "no solution is cut in its middle"
 
 
 def test_max_errors_counts_failures_over_the_whole_run():

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from optimizers import Experience, pass_at_k
-from tests.support.scripted_program import learn, tasks
+from tests.support.scripted_program import ScriptedEngine, answer, learn, tasks
 
 
 def some(task: str, demos: tuple[str, ...], visit: int) -> int:
@@ -109,3 +109,22 @@ def test_a_part_of_the_wrong_type_is_named_in_one_line():
     broken = {**WRITTEN_BEFORE, "iterations": [{**WRITTEN_BEFORE["iterations"][0], "solved": "a", "index": "zero"}]}
     with pytest.raises(ValueError, match=r"^iterations\.0\.index: [^\n]*$"):
         Experience.from_dict(broken)
+
+
+def test_pooled_pass_at_k_counts_the_samples_of_all_temperatures():
+    """The best temperature alone is biased upward."""
+    compiled = learn("a", lambda *_: 1, temperatures=(0.4, 0.7), engine=OnlyAt(0.7))
+    record = compiled.experience
+    assert (record.pass_at(1), record.pass_at_pooled(1)) == (0.25, 0.125)
+    assert [(r.pass_at_1, r.pass_at_1_pooled) for r in record.iterations] == [(0.25, 0.125)]
+    assert Experience.from_dict(record.to_dict()).pass_at_pooled(1) == 0.125
+
+
+class OnlyAt(ScriptedEngine):
+    """Is right at one temperature only."""
+
+    def __init__(self, temperature: float) -> None:
+        def say(request, task, right):
+            return answer(f"right {task}" if right and request.config.temperature == temperature else "wrong")
+
+        super().__init__(lambda *_: 1, 4, say)
