@@ -9,13 +9,11 @@ import dataclasses
 import functools
 import time
 import warnings
-from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.base.machine import cores
 from pipeline.base.outputs import Finding, ProgramVerdict, Severity
 from pipeline.verification import worker
 from pipeline.verification.pool import WorkerLost, WorkerPool
@@ -101,23 +99,6 @@ def _failed(request: CheckRequest, name: str, **fields: Any) -> ProgramVerdict:
 def unusable(request: CheckRequest, name: str, message: str) -> Checked:
     """The outcome for a task or a program that can't be used."""
     return Checked(_failed(request, name, stage=None, error=message), message)
-
-
-def stress_findings(programs: Sequence[tuple[Task, str]]) -> dict[str, list[str]]:
-    """What goes wrong with verified programs on stress inputs, by task; a task's program without findings is absent."""
-    found: dict[str, list[str]] = {}
-    if not programs:
-        return found
-    with worker.verification_pool(min(len(programs), cores())) as pool:
-        started = [(task, pool.submit(worker.stress, task.name, task.statement, text)) for task, text in programs]
-        for task, future in started:
-            try:
-                lines = [f"{each.code}: {each.message}, {each.details[0]}" for each in future.result()]
-            except WorkerLost as error:
-                lines = [f"stress-run: verification on stress inputs {error}"]
-            if lines:
-                found[task.name] = lines
-    return found
 
 
 # --- what runs in a worker --------------------------------------------------------------------------------------------
