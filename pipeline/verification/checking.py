@@ -111,6 +111,7 @@ def check(request: CheckRequest) -> Checked:
         MemoryError: The worker exceeded the memory limit, and may hold too much to continue.
     """
     from step_runtime.base.errors import TaskError
+    from step_runtime.verification.doubts import UNSTRESSED
 
     start = time.process_time()
     try:
@@ -134,6 +135,7 @@ def check(request: CheckRequest) -> Checked:
             severity="warning", stage="task", code=each.code, message=each.message, file=request.path, line=each.line
         )
         for each in found
+        if request.stress or each.code != UNSTRESSED
     ]
     warned = (*doubts, *checked.verdict.warnings)
     return dataclasses.replace(
