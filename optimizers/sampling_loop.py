@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ from optimizers.sampling import FATAL, Sampler, SampleResult, SampleSpec, TaskEx
 
 PATIENCE = 5.0
 """Seconds that samples in flight get when the user interrupts, or the time is up."""
+
+MOST_RIGHT = 4
+"""Right answers after which a task is sampled no further, although none of them suffices."""
 
 TICK = 1.0
 """Seconds without a result after which limits are checked."""
@@ -197,7 +201,11 @@ class UntilSolved:
 
     def found(self, name: str) -> Attempt | None:
         """The first right answer to a task, or None."""
-        return next((attempt for attempt in self.attempts[name] if attempt.passed), None)
+        return next(iter(self.right(name)), None)
+
+    def right(self, name: str) -> list[Attempt]:
+        """The first right answers to a task, `MOST_RIGHT` at most, the same for any number of threads."""
+        return [attempt for attempt in self.attempts[name] if attempt.passed][:MOST_RIGHT]
 
 
 def sample_until_solved(
@@ -207,8 +215,9 @@ def sample_until_solved(
     on_solved: Callable[[str], None] = lambda name: None,
     budget: Budget | None = None,
     watch: Observer | None = None,
+    suffices: Callable[[Attempt], bool] = lambda right: True,
 ) -> UntilSolved:
-    """Samples until every task has a right answer or all its samples.
+    """Samples until every task has a right answer that suffices, or `MOST_RIGHT` right ones, or all its samples.
 
     `examples` are the tasks by name; `on_solved` is called with a task's name when its first right answer arrives.
     The answer found is the first in order of sampling that passes, for any number of threads: only samples after one
@@ -222,6 +231,7 @@ def sample_until_solved(
     spending, watch = Spending(budget or Budget()), watch or BaseObserver()
     tasks = [TaskExample(index, name, example) for index, (name, example) in enumerate(examples.items())]
     counts, attempts, solved = IterationCounts(sampler.sampling), list[Attempt](), set[str]()
+    right = Counter[str]()
 
     def take(attempt: Attempt) -> None:
         attempts.append(attempt)
@@ -229,8 +239,11 @@ def sample_until_solved(
         spending.add(attempt.tokens)
         watch.sample_done(attempt)
         if attempt.passed and attempt.task_key not in solved:
-            solved.add(attempt.task_key)
-            on_solved(attempt.task_key)
+            right[attempt.task_key] += 1
+            if right[attempt.task_key] == 1:
+                on_solved(attempt.task_key)
+            if right[attempt.task_key] == MOST_RIGHT or suffices(attempt):
+                solved.add(attempt.task_key)
 
     specs = (spec for spec in sampler.samples(0, tasks) if spec.task.key not in solved)
     total = len(tasks) * len(sampler.sampling.temperatures) * sampler.sampling.num_samples

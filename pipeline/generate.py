@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from pipeline.actions import generate_programs as action
 
-    tasks = action.load_tasks(options.task)
+    tasks, doubts = action.load_with_warnings(options.task)
     files = action.output_files(tasks, options.output, options.format, force=options.force)
     limits = SearchConfig.of(given)
     if proposer == SEARCH:
@@ -96,6 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = stages.generate_in_stages(plan, files, action.texts_of(options.task))
     else:
         result = action.generate(NAME, tasks, files, ProgramConfig.of(given), options.objective)
+    result = result.doubted(doubts)
     print(json_text(NAME, result.as_json) if options.as_json else result.text)
     if result.message:
         print_message(NAME, result.message)

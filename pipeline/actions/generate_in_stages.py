@@ -14,7 +14,17 @@ import dspy
 from optimizers import Attempt, Budget, Sampling
 from optimizers.sampling import Sampler
 from optimizers.sampling_loop import sample_until_solved
-from pipeline.actions.offers import NO_OFFER, Generated, Offer, Offering, Solution, WrittenOffer, write_offer
+from pipeline.actions.generate_programs import clean_answers, how, preferred, search_clean
+from pipeline.actions.offers import (
+    NO_OFFER,
+    Generated,
+    Offer,
+    Offering,
+    Solution,
+    WrittenOffer,
+    findings_of,
+    write_offer,
+)
 from pipeline.base.choices import Objective
 from pipeline.base.config import ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_message
@@ -120,6 +130,7 @@ class Stages:
             if not progress.stopped:
                 left = 60 * self.minutes - (time.monotonic() - start) / turns
                 self._pursue(offering, workers, progress, max(left, 60 * self.minutes * (1 - LM_SHARE)))
+                self._improve(offering, workers, progress)
             for task in self.tasks if not progress.stopped else ():
                 if task.name in progress.solutions:
                     progress.offers[task.name] = offering.offer(task, progress.solutions[task.name])
@@ -129,16 +140,15 @@ class Stages:
         sampling = Sampling(config.samples, config.temperatures, session.threads, config.seed)
         examples = {task.name: dspy.Example(task=task).with_inputs("task") for task in self.tasks}
         watch = sampling_lines(len(self.tasks), config.samples * len(config.temperatures))
-        found = sample_until_solved(
-            session.agent, examples, Sampler(offering.metric.confirmed, sampling), budget=limits, watch=watch
-        )
+        sampler, suffices = Sampler(offering.metric.confirmed, sampling), clean_answers(self.tasks, offering)
+        found = sample_until_solved(session.agent, examples, sampler, budget=limits, watch=watch, suffices=suffices)
         progress.attempts |= found.attempts
         for task in self.tasks:
             progress.seconds[task.name] = sum(each.seconds + each.metric_seconds for each in found.attempts[task.name])
-            answer = found.found(task.name)
+            answer = preferred(task, found, offering)
             if answer is not None:
-                detail = f"answer {found.attempts[task.name].index(answer) + 1}, temperature {answer.temperature}"
-                self._keep(task, str(answer.outputs["impl"]), (lm, detail), offering, progress)
+                source = lm, how(answer, found.attempts[task.name])
+                self._keep(task, str(answer.outputs["impl"]), source, offering, progress)
         if found.stopped in ("interrupted", "failed"):
             progress.stopped = found.message if found.stopped == "failed" else found.stopped
 
@@ -166,6 +176,18 @@ class Stages:
                 if outcome.impl is not None:
                     detail = f"{'; '.join(outcome.edits)}; {outcome.tried:,} programs tried"
                     self._keep(task, outcome.impl, ("repair", detail), offering, progress)
+
+    def _improve(self, offering: Offering, workers: Workers, progress: Progress) -> None:
+        """Searches on for a while where all programs of a task have findings."""
+        found = {
+            name: [(each.impl, each.by, each.detail) for each in solutions]
+            for name, solutions in progress.solutions.items()
+        }
+        limits = search_budget(60 * self.minutes, self.candidates, thorough=False)
+        for task, outcome in search_clean(self.tasks, found, limits, workers, offering):
+            progress.seconds[task.name] += outcome.seconds
+            for draft in programs_of(outcome):
+                self._keep(task, draft, ("search", f"{outcome.candidates:,} candidates"), offering, progress)
 
     def _keep(self, task: Task, draft: str, source: tuple[str, str], offering: Offering, progress: Progress) -> None:
         known = progress.solutions.setdefault(task.name, [])
@@ -198,6 +220,7 @@ def generate_in_stages(stages: Stages, files: Mapping[str, Sequence[Path]], text
         "solved": [task.name for task in stages.tasks if task.name in progress.solutions],
         "unsolved": list(advice),
         "tasks": {task.name: _task_json(task.name, progress, written.get(task.name), advice) for task in stages.tasks},
+        "warnings": findings_of(written),
         "seconds": round(time.monotonic() - start, 3),
     }
     text = "\n\n".join(

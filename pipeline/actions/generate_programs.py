@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pipeline.actions.offers import (
     Solution,
     WrittenOffer,
     alternatives_folder,
+    findings_of,
     write_offer,
 )
 from pipeline.base.choices import SEARCH, Objective
@@ -31,15 +33,14 @@ from pipeline.reporting.failures import summarize
 from pipeline.running.session import RERUN, ProgramSession, budget, fitted, lm_session, open_program, trusted
 from pipeline.synthesis import SearchBudget, SearchOutcome, results
 from pipeline.synthesis.parallel_search import search_all
-from pipeline.verification.checking import stress_findings
 from pipeline.verification.metric import Metric
-from pipeline.verification.task_files import load_tasks, texts_of
+from pipeline.verification.task_files import load_with_warnings, texts_of
 from pipeline.verification.worker import verification_settings
 from pipeline.verification.workers import Workers
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.task import Task
 
-__all__ = ["generate", "load_tasks", "output_files", "synthesize", "texts_of"]
+__all__ = ["generate", "load_with_warnings", "output_files", "synthesize", "texts_of"]
 
 ENDINGS = {"yaml": (".yaml",), "text": (".step",), "both": (".yaml", ".step")}
 """The suffixes of the files written for a task, by `--format`."""
@@ -82,7 +83,7 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
         found, offers = _sampled(name, tasks, session, workers, objective)
     written = _write(tasks, offers, files)
     result = _sampled_json(tasks, found, written) | {"program": config.program, "lm": session.lm.model}
-    result["warnings"] = _warned(name, tasks, written)
+    result["warnings"] = findings_of(written)
     text = "\n\n".join(_sampled_text(task.name, found, written.get(task.name)) for task in tasks)
     message = f"{found.message}; what was verified is kept, see above" if found.stopped else ""
     if found.stopped and found.stopped != "budget":
@@ -105,30 +106,46 @@ def _sampled(
         print_message(name, left_out)
     with lm_session(session.lm, config.verdict_cache, workers) as metric:
         agent.verifier.metric, agent.verifier.tasks = metric, list(tasks)
+        offering = Offering(objective, metric)
         found = sample_until_solved(
             agent,
             examples,
             Sampler(trusted(metric.confirmed), sampling),
             lambda task: print_message(name, f"{task}: verified"),
             budget(session.config),
+            suffices=clean_answers(tasks, offering),
         )
-        answers = _answers(tasks, found, session.lm.model)
-        offering = None if found.stopped == "interrupted" else Offering(objective, metric)
-        return found, _offers(offering, tasks, answers)
+        answers = _answers(tasks, found, session.lm.model, offering)
+        return found, _offers(None if found.stopped == "interrupted" else offering, tasks, answers)
 
 
-def _answers(tasks: Sequence[Task], found: UntilSolved, model: str) -> dict[str, list[tuple[str, str, str]]]:
-    """For each task solved the right answer, what gave it, and how."""
+def clean_answers(tasks: Sequence[Task], offering: Offering) -> Callable[[Attempt], bool]:
+    """Whether a right answer to one of the tasks is without findings."""
+    by_name = {task.name: task for task in tasks}
+    return lambda answer: offering.is_clean(by_name[answer.task_key], str(answer.outputs["impl"]))
+
+
+def preferred(task: Task, found: UntilSolved, offering: Offering) -> Attempt | None:
+    """The first right answer without findings, else the first right one; None without one."""
+    clean = clean_answers([task], offering)
+    return next(filter(clean, found.right(task.name)), found.found(task.name))
+
+
+def _answers(
+    tasks: Sequence[Task], found: UntilSolved, model: str, offering: Offering
+) -> dict[str, list[tuple[str, str, str]]]:
+    """For each task solved the preferred answer, what gave it, and how."""
     lm = model.partition("/")[0]
-    answers = {task.name: found.found(task.name) for task in tasks}
+    answers = {task.name: preferred(task, found, offering) for task in tasks}
     return {
-        name: [(str(answer.outputs["impl"]), lm, _how(answer, found.attempts[name]))]
+        name: [(str(answer.outputs["impl"]), lm, how(answer, found.attempts[name]))]
         for name, answer in answers.items()
         if answer is not None
     }
 
 
-def _how(answer: Attempt, attempts: Sequence[Attempt]) -> str:
+def how(answer: Attempt, attempts: Sequence[Attempt]) -> str:
+    """Which of the attempts at a task an answer is."""
     return f"answer {attempts.index(answer) + 1}, temperature {answer.temperature}"
 
 
@@ -140,7 +157,8 @@ def _offers(
     with suppress(KeyboardInterrupt):
         for task in tasks:
             if offering is not None and task.name in found:
-                offers[task.name] = offering.offer(task, [offering.solution(task, *each) for each in found[task.name]])
+                solutions = [offering.solution(task, *each) for each in found[task.name]]
+                offers[task.name] = offering.offer(task, list({each.impl: each for each in solutions}.values()))
     for name, drafts in found.items():
         unchanged = [Solution(draft, draft, by, detail) for draft, by, detail in drafts]
         offers.setdefault(name, Offer.unpriced(unchanged))
@@ -149,16 +167,6 @@ def _offers(
 
 def _write(tasks: Sequence[Task], offers: Mapping[str, Offer], files: Files) -> dict[str, WrittenOffer]:
     return {task.name: write_offer(task, offers[task.name], files[task.name]) for task in tasks if task.name in offers}
-
-
-def _warned(name: str, tasks: Sequence[Task], written: Mapping[str, WrittenOffer]) -> dict[str, list[str]]:
-    """What goes wrong with the programs on stress inputs, by task; reported on stderr."""
-    programs = [(task, written[task.name].offer.best.impl) for task in tasks if task.name in written]
-    warned = stress_findings(programs)
-    for task, lines in warned.items():
-        for line in lines:
-            print_message(name, f"{task}: warning: {line}")
-    return warned
 
 
 def _sampled_json(tasks: Sequence[Task], found: UntilSolved, written: Mapping[str, WrittenOffer]) -> dict[str, Any]:
@@ -223,7 +231,11 @@ def synthesize(
                 outcomes[task.name] = outcome
                 print_message(name, f"{task.name}: {'verified' if outcome.impl else results.why(outcome)}")
             with workers.pool(verification_settings()) as judges:
-                offers = _offers(Offering(objective, Metric(judges)), tasks, _programs(outcomes))
+                offering = Offering(objective, Metric(judges))
+                programs = _programs(outcomes)
+                for task, outcome in search_clean(tasks, programs, limits, workers, offering):
+                    programs[task.name] += _programs({task.name: outcome})[task.name]
+                offers = _offers(offering, tasks, programs)
     except TaskError as error:
         raise UsageError(str(error)) from None
     except ClusterUnavailable as error:
@@ -239,10 +251,39 @@ def synthesize(
     result = results.as_json(tasks, outcomes)
     for task_name in outcomes:
         result["tasks"][task_name] |= written[task_name].to_dict() if task_name in written else NO_OFFER
-    result["warnings"] = _warned(name, tasks, written)
+    result["warnings"] = findings_of(written)
     if stopped:
         return Generated(result, text, code, f"{stopped}; what was verified is kept, see above")
     return Generated(result, text, Exit.OK if len(written) == len(tasks) else Exit.NO)
+
+
+CLEAN_SECONDS = 20.0
+"""How long a task is searched for a program without findings, at most, where all that were found have some."""
+
+
+def search_clean(
+    tasks: Sequence[Task],
+    found: Mapping[str, Sequence[tuple[str, str, str]]],
+    limits: SearchBudget,
+    workers: Workers,
+    offering: Offering,
+) -> Iterator[tuple[Task, SearchOutcome]]:
+    """Searches for programs that pass under stress, for solved tasks none of whose programs do; yields what it finds.
+
+    Raises:
+        TaskError: A task's own code fails.
+    """
+    doubted = {
+        task.name: task
+        for task in tasks
+        if found.get(task.name) and not any(offering.is_clean(task, text) for text, _, _ in found[task.name])
+    }
+    strict = [task.model_copy(update={"stress": True}) for task in doubted.values() if not task.stress]
+    limits = replace(limits, seconds=min(limits.seconds, CLEAN_SECONDS), programs=1, thorough=False)
+    drafts = {name: [text for text, _, _ in found[name]] for name in doubted}
+    for task, outcome in search_all(strict, limits, workers, drafts) if strict else ():
+        if outcome.impl is not None:
+            yield doubted[task.name], outcome
 
 
 def _programs(outcomes: Mapping[str, SearchOutcome]) -> dict[str, list[tuple[str, str, str]]]:

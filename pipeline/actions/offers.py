@@ -36,6 +36,15 @@ class Generated:
     exit_code: Exit
     message: str = ""
 
+    def doubted(self, doubts: Mapping[str, Sequence[str]]) -> Generated:
+        """The same with the warnings about the tasks themselves, lines by the task's name, before the programs'."""
+        warned = {name: list(lines) for name, lines in doubts.items() if lines}
+        for name, lines in self.as_json["warnings"].items():
+            warned.setdefault(name, []).extend(lines)
+        shown = [line for lines in doubts.values() for line in lines]
+        text = "\n\n".join([self.text, "\n".join(shown)] if shown else [self.text])
+        return replace(self, as_json={**self.as_json, "warnings": warned}, text=text)
+
 
 def write_solution(task: Task, impl: str, files: Sequence[Path], text: str | None = None) -> list[Path]:
     """Writes a task's program, alone or with its task by the file's suffix, and returns the files written.
@@ -79,6 +88,7 @@ class Solution:
         detail: How, in words.
         rewrites: The rewrites that made it of what was found, in order.
         figures: What it costs on the default chip, by figure; empty if that is not known.
+        findings: What `pipeline.verify` warns of in it, a line each.
     """
 
     impl: str
@@ -87,6 +97,7 @@ class Solution:
     detail: str
     rewrites: tuple[str, ...] = ()
     figures: Mapping[Figure, float] = field(default_factory=dict)
+    findings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,7 +105,7 @@ class Offer:
     """The verified programs of a task: the one that is offered, then those that cost otherwise.
 
     Attributes:
-        programs: At least one; those after the first by the objective, the cheapest first.
+        programs: At least one, those without findings first, and otherwise, but for the first, by the objective.
         sizes: The sizes that they are priced at.
     """
 
@@ -108,25 +119,33 @@ class Offer:
 
     @classmethod
     def unpriced(cls, found: Sequence[Solution]) -> Offer:
-        """The programs in the order in which they were found, without figures."""
-        return cls(tuple(found), {})
+        """The programs without findings, then the others, in the order in which they were found, without figures."""
+        return cls(tuple(sorted(found, key=lambda solution: bool(solution.findings))), {})
 
 
 class Offering:
-    """Makes offers of verified programs: with `correctness` the one that was found first, else the cheapest."""
+    """Makes offers of verified programs: with `correctness` the one that was found first, else the cheapest.
+
+    One without findings is preferred to all that have some.
+    """
 
     def __init__(self, objective: Objective, metric: Metric) -> None:
         self._objective = objective
         self._figure: Figure = "memory" if objective == "correctness" else objective
         self.metric = metric
 
+    def is_clean(self, task: Task, text: str) -> bool:
+        """Whether `pipeline.verify` has nothing to say of a program that passes."""
+        return not self.metric.findings(task, text)
+
     def passes(self, task: Task) -> Callable[[str], bool]:
         """Whether a text passes verification."""
         return lambda text: self.metric.confirm(task, text).passed
 
     def solution(self, task: Task, draft: str, by: str, detail: str) -> Solution:
-        """A program that was found, simplified; not priced yet."""
-        return Solution(simplified(task, draft, self.passes(task)), draft, by, detail)
+        """A program that was found, simplified, with its findings; not priced yet."""
+        impl = simplified(task, draft, self.passes(task))
+        return Solution(impl, draft, by, detail, findings=self.metric.findings(task, impl))
 
     def offer(self, task: Task, found: Sequence[Solution]) -> Offer:
         """The programs found, and what rewrites make of them, where no other is as cheap in every figure.
@@ -145,6 +164,7 @@ class Offering:
                 (rewritten if variant.rewrites else priced).append(_variant_of(task, solution, variant))
         if not priced:
             return Offer.unpriced(found)
+        priced.sort(key=lambda solution: bool(solution.findings))
         passes, given = self.passes(task), {solution.impl for solution in priced}
         front = pareto_front(
             [*priced, *rewritten],
@@ -152,12 +172,15 @@ class Offering:
             self._figure,
             lambda solution: solution.impl in given or passes(solution.impl),
         )
-        cheaper = [solution for solution in front if solution.impl not in given][:MOST]
+        cheaper = [
+            replace(solution, findings=self.metric.findings(task, solution.impl))
+            for solution in [solution for solution in front if solution.impl not in given][:MOST]
+        ]
         programs = sorted([*priced, *cheaper], key=lambda solution: figures_key(solution.figures, self._figure))
         if self._objective == "correctness":
             programs.remove(priced[0])
             programs.insert(0, priced[0])
-        return Offer(tuple(programs), sizes)
+        return Offer(tuple(sorted(programs, key=lambda solution: bool(solution.findings))), sizes)
 
 
 NO_OFFER: Mapping[str, Any] = {
@@ -172,6 +195,11 @@ def _variant_of(task: Task, solution: Solution, variant: Variant) -> Solution:
     if not variant.rewrites:
         return replace(solution, figures=figures)
     return replace(solution, impl=annotated(task, variant.text), rewrites=variant.rewrites, figures=figures)
+
+
+def findings_of(written: Mapping[str, WrittenOffer]) -> dict[str, list[str]]:
+    """What is to be warned of in the programs that are offered first, by task."""
+    return {name: list(offer.offer.best.findings) for name, offer in written.items() if offer.offer.best.findings}
 
 
 def alternatives_folder(file: Path) -> Path:
@@ -198,6 +226,7 @@ class WrittenOffer:
                 "detail": program.detail,
                 "rewrites": list(program.rewrites),
                 "cost": dict(program.figures) or None,
+                "warnings": list(program.findings),
             }
             for number, program in enumerate(self.offer.programs)
         ]
@@ -212,9 +241,10 @@ class WrittenOffer:
         }
 
     def lines(self) -> Iterator[str]:
-        """The files or the program, then a table of what the programs cost, if there are several."""
+        """The files or the program, what is to be warned of, and a table of what the programs cost, if of several."""
         best = self.offer.best
         yield from [shown(file) for file in self.files] or best.impl.strip().splitlines()
+        yield from (f"warning: {finding}" for finding in best.findings)
         if len(self.offer.programs) == 1 or not best.figures:
             return
         yield f"costs at {format_sizes(self.offer.sizes)} on the {DEFAULT_CHIP.name} chip:"

@@ -194,6 +194,7 @@ class OfferedProgram(_Part):
     detail: str = Field(description="How, in words.")
     rewrites: tuple[str, ...] = Field(description="The rewrites that made it of what was found, in order.")
     cost: Mapping[str, float] | None = Field(description="Its figures on the default chip; null if unknown.")
+    warnings: tuple[str, ...] = Field((), description="What is to be warned of in it: what fails on stress inputs.")
 
 
 class GeneratedTask(_Part):
@@ -216,7 +217,7 @@ class GenerateOutput(_Solving):
     command: Literal["generate"] = "generate"
     tasks: Mapping[str, GeneratedTask | None]
     warnings: Mapping[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="What goes wrong with the programs on stress inputs, by task."
+        default_factory=dict, description="What is to be warned of in the tasks and the programs offered, by task."
     )
 
 

@@ -9,13 +9,11 @@ import dataclasses
 import functools
 import time
 import warnings
-from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.base.machine import cores
 from pipeline.base.outputs import Finding, ProgramVerdict, Severity
 from pipeline.verification import worker
 from pipeline.verification.pool import WorkerLost, WorkerPool
@@ -103,23 +101,6 @@ def unusable(request: CheckRequest, name: str, message: str) -> Checked:
     return Checked(_failed(request, name, stage=None, error=message), message)
 
 
-def stress_findings(programs: Sequence[tuple[Task, str]]) -> dict[str, list[str]]:
-    """What goes wrong with verified programs on stress inputs, by task; a task's program without findings is absent."""
-    found: dict[str, list[str]] = {}
-    if not programs:
-        return found
-    with worker.verification_pool(min(len(programs), cores())) as pool:
-        started = [(task, pool.submit(worker.stress, task.name, task.statement, text)) for task, text in programs]
-        for task, future in started:
-            try:
-                lines = [f"{each.code}: {each.message}, {each.details[0]}" for each in future.result()]
-            except WorkerLost as error:
-                lines = [f"stress-run: verification on stress inputs {error}"]
-            if lines:
-                found[task.name] = lines
-    return found
-
-
 # --- what runs in a worker --------------------------------------------------------------------------------------------
 
 
@@ -130,6 +111,7 @@ def check(request: CheckRequest) -> Checked:
         MemoryError: The worker exceeded the memory limit, and may hold too much to continue.
     """
     from step_runtime.base.errors import TaskError
+    from step_runtime.verification.doubts import UNSTRESSED
 
     start = time.process_time()
     try:
@@ -153,6 +135,7 @@ def check(request: CheckRequest) -> Checked:
             severity="warning", stage="task", code=each.code, message=each.message, file=request.path, line=each.line
         )
         for each in found
+        if request.stress or each.code != UNSTRESSED
     ]
     warned = (*doubts, *checked.verdict.warnings)
     return dataclasses.replace(

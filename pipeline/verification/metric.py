@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 import dspy
 
 from pipeline.verification.cache import VerdictStore
-from pipeline.verification.worker import WorkerKilled, judge, verdict_of
+from pipeline.verification.pool import WorkerLost
+from pipeline.verification.worker import WorkerKilled, judge, stress, verdict_of
 from step_runtime.base.errors import Span
 from step_runtime.language.identity import KnownScopes, code_of, graphs, known_scopes, skeleton
 from step_runtime.program.limits import Limits
@@ -126,6 +127,7 @@ class Metric:
         self._known: dict[_Key, _Judged] = {}
         self._scopes: dict[str, KnownScopes | None] = {}
         self._moved: dict[_Key, Verdict] = {}
+        self._findings: dict[_Key, tuple[str, ...]] = {}
 
     def __call__(self, example: Any, prediction: Any, trace: Any = None, *_: Any) -> Reward:
         """The verdict on one program.
@@ -161,6 +163,24 @@ class Metric:
         if judged != text:
             verdict = self._judge_once(task, task.statement, f"text {text}", text)[1]
         return verdict
+
+    def findings(self, task: Task, text: str) -> tuple[str, ...]:
+        """What `pipeline.verify` warns of in a program that passes, a line each: what fails on stress inputs.
+
+        Raises:
+            TaskError: The task cannot be used.
+        """
+        key = (task.statement, text)
+        if key not in self._findings:
+            try:
+                found = self.executor.submit(stress, task.name, task.statement, text).result()
+                lines = tuple(": ".join([each.code, ", ".join([each.message, *each.details[:1]])]) for each in found)
+            except WorkerLost as error:
+                lines = (f"stress-run: verification on stress inputs {error}",)
+            with self._lock:
+                _remember(self._findings, key, lines)
+            return lines
+        return self._findings[key]
 
     def _verdict(self, task: Task, text: str) -> tuple[Verdict, bool]:
         """The verdict on a text, and whether it was reached now."""

@@ -34,13 +34,19 @@ def load_tasks(patterns: Sequence[str] | None = None) -> list[Task]:
     Raises:
         UsageError: A pattern names nothing, a file is not a valid task, or two tasks have one name.
     """
+    return load_with_warnings(patterns)[0]
+
+
+def load_with_warnings(patterns: Sequence[str] | None = None) -> tuple[list[Task], dict[str, list[str]]]:
+    """As `load_tasks`, and the warnings about each task, by its name, which are shown as Python shows warnings, too."""
     paths = dict.fromkeys(path for pattern in patterns or [str(TASKS)] for path in find(pattern))
     tasks: dict[str, Task] = {}
-    for path, task in zip(paths, _load([*paths]), strict=True):
+    doubts: dict[str, list[str]] = {}
+    for path, (task, found) in zip(paths, _load([*paths]), strict=True):
         if task.name in tasks:
             raise UsageError(f"{shown(path)}: a second task named {task.name!r}; rename one of the files")
-        tasks[task.name] = task.without_impl()
-    return list(tasks.values())
+        tasks[task.name], doubts[task.name] = task.without_impl(), found
+    return list(tasks.values()), doubts
 
 
 def texts_of(patterns: Sequence[str]) -> dict[str, str]:
@@ -64,11 +70,11 @@ def load_task_named(name: str) -> Task:
     paths = find(name)
     if len(paths) > 1:
         raise UsageError(f"{name}: stands for {len(paths)} tasks; name one, such as {shown(paths[0])}")
-    return _load(paths)[0]
+    return _load(paths)[0][0]
 
 
-def _load(paths: Sequence[Path]) -> list[Task]:
-    """Reads task files, and tries their code in worker processes, which start meanwhile."""
+def _load(paths: Sequence[Path]) -> list[tuple[Task, list[str]]]:
+    """Reads task files, and tries their code in worker processes, which start meanwhile; the warnings are shown."""
     from pipeline.verification.worker import try_task, verification_pool
 
     with verification_pool(min(len(paths), cores())) as workers:
@@ -77,12 +83,14 @@ def _load(paths: Sequence[Path]) -> list[Task]:
 
         try:
             tasks = [read_task(path) for path in paths]
+            doubts = []
             for path, tried in [(path, workers.submit(try_task, str(path))) for path in paths]:
-                for warning in _survived(path, tried):
-                    warnings.warn(warning, stacklevel=3)
+                doubts.append(_survived(path, tried))
+                for warning in doubts[-1]:
+                    warnings.warn(warning, stacklevel=4)
         except TaskError as error:
             raise UsageError(str(error)) from None
-    return tasks
+    return list(zip(tasks, doubts, strict=True))
 
 
 def _survived(path: Path, tried: Future[list[str]]) -> list[str]:

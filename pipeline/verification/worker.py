@@ -149,7 +149,7 @@ def try_task(path: str) -> list[str]:
         TaskError: The task cannot be used.
         MemoryError: The worker exceeded the memory limit.
     """
-    from step_runtime.base.errors import TaskError
+    from step_runtime.base.errors import TaskError, TaskWarning
     from step_runtime.verification.loading import load_task
 
     with warnings.catch_warnings(record=True) as caught:
@@ -159,7 +159,13 @@ def try_task(path: str) -> list[str]:
         except TaskError as error:
             end_if_out_of_memory(error)
             raise
-    return [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
+    messages = [each.message for each in caught if issubclass(each.category, UserWarning)]
+    return [
+        f"{path}:{each.line}: warning: {each.code}: {each.message}"
+        if isinstance(each, TaskWarning)
+        else f"{path}: warning: {each}"
+        for each in messages
+    ]
 
 
 def scopes(name: str, content: str) -> tuple[Scope, ...]:

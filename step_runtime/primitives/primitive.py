@@ -271,8 +271,8 @@ def check_input(fn: Fn, found: StreamType, who: str, rules: Rules) -> None:
 
 
 def format_hint(wanted: DType, held: DType, rules: Rules) -> str | None:
-    """How to convert what differs only in its number format; None where more differs."""
-    if without_format(wanted) != without_format(held):
+    """How to convert what differs in its number format alone; None where more or nothing differs."""
+    if wanted == held or without_format(wanted) != without_format(held):
         return None
     pairs = zip(components_of(wanted), components_of(held), strict=True)
     differing = dict.fromkeys((want, has) for want, has in pairs if want != has)

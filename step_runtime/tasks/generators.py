@@ -59,6 +59,57 @@ def family(text: str) -> str:
     return name if name in (_FORMS if isinstance(tree, ast.Call) else _NAMES) else "expression"
 
 
+Reach = Literal["free", "bounded", "unknown"]
+"""Whether the numbers of an expression may be of any magnitude, lie in a range, or cannot be told from its text."""
+
+_UNBOUNDED = frozenset({"randn", "randn_like", "normal", "normal_", "exponential_", "cauchy_", "log_normal_"})
+_UNIFORM = frozenset({"rand", "rand_like", "uniform_", "random_"})
+_LINEAR = frozenset(
+    {"abs", "add", "cat", "contiguous", "cumsum", "diff", "div", "double", "empty", "exp", "expand", "flip", "float",
+     "flatten", "full", "mul", "neg", "ones", "permute", "reshape", "roll", "sort", "square", "squeeze", "stack", "sub",
+     "sum", "t", "tensor", "transpose", "tril", "triu", "unsqueeze", "values", "view", "zeros"}
+)  # fmt: skip
+"""Functions whose results grow with what they take, and makers of constants."""
+
+
+def reach(text: str) -> Reach:
+    """What an expression's text says about the magnitude of its numbers.
+
+    Sums, products and functions that keep order or place are as free as the random numbers they are made of. Multiples
+    of `torch.rand(shape)` are free as that is; other uses of it give a range.
+    """
+    tree = _parsed(text)
+    called = {_called(node) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    random = called & (_UNBOUNDED | _UNIFORM)
+    if not random or called - random - _LINEAR or not all(isinstance(node, _ARITHMETIC) for node in ast.walk(tree)):
+        return "unknown"
+    return "free" if random & _UNBOUNDED or _is_multiple(tree) else "bounded"
+
+
+_ARITHMETIC = (
+    ast.Call, ast.Attribute, ast.Name, ast.Constant, ast.Subscript, ast.Slice, ast.Tuple, ast.List, ast.Starred,
+    ast.keyword, ast.UnaryOp, ast.USub, ast.UAdd, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Load,
+)  # fmt: skip
+
+
+def _called(call: ast.Call) -> str:
+    """The last name of what is called: `randn` of `torch.randn(shape)`."""
+    return ast.unparse(call.func).rpartition(".")[2]
+
+
+def _is_multiple(tree: ast.expr) -> bool:
+    """Whether an expression is uniform numbers from 0 times constants."""
+    match tree:
+        case ast.BinOp(op=ast.Mult() | ast.Div(), left=left, right=right):
+            parts = [part for part in (left, right) if any(isinstance(node, ast.Call) for node in ast.walk(part))]
+            return all(map(_is_multiple, parts))
+        case ast.UnaryOp(operand=operand):
+            return _is_multiple(operand)
+        case ast.Call():
+            return _called(tree) in ("rand", "rand_like")
+    return False
+
+
 def is_sorted(text: str) -> bool:
     """Whether the data ascends along the innermost dim."""
     return text.strip().startswith("sorted(")

@@ -20,6 +20,7 @@ from step_runtime.execution.number_formats import exact
 from step_runtime.tasks.task import Task, TensorSpec
 from step_runtime.verification.compare import close
 from step_runtime.verification.instance import TaskInstance
+from step_runtime.verification.stress import SAMPLES, is_unstressed
 
 _DROPPED = frozenset(
     {"abs", "absolute", "relu", "relu_", "relu6", "leaky_relu", "elu", "clamp", "clamp_", "clamp_min", "clamp_max",
@@ -31,6 +32,9 @@ _BOOLEAN = frozenset(
     {"gt", "lt", "ge", "le", "eq", "ne", "greater", "less", "greater_equal", "less_equal", "isnan", "isinf", "isfinite",
      "logical_and", "logical_or", "logical_not", "isclose", "bool"}
 )  # fmt: skip
+
+UNSTRESSED = "unstressed-input"
+"""The code of a warning that matters only where stress inputs do."""
 
 _MOST_SAMPLES = 20
 """Samples that have to agree before data counts as unvaried: few values are possible where data is small."""
@@ -188,6 +192,18 @@ def _is_bool(value: ast.expr) -> bool:
         case ast.Call(func=ast.Attribute(attr=name)):
             return name in _BOOLEAN
     return False
+
+
+def unstressed(instance: TaskInstance) -> Iterator[TaskWarning]:
+    """Inputs that stress inputs leave as they are, since an expression gives them and nothing says what may occur."""
+    for index, spec in enumerate(instance.task.inputs):
+        samples = [instance.sampled(seed)[spec.name] for seed in range(SAMPLES)]
+        if any(is_unstressed(spec, [exact(part) for part in parts]) for parts in zip(*samples, strict=True)):
+            message = (
+                f"input {spec.name} is not stressed: its data_gen does not show which other numbers may occur; use a"
+                " generator such as normal or uniform, or say in assumes what the reference assumes"
+            )
+            yield TaskWarning(UNSTRESSED, message, ("inputs", index, "data_gen"))
 
 
 def assumptions(instance: TaskInstance) -> Iterator[TaskWarning]:

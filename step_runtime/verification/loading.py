@@ -21,6 +21,7 @@ from step_runtime.verification.doubts import (
     boolean_functions,
     fixed_dims,
     simpler_references,
+    unstressed,
     unvaried_data,
 )
 from step_runtime.verification.instance import TaskInstance, instances
@@ -64,6 +65,7 @@ def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]
     yield from fixed_dims(task, sets)
     yield from boolean_functions(task)
     yield from assumptions(tried[0])
+    yield from unstressed(tried[0])
     for instance in tried:
         sampled = []
         for seed in range(_SAMPLES):

@@ -2,7 +2,8 @@
 
 Its own inputs are few numbers near 1. Others are derived from them: of large and small magnitude, negative, zero, all
 equal, shifted; with bits all set or none, and all elements routed one way. They keep what the task says of an input:
-its range, its order, what the reference assumes. The reference in float64 is the truth. A finding is
+its range, its order, what the reference assumes; where an expression gives the data, what that shows. The reference in
+float64 is the truth. A finding is
 
 - `stress-overflow`: the program gives NaN or infinity where the reference, in float32 too, gives numbers;
 - `stress-accuracy`: the program's error is far above that of the reference in float32;
@@ -15,7 +16,7 @@ task's least precise format do not count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -63,8 +64,10 @@ _OTHER = 1e-5
 _FINER = torch.finfo(torch.float64).eps / torch.finfo(torch.float32).eps
 """What remains in float64 of an error that rounding makes in float32."""
 _BOUNDED = ("binary", "integers", "ids", "lengths", "uniform")
-_WHOLE = ("torch.ones", "expression", "one_hot", "binary", "integers", "ids", "lengths")
-"""Generators whose data stays as it is: whole numbers, ones, and values that an expression gives."""
+_WHOLE = ("torch.ones", "one_hot", "binary", "integers", "ids", "lengths")
+"""Generators of whole numbers."""
+SAMPLES = 3
+"""Seeds whose data shows what an expression keeps."""
 
 
 class Case(NamedTuple):
@@ -104,6 +107,7 @@ def _agrees_apart(wide: Case, narrow: Case, data: Mapping[str, Data], limits: Li
         spec.name: tuple(map(apart, data[spec.name]))
         for spec in wide.instance.task.inputs
         if spec.data_gen is not None and generators.family(spec.data_gen) not in _WHOLE
+        if not all(map(_is_whole, wide.instance.sampled(0)[spec.name]))
     }
     return all(code != "stress-value" for code, _ in _troubles(wide, narrow, {**data, **moved}, limits))
 
@@ -201,8 +205,10 @@ def _changed(instance: TaskInstance, change: Change, level: float) -> dict[str, 
     for spec, stream in zip(instance.task.inputs, instance.task.input_types, strict=True):
         elements = components_of(stream.dtype)
         changed[spec.name] = tuple(
-            _routed(part, spec, level) if isinstance(element, Multihot) else _of(part, element, spec, change, level)
-            for part, element in zip(sampled[spec.name], elements, strict=True)
+            _routed(part, spec, level)
+            if isinstance(element, Multihot)
+            else _of([instance.sampled(seed)[spec.name][at] for seed in range(SAMPLES)], element, spec, change, level)
+            for at, (part, element) in enumerate(zip(sampled[spec.name], elements, strict=True))
         )
     return changed
 
@@ -216,28 +222,75 @@ def _routed(part: Tensor, spec: TensorSpec, level: float) -> Tensor:
     return bits
 
 
-def _of(part: Tensor, element: Element, spec: TensorSpec, change: Change, level: float) -> Tensor:
-    """Changed numbers within the range of their format."""
-    changed = _numbers(exact(part), spec, change, level)
+def _of(samples: Sequence[Tensor], element: Element, spec: TensorSpec, change: Change, level: float) -> Tensor:
+    """The numbers of the first sample changed, within the range of their format."""
+    changed = _numbers([exact(sample) for sample in samples], spec, change, level)
     if element.format.wide:
         return changed
-    return changed.clamp(element.format.least, element.format.most).to(part.dtype)
+    return changed.clamp(element.format.least, element.format.most).to(samples[0].dtype)
 
 
-def _numbers(part: Tensor, spec: TensorSpec, change: Change, level: float) -> Tensor:
-    text = spec.data_gen or ""
+def _numbers(samples: Sequence[Tensor], spec: TensorSpec, change: Change, level: float) -> Tensor:
+    part, text = samples[0], spec.data_gen or ""
     kind = generators.family(text)
-    if kind in ("torch.ones", "expression"):
+    if kind == "torch.ones":
         return part
     if kind == "one_hot":
         return torch.zeros_like(part).index_fill_(-1, torch.tensor(0 if not level else part.shape[-1] - 1), 1)
+    kept, bounded = {*spec.assumes}, kind in _BOUNDED
+    if kind == "expression":
+        if not is_magnitude(samples) or is_unstressed(spec, samples):
+            return part
+        kept |= set(_shown(samples))
+        bounded = not spec.assumes and generators.reach(text) == "bounded" and "fixed" not in kept
     bound = part.max() if level else part.min()
-    result = torch.full_like(part, float(bound)) if kind in _BOUNDED else change(part)
-    if "positive" in spec.assumes:
+    result = _keeping(kept, torch.full_like(part, float(bound)) if bounded else change(part), samples)
+    return result.sort(-1).values if generators.is_sorted(text) or "sorted" in kept else result
+
+
+def _keeping(kept: Collection[str], result: Tensor, samples: Sequence[Tensor]) -> Tensor:
+    """Changed numbers with what is assumed of them."""
+    if "positive" in kept:
         result = result.abs() + 1e-6
-    if "nonnegative" in spec.assumes:
+    if "nonnegative" in kept:
         result = result.abs()
-    if "sums_to_1" in spec.assumes:
+    if "sums_to_1" in kept:
         total = result.abs().sum(-1, keepdim=True)
-        result = torch.where(total > 0, result.abs() / total.clamp(min=1e-30), 1 / part.shape[-1])
-    return result.sort(-1).values if generators.is_sorted(text) else result
+        result = torch.where(total > 0, result.abs() / total.clamp(min=1e-30), 1 / result.shape[-1])
+    return torch.where(_fixed(samples), samples[0], result) if "fixed" in kept else result
+
+
+def is_unstressed(spec: TensorSpec, samples: Sequence[Tensor]) -> bool:
+    """Whether an input keeps its numbers under stress because nothing says which others may occur."""
+    text = spec.data_gen or ""
+    if generators.family(text) != "expression" or spec.assumes or not is_magnitude(samples):
+        return False
+    return generators.reach(text) == "unknown"
+
+
+def is_magnitude(samples: Sequence[Tensor]) -> bool:
+    """Whether data has fractions, and differs between samples."""
+    return not all(map(_is_whole, samples)) and not all(torch.equal(samples[0], other) for other in samples[1:])
+
+
+def _is_whole(part: Tensor) -> bool:
+    numbers = exact(part)
+    return bool((~numbers.isfinite() | (numbers == numbers.round())).all())
+
+
+def _fixed(samples: Sequence[Tensor]) -> Tensor:
+    """The places that hold the same number in all samples, such as those that a mask leaves zero."""
+    return torch.stack([sample == samples[0] for sample in samples]).all(0)
+
+
+def _shown(samples: Sequence[Tensor]) -> Iterator[str]:
+    """What the data of an expression shows of itself: assumptions, `fixed` places, and whether rows are `sorted`."""
+    numbers = torch.stack(list(samples))
+    if bool(_fixed(samples).any()):
+        yield "fixed"
+    if bool((numbers >= 0).all()):
+        yield "positive" if bool((numbers > 0).all()) else "nonnegative"
+        if torch.allclose(numbers.sum(-1), torch.ones((), dtype=numbers.dtype)):
+            yield "sums_to_1"
+    if numbers.shape[-1] > 2 and bool((numbers.diff(dim=-1) >= 0).all()):
+        yield "sorted"

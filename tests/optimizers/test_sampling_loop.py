@@ -18,7 +18,7 @@ from optimizers import Attempt, Budget, SampleError, Sampling
 from optimizers.errors import UnavailableError
 from optimizers.iteration_counts import IterationCounts
 from optimizers.sampling import Sampler
-from optimizers.sampling_loop import UntilSolved, sample_until_solved
+from optimizers.sampling_loop import MOST_RIGHT, UntilSolved, sample_until_solved
 from tests.support.scripted_program import (
     Heard,
     Refusing,
@@ -255,12 +255,12 @@ def sample(
     names: str, engine: Any = None, on_solved: Callable[[str], None] = lambda name: None, **options: Any
 ) -> UntilSolved:
     """Eight samples at most, one at a time."""
-    budget = options.pop("budget", None)
+    budget, suffices = options.pop("budget", None), options.pop("suffices", lambda right: True)
     sampler = Sampler(is_right, Sampling(**{"num_samples": 8, "temperatures": (0.7,), "threads": 1, **options}))
     examples = {example.task: example for example in tasks(list(names))}
     lm = dspy.LM("scripted", engine=engine or ScriptedEngine(late, 8), cache=False, num_retries=0)
     with dspy.context(lm=lm):
-        return sample_until_solved(Solver(), examples, sampler, on_solved, budget)
+        return sample_until_solved(Solver(), examples, sampler, on_solved, budget, suffices=suffices)
 
 
 def test_a_task_is_sampled_until_it_is_solved_and_no_more() -> None:
@@ -268,6 +268,15 @@ def test_a_task_is_sampled_until_it_is_solved_and_no_more() -> None:
     sampled = sample("abx", on_solved=solved.append)
     assert {name: len(attempts) for name, attempts in sampled.attempts.items()} == {"a": 1, "b": 1, "x": 8}
     assert (solved, sampled.stopped, sampled.found("x")) == (["a", "b"], None, None)
+
+
+def test_a_right_answer_that_does_not_suffice_is_followed_by_a_few_more() -> None:
+    """Until one suffices; the task is reported as solved once, and sampled no further after four right answers."""
+    solved: list[str] = []
+    assert len(sample("a", on_solved=solved.append, suffices=lambda right: right.sample == 2).attempts["a"]) == 3
+    assert solved == ["a"]
+    never = sample("a", suffices=lambda right: False)
+    assert len(never.attempts["a"]) == len(never.right("a")) == MOST_RIGHT
 
 
 def test_the_answer_found_is_the_first_in_the_order_of_sampling() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions.offers import Offer, Offering, solved_text, write_offer, write_solution
+from pipeline.actions.offers import Generated, Offer, Offering, Solution, solved_text, write_offer, write_solution
 from pipeline.base.choices import Objective
+from pipeline.base.errors import Exit
 from pipeline.verification.metric import Metric
 from step_runtime import verify
 from step_runtime.tasks.reader import loads_task, read_task
@@ -62,6 +63,38 @@ def test_without_a_folder_programs_are_numbered() -> None:
     written = write_offer(task("norm/2"), offer("correctness"), [])
     assert written.files == written.alternatives == ()
     assert any(line.split()[0] == "2" for line in written.lines())
+
+
+SOFTMAX = read_task(PROJECT / "data/tasks-extra/softmax.yaml")
+CLEAN = (PROJECT / "data/oracles-extra/softmax.step").read_text()
+OVERFLOWS = """\
+E1, E2 = step.Copy().apply(step.Map(fn=fn_exp).apply(E0))
+return step.Map(fn=fn_div).apply((E2, step.Repeat(n=D).apply(step.Accum(fn=fn_add, b=1).apply(E1))))
+"""
+
+
+@pytest.mark.parametrize("objective", ["correctness", "operations"])
+def test_a_program_without_findings_is_preferred(objective: Objective) -> None:
+    """To one found before it that costs less; the findings of the others are shown, in the JSON too."""
+    offering = Offering(objective, Metric(ThreadPoolExecutor(1)))
+    overflows, clean = (
+        Solution(text, text, "search", "", findings=offering.metric.findings(SOFTMAX, text))
+        for text in (OVERFLOWS, CLEAN)
+    )
+    found = offering.offer(SOFTMAX, [overflows, clean])
+    assert found.best.findings == () and found.best.draft == CLEAN
+    warned = {each["impl"]: each["warnings"] for each in write_offer(SOFTMAX, found, []).to_dict()["programs"]}
+    assert any(lines and lines[0].startswith("stress-overflow: ") for lines in warned.values())
+    alone = write_offer(SOFTMAX, Offer.unpriced([overflows]), [])
+    assert any(line.startswith("warning: stress-overflow: ") for line in alone.lines())
+
+
+def test_warnings_about_a_task_stand_beside_those_about_its_program() -> None:
+    """On stdout and in the JSON."""
+    generated = Generated({"warnings": {"a": ["of its program"]}}, "a: verified", Exit.OK)
+    doubted = generated.doubted({"a": ["of the task"], "b": []})
+    assert doubted.as_json["warnings"] == {"a": ["of the task", "of its program"]}
+    assert doubted.text == "a: verified\n\nof the task"
 
 
 TEXT = (PROJECT / "data/tasks-modern/horner.yaml").read_text()

@@ -10,6 +10,7 @@ import pytest
 
 from step_runtime import verify
 from tests.support.samples import GENERAL_SOLUTION, Mistake, assert_reported, check, general
+from tests.support.small_tasks import of_scalars
 
 MISTAKES = [
     Mistake(
@@ -272,3 +273,10 @@ def test_a_size_is_not_its_symbol() -> None:
     text = "a = step.Repeat(n=M_value).apply(E3)\nb = step.Repeat(n=M).apply(E3)\nreturn step.Zip().apply((a, b))"
     codes = [d.code for d in check(text)[1]]
     assert codes == ["zip-shape", "affine"]
+
+
+def test_outputs_that_differ_in_dims_alone_have_no_hint_about_formats() -> None:
+    """Feedback names a conversion only where the number formats differ."""
+    task = of_scalars({"double": ("2 * input[0]", 1)}, "input_data['E0']", out="[N, D, 1]")
+    (finding,) = verify(task, "return E0").diagnostics
+    assert (finding.code, finding.hint) == ("output-type", None)

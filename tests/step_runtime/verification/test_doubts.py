@@ -124,3 +124,12 @@ def test_a_constant_parameter_is_named(tmp_path: Path) -> None:
 def test_data_of_few_values_is_not_named(data: str, tmp_path: Path) -> None:
     """It varies."""
     assert codes(tmp_path, input=f"data_gen: {data}") == []
+
+
+def test_data_that_is_not_stressed_is_named(tmp_path: Path) -> None:
+    """Numbers of an expression whose range nothing tells; whole numbers, and what `assumes` describes, are fine."""
+    sigmoid = 'data_gen: "torch.sigmoid(torch.randn(shape))"'
+    assert codes(tmp_path, input=sigmoid) == ["unstressed-input"]
+    assert codes(tmp_path, input=f"{sigmoid}, assumes: [positive]") == []
+    assert codes(tmp_path, input='data_gen: "torch.randint(0, 9, shape)"') == []
+    assert codes(tmp_path, input='data_gen: "2 * torch.randn(shape)"') == []

@@ -167,3 +167,33 @@ def test_a_rounding_is_not_a_finding_and_an_overflow_is() -> None:
     root = text.replace("[{}]", "[(input[0] * input[0]).float().sum().sqrt()]", 1)
     root = root.replace('"{}"', "\"input_data['E0'].float().norm(dim=-1)\"", 1)
     assert "as large" in codes(loads_task(root, "norm"), MAPPED)["stress-overflow"]
+
+
+@pytest.mark.parametrize(
+    "generator",
+    ["torch.randn(shape)", "2 * torch.randn(shape)", "torch.randn(*shape) / 3 - 1", "3 * torch.rand(shape)",
+     "torch.randn(shape).cumsum(-1)", "torch.tril(torch.randn(shape))"],
+)  # fmt: skip
+def test_data_of_an_expression_is_stressed_too(generator: str) -> None:
+    """An exponential overflows on larger numbers, whatever way the task writes its data."""
+    text = SOFTMAX.replace("data_gen: torch.randn", f'data_gen: "{generator}"')
+    assert text != SOFTMAX
+    assert "as large" in codes(loads_task(text, "softmax"), PROGRAM.replace("fn_max", "fn_add"))["stress-overflow"]
+
+
+@pytest.mark.parametrize(
+    ("generator", "kept"),
+    [
+        ("torch.randn(shape).abs()", "(input[0] >= 0).all()"),
+        ("torch.rand(shape).cumsum(-1)", "(input[0].diff() >= 0).all()"),
+        ("0.5 + torch.rand(shape)", "((input[0] >= 0.5) & (input[0] <= 1.5)).all()"),
+        ("torch.randn(shape) * (torch.arange(N_value) > 2)", "(input[0][:3] == 0).all()"),
+        ("torch.randint(0, 5, shape).double()", "((input[0] >= 0) & (input[0] < 5)).all()"),
+        ("torch.linspace(0, 1, N_value).expand(shape)", "(input[0].amax() <= 1).all()"),
+    ],
+)
+def test_stressed_data_of_an_expression_keeps_what_it_shows(generator: str, kept: str) -> None:
+    """Its sign, its order, its range, and the places that hold one number."""
+    reference = "input_data['E0'].sum(-1)"
+    task = of_rows(reference, f"return [input[0].sum() + ~({kept})]", f'data_gen: "{generator}"')
+    assert codes(task, MAPPED) == {}
