@@ -18,7 +18,7 @@ import pytest
 
 from optimizers import Attempt, Entry, Experience, TokenCount
 from pipeline.actions.offers import Offer, Solution, write_offer
-from pipeline.actions.run_sweep import MOST, read_spec
+from pipeline.actions.sweep_spec import MOST, read_spec
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
 from pipeline.record import attempts
