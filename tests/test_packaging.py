@@ -91,7 +91,7 @@ def metadata(installed: Path) -> Message:
 
 
 def test_optimizers_can_be_installed_alone(installed: Path, tmp_path: Path) -> None:
-    """The wheel's base dependencies are DSPy, Pydantic and cloudpickle; it is imported, and optimizes, without any other package."""
+    """The wheel's base dependencies are DSPy, Pydantic and cloudpickle; nothing else is needed to optimize."""
     required = list(map(Requirement, metadata(installed).get_all("Requires-Dist", [])))
     assert {each.name for each in required if each.marker is None} == {"cloudpickle", "dspy-ai", "pydantic"}
     program = BLOCKING.format(modules=sorted(EXTRA_MODULES - {"numpy", "yaml"})) + ALONE  # DSPy needs these two

@@ -262,8 +262,8 @@ def _keeping(kept: Collection[str], result: Tensor, samples: Sequence[Tensor]) -
 
 def is_unstressed(spec: TensorSpec, samples: Sequence[Tensor]) -> bool:
     """Whether an input keeps its numbers under stress because nothing says which others may occur."""
-    text = spec.data_gen or ""
-    if generators.family(text) != "expression" or spec.assumes or not is_magnitude(samples):
+    text = spec.data_gen
+    if text is None or generators.family(text) != "expression" or spec.assumes or not is_magnitude(samples):
         return False
     return generators.reach(text) == "unknown"
 
