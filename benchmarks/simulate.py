@@ -26,7 +26,7 @@ from step_runtime.execution.invocation import default_dtype
 from step_runtime.language.parser import evaluate, read
 from step_runtime.program.limits import Limits, check_size
 from step_runtime.tasks import snippets
-from step_runtime.tasks.reader import loads_task, task_name
+from step_runtime.tasks.reader import read_task
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import infer_types
 from step_runtime.verification.instance import TaskInstance
@@ -190,7 +190,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     paths = sorted((DATA / "tasks").glob("*/*.yaml"))
-    tasks = [loads_task(path.read_text(encoding="utf-8"), task_name(path)) for path in paths]
+    tasks = [read_task(path) for path in paths]
     rows = []
     with default_dtype(torch.float64):
         for task in tasks:

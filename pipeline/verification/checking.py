@@ -161,9 +161,9 @@ def _loaded_text(path: str, text: str) -> tuple[Task, tuple[TaskWarning, ...]]:
 
 def _loaded(path: str) -> tuple[Task, tuple[TaskWarning, ...]]:
     """The task in a file, and the warnings about it; a file that has not changed is read once."""
-    from step_runtime.tasks.reader import task_text
+    from step_runtime.tasks.reader import read_task_file
 
-    return _loaded_text(path, task_text(Path(path)))
+    return _loaded_text(path, read_task_file(Path(path)).inlined)
 
 
 def _described(request: CheckRequest, task: Task, verdict: Verdict) -> Checked:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 TASK_SUFFIXES = (".yaml", ".yml")
 """How the names of task files end."""
+FUNCTIONS_SUFFIXES = (".fns.yaml", ".fns.yml")
+"""How the names of functions files end, which folders of tasks may hold: see `fns_from` in docs/tasks.md."""
 
 
 def load_tasks(patterns: Sequence[str] | None = None) -> list[Task]:
@@ -50,15 +52,16 @@ def load_with_warnings(patterns: Sequence[str] | None = None) -> tuple[list[Task
 
 
 def texts_of(patterns: Sequence[str]) -> dict[str, str]:
-    """The texts of the task files that the patterns name, by the task's name.
+    """The texts of the task files that the patterns name, by the task's name; included functions are written out.
 
     Raises:
         UsageError: A pattern names nothing.
     """
-    from step_runtime.tasks.reader import read_task
+    from step_runtime.tasks.reader import read_task_file, task_in, task_name
 
     paths = dict.fromkeys(path for pattern in patterns for path in find(pattern))
-    return {read_task(path).name: path.read_text(encoding="utf-8") for path in paths}
+    sources = {path: read_task_file(path) for path in paths}
+    return {task_in(source, task_name(path)).name: source.inlined for path, source in sources.items()}
 
 
 def load_task_named(name: str) -> Task:
@@ -175,7 +178,8 @@ def find(pattern: str) -> list[Path]:
     # Path.glob takes no absolute patterns, so that it is glob.glob here.
     for candidate in (pattern, str(TASKS / pattern), f"{TASKS / pattern}.yaml") if pattern else ():
         matches = [candidate] if _exists(candidate) else _matching(candidate)
-        files = [file for match in matches for file in _files(Path(match))]
+        named = [match for match in matches if match == pattern or not match.endswith(FUNCTIONS_SUFFIXES)]
+        files = [file for match in named for file in _files(Path(match))]
         if files:
             return sorted(files)
     if pattern and _exists(pattern) and Path(pattern).is_dir():
@@ -201,7 +205,12 @@ def _files(path: Path) -> list[Path]:
     """The files that a path stands for; one that is not a folder stands for itself, whatever reading it says."""
     if not path.is_dir():
         return [path.absolute()]
-    return [file.absolute() for file in path.rglob("*") if file.suffix in TASK_SUFFIXES]
+    return [file.absolute() for file in path.rglob("*") if _is_task_file(file)]
+
+
+def _is_task_file(path: Path) -> bool:
+    """Whether a file in a folder is a task by its name: `chip.fns.yaml` holds functions that tasks share."""
+    return path.suffix in TASK_SUFFIXES and not path.name.endswith(FUNCTIONS_SUFFIXES)
 
 
 def digest(tasks: Iterable[Task]) -> str:

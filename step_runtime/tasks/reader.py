@@ -21,6 +21,7 @@ from step_runtime.base.syntax import BUILTINS, parse_python
 from step_runtime.base.types import DType, Multihot, components_of, parse_dim, parse_dtype
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.generators import EXPECTED, TRUTH, WHOLE, expression, family
+from step_runtime.tasks.includes import KEY, TaskSource, read_source
 from step_runtime.tasks.snippets import NARROW, compile_block, compile_function, compile_value
 from step_runtime.tasks.task import FnSpec, OutputSpec, Task, TensorSpec, parse_limit
 from step_runtime.tasks.yaml_format import Location
@@ -211,7 +212,16 @@ def read_task(path: str | Path, name: str | None = None) -> Task:
     Raises:
         TaskError: The file cannot be read, or is not a valid task.
     """
-    return loads_task(task_text(Path(path)), name or task_name(Path(path)), source=str(path))
+    return task_in(read_task_file(Path(path)), name or task_name(Path(path)))
+
+
+def read_task_file(path: Path) -> TaskSource:
+    """The text of a task file, with the functions that it includes.
+
+    Raises:
+        TaskError: The file cannot be read, or is not YAML, or what it includes cannot be read.
+    """
+    return read_source(task_text(path), str(path), path.parent)
 
 
 def line_of_snippet(text: str, place: str) -> int:
@@ -264,14 +274,22 @@ def task_name(path: Path) -> str:
 def loads_task(text: str, name: str | None = None, *, source: str | None = None) -> Task:
     """Reads a task from YAML text, without running any of its code; `source` names the text in errors.
 
-    Without `name` it is named by its `test_name`.
+    The text includes no functions from another file: `TaskSource.inlined` is the text of a file that does. Without
+    `name` it is named by its `test_name`.
 
     Raises:
         TaskError: The text is not a valid task; the message names source, line, place and what was expected.
     """
-    source = source or name or "task"
-    node, content = yaml_format.load(text, source)
-    return task_of(content, name, lambda loc: f"{source}:{yaml_format.line_of(node, loc)}")
+    return task_in(read_source(text, source or name or "task", None), name)
+
+
+def task_in(source: TaskSource, name: str | None) -> Task:
+    """The task that a text holds, under a name as for `loads_task`.
+
+    Raises:
+        TaskError: It is not a valid task.
+    """
+    return _validated(source.content, name, lambda location: str(source.place(location)))
 
 
 def task_of(content: Any, name: str | None, where: Callable[[Location], str]) -> Task:
@@ -280,8 +298,12 @@ def task_of(content: Any, name: str | None, where: Callable[[Location], str]) ->
     Raises:
         TaskError: It is not a valid task.
     """
+    return _validated(content, name, lambda location: f"{where(location)}: {yaml_format.format_location(location)}")
+
+
+def _validated(content: Any, name: str | None, where: Callable[[Location], str]) -> Task:
     if not isinstance(content, Mapping):
-        raise TaskError(f"{where(())}: expected a mapping with the keys {', '.join(_keys(Task))}")
+        raise TaskError(f"{where(())}: expected a mapping with the keys {', '.join([*_keys(Task), KEY])}")
     try:
         task = Task.model_validate(dict(content))
         found = list(problems(task))
@@ -292,7 +314,7 @@ def task_of(content: Any, name: str | None, where: Callable[[Location], str]) ->
     if found:
         order = [str(key) for key in content]
         found.sort(key=lambda problem: order.index(str(problem[0][0])) if problem[0] and problem[0][0] in order else -1)
-        lines = [f"{where(loc)}: {yaml_format.format_location(loc)}: {message}" for loc, message in found]
+        lines = [f"{where(loc)}: {message}" for loc, message in found]
         raise TaskError("\n".join(dict.fromkeys(lines)))
     return task.named(name or ("task" if task.test_name is None else str(task.test_name)))
 
@@ -312,8 +334,10 @@ _TYPES = ("str", "int", "float")
 def _message(item: ErrorDetails) -> str:
     loc = item["loc"]
     if item["type"] == "extra_forbidden":
-        model = _MODELS.get(str(loc[0]), Task) if len(loc) > 1 else Task
-        return f"unknown key; expected one of {', '.join(_keys(model))}"
+        keys = _keys(_MODELS.get(str(loc[0]), Task)) if len(loc) > 1 else [*_keys(Task), KEY]
+        return f"unknown key; expected one of {', '.join(keys)}"
+    if item["type"] == "model_type" and loc[0] == "fns" and isinstance(item["input"], str):
+        return f"expected a function; the name of one, {item['input']!r}, needs {KEY}, the file that has it"
     if item["type"] == "missing":
         return "this key is missing"
     message = item["msg"].removeprefix("Value error, ")

@@ -103,11 +103,22 @@ class OutputSpec(_Strict):
     data_transform: Annotated[list[str], BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])]
 
 
+def _with_includes(schema: dict[str, Any]) -> None:
+    """Adds to the schema of task files what `includes` resolves before validation."""
+    own = schema["properties"]["fns"]["items"]
+    named = {"type": "string", "description": "The func_name of a function in the file that fns_from names."}
+    schema["properties"]["fns"]["items"] = {"anyOf": [own, named]}
+    included = "A file of functions that tasks share, relative to this file; `fns` names those to include."
+    schema["properties"]["fns_from"] = {"type": "string", "description": included}
+
+
 class Task(_Strict):
     """An operator to implement, with the functions to implement it from; see the module.
 
     The types in its texts are parsed once, on first access, in the order of the specs.
     """
+
+    model_config = ConfigDict(json_schema_extra=_with_includes)
 
     test_name: str | int | None = None
     global_: str | None = Field(default=None, alias="global")

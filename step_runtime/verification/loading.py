@@ -11,8 +11,7 @@ import torch
 
 from step_runtime.base.errors import TaskCodeError, TaskError, TaskWarning
 from step_runtime.execution.invocation import BeforeRun, Data
-from step_runtime.tasks import yaml_format
-from step_runtime.tasks.reader import loads_task, task_name, task_text
+from step_runtime.tasks.reader import read_task_file, task_in, task_name
 from step_runtime.tasks.task import Task, declared_shapes
 from step_runtime.verification.compare import close
 from step_runtime.verification.doubts import (
@@ -43,16 +42,15 @@ def load_task(path: str | Path, name: str | None = None, *, before_run: BeforeRu
             comparison's tolerance, none depends on one of the inputs, a reference is random, two dims are equal at
             every set of sizes; or as in `doubts`.
     """
-    text = task_text(Path(path))
-    task = loads_task(text, name or task_name(Path(path)), source=str(path))
+    source = read_task_file(Path(path))
+    task = task_in(source, name or task_name(Path(path)))
     try:
         for warning in _warnings(task.named(str(path)), before_run):
-            warnings.warn(warning.placed(str(path), yaml_format.line_in(text, warning.location)), stacklevel=2)
+            warnings.warn(warning.placed(str(path), source.own_line(warning.location)), stacklevel=2)
     except TaskError as error:
         if not error.location:
             raise
-        line = yaml_format.line_in(text, error.location)
-        placed = f"{path}:{line}{str(error).removeprefix(str(path))}"
+        placed = f"{path}:{source.own_line(error.location)}{str(error).removeprefix(str(path))}"
         raise type(error)(placed, error.location) from error.__cause__
     return task
 
