@@ -24,7 +24,7 @@ from statistics import median
 
 from benchmarks.verify import judge_uncached
 from pipeline.cluster.cluster import Cluster, open_cluster
-from pipeline.verification.worker import verification_pool, verification_settings
+from pipeline.verification.limits import verification_pool, verification_settings
 from signatures import render_task
 from tests.support.crashing import echo
 from tests.support.dask_processes import DaskProcesses, eventually

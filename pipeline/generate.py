@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if proposer == SEARCH:
         from pipeline.synthesis.search_budget import search_budget
 
-        seconds, cluster = 60 * limits.max_minutes if limits.max_minutes else None, ClusterConfig.of(given).cluster
+        seconds, cluster = 60 * limits.max_minutes if limits.max_minutes else None, ClusterConfig.of(given)
         budget = search_budget(seconds, limits.max_candidates, thorough=options.objective != "correctness")
         result = action.synthesize(NAME, tasks, files, budget, options.objective, cluster)
     elif proposer == ALL:

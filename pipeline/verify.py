@@ -12,7 +12,7 @@ from pipeline.base.errors import Exit, UsageError, print_message, start
 from pipeline.base.files import writable_file
 from pipeline.base.settings import Config, OptionGroup, option
 from pipeline.cli.options import Json, Parser
-from pipeline.verification.worker import ProgramLimits
+from pipeline.verification.limits import ProgramLimits
 
 NAME = "pipeline.verify"
 EPILOG = """\

@@ -180,7 +180,7 @@ def _run(
             name, f"context window of {config.context:,} tokens{answers}; demonstrations that don't fit are left out"
         )
     with (
-        open_workers(config.cluster, name) as workers,
+        open_workers(config, name) as workers,
         start_job(request, lms, run_name, params, resumed, workers) as job,
     ):
         state = f"resumes with {job.recorder.answers:,} recorded answers" if resumed else "starts"

@@ -60,7 +60,7 @@ def evaluate_program(
         ClusterUnavailable: The cluster can't be used.
     """
     tasks = load_tasks(patterns)
-    with open_workers(config.cluster, name) as workers:
+    with open_workers(config, name) as workers:
         return _evaluated(name, open_program(config, workers), tasks, command, workers)
 
 

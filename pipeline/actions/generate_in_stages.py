@@ -104,7 +104,7 @@ class Stages:
         """The LM first, then search and repairs side by side; an interrupt ends them and keeps what was found."""
         progress = Progress()
         try:
-            with open_workers(self.config.cluster, self.name) as workers:
+            with open_workers(self.config, self.name) as workers:
                 self._run_on(workers, progress)
         except TaskError as error:
             raise UsageError(str(error)) from None

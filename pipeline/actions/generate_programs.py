@@ -25,7 +25,7 @@ from pipeline.actions.offers import (
     write_offer,
 )
 from pipeline.base.choices import SEARCH, Objective
-from pipeline.base.config import ProgramConfig
+from pipeline.base.config import ClusterConfig, ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_message
 from pipeline.base.text import counted
 from pipeline.cluster.cluster import open_workers
@@ -33,9 +33,9 @@ from pipeline.reporting.failures import summarize
 from pipeline.running.session import RERUN, ProgramSession, budget, fitted, lm_session, open_program, trusted
 from pipeline.synthesis import SearchBudget, SearchOutcome, results
 from pipeline.synthesis.parallel_search import search_all
+from pipeline.verification.limits import verification_settings
 from pipeline.verification.metric import Metric
 from pipeline.verification.task_files import load_with_warnings, texts_of
-from pipeline.verification.worker import verification_settings
 from pipeline.verification.workers import Workers
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.task import Task
@@ -78,7 +78,7 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
         LMUnavailable: The LM can't be used.
         ClusterUnavailable: The cluster can't be used.
     """
-    with open_workers(config.cluster, name) as workers:
+    with open_workers(config, name) as workers:
         session = open_program(config, workers)
         found, offers = _sampled(name, tasks, session, workers, objective)
     written = _write(tasks, offers, files)
@@ -209,12 +209,12 @@ def synthesize(
     files: Files,
     limits: SearchBudget,
     objective: Objective,
-    cluster: str | None = None,
+    cluster: ClusterConfig,
 ) -> Generated:
     """Searches for each task's program without an LM, and writes what was found.
 
     `name` is the command's, for messages; `limits` are those of a task; `objective` says what is preferred among the
-    programs found. `cluster` is as `--cluster` accepts it; None for this machine's cores.
+    programs found.
 
     Raises:
         UsageError: A task's own code fails, or a file can't be written.

@@ -214,7 +214,7 @@ def _run(
     params = {"ablation": plan.id, "method": method, "named": lm, "command": command}
     run_name = f"{method} {len(plan.tasks)} tasks {lm}, ablation {plan.id}"
     with (
-        open_workers(request.config.cluster, name) as workers,
+        open_workers(request.config, name) as workers,
         start_job(request, LMs(solving), run_name, params, resumed, workers) as job,
     ):
         print_message(name, f"{lm}, {method}: run {job.run_id}, {job.recorder.answers:,} recorded answers")

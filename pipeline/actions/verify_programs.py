@@ -23,8 +23,8 @@ from pipeline.cli.junit import junit_text
 from pipeline.cli.program_arguments import Item, names_many, resolve
 from pipeline.cli.sarif import sarif_text
 from pipeline.verification.checking import Checked, CheckRequest, check, checking_pool, outcome, unusable
+from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pool import WorkerPool
-from pipeline.verification.worker import ProgramLimits
 
 __all__ = ["Batch", "Item", "names_many", "resolve", "run_single", "warning_line"]
 

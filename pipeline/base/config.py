@@ -133,6 +133,9 @@ class ClusterConfig(Config):
         resume="changed",
         check=cluster_address,
     )
+    cluster_timeout: Positive = SAMPLING.option(
+        10.0, "seconds in which the cluster's address must answer as a scheduler", "SECONDS", resume="changed"
+    )
 
 
 class SamplingConfig(ClusterConfig):

@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from pipeline.base.addresses import NO_CLUSTER
+from pipeline.base.config import ClusterConfig
 from pipeline.base.errors import ClusterUnavailable, UsageError, print_message
 from pipeline.base.text import counted
 from pipeline.cluster import node
-from pipeline.cluster.connection import CLOSE_SECONDS, Connection
+from pipeline.cluster.connection import CLOSE_SECONDS, CONNECT_SECONDS, Connection
 from pipeline.cluster.dispatcher import Dispatcher
 from pipeline.cluster.node import NodeFacts, installed
 from pipeline.verification.workers import KillableExecutor, LocalWorkers, PoolSettings, Workers
@@ -288,12 +289,15 @@ class Cluster(Workers):
 
 
 @contextmanager
-def open_cluster(address: str, name: str = "", silence: float = SILENCE) -> Iterator[Cluster]:
+def open_cluster(
+    address: str, name: str = "", silence: float = SILENCE, timeout: float = CONNECT_SECONDS
+) -> Iterator[Cluster]:
     """A cluster, for as long as the context lasts.
 
-    `silence` is the seconds without a heartbeat after which a node is lost.
+    `silence` is the seconds without a heartbeat after which a node is lost, `timeout` those in which the address must
+    answer as a scheduler.
     """
-    connection = Connection(address)
+    connection = Connection(address, timeout)
     try:
         cluster = Cluster(connection, lambda line: print_message(name, line), silence)
         try:
@@ -305,16 +309,17 @@ def open_cluster(address: str, name: str = "", silence: float = SILENCE) -> Iter
 
 
 @contextmanager
-def open_workers(address: str | None, name: str) -> Iterator[Workers]:
-    """The nodes of a cluster or, without an address, this machine's cores.
+def open_workers(config: ClusterConfig, name: str) -> Iterator[Workers]:
+    """The nodes of a cluster or, without one, this machine's cores; `name` is the command's, for its messages.
 
     Raises:
         UsageError: Dask is not installed, or a node has other versions.
         ClusterUnavailable: The cluster can't be used.
     """
+    address = config.cluster
     if address is None or address == NO_CLUSTER:
         yield LocalWorkers()
         return
-    with open_cluster(address, name) as cluster:
+    with open_cluster(address, name, timeout=config.cluster_timeout) as cluster:
         print_message(name, f"cluster {address}: {counted(cluster.nodes, 'node')}, {counted(cluster.count, 'worker')}")
         yield cluster

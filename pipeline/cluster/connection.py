@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import pickle
+import threading
 import uuid
 import warnings
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -20,11 +22,15 @@ from typing import Any, TypeVar
 from pipeline.base.addresses import local_nodes
 from pipeline.base.errors import ClusterUnavailable, UsageError
 from pipeline.base.machine import cores
+from pipeline.base.text import first_line, visible
 from pipeline.cluster import node
 from pipeline.cluster.node import Answer, Numbered
 
-CONNECT_SECONDS = 20.0
-"""Seconds until a scheduler must answer."""
+CONNECT_SECONDS = 10.0
+"""Seconds in which an address must answer as a scheduler, unless `--cluster-timeout` says otherwise."""
+
+_LATE = 1.0
+"""Seconds that what has a limit of its own may take beyond it."""
 
 BACKSTOP = 120.0
 """Seconds beyond the wait asked for until an exchange has failed, whatever the reason."""
@@ -41,12 +47,16 @@ R = TypeVar("R")
 class Connection:
     """A connection to a scheduler, which for `local:N` is one of this process, with N nodes on the loopback interface.
 
+    Args:
+        address: As `--cluster` accepts it.
+        seconds: In which the address must answer as a scheduler.
+
     Raises:
         UsageError: Dask is not installed, or lacks the certificates for a `tls://` address.
         ClusterUnavailable: The scheduler can't be reached.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, seconds: float = CONNECT_SECONDS) -> None:
         self.address, self.session = address, uuid.uuid4().hex
         try:
             import distributed
@@ -57,12 +67,19 @@ class Connection:
         _silence_dask()
         self._stack = contextlib.ExitStack()
         try:
-            target = self._stack.enter_context(_local_cluster(nodes)) if (nodes := local_nodes(address)) else address
+            if nodes := local_nodes(address):
+                target: Any = self._stack.enter_context(_local_cluster(nodes))
+            else:
+                target = address
+                _within(seconds, lambda: asyncio.run(asyncio.wait_for(_identified(address, seconds), seconds)))
             client: Any = distributed.Client
-            self._client: Any = client(target, timeout=CONNECT_SECONDS, set_as_default=False)
+            make = functools.partial(client, target, timeout=seconds, set_as_default=False)
+            self._client: Any = _within(max(seconds, CONNECT_SECONDS), make)
         except (OSError, ValueError, RuntimeError, ImportError) as error:
             self._stack.close()
-            raise ClusterUnavailable(f"no Dask scheduler answers at {address}: {error}") from None
+            late = isinstance(error, TimeoutError)
+            why = f" within {seconds:g} s" if late else f": {visible(first_line(error), line=True)}"
+            raise ClusterUnavailable(f"no Dask scheduler answers at {address}{why}") from None
         self._loop = self._client.loop.asyncio_loop
 
     @property
@@ -133,6 +150,46 @@ class Connection:
             failed: Future[Any] = Future()
             failed.set_exception(OSError(str(error)))
             return failed
+
+
+def _within(seconds: float, function: Callable[[], R]) -> R:
+    """What a function returns that may hang.
+
+    Raises:
+        TimeoutError: It did not return in time.
+    """
+    found: Future[R] = Future()
+
+    def call() -> None:
+        try:
+            found.set_result(function())
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=call, name="cluster-connect", daemon=True).start()
+    return found.result(seconds + _LATE)
+
+
+async def _identified(address: str, seconds: float) -> None:
+    """Checks who answers; raises `OSError` for anything but a scheduler."""
+    from distributed.comm.core import connect
+    from distributed.security import Security
+
+    security: Any = Security
+    comm: Any = None
+    try:
+        comm = await connect(address, timeout=seconds, **security().get_connection_args("client"))
+        await comm.write({"op": "identity", "reply": True})
+        answer = await comm.read()
+    except OSError:
+        raise
+    except Exception:  # lengths and messages that Dask can't read
+        answer = None
+    finally:
+        if comm is not None:
+            comm.abort()
+    if not isinstance(answer, dict) or answer.get("type") != "Scheduler":
+        raise OSError("something else answers there")
 
 
 def _check_certificates(address: str) -> None:

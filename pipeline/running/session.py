@@ -28,8 +28,8 @@ from pipeline.lms.embedded import EmbeddedEngine
 from pipeline.lms.model_data import known_context, known_price
 from pipeline.record.models import fetch_program
 from pipeline.verification.cache import VerdictStore
+from pipeline.verification.limits import verification_settings
 from pipeline.verification.metric import Metric, Reward
-from pipeline.verification.worker import verification_settings
 from pipeline.verification.workers import LocalWorkers, PoolSettings, Workers
 from signatures import YAMLAdapter
 from step_runtime.base.errors import TaskError

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.synthesis.search_budget import Reason, RepairOutcome, SearchBudget, SearchOutcome
+from pipeline.verification.limits import MEMORY, task_of
 from pipeline.verification.pool import WorkerLost
-from pipeline.verification.worker import MEMORY, task_of
 from pipeline.verification.workers import PoolSettings, Workers
 from step_runtime.base.errors import TaskError, describe_error
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.base.outputs import Finding, ProgramVerdict, Severity
-from pipeline.verification import worker
+from pipeline.verification import notes
+from pipeline.verification.limits import MEMORY, SECONDS, ProgramLimits, verification_pool
 from pipeline.verification.pool import WorkerLost, WorkerPool
 from pipeline.verification.task_files import lost_at_message
-from pipeline.verification.worker import ProgramLimits
 
 if TYPE_CHECKING:
     from step_runtime import Diagnostic, Task, TaskWarning, Verdict
@@ -65,10 +65,10 @@ def checking_pool(workers: int, limits: ProgramLimits) -> WorkerPool:
     """Processes for `check`, with room for runs that use up their limits."""
     room: dict[str, Any] = {}
     if limits.limit_seconds is not None:
-        room["seconds"] = max(worker.SECONDS, 2 * limits.limit_seconds)
+        room["seconds"] = max(SECONDS, 2 * limits.limit_seconds)
     if limits.limit_bytes is not None:
-        room["memory"] = max(worker.MEMORY, 4 * limits.limit_bytes)
-    return worker.verification_pool(workers, **room)
+        room["memory"] = max(MEMORY, 4 * limits.limit_bytes)
+    return verification_pool(workers, **room)
 
 
 def outcome(request: CheckRequest, name: str, future: Future[Checked]) -> Checked:
@@ -80,7 +80,7 @@ def outcome(request: CheckRequest, name: str, future: Future[Checked]) -> Checke
             return unusable(request, name, lost_at_message(Path(request.path), error))
         if error.code == "killed":
             return unusable(request, name, f"verification {error}, twice: nothing is known of the program")
-        what = worker.lost_snippet(error)
+        what = notes.snippet(error.at)
         details = (f"it had come to {what}",) if what else ()
         hint = "a function of the task may be at fault, and not the program; --limit-seconds raises the limit of time"
         message = f"verification {error}"
@@ -110,6 +110,7 @@ def check(request: CheckRequest) -> Checked:
     Raises:
         MemoryError: The worker exceeded the memory limit, and may hold too much to continue.
     """
+    from pipeline.verification import worker
     from step_runtime.base.errors import TaskError
     from step_runtime.verification.doubts import UNSTRESSED
 
@@ -150,6 +151,7 @@ def _program(request: CheckRequest, task: Task) -> str:
 @functools.lru_cache(maxsize=256)
 def _loaded_text(path: str, text: str) -> tuple[Task, tuple[TaskWarning, ...]]:
     """The task in a file of this text, and the warnings about it."""
+    from pipeline.verification import worker
     from step_runtime.base.errors import TaskWarning
     from step_runtime.verification.loading import load_task
 
@@ -168,6 +170,7 @@ def _loaded(path: str) -> tuple[Task, tuple[TaskWarning, ...]]:
 
 def _described(request: CheckRequest, task: Task, verdict: Verdict) -> Checked:
     """The verdict with its places: those of an `impl` are the task file's own."""
+    from pipeline.verification import worker
     from step_runtime.tasks.reader import impl_place, task_text
     from step_runtime.verification.explain import explain
 
@@ -195,6 +198,8 @@ def _described(request: CheckRequest, task: Task, verdict: Verdict) -> Checked:
 
 def _with_values(request: CheckRequest, task: Task, checked: Checked) -> Checked:
     """The verdict with a table of the program's values against the reference's."""
+    from pipeline.verification import worker
+
     found = worker.explain_values(
         task.name, task.statement, _program(request, task), request.dtype, limits=request.limits
     )

@@ -9,8 +9,8 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
+from pipeline.verification.limits import verification_pool
 from pipeline.verification.task_files import task_errors
-from pipeline.verification.worker import verification_pool
 from step_runtime.base.errors import Diagnostic
 from step_runtime.base.measures import Figure
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip

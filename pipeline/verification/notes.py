@@ -44,6 +44,11 @@ def learn(lost: Mapping[str, str]) -> None:
     _HERE.lost_at = lost
 
 
+def snippet(note: str) -> str:
+    """The snippet that a call was at, and the sizes: `global at M=5`; empty for none."""
+    return note.partition("\t")[2]
+
+
 def read(note: bytes) -> tuple[str, float, float]:
     """A note's text, the time of the clock and the processor time of its process then; an empty text for none."""
     when, _, rest = note.rstrip(b"\0").decode(errors="replace").partition(" ")

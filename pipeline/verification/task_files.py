@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.base.errors import PipelineError, UsageError
 from pipeline.base.machine import cores
 from pipeline.base.paths import TASKS, shown
+from pipeline.verification import notes
 
 if TYPE_CHECKING:
     from pipeline.verification.pool import WorkerLost
@@ -78,9 +79,10 @@ def load_task_named(name: str) -> Task:
 
 def _load(paths: Sequence[Path]) -> list[tuple[Task, list[str]]]:
     """Reads task files, and tries their code in worker processes, which start meanwhile; the warnings are shown."""
-    from pipeline.verification.worker import try_task, verification_pool
+    from pipeline.verification.limits import verification_pool
 
     with verification_pool(min(len(paths), cores())) as workers:
+        from pipeline.verification.worker import try_task
         from step_runtime.base.errors import TaskError
         from step_runtime.tasks.reader import read_task
 
@@ -108,10 +110,9 @@ def _survived(path: Path, tried: Future[list[str]]) -> list[str]:
 
 def lost_at_message(path: Path, error: WorkerLost) -> str:
     """What to say of a file whose code cost a worker: the line of the snippet, and at which sizes."""
-    from pipeline.verification.worker import lost_snippet
     from step_runtime.tasks.reader import line_of_snippet
 
-    snippet, at, sizes = lost_snippet(error).partition(" at ")
+    snippet, at, sizes = notes.snippet(error.at).partition(" at ")
     place = f":{line_of_snippet(path.read_text(encoding='utf-8'), snippet)}: {snippet}" if snippet else ""
     expected = "expected code that comes to its end, as it is run at each set of sizes"
     return f"{path}{place}: its code {error}{at}{sizes}; {expected}"
@@ -149,7 +150,7 @@ def verdict(task: Task, text: str, dtype: str = "float64") -> Verdict:
 @contextmanager
 def _worker(task: Task) -> Iterator[Callable[..., Future[Any]]]:
     """Calls functions of `judge` about a task in a process of their own."""
-    from pipeline.verification.worker import verification_pool
+    from pipeline.verification.limits import verification_pool
 
     with verification_pool(1) as workers, task_errors(task.name):
         yield lambda function, *args: workers.submit(function, task.name, task.statement, *args)

@@ -15,7 +15,7 @@ from pipeline.actions.verify_programs import findings, summarize, summary_line, 
 from pipeline.base.errors import UsageError, run_command
 from pipeline.base.outputs import BatchOutput, Finding, ProgramVerdict
 from pipeline.verification.checking import Checked
-from pipeline.verification.worker import ProgramLimits
+from pipeline.verification.limits import ProgramLimits
 from tests.support.scripted_runs import RIGHT, TASK
 
 WRONG = "return E0"

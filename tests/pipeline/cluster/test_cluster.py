@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.base.config import ClusterConfig
 from pipeline.base.errors import ClusterUnavailable, UsageError
 from pipeline.base.machine import cores
 from pipeline.cluster import cluster as module
@@ -195,7 +196,7 @@ def refused(address: str, why: str) -> bool:
 @pytest.mark.parametrize("address", [None, "none"])
 def test_without_a_cluster_this_machine_s_cores_work(address: str | None) -> None:
     """`none` is what a resumed run is given that had a cluster before."""
-    with open_workers(address, "test") as workers:
+    with open_workers(ClusterConfig(cluster=address), "test") as workers:
         assert isinstance(workers, LocalWorkers)
         assert workers.count == cores()
 
@@ -207,7 +208,8 @@ def test_nodes_of_this_machine_start_and_end_with_the_command(capsys: pytest.Cap
     from tests.pipeline.cluster.test_cluster import alive
     from tests.support.dask_processes import eventually
 
-    with open_workers("local:2", "test") as workers, workers.pool(PoolSettings(120.0, 2**29)) as pool:
+    config, settings = ClusterConfig(cluster="local:2"), PoolSettings(120.0, 2**29)
+    with open_workers(config, "test") as workers, workers.pool(settings) as pool:
         processes = {*pool.map(crashing.process_id, range(50))}
         assert len(processes) == 2
     assert "test: cluster local:2: 2 nodes, 2 workers" in capsys.readouterr().err

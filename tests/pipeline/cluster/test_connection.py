@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+import struct
 import sys
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -18,7 +21,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from pipeline.base.errors import ClusterUnavailable, UsageError
-from pipeline.cluster import connection as module
 from pipeline.cluster.connection import Connection
 from tests.support.dask_processes import one_process_cluster
 
@@ -48,13 +50,48 @@ def test_a_request_to_a_node_has_a_time_limit(connection: Connection) -> None:
         connection.call(address, nap, 2 * PATIENCE, seconds=0.05).result(PATIENCE)
 
 
-def test_an_address_without_a_scheduler_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_without_a_scheduler_is_an_error() -> None:
     """After a while, with the address."""
-    monkeypatch.setattr(module, "CONNECT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
     with pytest.raises(ClusterUnavailable, match=f"no Dask scheduler answers at {address}"):
-        Connection(address)
+        Connection(address, 0.3)
+
+
+@contextlib.contextmanager
+def answering(words: bytes) -> Iterator[str]:
+    """The address of a server that says this to whoever connects, and leaves the connection open."""
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):  # at the end
+                while True:
+                    stack.enter_context(server.accept()[0]).sendall(words)
+
+        serving = threading.Thread(target=serve)
+        serving.start()
+        stack.callback(serving.join)
+        stack.callback(server.shutdown, socket.SHUT_RDWR)
+        yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"",
+        b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n" * 100,
+        struct.pack("<QQ", 8, 2**50),
+        struct.pack("<QQQ", 16, 1, 2**50),
+        struct.pack("<QQQ", 16, 1, 3) + b"\xc1\xc1\xc1",
+    ],
+    ids=["silence", "web server", "2^50 frames", "2^50 bytes", "no message"],
+)
+def test_what_answers_but_is_no_scheduler_is_an_error_within_the_limit(words: bytes) -> None:
+    """Whatever it says, and if it says nothing."""
+    why = "(within 0.5 s|: something else answers there)"
+    with answering(words) as address, pytest.raises(ClusterUnavailable, match=f"answers at {address} ?{why}"):
+        Connection(address, 0.5)
 
 
 @pytest.fixture

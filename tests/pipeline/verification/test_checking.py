@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.verification.checking import Checked, CheckRequest, check, checking_pool, outcome
+from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pool import WorkerLost, WorkerPool
-from pipeline.verification.worker import ProgramLimits
 from tests.support.scripted_runs import RIGHT, TASK
 
 WRONG = "E1 = step.Map(fn=fun).apply(E0)\nreturn E1"

@@ -16,7 +16,7 @@ import pytest
 
 from pipeline import codegen, verify
 from pipeline.base.errors import run_command
-from pipeline.verification import worker
+from pipeline.verification import checking, limits
 from pipeline.verification.task_files import load_task_named, load_tasks
 from tests.support.scripted_runs import RIGHT, TASK
 
@@ -35,8 +35,9 @@ BAD = {
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     """Workers are given little time and memory."""
-    impatient = functools.partial(worker.verification_pool, seconds=limit, memory=2**29)
-    monkeypatch.setattr(worker, "verification_pool", impatient)
+    impatient = functools.partial(limits.verification_pool, seconds=limit, memory=2**29)
+    for module in (checking, limits):
+        monkeypatch.setattr(module, "verification_pool", impatient)
 
 
 def written(tmp_path: Path, text: str) -> str:

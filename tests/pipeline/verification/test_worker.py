@@ -2,12 +2,15 @@
 
 - a program that comes to what another one was lost at gets its verdict at once, which says so;
 - a program that only uses the same function, on other input, is run;
-- such verdicts belong to the machine, and are not kept.
+- such verdicts belong to the machine, and are not kept;
+- a script's first verdict needs no import that two threads would do at once.
 """
 
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import time
 import traceback
 from collections.abc import Iterator
@@ -17,12 +20,14 @@ from pathlib import Path
 import pytest
 
 from pipeline.verification.cache import VerdictStore
+from pipeline.verification.isolation import answers
 from pipeline.verification.pool import WorkerLost, WorkerPool
 from pipeline.verification.worker import LOST_BEFORE, WorkerKilled, judge, scopes, verdict_of, verification_pool
-from step_runtime.base.errors import TaskError
+from step_runtime.base.errors import Diagnostic, TaskError
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
 from step_runtime.verification.verify import Verdict, verify
+from tests.support.paths import PROJECT
 
 TASK = """
 global: |
@@ -134,3 +139,26 @@ def test_a_verdict_that_is_asked_for_often_keeps_no_frames(error: Exception) -> 
             assert verdict_of(future).diagnostics[0].code == "crashed"
     frames = [*traceback.walk_tb(error.__traceback__)]
     assert len(frames) == (2 if isinstance(error, TaskError) else 0)
+
+
+FIRST_VERDICT = """
+from pipeline.verification.worker import judge, verdict_of, verification_pool
+
+if __name__ == "__main__":
+    with verification_pool(1) as pool:
+        print(verdict_of(pool.submit(judge, "picky", {content!r}, "return E0")).stage)
+"""
+
+
+def test_a_script_that_imports_nothing_else_gets_its_first_verdict() -> None:
+    """What reading a verdict takes is imported with the worker's module, as the pool's threads read it."""
+    answer = answers.returned(Verdict(False, "run", (Diagnostic("run", "x", "y", None, (), ""),)))
+    read = f"from pipeline.verification.isolation import answers; answers.read({answer!r})"
+    known = "import sys; from pipeline.verification import worker; known = {*sys.modules}"
+    scripts = ["\n".join([known, read, "print({*sys.modules} - known)"]), FIRST_VERDICT.format(content=TASK)]
+    printed = []
+    for script in scripts:
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
+        printed.append(done.stdout.strip())
+    assert printed == ["set()", "value"]

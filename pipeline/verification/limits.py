@@ -1,0 +1,80 @@
+"""Limits of programs and of the processes that judge them; to import them is fast, as it brings no language.
+
+`worker` has what is called in such a process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pipeline.base.settings import Config, Count, OptionGroup, Positive
+from pipeline.verification.isolation import integrity
+from pipeline.verification.pool import WorkerPool
+from pipeline.verification.workers import PoolSettings
+
+if TYPE_CHECKING:
+    from step_runtime.program.limits import Limits
+
+SECONDS = 20.0
+"""Processor time of one program, its task's compilation and references included: twice that of a run."""
+
+MEMORY = 4 * 2**30
+"""Bytes of private data a worker; Limits.bytes of streams and what functions make of them fit in well."""
+
+PRELOAD = ("pipeline.verification.preload", "pipeline.verification.worker")
+"""What a worker finds imported."""
+
+
+_GROUP = OptionGroup("limits of a program")
+
+
+def _limit(text: str, metavar: str = "N") -> Any:
+    """The field and the option of a limit; its default is that of `step_runtime.Limits`."""
+    return _GROUP.option(None, text, metavar)
+
+
+class ProgramLimits(Config):
+    """Limits of a program, as `step_runtime.Limits` has them; None leaves the language's default."""
+
+    limit_seconds: Positive | None = _limit("processor time of one run (default: 10)", "SECONDS")
+    limit_bytes: Count | None = _limit("bytes that its streams hold at a time (default: 1073741824)")
+    limit_numbers: Count | None = _limit("numbers that its streams carry, all together (default: 4294967296)")
+    limit_primitives: Count | None = _limit("primitives, after unrolling (default: 1000)")
+    limit_dims: Count | None = _limit("dims of one stream (default: 32)")
+    limit_steps: Count | None = _limit("steps of unrolling it (default: 100000)")
+    limit_characters: Count | None = _limit("characters of its source (default: 20000)")
+    limit_depth: Count | None = _limit("levels of nesting (default: 80)")
+
+    def of_language(self) -> Limits:
+        """The limits of the language with these in the place of its defaults."""
+        from step_runtime.program.limits import Limits
+
+        own: dict[str, Any] = {name.removeprefix("limit_"): value for name, value in self.params().items()}
+        return Limits(**own)
+
+
+def verification_settings(seconds: float = SECONDS, memory: int = MEMORY) -> PoolSettings:
+    """What workers that verify are started with, on whichever machine."""
+    return PoolSettings(seconds, memory, _settle, PRELOAD, task_of)
+
+
+def verification_pool(workers: int, *, seconds: float = SECONDS, memory: int = MEMORY) -> WorkerPool:
+    """Killable processes of this machine to verify in, none of which runs the code of two tasks."""
+    return verification_settings(seconds, memory).start(workers)
+
+
+def task_of(*args: Any, **_: Any) -> str:
+    """Which task a call is about: a digest of its name and its YAML, or of the path in its request."""
+    words = getattr(args[0], "path", "\0".join(map(str, args[:2]))) if args else ""
+    return hashlib.sha256(str(words).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _settle() -> Callable[[], bool]:
+    """Prepares a process; the check whether what judges in it is what it was, which a task's code may have changed."""
+    import torch
+
+    # One process a core: more threads in each would only be in each other's way.
+    torch.set_num_threads(1)
+    return integrity.unchanged()
