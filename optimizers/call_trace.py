@@ -46,7 +46,12 @@ class CallTrace(list[Any]):
     def append(self, call: Any) -> None:
         """Adds a call; its inputs are copied where possible, since programs may change them afterwards."""
         predictor, inputs, prediction = call
-        super().append((predictor, {name: _copied(value) for name, value in inputs.items()}, prediction))
+        super().append((predictor, copied_fields(inputs), prediction))
+
+
+def copied_fields(fields: Mapping[str, Any]) -> Fields:
+    """A copy of fields whose values programs may change, such as an agent its history."""
+    return {name: _copied(value) for name, value in fields.items()}
 
 
 def _copied(value: Any) -> Any:

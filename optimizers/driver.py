@@ -31,7 +31,7 @@ from optimizers.call_trace import TRACE_CALLS
 from optimizers.context_fit import ContextFit
 from optimizers.demonstrations import DemoFitter, copy_program, taught_predictors
 from optimizers.domain import Domain
-from optimizers.errors import MetricError, RunStopped
+from optimizers.errors import RunStopped, attach_experience, one_line
 from optimizers.experience import Entry, Experience, in_task_order
 from optimizers.ledger import Ledger
 from optimizers.metric import checked_metric
@@ -42,6 +42,7 @@ from optimizers.solutions import Solutions
 from optimizers.strategies.base import Selection
 from optimizers.strategies.none import Resample
 from optimizers.strategies.registry import make_selection
+from optimizers.typed_fields import ProgramTypes
 
 logger = logging.getLogger(__name__)
 
@@ -172,6 +173,20 @@ class Driver:
             return self._compiled(run, validation)
 
     def _compiled(self, run: Run, validation: Sequence[TaskExample]) -> dspy.Module:
+        """The result of the run; an exception carries the run's record, as its `experience`."""
+        try:
+            return self._learned(run, validation)
+        except RunStopped as stop:
+            cause = stop.cause or stop
+            attach_experience(cause, run.record(stop.stopped, stop.message))
+            raise cause from cause.__cause__
+        except BaseException as error:
+            stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+            attach_experience(error, run.record(stopped, one_line(error)))
+            raise
+
+    def _learned(self, run: Run, validation: Sequence[TaskExample]) -> dspy.Module:
+        """The result of the run; raises `RunStopped` if its cause is to be raised."""
         demos: Sequence[Entry] = ()
         run.start()
         try:
@@ -179,14 +194,9 @@ class Driver:
                 run.adopt(self.prepare(run, validation))
             stopped, message = run.learn(), ""
             demos = run.choose(validation)
-        except MetricError as error:  # within `prepare`
-            error.experience = run.record("failed", str(error))
-            raise
         except RunStopped as stop:
-            if cause := stop.unusable(scored=not all(attempt.failed for attempt in run.attempts)):
-                if isinstance(cause, MetricError):
-                    cause.experience = run.record(stop.stopped, stop.message)
-                raise cause from cause.__cause__
+            if stop.unusable(scored=not all(attempt.failed for attempt in run.attempts)):
+                raise
             stopped, message, demos = stop.stopped, stop.message, run.choose()
         except KeyboardInterrupt:
             stopped, message, demos = "interrupted", "interrupted", run.choose()
@@ -226,7 +236,8 @@ class Driver:
             vars(program).pop(result, None)
         inputs = list(next(iter(tasks.values())).example.inputs().keys())
         names = taught_predictors(program, inputs, domain.demo_predictors, domain.traced_demos)
-        entries = {entry.task_key: entry for entry in experience.entries} if experience else {}
+        types = ProgramTypes(program)
+        entries = {entry.task_key: types.entry(entry) for entry in experience.entries} if experience else {}
         return Run(
             program=program,
             # A prepared program keeps its demonstrations.
@@ -300,9 +311,11 @@ class DrivenOptimizer(Teleprompter):
                 what is set as the LM not one, or `experience` not an experience.
             ValueError: There are no tasks, a task has no inputs, two tasks have one name, no LM is set, or there is
                 no predictor to teach.
-            MetricError: The metric cannot be used, or failed before it gave any verdict; its `experience` is the
-                record of the run.
+            MetricError: The metric cannot be used, or failed before it gave any verdict.
             dspy.utils.exceptions.LMError: The LM could not be used, and nothing had been scored.
+
+        Any exception after the run's start has its record as its `experience`: `resume=error.experience.attempts`
+        goes on from there.
         """
         if teacher is not None:
             raise ValueError("the student learns from its own answers; it takes no teacher")

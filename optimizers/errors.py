@@ -13,6 +13,7 @@ An LM that cannot be used at all surfaces as DSPy's own `LMError`; a failed samp
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from dspy.utils.exceptions import LMError, LMProviderError
@@ -29,11 +30,9 @@ class MetricError(OptimizerError):
 
     Attributes:
         fatal: Whether the metric cannot be used at all.
-        experience: The record of the run that it ended; None before the end.
     """
 
     fatal = True
-    experience: Any = None
 
     @classmethod
     def of(cls, error: Exception, place: str) -> MetricError:
@@ -81,6 +80,15 @@ class RunStopped(Exception):
         """The cause, if it is to be raised: nothing was scored, or the metric cannot be used."""
         fatal = isinstance(self.cause, MetricError) and self.cause.fatal
         return self.cause if fatal or not scored else None
+
+
+def attach_experience(error: BaseException, experience: Any) -> None:
+    """Makes the record of a run the `experience` of the exception that ended it, and says so in its traceback."""
+    with contextlib.suppress(AttributeError, TypeError):  # a class may allow no attributes
+        error.experience = experience  # type: ignore[attr-defined]
+        note = "What was sampled until then is in the `experience` of this exception."
+        if experience.attempts and note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
 
 
 def one_line(error: BaseException) -> str:

@@ -7,18 +7,23 @@ are sorted, whose order there differs between processes, and DSPy's examples are
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from optimizers.ledger import TokenCount
 
 
-def to_jsonable(value: Any, other: Callable[[Any], Any] = str) -> Any:
+def _text(value: Any) -> Any:
+    return to_jsonable(value.value) if isinstance(value, enum.Enum) else str(value)
+
+
+def to_jsonable(value: Any, other: Callable[[Any], Any] = _text) -> Any:
     """`value` as dict, list, str, int, float, bool and None.
 
     Pydantic models and dataclasses become dicts, a DSPy example or prediction becomes the dict of its fields, an array
     becomes a list, and a token count keeps only its non-zero columns. Anything else becomes what `other` returns for
-    it, by default its `str`: a record that lacks a detail is better than a run that ends over it.
+    it, by default its `str`, or an Enum's value: a record that lacks a detail is better than a run that ends over it.
     """
     if value is None or isinstance(value, str | int | float | bool):
         return value

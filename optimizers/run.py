@@ -319,9 +319,9 @@ class Run:
         def take(attempt: Attempt) -> None:
             self.attempts.append(attempt)
             counts.add(attempt)
+            self.spending.add(attempt.tokens)
             if index >= 0:
                 self._trials.add(attempt)
-            self.spending.add(attempt.tokens)
             self._notify("sample_done", attempt)
 
         taught, window = self._recorded(index), self.window
@@ -329,8 +329,10 @@ class Run:
         loop = SamplingLoop(
             self.sampler, self.spending, take, self.unanswered, left, window, partial(self._notify, "in_flight")
         )
-        stop = loop.run(self.program, self.sampler.samples(index, tasks), counts, total, taught, shown.own_programs)
-        self.attempts.arrange(before, counts.places)
+        try:
+            stop = loop.run(self.program, self.sampler.samples(index, tasks), counts, total, taught, shown.own_programs)
+        finally:
+            self.attempts.arrange(before, counts.places)
         if stop is not None and stop.stopped == "interrupted":
             stop = RunStopped(stop.stopped, f"interrupted in iteration {label}")
         return counts, stop

@@ -28,7 +28,7 @@ from dspy.utils.exceptions import (
 from optimizers.arguments import checked_count, checked_temperatures, checked_type
 from optimizers.attempt import Attempt
 from optimizers.call_seeds import CallSeeds, derive_seed
-from optimizers.call_trace import TRACE_CALLS, CallTrace, recorded_calls
+from optimizers.call_trace import TRACE_CALLS, CallTrace, copied_fields, recorded_calls
 from optimizers.completion_batches import BatchMember, CompletionBatches
 from optimizers.context_window import Window, stated
 from optimizers.deadline import Deadline
@@ -45,6 +45,7 @@ from optimizers.metering import (
 )
 from optimizers.metric import Metric, checked_metric, read_verdict, recording_judge, resolved
 from optimizers.prompt_sizes import demo_count, longest_prompt, with_fewer_demos
+from optimizers.typed_fields import ProgramTypes
 
 LONGEST_TRACE = 10_000
 """The number of latest calls of one sample that are kept for demonstrations."""
@@ -222,13 +223,13 @@ class Sampler:
         """
         window = window or Window.of(dspy.settings.lm, None)
         slots, batches = RequestSlots(self.sampling.threads), CompletionBatches(self.batch_size if batched else 1)
-        shared = _Sampled(program, window)
+        shared, types = _Sampled(program, window), ProgramTypes(program)
         own = {key: _Sampled(each, window) for key, each in (own_programs or {}).items()}
 
         def work(spec: SampleSpec) -> SampleResult:
             earlier = self._earlier(spec)
             if earlier is not None and self._stands(earlier):
-                return SampleResult(replace(earlier, task=spec.task.index))
+                return SampleResult(types.attempt(replace(earlier, task=spec.task.index)))
             ledger = Ledger()
             ledger.merge(earlier.tokens if earlier else {})
             terms = _Terms(ledger, slots, batches, deadline)
@@ -329,7 +330,7 @@ class Sampler:
         task, start = spec.task, time.perf_counter()
         place = (spec.iteration, task.index, task.key, spec.temperature, spec.sample, spec.seed)
         try:
-            prediction = resolved(call_of(program)(**dict(task.example.inputs().items())))
+            prediction = resolved(call_of(program)(**copied_fields(task.example.inputs())))
             if not isinstance(prediction, dspy.Prediction):
                 found = " ".join(repr(prediction).split())
                 raise TypeError(f"the program gave {found:.80}, expected a dspy.Prediction")

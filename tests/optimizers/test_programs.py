@@ -1,0 +1,230 @@
+"""Programs of many kinds learn under every adapter, and go on from the JSON record of an interrupted run."""
+
+# No postponed annotations: signatures of classes defined in a function need the classes themselves.
+
+import enum
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import dspy
+import pydantic
+import pytest
+
+from optimizers import AdaptiveFewShot, Attempt, BaseObserver, Domain, Experience
+from optimizers.jsonable import to_jsonable
+from tests.support.programs import ADAPTERS, FormatEngine, input_field
+
+RED_THINGS = ("rose", "brick")
+
+
+@dataclass
+class Case:
+    """A program, its tasks (the last of which it never solves), how the LM answers, and the answers' grouping."""
+
+    student: dspy.Module
+    trainset: list[dspy.Example]
+    metric: Any
+    answers: Any
+    domain: dict[str, Any] = field(default_factory=dict)
+
+
+def things(*extra: str, **fields: Any) -> list[dspy.Example]:
+    return [dspy.Example(thing=thing, **fields).with_inputs("thing", *extra) for thing in (*RED_THINGS, "sky")]
+
+
+def conversation() -> Case:
+    class Reply(dspy.Signature):
+        thing: str = dspy.InputField()
+        history: dspy.History = dspy.InputField()
+        color: str = dspy.OutputField()
+
+    history = dspy.History(messages=[{"thing": "grass", "color": "green"}])
+    return Case(dspy.Predict(Reply), things("history", history=history), is_red, says_red_at_times)
+
+
+def classifier() -> Case:
+    class Color(enum.Enum):
+        RED = "red"
+        BLUE = "blue"
+
+    class Classify(dspy.Signature):
+        thing: str = dspy.InputField()
+        color: Color = dspy.OutputField()
+
+    domain = {"grouping_key": lambda outputs: outputs["color"].value, "length": lambda outputs: outputs["color"].name}
+    return Case(dspy.Predict(Classify), things(), is_red, says_red_at_times, domain)
+
+
+def extraction() -> Case:
+    class Part(pydantic.BaseModel):
+        name: str
+        color: str
+
+    class Extract(dspy.Signature):
+        thing: str = dspy.InputField()
+        parts: list[Part] = dspy.OutputField()
+
+    def metric(example: dspy.Example, prediction: Any) -> bool:
+        return example.thing in RED_THINGS and all(part.color == "red" for part in prediction.parts)
+
+    def answers(text: str, number: int) -> dict[str, Any]:
+        color = says_red_at_times(text, number)["color"]
+        return {"reasoning": "look", "parts": [{"name": "top", "color": color}]}
+
+    domain = {"grouping_key": lambda outputs: tuple(part.color for part in outputs["parts"])}
+    return Case(dspy.ChainOfThought(Extract), things(), metric, answers, domain)
+
+
+def agent() -> Case:
+    class Shade(enum.Enum):
+        RED = "red"
+        BLUE = "blue"
+
+    class Answer(dspy.Signature):
+        thing: str = dspy.InputField()
+        color: Shade = dspy.OutputField()
+
+    look = dspy.Tool(lambda thing: f"a {thing}", name="look", desc="Looks.", args={"thing": {"type": "string"}})
+
+    def answers(text: str, number: int) -> dict[str, Any]:
+        if "tool_call_results" not in text and (thing := input_field(text, "thing")):
+            return call("look", thing=thing)
+        return call("submit", **says_red_at_times(text, number))
+
+    return Case(dspy.ReActV2(Answer, tools=[look]), things(), is_red, answers)
+
+
+def two_steps() -> Case:
+    class Describe(dspy.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.describe = dspy.Predict("thing -> material")
+            self.color = dspy.Predict("thing, material -> color")
+
+        def forward(self, thing: str) -> dspy.Prediction:
+            material = self.describe(thing=thing).material
+            return self.color(thing=thing, material=material)
+
+    def answers(text: str, number: int) -> dict[str, Any]:
+        return says_red_at_times(text, number) if input_field(text, "material") else {"material": "stuff"}
+
+    return Case(Describe(), things(), is_red, answers)
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"next_thought": name, "tool_calls": {"tool_calls": [{"name": name, "args": arguments}]}}
+
+
+def says_red_at_times(text: str, number: int) -> dict[str, Any]:
+    return {"color": "red" if number % 2 else "blue"}
+
+
+def is_red(example: dspy.Example, prediction: Any) -> bool:
+    return example.thing in RED_THINGS and getattr(prediction.color, "value", prediction.color) == "red"
+
+
+def compiled_from(case: Case, lm: dspy.LM, adapter: str, **options: Any) -> dspy.Module:
+    compiling = {name: options.pop(name) for name in ("resume",) if name in options}
+    optimizer = AdaptiveFewShot(
+        case.metric, 4, temperatures=(0.7,), threads=1, domain=Domain(**case.domain), **options
+    )  # fmt: skip
+    with dspy.context(lm=lm, adapter=ADAPTERS[adapter](lm)):
+        return optimizer.compile(case.student, trainset=case.trainset, **compiling)
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+@pytest.mark.parametrize("make", [conversation, classifier, extraction, agent, two_steps])
+def test_programs_learn_and_resume_from_json_under_every_adapter(make: Any, adapter: str) -> None:
+    """Types of a local class are those of the first run, grouping keys included; nothing is asked for again."""
+    case = make()
+    before = [dict(example.toDict()) for example in case.trainset]
+    engine = FormatEngine(case.answers)
+    lm = dspy.LM("scripted", engine=engine, cache=False)
+    compiled = compiled_from(case, lm, adapter)
+    record = compiled.experience
+    assert len(record.solved) == 2 and record.stopped == "exhausted"
+    assert not any(attempt.error for attempt in record.attempts)
+    assert all(predictor.demos for predictor in compiled.predictors())
+    assert [example.toDict() for example in case.trainset] == before
+
+    asked = len(engine.requests)
+    journal = [Attempt.from_dict(json.loads(json.dumps(attempt.to_dict()))) for attempt in record.attempts]
+    again = compiled_from(case, lm, adapter, resume=journal)
+    assert len(engine.requests) == asked
+    assert list(map(kinds, again.experience.entries)) == list(map(kinds, record.entries))
+    assert list(map(kinds, again.experience.attempts)) == list(map(kinds, record.attempts))
+    if make is agent and adapter == "two-step":
+        return  # it prints tools in Python's notation, and JSON holds no functions
+    prompts = []
+    for program in (compiled, again):
+        engine.requests.clear()
+        with dspy.context(lm=lm, adapter=ADAPTERS[adapter](lm)):
+            program(**{**dict(case.trainset[0].inputs().items()), "thing": "apple"})
+        prompts.append(engine.requests[0].messages)
+    assert prompts[0] == prompts[1]
+
+
+def kinds(made: Any) -> Any:
+    """Types and values of an answer's fields."""
+    return {name: (type(value), to_jsonable(value)) for name, value in made.outputs.items()}
+
+
+class Angry(BaseObserver):
+    """Fails when an event comes."""
+
+    def __init__(self, event: str) -> None:
+        setattr(self, event, self.fail)
+
+    def fail(self, payload: Any) -> None:
+        raise RuntimeError("angry")
+
+
+def failing(*_: Any) -> Any:
+    raise ZeroDivisionError("by the user's code")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"domain": {"grouping_key": failing}},
+        {"domain": {"length": failing}},
+        {"domain": {"confirm": failing}},
+        {"domain": {"cost": failing}},
+        {"domain": {"closeness": failing}},
+        {"domain": {"structures": failing}, "selection": "similar"},
+        {"observers": [Angry("iteration_finished")]},
+        {"observers": [Angry("sample_done")]},
+        {"observers": [Angry("run_finished")]},
+    ],
+    ids=lambda options: str(list(options.get("domain", options))),
+)
+def test_no_exception_after_a_sample_loses_the_record(options: dict[str, Any]) -> None:
+    """Whoever raised it; the traceback says where the record is, and a run goes on from it."""
+    case = classifier()
+    engine = FormatEngine(case.answers)
+    lm = dspy.LM("scripted", engine=engine, cache=False)
+    case.domain |= options.get("domain", {})
+    others = {name: value for name, value in options.items() if name != "domain"}
+    with pytest.raises((ZeroDivisionError, RuntimeError)) as raised:
+        compiled_from(case, lm, "chat", **others)
+    record = raised.value.experience  # type: ignore[union-attr]
+    assert isinstance(record, Experience) and record.stopped == "failed"
+    assert len(record.attempts) == len(engine.requests) > 0
+    assert "`experience`" in raised.value.__notes__[0]
+
+    asked = len(engine.requests)
+    again = compiled_from(classifier(), lm, "chat", resume=record.attempts).experience
+    assert len(again.attempts) == len(engine.requests) > asked or len(again.attempts) == asked
+
+
+def test_tasks_of_a_record_keep_the_types_of_their_answers() -> None:
+    """Also when a further run starts from its JSON."""
+    case = classifier()
+    lm = dspy.LM("scripted", engine=FormatEngine(case.answers), cache=False)
+    record = compiled_from(case, lm, "chat").experience
+    read = Experience.from_dict(json.loads(json.dumps(record.to_dict())))
+    optimizer = AdaptiveFewShot(case.metric, 4, temperatures=(0.7,), domain=Domain(**case.domain))
+    with dspy.context(lm=lm, adapter=dspy.ChatAdapter()):
+        further = optimizer.compile(case.student, trainset=case.trainset, experience=read).experience
+    assert [entry.outputs for entry in further.entries] == [entry.outputs for entry in record.entries]
