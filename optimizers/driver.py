@@ -8,7 +8,6 @@ agree in every attempt, demonstration and figure except times, for any number of
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypedDict
@@ -28,6 +27,7 @@ from optimizers.arguments import (
 from optimizers.attempt import Attempt
 from optimizers.budget import Budget, Spending
 from optimizers.call_trace import TRACE_CALLS
+from optimizers.candidates import candidate_programs
 from optimizers.context_fit import ContextFit
 from optimizers.demonstrations import DemoFitter, copy_program, taught_predictors
 from optimizers.domain import Domain
@@ -202,7 +202,7 @@ class Driver:
             stopped, message, demos = "interrupted", "interrupted", run.choose()
         message = message or summary(run)
         logger.log(logging.ERROR if stopped == "failed" else logging.INFO, "%s: %s", stopped, message)
-        compiled = program_with(run, demos)
+        compiled = run.program_with(demos)
         compiled._compiled = True
         compiled.candidate_programs = candidate_programs(run, compiled)
         compiled.experience = run.finish(stopped, message, demos)
@@ -291,7 +291,8 @@ class DrivenOptimizer(Teleprompter):
         """A copy of `student` that carries demonstrations, with the record of the run as its `experience`.
 
         Its `candidate_programs` are the programs that could have been the result, best first, each a dict with
-        `program`, `score` (a percentage; None for one that was not measured) and `label`.
+        `program`, `score` (a percentage; minus infinity for one that was not measured) and `label`. Saving the copy
+        saves a plain DSPy program, without the candidates and the experience.
 
         A budget, an interrupt, and an LM that fails after giving answers end the run early without an exception;
         `experience.stopped` says so.
@@ -320,29 +321,6 @@ class DrivenOptimizer(Teleprompter):
         if teacher is not None:
             raise ValueError("the student learns from its own answers; it takes no teacher")
         return self._driver.compile(student, trainset, valset, experience, resume)
-
-
-def program_with(run: Run, demos: Sequence[Entry]) -> dspy.Module:
-    """A copy of the run's program that carries these demonstrations."""
-    program = copy_program(run.program)
-    run.fitter.set(program, demos)
-    return program
-
-
-def candidate_programs(run: Run, chosen: dspy.Module) -> list[dict[str, Any]]:
-    """The programs that could have been the result, best first; those that were not measured come last, in order.
-
-    A strategy without candidates has only the program `chosen`, whose score is pass@1.
-    """
-    candidates = run.selection.candidates(run)
-    if not candidates:
-        score = 100 * run.iterations[-1].pass_at_1 if run.iterations else None
-        return [{"program": copy_program(chosen), "score": score, "label": run.selection.name}]
-    scores, made = {level.label: 100 * level.score for level in run.validation}, []
-    for candidate in candidates:
-        program = program_with(run, run.fit(candidate.demos, run.askable))
-        made.append({"program": program, "score": scores.get(candidate.label), "label": candidate.label})
-    return sorted(made, key=lambda each: -math.inf if each["score"] is None else each["score"], reverse=True)
 
 
 def summary(run: Run) -> str:

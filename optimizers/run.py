@@ -22,7 +22,7 @@ from optimizers.attempt_log import AttemptLog
 from optimizers.budget import Budget, Spending
 from optimizers.context_fit import ContextFit, Refusal
 from optimizers.context_window import Window
-from optimizers.demonstrations import DemoFitter, ShownDemos, demonstrated_tasks, entry_keys
+from optimizers.demonstrations import DemoFitter, ShownDemos, copy_program, demonstrated_tasks, entry_keys
 from optimizers.domain import Domain
 from optimizers.errors import RunStopped
 from optimizers.experience import Entry, Experience, IterationResult, LevelScore
@@ -233,6 +233,12 @@ class Run:
         self._notify("iteration_finished", result)
         if stop is not None:
             raise stop
+
+    def program_with(self, demos: Sequence[Entry]) -> dspy.Module:
+        """A copy of the program that carries these demonstrations."""
+        program = copy_program(self.program)
+        self.fitter.set(program, demos)
+        return program
 
     def finish(self, stopped: str, message: str, demos: Sequence[Entry]) -> Experience:
         """Announces and returns the record of the run, as the compiled program carries it."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import math
+import pickle
 import subprocess
 import sys
 
+import cloudpickle
 import dspy
 import pytest
 from dspy import lm15
@@ -73,16 +76,24 @@ def test_a_student_keeps_its_own_demonstrations_when_nothing_is_solved():
 
 def test_a_saved_program_carries_no_run_and_needs_no_package_of_ours(tmp_path):
     """It is loaded by a process in which this package cannot be imported; here, the record stays at hand."""
-    compiled = learn("ab", some)
-    program = dspy.Predict("task -> answer")
-    program.demos, program.experience = compiled.solve.demos, compiled.experience
-    program.save(tmp_path / "program", save_program=True)
+    compiled = learn("ab", some, student=dspy.Predict("task -> answer"))
+    compiled.save(tmp_path / "program", save_program=True)
     blocked = "import sys; sys.modules.update(optimizers=None, pipeline=None, tests=None); import dspy"
-    loading = "p = dspy.load(sys.argv[1], allow_pickle=True); print([d.task for d in p.demos], p.experience)"
-    command = [sys.executable, "-c", f"{blocked}; {loading}", str(tmp_path / "program")]
+    loading = "p = dspy.load(sys.argv[1], allow_pickle=True)"
+    shown = "print([d.task for d in p.demos], p.experience, p.candidate_programs)"
+    command = [sys.executable, "-c", f"{blocked}; {loading}; {shown}", str(tmp_path / "program")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert done.stdout.strip() == "['a'] None", done.stderr
+    assert done.stdout.strip() == "['a'] None []", done.stderr
     assert compiled.experience.attempts
+
+
+def test_the_other_candidates_are_neither_saved_nor_copied():
+    compiled = learn("ab", some)
+    assert compiled.deepcopy().candidate_programs is compiled.candidate_programs
+    assert len(compiled.candidate_programs) == 2
+    read = pickle.loads(cloudpickle.dumps(compiled))
+    assert read.candidate_programs == [] and type(read.candidate_programs) is list
+    assert [demo.task for demo in read.solve.demos] == ["a"]
 
 
 def test_sizes_are_measured_without_a_word_to_callbacks():
@@ -332,9 +343,10 @@ def test_the_candidates_are_the_strategy_s_and_the_result_is_the_first():
     """Without a validation set none was measured."""
     compiled = learn("abx", some)
     assert [(demonstrated(each), each["score"], each["label"]) for each in compiled.candidate_programs] == [
-        (["a"], None, "H_2"),
-        (["a", "b"], None, "HM_2"),
+        (["a"], -math.inf, "H_2"),
+        (["a", "b"], -math.inf, "HM_2"),
     ]
+    assert max(compiled.candidate_programs, key=lambda each: each["score"])["label"] == "H_2"
     assert [demo.task for demo in compiled.solve.demos] == ["a"]
     assert all(each["program"] is not compiled for each in compiled.candidate_programs)
 
