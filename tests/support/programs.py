@@ -1,4 +1,4 @@
-"""Programs of several kinds, and a scripted LM that answers all of them in the format that their adapter asks for."""
+"""A scripted LM that answers programs of any kind in the format that their adapter asks for."""
 
 from __future__ import annotations
 
