@@ -46,6 +46,11 @@ class _Recorder(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.known: list[_Known] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Otherwise torch imports its compiler, which replaces functions of torch: the verdict would be discarded.
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

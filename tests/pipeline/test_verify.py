@@ -75,6 +75,19 @@ def test_json_of_a_right_program(
     assert (result["passed"], result["stage"], result["diagnostics"], result["warnings"]) == (True, None, [], [])
 
 
+def test_wrong_values_are_followed_to_their_stream(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With `--values`, beside the verdict that the program has without."""
+    task, program = tmp_path / "triple.yaml", tmp_path / "program.step"
+    task.write_text(TASK.replace("['E0'] * 2", "['E0'] * 3"))
+    program.write_text(RIGHT)
+    assert run(str(task), str(program)) == 1
+    plain = capsys.readouterr().out
+    assert run(str(task), str(program), "--values") == 1
+    out = capsys.readouterr().out
+    assert out.startswith(plain.rstrip())
+    assert "against what the reference computes" in out and ": not in the reference" in out
+
+
 def test_a_task_with_an_impl_needs_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A solution as runs record it is verified as it stands."""
     path = tmp_path / "solved.yaml"
