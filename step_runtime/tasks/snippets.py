@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
+from collections import UserDict
 from collections.abc import Callable
 from types import CodeType
 from typing import Any, TypeAlias
@@ -24,6 +25,19 @@ NARROW: Widening = FP32 | {"float16", "half", "bfloat16"}
 NOTHING: Widening = frozenset()
 
 Namespace = dict[str, Any]
+
+
+class InputData(UserDict[str, Any]):
+    """What snippets see as `input_data`: the tensors by name. `read` has the names that they looked up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        """Looks a tensor up."""
+        self.read.add(name)
+        return super().__getitem__(name)
 
 
 def widening(*, float64: bool, formats: bool) -> Widening:

@@ -93,6 +93,7 @@ class TaskInstance:
         self._before_run = before_run
         self._widen = snippets.widening(float64=dtype == torch.float64, formats=task.names_formats)
         self._sampled: dict[int, dict[str, Data]] = {}
+        self._input_data = snippets.InputData()
         self._namespace = self._base_namespace(sizes)
         self.fns: dict[str, Fn] = {}
         for spec, dtypes in zip(task.fns, task.fn_types, strict=True):
@@ -110,7 +111,7 @@ class TaskInstance:
             "torch": torch,
             "step": STEP,
             "Symbol": sympy.Symbol,
-            "input_data": {},
+            "input_data": self._input_data,
             "ctx": {symbols[name]: size for name, size in sizes.items()},
             **symbols,
             **{f"{name}_value": size for name, size in sizes.items()},
@@ -121,11 +122,11 @@ class TaskInstance:
             return
         who = f"{self.task.name}: global"
         code = snippets.compile_block(self.task.global_, who, widen=self._widen)
-        with self._author_code(who, ("global",)):
+        with self.author_code(who, ("global",)):
             snippets.run(code, self._namespace)
 
     @contextmanager
-    def _author_code(self, who: str, location: Location) -> Iterator[None]:
+    def author_code(self, who: str, location: Location) -> Iterator[None]:
         """Runs an author's code with the instance's floating type as torch's default; names the snippet if it fails."""
         if self._before_run is not None:
             self._before_run(f"{format_location(location)} at {self.place}", "")
@@ -139,6 +140,12 @@ class TaskInstance:
             raise
         except BaseException as error:
             raise TaskCodeError(f"{who}: {_line(error, who)}raised {describe_error(error)}", location) from error
+
+    @contextmanager
+    def reads(self) -> Iterator[set[str]]:
+        """The inputs and parameters that snippets read by name within the context."""
+        self._input_data.read.clear()
+        yield self._input_data.read
 
     def _settled_sizes(self, before: Mapping[str, int]) -> dict[str, int]:
         """The sizes after `global`: from `ctx`, else from a name such as `E_value`, else the defaults."""
@@ -224,10 +231,9 @@ class TaskInstance:
             tensors = self.task.tensors()
             self._sampled[seed] = {spec.name: self._tensors(spec, stream, generator) for _, spec, stream in tensors}
         data = self._sampled[seed]
-        seen: dict[str, Any] = self._namespace["input_data"]
-        seen.clear()
+        self._input_data.clear()
         # Clones: a snippet that writes into its input must not reach the streams, nor either of them the next run.
-        seen.update({name: _as_seen(parts) for name, parts in data.items()})
+        self._input_data.update({name: _as_seen(parts) for name, parts in data.items()})
         return {spec.name: tuple(part.clone() for part in data[spec.name]) for spec in self.task.inputs}
 
     def sampled(self, seed: int) -> Mapping[str, Data]:
@@ -238,7 +244,7 @@ class TaskInstance:
     def use_inputs(self, data: Mapping[str, Data]) -> dict[str, Data]:
         """Gives the snippets and the caller this data for inputs and parameters, in this instance's type."""
         own = {name: tuple(map(self._own, parts)) for name, parts in data.items()}
-        self._namespace["input_data"].update({name: _as_seen(parts) for name, parts in own.items()})
+        self._input_data.update({name: _as_seen(parts) for name, parts in own.items()})
         return {spec.name: tuple(part.clone() for part in own[spec.name]) for spec in self.task.inputs}
 
     def _own(self, part: Tensor) -> Tensor:
@@ -254,7 +260,7 @@ class TaskInstance:
 
     def replace_input(self, spec: TensorSpec, data: Data) -> None:
         """Gives the snippets this data for one input or parameter, until inputs are sampled."""
-        self._namespace["input_data"][spec.name] = _as_seen(data)
+        self._input_data[spec.name] = _as_seen(data)
 
     def _tensors(self, spec: TensorSpec, stream: StreamType, generator: torch.Generator) -> Data:
         outer = torch_shape(stream.shape, self.sizes)
@@ -294,7 +300,7 @@ class TaskInstance:
         namespace = self._namespace | {"shape": shape}
         before, self.seed = self.seed, int(torch.randint(2**31, (), generator=generator))
         try:
-            with self._author_code(who, location):
+            with self.author_code(who, location):
                 snippets.run(code, namespace)
         finally:
             self.seed = before
@@ -318,7 +324,7 @@ class TaskInstance:
             TaskCodeError: A snippet fails, or its value is not a tensor of the declared shape.
         """
         namespace = dict(self._namespace)
-        given = self._namespace["input_data"].items()
+        given = self._input_data.items()
         namespace["input_data"] = {name: _as_seen(v if isinstance(v, list) else (v,)) for name, v in given}
         outputs = []
         for number, (spec, stream) in enumerate(zip(self.task.outputs, self.task.output_types, strict=True)):
@@ -327,7 +333,7 @@ class TaskInstance:
             for index, element in enumerate(components_of(stream.dtype)):
                 who = f"{self.task.name}: data_transform {index} of output {spec.name}"
                 code = snippets.compile_value(spec.data_transform[index], who, "_value", widen=self._widen)
-                with self._author_code(who, location := ("outputs", number, "data_transform", index)):
+                with self.author_code(who, location := ("outputs", number, "data_transform", index)):
                     snippets.run(code, namespace)
                 expected = (*outer, *element_layout(element, self.sizes))
                 problem = _not_as_declared(value := namespace.pop("_value"), expected)

@@ -24,13 +24,14 @@ from step_runtime.verification.doubts import (
     unvaried_data,
 )
 from step_runtime.verification.instance import TaskInstance, instances
+from step_runtime.verification.trials import function_trials
 
 _SAMPLES = 5
 """Inputs that a reference is computed on: if few outcomes are possible, two may agree by chance."""
 
 
 def load_task(path: str | Path, name: str | None = None, *, before_run: BeforeRun | None = None) -> Task:
-    """Reads a task file as `read_task` does, and runs the task's code except its functions.
+    """Reads a task file as `read_task` does, and runs the task's code, its functions on an element each.
 
     The code is run at each set of sizes, in this process and without a time limit; `before_run` is called before.
 
@@ -40,7 +41,7 @@ def load_task(path: str | Path, name: str | None = None, *, before_run: BeforeRu
     Warns:
         TaskWarning: A wrong program may pass, or a right one fail: no input changes a reference output by more than the
             comparison's tolerance, none depends on one of the inputs, a reference is random, two dims are equal at
-            every set of sizes; or as in `doubts`.
+            every set of sizes; or as in `doubts` and `trials`.
     """
     source = read_task_file(Path(path))
     task = task_in(source, name or task_name(Path(path)))
@@ -56,12 +57,13 @@ def load_task(path: str | Path, name: str | None = None, *, before_run: BeforeRu
 
 
 def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]:
-    """Runs the task's code except its functions at each set of sizes; returns what makes its verdicts unreliable."""
+    """Runs the task's code at each set of sizes; returns what makes its verdicts unreliable."""
     tried, doubted = instances(task, before_run=before_run), False
     sets = [instance.sizes for instance in tried]
     yield from _equal_dims(task, sets)
     yield from fixed_dims(task, sets)
     yield from boolean_functions(task)
+    yield from function_trials(task, tried)
     yield from assumptions(tried[0])
     yield from unstressed(tried[0])
     for instance in tried:

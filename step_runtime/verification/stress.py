@@ -237,7 +237,8 @@ def _numbers(samples: Sequence[Tensor], spec: TensorSpec, change: Change, level:
         return part
     if kind == "one_hot":
         return torch.zeros_like(part).index_fill_(-1, torch.tensor(0 if not level else part.shape[-1] - 1), 1)
-    kept, bounded = {*spec.assumes}, kind in _BOUNDED
+    kept: set[str] = {*spec.assumes}
+    bounded = kind in _BOUNDED
     if kind == "expression":
         if not is_magnitude(samples) or is_unstressed(spec, samples):
             return part

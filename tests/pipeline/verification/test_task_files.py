@@ -69,11 +69,19 @@ def test_a_reference_that_hangs_is_reported(tmp_path: Path, capfd: pytest.Captur
     assert "expected code that comes to its end" in err
 
 
+def test_a_function_that_always_hangs_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """As it is tried when the file is loaded."""
+    path = written(tmp_path, TASK.replace("return [input[0] * 2]", "while True: pass"))
+    assert run_command(verify.NAME, verify.main, [path, "-"]) == 2
+    assert f"{path}:3: fns[0].apply: its code took longer" in capfd.readouterr().err
+
+
 def test_a_function_that_hangs_costs_the_verdict_only(
     tmp_path: Path, limit: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A file may be loaded whose functions nobody may ever use."""
-    path = written(tmp_path, TASK.replace("return [input[0] * 2]", "while True: pass"))
+    """A function that does so for numbers of the inputs, and not for those that it is tried on."""
+    hangs = "while input[0] < 0: pass\\nreturn [input[0] * 2]"
+    path = written(tmp_path, TASK.replace("return [input[0] * 2]", hangs).replace("torch.rand", "torch.randn"))
     program = tmp_path / "program.txt"
     program.write_text(RIGHT)
     assert run_command(verify.NAME, verify.main, [path, str(program)]) == 1

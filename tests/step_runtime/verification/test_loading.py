@@ -116,6 +116,8 @@ def test_sizes_that_distinguish_too_little_are_reported(given: str, tmp_path: Pa
 
 def test_dims_of_functions_count_as_used(tmp_path: Path) -> None:
     """A function's type may be where two dims meet."""
-    text = MINIMAL.replace("input_dtype: fp32", 'input_dtype: "Buffer(fp32, [K])"')
+    text = MINIMAL.replace("input_dtype: fp32", 'input_dtype: "Buffer(fp32, [K])"').replace(
+        "input[0]]", "input[0].sum()]"
+    )
     (found,) = warned(tmp_path, f"{text}sizes: {{M: [5, 6], K: [5, 6]}}\n")
     assert found.startswith("K and M are both 5 and 6 at every set of sizes")
