@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pipeline.base.files import write_text
 from step_runtime.base.errors import TaskError
 from step_runtime.language.equivalence import canonical_key
 from step_runtime.tasks.task import Task, dump_task
@@ -323,9 +324,8 @@ def is_useful(task: Task, program: str) -> bool:
 def write(folder: Path, task: Task, program: str) -> None:
     """Writes a task's file and its oracle."""
     path = folder / f"{task.name}.yaml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(dump_task(task), encoding="utf-8")
-    path.with_suffix(".step").write_text(program, encoding="utf-8")
+    write_text(path, dump_task(task))
+    write_text(path.with_suffix(".step"), program)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

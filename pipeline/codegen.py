@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.base.errors import Exit, start
-from pipeline.base.files import file_errors
+from pipeline.base.files import write_text
 from pipeline.base.settings import Config
 from pipeline.cli.options import Parser, output_option
 from pipeline.cli.program_arguments import ProgramArguments
@@ -37,8 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if output is None:
         sys.stdout.write(script)
         return Exit.OK
-    with file_errors(f"{output}: cannot write the script"):
-        Path(output).write_text(script, encoding="utf-8")
+    write_text(Path(output), script)
     return Exit.OK
 
 

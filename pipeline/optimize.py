@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.base.choices import Figure
 from pipeline.base.errors import Exit, start
-from pipeline.base.files import file_errors
+from pipeline.base.files import write_text
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, Count, option
 from pipeline.cli.options import Json, Parser, output_option
@@ -53,8 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(found.render(text, task.name), file=sys.stderr)
         return Exit.NO
     if options.output is not None:
-        with file_errors(f"{options.output}: cannot write the program"):
-            Path(options.output).write_text(found.best.text, encoding="utf-8")
+        write_text(Path(options.output), found.best.text)
     if options.as_json:
         print(json_text(NAME, as_json(found)))
     else:

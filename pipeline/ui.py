@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.base.errors import Exit, PipelineError, UsageError, start
+from pipeline.base.files import open_new
 from pipeline.base.paths import shown
 from pipeline.base.redaction import without_secrets
 from pipeline.base.settings import Config, Count, option
@@ -58,7 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     _check_port(options.host, options.port)
     _, experiment = store.open_store()
     log = store.folder() / "ui.log"
-    with log.open("w") as output:
+    log.unlink(missing_ok=True)
+    with open_new(log) as output:
         server = subprocess.Popen(
             server_command(uri, options.host, options.port),
             env=os.environ | SETTINGS,

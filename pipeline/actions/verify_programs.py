@@ -5,16 +5,17 @@ Neither torch nor the language is imported here; one verification imports both o
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline.base.errors import Exit, UsageError
-from pipeline.base.files import write_text
+from pipeline.base.files import read_bytes, write_text
 from pipeline.base.machine import cores
 from pipeline.base.outputs import BatchOutput, BatchSummary, Finding, ProgramVerdict, VerifyOutput
 from pipeline.base.paths import shown
@@ -34,6 +35,8 @@ _POLL = 0.3
 """Seconds between two looks at the files that are watched."""
 _NAMED = 5
 """Files that a line names at most."""
+_LONGEST_WATCHED = 2**24
+"""Bytes of a task or a program: longer ones are refused."""
 
 
 @dataclass(frozen=True)
@@ -171,14 +174,14 @@ def watch(settings: Batch, names: Sequence[str], folder: str | None, say: Callab
         UsageError: A name stands for nothing at the start, or a file can't be written.
     """
     items = resolve(names, folder)
-    seen: dict[Path, float] = {}
+    seen: dict[Path, FileState] = {}
     with settings.pool(cores()) as pool:
         while True:
-            now = {path: _changed(path) for item in items for path in _files(item)}
-            changed = [item for item in items if any(seen.get(path) != now[path] for path in _files(item))]
+            now = {path: file_state(path, seen.get(path)) for item in items for path in _files(item)}
+            changed = [item for item in items if any(_differs(path, seen, now) for path in _files(item))]
             if changed:
                 if seen:
-                    saved = _named([path for path in now if seen.get(path) != now[path]])
+                    saved = _named([path for path in now if _differs(path, seen, now)])
                     say(f"\n{datetime.now():%H:%M:%S}  changed: {saved}")
                 _round(settings, changed, pool, say, as_json=False)
                 say(f"watching {len(now)} files; Ctrl-C ends")
@@ -206,12 +209,30 @@ def _files(item: Item) -> list[Path]:
     return [item.task, *([Path(item.program)] if item.program else [])]
 
 
-def _changed(path: Path) -> float:
-    """When a file was last written; 0 for none."""
+class FileState(NamedTuple):
+    """What tells versions of a file apart: its content. The rest says when that has to be read again.
+
+    The system sets the time of the last change of content or attributes, which no copy can keep.
+    """
+
+    identity: tuple[int, ...] | None
+    content: bytes | None
+
+
+def file_state(path: Path, before: FileState | None) -> FileState:
+    """A file's state, given an earlier one; without content for a file that can't be read."""
     try:
-        return path.stat().st_mtime_ns
+        found = path.stat()
+        identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if before is not None and before.identity == identity:
+            return before
+        return FileState(identity, hashlib.sha256(read_bytes(path, _LONGEST_WATCHED)).digest())
     except OSError:
-        return 0
+        return FileState(None, None)
+
+
+def _differs(path: Path, before: Mapping[Path, FileState], now: Mapping[Path, FileState]) -> bool:
+    return path not in before or before[path].content != now[path].content
 
 
 def _round(

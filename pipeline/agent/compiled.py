@@ -21,6 +21,7 @@ from pipeline.agent.agent import Agent
 from pipeline.base.choices import GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.base.files import file_errors, read_bytes, write_text
+from pipeline.base.text import visible_json
 from signatures import ANSWERS, digest
 from step_runtime.base.errors import TaskError, describe_error
 from step_runtime.base.syntax import parse_python
@@ -120,7 +121,7 @@ def save_program(
         needs=needs,
         predictors={name: _saved(predictor) for name, predictor in program.named_predictors()},
     )
-    write_text(Path(path), json.dumps(saved.model_dump(), indent=1, ensure_ascii=False) + "\n")
+    write_text(Path(path), visible_json(saved.model_dump(), indent=1) + "\n")
 
 
 def read_program(path: str | Path, source: str | None = None) -> SavedProgram:

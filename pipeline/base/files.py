@@ -13,6 +13,7 @@ from typing import IO
 
 from pipeline.base.errors import UsageError
 from pipeline.base.redaction import redacted
+from pipeline.base.text import visible
 
 
 @contextlib.contextmanager
@@ -89,28 +90,66 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file at once or not at all, its folder included; no secret of the environment is in it.
-
-    A link stays one, and its target is replaced, if that is a regular file of this user's, or not there yet.
+    r"""Writes a text as `write_bytes` does: without secrets, and with `\u202e` and the like for what would not be seen.
 
     Raises:
         UsageError: It can't be written.
     """
-    with file_errors(f"{path}: cannot write the file"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        target = _target(path)
-        partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
-        try:
-            with open_new(partial) as file:
-                file.write(redacted(text).encode("utf-8", "backslashreplace"))
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+    write_bytes(path, visible(redacted(text)).encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes a file at once or not at all, its folder included.
+
+    A link stays one, and its target is replaced, if that is a regular file of this user's, or not there yet. A link
+    to a folder is followed if it is this user's or the system's.
+
+    Raises:
+        UsageError: It can't be written.
+    """
+    with file_errors(f"{path}: cannot write the file"), replacing(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A new file, open for writing, which replaces the one at `path` at the end of the context, unless that raises.
+
+    Raises:
+        OSError: It can't be written; see `write_bytes`.
+    """
+    _check_folders(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    target = _target(path)
+    partial = target.with_name(f".{secrets.token_hex(16)}.partial")
+    try:
+        with open_new(partial) as file:
+            yield file
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def open_new(path: Path) -> IO[bytes]:
     """A new file, open for writing; one that is there, a link included, is an `OSError`."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "wb")
+
+
+def open_growing(path: Path) -> IO[str]:
+    """A file of ASCII lines in a folder of this user's, open for more of them; made if it is not there.
+
+    Raises:
+        OSError: It can't be opened, or is a link.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, 0o666), "a", encoding="ascii", buffering=1)
+
+
+def _check_folders(path: Path) -> None:
+    """Raises `OSError` if a folder on the way to a file is a link that neither this user nor the system has made."""
+    for folder in path.absolute().parents:
+        if folder.is_symlink() and folder.lstat().st_uid not in (0, os.getuid()):
+            raise OSError(f"{folder} is a link that is not this user's")
 
 
 def _target(path: Path) -> Path:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 import unicodedata
+from typing import Any
+from urllib.parse import quote, unquote
 
 MAX_END = 120
 """Characters kept of the beginning of a long error message, and of its end."""
 _KEPT = "\n\t"
+_LONGEST_PART = 240
+"""Bytes of a part of a path, without its suffix."""
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 """Categories of characters that are not shown as they are: control characters and escapes, marks that change the
 direction of text or are invisible, lone surrogates, private characters, and line separators."""
@@ -20,9 +26,41 @@ def visible(text: str, *, line: bool = False) -> str:
     if text.isascii() and text.isprintable():
         return text
     kept = "" if line else _KEPT
-    return "".join(
-        char if char in kept or unicodedata.category(char) not in _UNSAFE else _escaped(char) for char in text
+    return "".join(char if char in kept or not _is_unsafe(char) else _escaped(char) for char in text)
+
+
+def visible_json(content: Any, indent: int | None = None) -> str:
+    """JSON in which everything that `visible` writes out is written as JSON's own escapes, so that no value changes."""
+    text = json.dumps(content, indent=indent, ensure_ascii=False)
+    return "".join(json.dumps(char)[1:-1] if char != "\n" and _is_unsafe(char) else char for char in text)
+
+
+def path_of(name: str) -> str:
+    """A relative path for any name, of which `name_of` makes the name again; most names are their own paths.
+
+    What a store of artifacts reads otherwise, or a terminal would act on, is written as `=23`, by the bytes in UTF-8;
+    an empty part as `=_`; and a part that is too long for a file system is continued below `=/`.
+    """
+    return "/".join(map(_path_part, name.split("/")))
+
+
+def _path_part(part: str) -> str:
+    if not part.strip("."):
+        return part.replace(".", "=2E") or "=_"
+    text = "".join(
+        quote(char, errors="surrogatepass", safe="").replace("%", "=") if char in "#%=?\\" or _is_unsafe(char) else char
+        for char in part
     )
+    if len(text.encode()) <= _LONGEST_PART:
+        return text
+    length = _LONGEST_PART // 4  # characters of up to four bytes
+    return "=/".join(text[start : start + length] for start in range(0, len(text), length))
+
+
+def name_of(path: str) -> str:
+    """The name whose path this is; see `path_of`."""
+    whole = path.replace("=/", "").replace("=_", "")
+    return re.sub("(?:=[0-9A-F]{2})+", lambda found: unquote(found[0].replace("=", "%"), errors="surrogatepass"), whole)
 
 
 def cell(text: str) -> str:
@@ -34,6 +72,10 @@ def cell(text: str) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 task`, `26 tasks`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _is_unsafe(char: str) -> bool:
+    return unicodedata.category(char) in _UNSAFE
 
 
 def _escaped(char: str) -> str:

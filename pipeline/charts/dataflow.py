@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.base.errors import UsageError
-from pipeline.base.files import file_errors
+from pipeline.base.files import write_bytes
 from pipeline.base.text import exact_number
 from step_runtime.cost.model import Cost
 from step_runtime.program.printer import label
@@ -54,8 +54,8 @@ def _draw(explained: Explained, cost: Cost | None, path: Path, option: str) -> N
     graph.node_attr.update(fontname=_FONT, fontsize="12", shape="box", style="filled,rounded", color="#555555")
     graph.edge_attr.update(fontname=_FONT, fontsize="10", color="#555555", fontcolor="#333333")
     _fill(graph, explained, cost)
-    with file_errors(f"{path}: cannot write the picture"):
-        graph.draw(str(path), format="svg" if cost else path.suffix.removeprefix("."), prog="dot")
+    picture: bytes = graph.draw(format="svg" if cost else path.suffix.removeprefix("."), prog="dot")
+    write_bytes(path, picture)
 
 
 def _fill(graph: Any, explained: Explained, cost: Cost | None) -> None:

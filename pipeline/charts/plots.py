@@ -6,16 +6,18 @@ Figures are built without pyplot, so that no window, backend or global state is 
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from optimizers import IterationResult, TaskCount
 from optimizers import pass_at_k as estimated_pass_at_k
+from pipeline.base.files import write_bytes, write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,14 +110,21 @@ def save(figure: Figure, path: Path) -> None:
     documents that take no SVG.
     """
     if path.suffix != ".svg":
-        figure.savefig(path)
+        write_bytes(path, _picture(figure, path.suffix))
         return
     from matplotlib import rc_context
 
-    figure.savefig(path.with_suffix(".png"))
+    write_bytes(path.with_suffix(".png"), _picture(figure, ".png"))
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "adaptive-step"}):
-        figure.savefig(path, metadata={"Date": None})
-    path.write_bytes(path.read_bytes().replace(b" <defs>\n", _DARK_STYLE.encode() + b" <defs>\n", 1))
+        text = _picture(figure, ".svg", metadata={"Date": None}).decode()
+    write_text(path, text.replace(" <defs>\n", f"{_DARK_STYLE} <defs>\n", 1))
+
+
+def _picture(figure: Figure, suffix: str, **options: Any) -> bytes:
+    """A figure in the format of a file's suffix."""
+    data = io.BytesIO()
+    figure.savefig(data, format=suffix.removeprefix("."), **options)
+    return data.getvalue()
 
 
 def legend_below(figure: Figure, names: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from pipeline.base.outputs import ProgramVerdict
+from pipeline.base.text import visible
 from pipeline.verification.checking import Checked
 
 # What XML 1.0 can't hold, however it is written.
@@ -59,4 +60,4 @@ def _first_line(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    return _NOT_XML.sub("\ufffd", text)
+    return _NOT_XML.sub("\ufffd", visible(text))

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from pipeline.base.outputs import Finding, ProgramVerdict
+from pipeline.base.text import visible
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 UNUSABLE = "unusable-file"
@@ -53,7 +54,7 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
         "ruleId": finding.code,
         "ruleIndex": rule,
         "level": finding.severity,
-        "message": {"text": "\n".join(parts)},
+        "message": {"text": visible("\n".join(parts))},
     }
     if finding.file is not None:
         place: dict[str, Any] = {"artifactLocation": {"uri": _uri(finding.file)}}

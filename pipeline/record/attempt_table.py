@@ -8,6 +8,7 @@ retried or a run that is resumed would record attempts twice; and it holds the w
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from optimizers import TokenCount
+from pipeline.base.files import replacing
 from step_runtime.base.errors import STAGES
 
 FILE = "attempts.json"
@@ -34,7 +36,11 @@ def write_table(attempts: Path, table: Path) -> Counter[str]:
         The number of wrong answers at each stage.
     """
     stages: Counter[str] = Counter()
-    with gzip.open(attempts, "rt", encoding="ascii") as lines, table.open("w", encoding="ascii") as file:
+    with (
+        gzip.open(attempts, "rt", encoding="ascii") as lines,
+        replacing(table) as raw,
+        io.TextIOWrapper(raw, encoding="ascii", write_through=True) as file,
+    ):
         file.write('{"columns": ' + json.dumps(COLUMNS) + ', "data": [')
         for number, line in enumerate(lines):
             attempt = json.loads(line)

@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from optimizers import Attempt, AttemptLog
 from pipeline.base.errors import UsageError
+from pipeline.base.files import open_growing, replacing, write_bytes
 from pipeline.base.redaction import redacted
 from pipeline.base.text import first_line
 from pipeline.record.artifacts import download
@@ -53,16 +54,14 @@ class AttemptWriter:
     def __init__(self, folder: Path, recorded: Iterable[Attempt] = ()) -> None:
         self._path = folder / FILE
         folder.mkdir(parents=True)
-        partial = self._path.with_suffix(".partial")
         self._recorded: set[int] = set()  # hashes of lines
-        with partial.open("w", encoding="ascii") as file:
+        with replacing(self._path) as file:  # at once: this file will replace the recorded one
             for line in map(_line, recorded):
-                file.write(line)
+                file.write(line.encode("ascii"))
                 self._recorded.add(hash(line))
-        self._sent = partial.stat().st_size  # bytes
+            self._sent = file.tell()  # bytes
         self._written = self._uploaded = 0  # attempts; a thread each
-        partial.replace(self._path)  # at once: this file will replace the recorded one
-        self._file = self._path.open("a", encoding="ascii", buffering=1)
+        self._file = open_growing(self._path)
 
     def write(self, attempt: Attempt) -> None:
         """Writes an attempt at once, unless it is a recorded one, which a resumed run only reads."""
@@ -91,9 +90,7 @@ class AttemptWriter:
             yield None
             return
         path = self._path.with_name(PART.format(name))
-        partial = path.with_suffix(".partial")
-        partial.write_bytes(gzip.compress(data, mtime=0))
-        partial.replace(path)
+        write_bytes(path, gzip.compress(data, mtime=0))
         try:
             yield path
         finally:
@@ -132,7 +129,7 @@ def merge_parts(folder: Path) -> None:
         return
     path, whole = folder / FILE, folder / COMPRESSED
     best: dict[tuple[Any, ...], tuple[tuple[bool, str], int]] = {}
-    with path.open("wb") as file:
+    with replacing(path) as file:
         for source in [*([whole] if whole.exists() else []), *parts]:
             term = "~" if source == whole else source.name  # after all digits
             with _opened(source) as lines, suppress(EOFError, zlib.error, gzip.BadGzipFile):
@@ -181,12 +178,15 @@ def _sample(attempt: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _packed(path: Path, starts: Iterable[int]) -> Path:
     """Replaces a file by a compressed one of the lines at some offsets, and deletes the parts beside it."""
-    compressed, partial = path.with_name(f"{path.name}.gz"), path.with_name(f"{path.name}.gz.partial")
-    with path.open("rb") as lines, partial.open("wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
+    compressed = path.with_name(f"{path.name}.gz")
+    with (
+        path.open("rb") as lines,
+        replacing(compressed) as raw,
+        gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
+    ):
         for start in starts:
             lines.seek(start)
             packed.write(lines.readline())
-    partial.replace(compressed)
     path.unlink()
     for part in path.parent.glob(PARTS):
         part.unlink()

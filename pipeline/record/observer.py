@@ -23,6 +23,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 
 from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted
+from pipeline.base.files import open_growing, write_text
 from pipeline.record.metrics import STATUS, describe, iteration_metrics, predictor_metrics, run_metrics
 
 UNNAMEABLE = re.compile(r"[^\w\-. /]")
@@ -72,8 +73,8 @@ class MLflowObserver(BaseObserver):
         name = f"{event.index + 1:02} {event.label.partition('_')[0]}" if event.index >= 0 else f"valset {event.label}"
         self._place = self._root / "iterations" / name.replace(" ", "_")
         self._place.mkdir(parents=True, exist_ok=True)
-        state = json.dumps(event.program.dump_state(), indent=1, default=str, ensure_ascii=False)
-        (self._place / "program.json").write_text(state, encoding="utf-8")
+        state = json.dumps(event.program.dump_state(), indent=1, default=str)
+        write_text(self._place / "program.json", state)
         demos = ", ".join(event.demos) or "none"
         params = {"label": event.label, "cycle": event.cycle, "demonstrations": demos, "tasks": len(event.tasks)}
         if event.index >= 0:
@@ -81,8 +82,8 @@ class MLflowObserver(BaseObserver):
 
     def sample_done(self, attempt: Attempt) -> None:
         """Writes the attempt to a file of this process."""
-        with (self._place / "attempts.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(attempt.to_dict(), ensure_ascii=False) + "\n")
+        with open_growing(self._place / "attempts.jsonl") as file:
+            file.write(json.dumps(attempt.to_dict()) + "\n")
 
     def iteration_finished(self, result: IterationResult) -> None:
         """Logs the metrics, uploads the attempts, and ends the nested run."""

@@ -52,7 +52,7 @@ from optimizers import (
 from pipeline.agent.compiled import save_program
 from pipeline.base.errors import RecordError, RunLost, UsageError
 from pipeline.base.paths import shown
-from pipeline.base.text import first_line
+from pipeline.base.text import first_line, path_of
 from pipeline.charts import plots
 from pipeline.charts.plots import final_counts, learning_points, pass_at_k_curve, title
 from pipeline.record import models, ownership, resume, store
@@ -204,7 +204,7 @@ class Recorder(BaseObserver):
         self._samples = event.settings["num_samples"]
         self._temperatures = event.settings["temperatures"]
         for name, task in self._tasks.items():
-            self._client.log_text(self.run_id, dump_task(task), f"tasks/{name}.yaml")
+            self._client.log_text(self.run_id, dump_task(task), f"tasks/{path_of(name)}.yaml")
 
     def iteration_started(self, event: IterationStarted) -> None:
         """Starts the nested run, records its demonstrations and prompt, and opens the file of its attempts."""
@@ -274,7 +274,7 @@ class Recorder(BaseObserver):
         for name, program in programs.items():
             if name in self._tasks:
                 solved = self._tasks[name].model_copy(update={"impl": program})
-                self._client.log_text(self.run_id, dump_task(solved), f"solutions/{name}.yaml")
+                self._client.log_text(self.run_id, dump_task(solved), f"solutions/{path_of(name)}.yaml")
 
     def log_costs(self, objective: str, experience: Experience, bounds: Mapping[str, float]) -> None:
         """Records what the best answers cost, and how many tasks are within some multiples of the bound.

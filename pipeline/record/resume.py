@@ -21,7 +21,7 @@ from optimizers.ledger import Ledger
 from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import make_agent, parse_program
 from pipeline.base.errors import UsageError
-from pipeline.base.files import file_errors, read_bytes
+from pipeline.base.files import file_errors, read_bytes, write_text
 from pipeline.record import store
 from pipeline.record.request import LONGEST_EXPERIENCE, Request, parse_experience
 from step_runtime.base.errors import describe_error
@@ -205,7 +205,5 @@ class PersistentLedger(Ledger):
         """Adds `count` to predictor `name`, and rewrites the file."""
         super().add(name, count)
         # This runs in the optimizer's threads, which ignore errors; a full disk is reported by the next other write.
-        with self._writing, suppress(OSError):
-            partial = self._path.with_suffix(".partial")
-            partial.write_text(json.dumps({key: each.to_dict() for key, each in self.counts.items()}, indent=1))
-            partial.replace(self._path)
+        with self._writing, suppress(UsageError):
+            write_text(self._path, json.dumps({key: each.to_dict() for key, each in self.counts.items()}, indent=1))

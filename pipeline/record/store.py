@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from pipeline.base.errors import RecordError, RunLive, RunLost, UsageError
-from pipeline.base.files import write_text
+from pipeline.base.files import open_growing, write_text
 from pipeline.base.paths import MLRUNS, shown
 from pipeline.base.redaction import redacted, redacted_value, without_secrets
 from pipeline.base.text import first_line
@@ -363,6 +363,6 @@ def record_owner(claim: ownership.Claim) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    with path.open("a") as lock:
+    with open_growing(path) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -14,6 +14,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from optimizers import TokenCount
+from pipeline.base.files import write_text
 from pipeline.charts import plots
 from pipeline.charts.plots import COLOURS, new_figure, style_axes
 from pipeline.reporting import figures, measures, tables
@@ -93,7 +94,7 @@ def write(models: Sequence[ModelRuns], folder: Path) -> list[str]:
         temperature=models[0].runs[AGENT].params.get("temperatures"),
         unclassed=[name for name in runs[0].tasks if measures.class_of(name) is None],
     )
-    (folder / PAGE).write_text(text, encoding="utf-8")
+    write_text(folder / PAGE, text)
     plotted = [name for section in sections for name in (section.pass_at_k, section.groups)]
     drawn = [name for svg in (*pictures, *plotted) for name in (svg, f"{svg.removesuffix('.svg')}.png")]
     return [PAGE, *(f"{name}.csv" for name in written), *drawn]

@@ -12,6 +12,7 @@ from pygments import highlight  # type: ignore[import-untyped]
 from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
 from pygments.lexers import PythonLexer  # type: ignore[import-untyped]
 
+from pipeline.base.files import write_text
 from pipeline.charts.plots import title
 from pipeline.reporting import figures, measures, tables
 from pipeline.reporting.runs import RecordedRun
@@ -135,7 +136,7 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
         tasks=list(_tasks(runs)),
         pictures=pictures,
     )
-    (folder / PAGE).write_text(text, encoding="utf-8")
+    write_text(folder / PAGE, text)
     return [PAGE, *(f"{name}.csv" for name in written), *pictures.files]
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from optimizers import Attempt, TaskCount, TokenCount
 from pipeline.agent.domain import code_length
 from pipeline.base.errors import UsageError
+from pipeline.base.text import name_of
 from pipeline.record import store
 from pipeline.record.artifacts import download
 from pipeline.record.attempts import read_folder
@@ -299,7 +300,7 @@ def _demonstrations(folder: Path) -> dict[int, tuple[str, ...]]:
 def _tasks(folder: Path) -> dict[str, Task]:
     """The tasks in a folder of artifacts, by name."""
     paths = sorted(folder.rglob("*.yaml"))
-    names = [path.relative_to(folder).with_suffix("").as_posix() for path in paths]
+    names = [name_of(path.relative_to(folder).as_posix().removesuffix(".yaml")) for path in paths]
     return {name: loads_task(path.read_text("utf-8"), name) for name, path in zip(names, paths, strict=True)}
 
 

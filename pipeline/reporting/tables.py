@@ -9,11 +9,13 @@ blanks into floats.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from optimizers import Attempt
+from pipeline.base.files import write_text
 from pipeline.charts.plots import pass_at_k_curve, title
 from pipeline.reporting import measures
 from pipeline.reporting.figures import pass_at_k_at
@@ -54,10 +56,11 @@ class Table:
 
     def write(self, path: Path) -> None:
         """Writes the table as CSV; unknown values are empty cells."""
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(self.head)
-            writer.writerows(self.rows)
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.head)
+        writer.writerows(self.rows)
+        write_text(path, text.getvalue())
 
 
 def runs(recorded: Sequence[RecordedRun]) -> Table:

@@ -71,7 +71,7 @@ def test_a_program_is_drawn_with_its_cost(tmp_path: Path) -> None:
 
 def test_a_picture_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     priced = TaskCosts(task("norm/2")).price(oracle("norm/2"), formulas=False)
-    with pytest.raises(UsageError, match="cannot write the picture"):
+    with pytest.raises(UsageError, match="cannot write the file"):
         draw_cost(priced, tmp_path)
 
 

@@ -21,12 +21,13 @@ from pipeline.charts.plots import (
 )
 from tests.support.scripted_runs import learn
 
-PATH = Path("unused.png")
+PATH = Path("empty.png")
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+def drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Figure]:
     """The figures that would have been saved."""
+    monkeypatch.chdir(tmp_path)
     figures: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: figures.append(figure))
     return figures

@@ -8,7 +8,9 @@ from pipeline.base.outputs import Finding, ProgramVerdict
 from pipeline.cli.junit import junit_text
 from pipeline.verification.checking import Checked
 
-FINDING = Finding(severity="error", stage="type", code="zip-shape", message="<&\x00>", file="p.step", line=1, column=1)
+FINDING = Finding(
+    severity="error", stage="type", code="zip-shape", message="<&\ufffe\x00>", file="p.step", line=1, column=1
+)
 WARNING = Finding(severity="warning", stage="task", code="equal-dims", message="both 4", file="t.yaml")
 
 
@@ -32,5 +34,5 @@ def test_each_program_is_a_case_and_all_are_counted() -> None:
     ) == "t.yaml: equal-dims: both 4"
     failure = failed.find("failure")
     assert failure is not None and failure.attrib["type"] == "type" and failure.text == "p.step:1:1: zip-shape"
-    assert failure.attrib["message"] == "zip-shape: <&\ufffd>"
+    assert failure.attrib["message"] == "zip-shape: <&\ufffd\\x00>"
     assert unusable.findtext("error") == "t.yaml:3: odd"
