@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections import UserDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any, TypeAlias
 
@@ -27,12 +27,12 @@ NOTHING: Widening = frozenset()
 Namespace = dict[str, Any]
 
 
-class InputData(UserDict[str, Any]):
-    """What snippets see as `input_data`: the tensors by name. `read` has the names that they looked up."""
+class RecordedReads(UserDict[str, Any]):
+    """The tensors by name; `read` has the names that snippets looked up. For trials only: the faster modes know a plain dict."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, data: Mapping[str, Any]) -> None:
         self.read: set[str] = set()
+        super().__init__(data)
 
     def __getitem__(self, name: str) -> Any:
         """Looks a tensor up."""

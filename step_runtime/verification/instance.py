@@ -93,7 +93,7 @@ class TaskInstance:
         self._before_run = before_run
         self._widen = snippets.widening(float64=dtype == torch.float64, formats=task.names_formats)
         self._sampled: dict[int, dict[str, Data]] = {}
-        self._input_data = snippets.InputData()
+        self._input_data: dict[str, Any] = {}
         self._namespace = self._base_namespace(sizes)
         self.fns: dict[str, Fn] = {}
         for spec, dtypes in zip(task.fns, task.fn_types, strict=True):
@@ -144,8 +144,12 @@ class TaskInstance:
     @contextmanager
     def reads(self) -> Iterator[set[str]]:
         """The inputs and parameters that snippets read by name within the context."""
-        self._input_data.read.clear()
-        yield self._input_data.read
+        recorded = snippets.RecordedReads(self._input_data)
+        self._namespace["input_data"] = recorded
+        try:
+            yield recorded.read
+        finally:
+            self._namespace["input_data"] = self._input_data
 
     def _settled_sizes(self, before: Mapping[str, int]) -> dict[str, int]:
         """The sizes after `global`: from `ctx`, else from a name such as `E_value`, else the defaults."""

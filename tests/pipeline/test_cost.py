@@ -96,8 +96,9 @@ def test_a_picture_needs_no_system_package(tmp_path: Path, capsys: pytest.Captur
     assert run("norm/2", ORACLE, "--svg", str(path)) == 0
     text = "".join(ElementTree.fromstring(path.read_text(encoding="utf-8")).itertext())
     assert "Accum(fn=fn_add, b=1)" in text and "queue of 15, 60 bytes" in text
-    assert run("norm/2", ORACLE, "--svg", str(tmp_path / "none" / "cost.svg")) == 2
-    assert "cannot write the picture" in capsys.readouterr().err
+    assert run("norm/2", ORACLE, "--svg", str(tmp_path / "new" / "cost.svg")) == 0, "folders are made"
+    assert run("norm/2", ORACLE, "--svg", str(path / "cost.svg")) == 2, "a file is no folder"
+    assert "cannot write the file" in capsys.readouterr().err
 
 
 def test_a_program_that_fails_a_check_has_no_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
