@@ -28,7 +28,10 @@ Namespace = dict[str, Any]
 
 
 class RecordedReads(UserDict[str, Any]):
-    """The tensors by name; `read` has the names that snippets looked up. For trials only: the faster modes know a plain dict."""
+    """The tensors by name; `read` has the names that snippets looked up.
+
+    For trials only: a function that reads anything but a plain dict is not traced, and runs element by element.
+    """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self.read: set[str] = set()
