@@ -1,7 +1,7 @@
 """One sample of the program and its outcome: a frozen value, for records and listeners.
 
-Invariants: an attempt is scored, with the metric's verdict, or unscored, because there was no answer or no verdict; an
-unscored attempt never counts as a wrong answer and enters no success rate. Only a user's `failure_score` scores it.
+Invariants: an attempt is scored, with the metric's verdict, or unscored, because there was no answer, no verdict, or
+one that says neither right nor wrong; an unscored attempt never counts as a wrong answer and enters no success rate. Only a user's `failure_score` scores it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,12 @@ class Attempt:
     @property
     def failed(self) -> bool:
         """Whether the program or the metric failed; an answer that could not be parsed is a wrong one."""
-        return self.score is None or (self.error is not None and self.text is None)
+        return not self.unknown and (self.score is None or (self.error is not None and self.text is None))
+
+    @property
+    def unknown(self) -> bool:
+        """Whether the metric could not say if the answer is right: its verdict is `unscored`."""
+        return self.score is None and bool(self.feedback.get("unscored"))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""

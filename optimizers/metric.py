@@ -82,8 +82,8 @@ async def _awaited(value: Awaitable[Any]) -> Any:
     return await value
 
 
-def read_verdict(verdict: Any) -> tuple[float, dict[str, Any]]:
-    """The score, and the metric's further fields.
+def read_verdict(verdict: Any) -> tuple[float | None, dict[str, Any]]:
+    """The score, and the metric's further fields; None for a verdict whose field `unscored` is true.
 
     Raises:
         MetricError: It returned no score.
@@ -96,7 +96,7 @@ def read_verdict(verdict: Any) -> tuple[float, dict[str, Any]]:
         raise MetricError(f"it gave {found:.80}, expected a number, a bool, or a prediction with a score")
     if not math.isfinite(score):
         raise ValueError(f"it gave a score of {score}, expected a finite number")
-    return float(score), feedback
+    return None if feedback.get("unscored") else float(score), feedback
 
 
 @contextmanager

@@ -354,7 +354,7 @@ class Sampler:
             return SampleResult(failed, MetricError.of(error, place))
         seconds = time.perf_counter() - start
         verdict: Mapping[str, Any] = {"score": score, "feedback": feedback, "metric_seconds": seconds}
-        return SampleResult(replace(attempt, passed=score >= self.threshold, **verdict))
+        return SampleResult(replace(attempt, passed=score is not None and score >= self.threshold, **verdict))
 
 
 def call_of(program: dspy.Module) -> Callable[..., Any]:

@@ -95,7 +95,7 @@ class Tuning:
     def _verdict(self, example: dspy.Example, prediction: Any, trace: Any) -> tuple[float, dict[str, Any]]:
         try:
             with dspy.context(lm=self._lm), recording_judge(self._run.spending.overhead):
-                verdict = read_verdict(self._run.sampler.judged(example, prediction, trace))
+                score, details = read_verdict(self._run.sampler.judged(example, prediction, trace))
         except Exception as error:
             failure = MetricError.of(error, "")
             with self._lock:
@@ -107,7 +107,7 @@ class Tuning:
             raise failure from error  # DSPy's optimizers count it as an answer without a score
         with self._lock:
             self._verdicts += 1
-        return verdict
+        return score or 0.0, details  # DSPy's optimizers know no answer that is unscored
 
     def _request(self, ask: Callable[..., Any], request: Any, defaults: Mapping[str, Any]) -> Any:
         """Makes a request of the optimizer, or of the student within it; see `metering.Around`."""

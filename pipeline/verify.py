@@ -26,7 +26,8 @@ examples:
   python -m pipeline.verify my_tasks/ --programs my_programs/ --strict
   python -m pipeline.verify my_task.yaml my_program.step --watch
 
-exit codes: 0 every program passes, 1 some program does not, 2 a bad option or file, 130 interrupted"""
+exit codes: 0 every program passes, 1 some program does not, 2 a bad option or file,
+4 nothing is known of some program, as a limit ended its run, 130 interrupted"""
 
 MANY = OptionGroup("several programs")
 
@@ -52,6 +53,9 @@ class VerifyOptions(Config):
     cost: bool = option(False, "show what a program that passes costs, as pipeline.cost does")
     as_json: Json = False
     strict: bool = option(False, "a program with warnings fails")
+    retry_unknown: bool = option(
+        False, "judge programs of which nothing is known once more, with ten times the time and four times the memory"
+    )
     programs: str | None = MANY.option(
         None, "the folder with the programs of tasks: tasks/gemm/1.yaml has DIR/gemm/1.step", "DIR"
     )
@@ -61,7 +65,7 @@ class VerifyOptions(Config):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the verdict; returns 0 if every program passes, otherwise 1."""
+    """Prints the verdict; returns the exit code."""
     parser = Parser(NAME, "Checks STeP programs against tasks: syntax, types, affine use, and results.", EPILOG,
                     VerifyOptions, ProgramLimits)  # fmt: skip
     given = parser.given(argv)
@@ -76,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         values=options.values,
         stress=not options.no_stress,
         strict=options.strict,
+        retry_unknown=options.retry_unknown,
         junit=options.junit,
         sarif=options.sarif,
     )
@@ -105,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(action.single(result, figures).text())
     else:
         print(result.text, *(["", table] if table else []), sep="\n")
-    return Exit.OK if result.verdict.passed else Exit.NO
+    return action.exit_code([result])
 
 
 if __name__ == "__main__":

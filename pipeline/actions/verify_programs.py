@@ -48,6 +48,7 @@ class Batch:
         stress: Whether programs that pass are run on stress inputs too.
         values: Whether to say where wrong values part from the reference's.
         strict: Whether warnings fail a program.
+        retry_unknown: Whether programs whose verdict is unknown are judged once more, within `ProgramLimits.raised`.
     """
 
     dtype: str
@@ -56,6 +57,7 @@ class Batch:
     values: bool = False
     stress: bool = True
     strict: bool = False
+    retry_unknown: bool = False
     junit: str | None = None
     sarif: str | None = None
 
@@ -73,8 +75,15 @@ class Batch:
     def check(self, items: Sequence[Item], pool: WorkerPool) -> Iterator[Checked]:
         """The verdicts in the items' order, each as soon as it and all before it are known."""
         started = [self._submit(item, pool) for item in items]
-        for finish in started:
-            yield self._judged(finish())
+        results = (self._judged(finish()) for finish in started)
+        for item, result in zip(items, results, strict=True):
+            yield self._retried(item) if self.retry_unknown and result.verdict.unknown else result
+
+    def _retried(self, item: Item) -> Checked:
+        """The verdict within larger limits."""
+        roomier = replace(self, limits=self.limits.raised(), retry_unknown=False)
+        with roomier.pool(1) as pool:
+            return next(roomier.check([item], pool))
 
     def _submit(self, item: Item, pool: WorkerPool) -> Callable[[], Checked]:
         """Starts the check of one item; the function returned waits for its outcome."""
@@ -145,11 +154,13 @@ def batch(results: Sequence[Checked], seconds: float) -> BatchOutput:
 
 
 def exit_code(results: Sequence[Checked]) -> Exit:
-    """1 if a program fails, otherwise 2 if a file can't be used, otherwise 0."""
+    """1 if a program fails, otherwise 2 if a file can't be used, otherwise 4 if a verdict is unknown, otherwise 0."""
     verdicts = [result.verdict for result in results]
-    if any(not verdict.passed and verdict.error is None for verdict in verdicts):
+    if any(verdict.failed for verdict in verdicts):
         return Exit.NO
-    return Exit.USAGE if any(verdict.error is not None for verdict in verdicts) else Exit.OK
+    if any(verdict.error is not None for verdict in verdicts):
+        return Exit.USAGE
+    return Exit.UNKNOWN if any(verdict.unknown for verdict in verdicts) else Exit.OK
 
 
 def run_batch(settings: Batch, items: Sequence[Item], say: Callable[[str], None], *, as_json: bool) -> Exit:
@@ -261,7 +272,8 @@ def summarize(verdicts: Sequence[ProgramVerdict], seconds: float) -> BatchSummar
     return BatchSummary(
         programs=len(verdicts),
         passed=sum(verdict.passed for verdict in verdicts),
-        failed=sum(not verdict.passed and verdict.error is None for verdict in verdicts),
+        failed=sum(verdict.failed for verdict in verdicts),
+        unknown=sum(verdict.unknown for verdict in verdicts),
         unusable=sum(verdict.error is not None for verdict in verdicts),
         warnings=sum(len(verdict.warnings) for verdict in verdicts),
         seconds=round(seconds, 3),
@@ -276,7 +288,8 @@ def verdict_line(label: str, verdict: ProgramVerdict) -> str:
     if verdict.passed:
         return f"passed    {label}{warned}"
     codes = ", ".join(dict.fromkeys(finding.code for finding in verdict.diagnostics)) or "warnings"
-    return f"failed    {label}: {verdict.stage}: {codes}{warned}"
+    word = "unknown" if verdict.unknown else "failed"
+    return f"{word:9} {label}: {verdict.stage}: {codes}{warned}"
 
 
 def findings(result: Checked) -> list[str]:
@@ -296,6 +309,7 @@ def warning_line(finding: Finding) -> str:
 def summary_line(summary: BatchSummary) -> str:
     """The counts, as the last line."""
     counts = [f"{summary.passed} passed", f"{summary.failed} failed"]
+    counts += [f"{summary.unknown} unknown"] if summary.unknown else []
     counts += [f"{summary.unusable} unusable"] if summary.unusable else []
     counts += [counted(summary.warnings, "warning")] if summary.warnings else []
     return f"{counted(summary.programs, 'program')}: {', '.join(counts)} in {summary.seconds:.1f} s"

@@ -39,6 +39,7 @@ class Exit(enum.IntEnum):
     NO = 1
     USAGE = 2
     LM = 3
+    UNKNOWN = 4
     INTERRUPTED = 130
 
 

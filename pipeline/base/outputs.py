@@ -106,12 +106,20 @@ class ProgramVerdict(_Part):
     task_file: str
     program: str | None = Field(description="The program's file; null for standard input.")
     passed: bool
+    unknown: bool = Field(
+        False, description="Whether it is not known if the program is right: a limit or a fault ended its verification."
+    )
     stage: str | None = Field(description="The first stage that failed; null for a program that passes.")
     diagnostics: tuple[Finding, ...] = ()
     warnings: tuple[Finding, ...] = ()
     error: str | None = Field(None, description="Why the task or the program could not be used, if so.")
     values: str | None = Field(None, description="With `--values`, where the values part from the reference's.")
     seconds: float = Field(0.0, description="Processor time of the verification, in seconds.")
+
+    @property
+    def failed(self) -> bool:
+        """Whether the program is wrong: it was judged, and does not pass."""
+        return not self.passed and not self.unknown and self.error is None
 
 
 class VerifyOutput(ProgramVerdict, Output):
@@ -127,6 +135,7 @@ class BatchSummary(_Part):
     programs: int
     passed: int
     failed: int
+    unknown: int = 0
     unusable: int
     warnings: int
     seconds: float

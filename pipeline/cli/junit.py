@@ -15,14 +15,19 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def junit_text(results: Sequence[Checked]) -> str:
-    """One suite with a test case for every program: a failed program is a failure, an unusable file an error."""
+    """One suite with a test case for every program.
+
+    A failed program is a failure, one of which nothing is known is skipped, and an unusable file is an error.
+    """
     verdicts = [result.verdict for result in results]
     counts = {
         "tests": str(len(verdicts)),
-        "failures": str(sum(not verdict.passed and verdict.error is None for verdict in verdicts)),
+        "failures": str(sum(verdict.failed for verdict in verdicts)),
         "errors": str(sum(verdict.error is not None for verdict in verdicts)),
         "time": f"{sum(verdict.seconds for verdict in verdicts):.3f}",
     }
+    if unknown := sum(verdict.unknown for verdict in verdicts):
+        counts["skipped"] = str(unknown)
     suites = ElementTree.Element("testsuites", counts)
     suite = ElementTree.SubElement(suites, "testsuite", {"name": "pipeline.verify", **counts})
     for result in results:
@@ -42,6 +47,8 @@ def _case(suite: ElementTree.Element, result: Checked) -> None:
     case = ElementTree.SubElement(suite, "testcase", attributes)
     if verdict.error is not None:
         ElementTree.SubElement(case, "error", {"message": _first_line(verdict.error)}).text = _clean(verdict.error)
+    elif verdict.unknown:
+        ElementTree.SubElement(case, "skipped", {"message": _first_line(_reason(verdict))}).text = _clean(result.text)
     elif not verdict.passed:
         attributes = {"type": verdict.stage or "", "message": _first_line(_reason(verdict))}
         ElementTree.SubElement(case, "failure", attributes).text = _clean(result.text)

@@ -82,7 +82,7 @@ def _row(attempt: Mapping[str, Any], stage: str | None) -> list[Any]:
     return [
         attempt["task_key"],
         attempt["passed"],
-        stage or ("" if attempt["passed"] else "no answer"),
+        stage or ("" if attempt["passed"] else "unknown" if feedback.get("unscored") else "no answer"),
         message,
         str(attempt["outputs"].get("impl", attempt["text"] or "")),
         attempt["temperature"],

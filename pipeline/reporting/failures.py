@@ -36,6 +36,7 @@ class Failures:
         stages: The number of answers that failed at each stage, the furthest stage first.
         diagnostics: The number of answers with each diagnostic's code, the most common first.
         best: Failures of the furthest stage, those with its most common diagnostics first.
+        unknown: The number of answers of which it is not known whether they are right.
         without_answer: The number of requests that the LM left unanswered.
         reason: Why the last of these has no answer.
     """
@@ -43,6 +44,7 @@ class Failures:
     stages: dict[str, int]
     diagnostics: dict[str, int]
     best: tuple[Failure, ...]
+    unknown: int
     without_answer: int
     reason: str | None
 
@@ -52,6 +54,7 @@ class Failures:
             "stages": self.stages,
             "diagnostics": self.diagnostics,
             "failures": [asdict(failure) for failure in self.best],
+            "unknown": self.unknown,
             "without_answer": self.without_answer,
         }
 
@@ -64,6 +67,8 @@ class Failures:
         answers = sum(self.stages.values())
         wrong = "all wrong" if answers > 1 else "wrong"
         lines = [f"  {counted(answers, 'answer')}, {wrong}" if answers else "  no answers"]
+        if self.unknown:
+            lines[0] += f"; {counted(self.unknown, 'answer')} not judged within the limits"
         if self.without_answer:
             lines[0] += f"; {counted(self.without_answer, 'request')} got none: {self.reason}"
         if answers:
@@ -86,13 +91,14 @@ class Failures:
 def summarize(attempts: Sequence[Attempt]) -> Failures:
     """The wrong answers among the attempts at one task."""
     wrong = [attempt for attempt in attempts if attempt.scored and not attempt.passed]
-    unanswered = [attempt for attempt in attempts if not attempt.scored]
+    unanswered = [attempt for attempt in attempts if not attempt.scored and not attempt.unknown]
     stages = Counter(failed_at(attempt) for attempt in wrong)
     codes = Counter(code for attempt in wrong for code in set(_codes(attempt)))
     return Failures(
         stages={stage: stages[stage] for stage in reversed(STAGES) if stages[stage]},
         diagnostics=dict(codes.most_common()),
         best=_best(wrong)[:MAX_FAILURES],
+        unknown=sum(attempt.unknown for attempt in attempts),
         without_answer=len(unanswered),
         reason=unanswered[-1].error if unanswered else None,
     )

@@ -30,7 +30,9 @@ Label = Callable[[str], str | None]
 
 RIGHT = "right"
 OUTCOMES = (RIGHT, *reversed(STAGES))
-"""What becomes of an answer: it is right, or fails at a stage, the furthest first."""
+"""What becomes of an answer that is scored: it is right, or fails at a stage, the furthest first."""
+UNKNOWN = "unknown"
+"""What becomes of the other answers: it is not known whether they are right."""
 
 ORACLES = TASKS.parent / "oracles"
 
@@ -73,7 +75,7 @@ def best_counts(attempts: Iterable[Attempt]) -> dict[str, TaskCount]:
 
 
 def outcomes(attempts: Iterable[Attempt]) -> dict[str, int]:
-    """The number of answers with each of `OUTCOMES`; attempts without an answer are omitted."""
+    """The number of answers with each of `OUTCOMES`; attempts that are not scored are omitted."""
     scored = (attempt for attempt in attempts if attempt.scored)
     found = Counter(RIGHT if attempt.passed else failed_at(attempt) for attempt in scored)
     return {outcome: found[outcome] for outcome in OUTCOMES}

@@ -280,7 +280,8 @@ def _attempts(folder: Path) -> tuple[dict[int, list[Attempt]], dict[int, str]]:
     for place, attempt in read_folder(folder, ["iterations"]):
         outputs = {"impl": sys.intern(str(attempt.outputs["impl"]))} if "impl" in attempt.outputs else {}
         stage = attempt.feedback.get("stage")
-        feedback = {"stage": sys.intern(str(stage))} if stage else {}
+        feedback: dict[str, object] = {"stage": sys.intern(str(stage))} if stage else {}
+        feedback |= {"unscored": True} if attempt.unknown else {}
         attempts.setdefault(attempt.iteration, []).append(replace(attempt, feedback=feedback, outputs=outputs))
         labels[attempt.iteration] = place.partition("_")[2]
     return attempts, labels

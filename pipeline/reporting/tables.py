@@ -144,7 +144,9 @@ def outcomes(recorded: Sequence[RecordedRun]) -> Table:
         for it in run.iterations:
             right, *failed = measures.outcomes(it.attempts).items()
             stages = {f"fails at {stage}": count for stage, count in failed}  # one of the stages is called `run`
-            rows.append({"run": run.label, "iteration": title(it.index, it.label), right[0]: right[1], **stages})
+            unknown = {measures.UNKNOWN: sum(attempt.unknown for attempt in it.attempts)}
+            here = {"run": run.label, "iteration": title(it.index, it.label), right[0]: right[1]}
+            rows.append({**here, **stages, **unknown})
     return Table.of(rows)
 
 

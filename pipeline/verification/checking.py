@@ -87,7 +87,8 @@ def outcome(request: CheckRequest, name: str, future: Future[Checked]) -> Checke
         found = {"code": error.code, "message": message, "details": details, "hint": hint}
         finding = Finding(severity="error", stage="run", file=request.name, **found)
         text = "\n".join([f"{request.name or name}: {error.code}: {message}", *details, f"hint: {hint}"])
-        verdict = _failed(request, name, stage="run", diagnostics=(finding,))
+        unknown = error.code != "tampered"
+        verdict = _failed(request, name, unknown=unknown, stage="run", diagnostics=(finding,))
         return Checked(verdict, text.replace("\n", "\n  "))
 
 
@@ -189,6 +190,7 @@ def _described(request: CheckRequest, task: Task, verdict: Verdict) -> Checked:
         task_file=request.path,
         program=file,
         passed=verdict.passed,
+        unknown=verdict.unknown,
         stage=verdict.stage,
         diagnostics=() if verdict.passed else tuple(_finding(file, diagnostic) for diagnostic in found),
         warnings=tuple(_finding(file, diagnostic, "warning") for diagnostic in found) if verdict.passed else (),

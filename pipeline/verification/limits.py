@@ -54,6 +54,11 @@ class ProgramLimits(Config):
         own: dict[str, Any] = {name.removeprefix("limit_"): value for name, value in self.params().items()}
         return Limits(**own)
 
+    def raised(self) -> ProgramLimits:
+        """These limits with ten times the time and four times the memory."""
+        own = self.of_language()
+        return self.model_copy(update={"limit_seconds": 10 * own.seconds, "limit_bytes": 4 * own.bytes})
+
 
 def verification_settings(seconds: float = SECONDS, memory: int = MEMORY) -> PoolSettings:
     """What workers that verify are started with, on whichever machine."""

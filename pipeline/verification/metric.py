@@ -3,8 +3,8 @@
 - A program is verified once, whatever its variables are called, its comments and its layout, and however often it is
   sampled. A text shares the verdict on another only where both are one program: see `step_runtime.language.identity`.
 - What a verdict quotes are the lines of the very text that was judged.
-- A wrong program is a score of 0 with the reason, and so is one that a worker process was lost at; a task that fails
-  is an exception, never a wrong answer, and so is a worker that something else kills twice.
+- A wrong program is a score of 0 with the reason; one whose verdict is unknown, such as one that a worker process was
+  lost at, is `unscored`; a task that fails is an exception, and so is a worker that something else kills twice.
 - Safe to call from any number of threads; the verdicts do not depend on them.
 """
 
@@ -104,6 +104,7 @@ _V = TypeVar("_V")
 class Reward(dspy.Prediction):
     """`score` 1.0 or 0.0; `stage`, `codes` and `feedback` (the rendered diagnostics) of a failure; `seconds` spent.
 
+    `unscored` where nothing is known of the program, as a limit ended its run: then 0.0 is no wrong answer.
     True if the program is right, for optimizers that take a metric's result for a bool.
     """
 
@@ -250,6 +251,7 @@ def _remember(verdicts: dict[_Key, _V], key: _Key, verdict: _V) -> None:
 def _reward(task: Task, text: str, verdict: Verdict, seconds: float) -> Reward:
     return Reward(
         score=float(verdict.passed),
+        **({"unscored": True} if verdict.unknown else {}),
         stage=verdict.stage,
         codes=[diagnostic.code for diagnostic in verdict.diagnostics],
         feedback="" if verdict.passed else verdict.render(text, task.name),

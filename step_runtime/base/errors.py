@@ -24,6 +24,13 @@ from typing import Literal
 Stage = Literal["parse", "type", "affine", "limits", "shape", "run", "value", "cost", "stress"]
 STAGES: tuple[Stage, ...] = ("parse", "type", "affine", "limits", "shape", "run", "value", "cost", "stress")
 
+NON_FINITE = "non-finite-reference"
+UNKNOWN = frozenset({
+    "time-limit", "memory-limit", "crashed", "killed", "lost-before", "internal", NON_FINITE,
+})  # fmt: skip
+"""Codes of findings that say nothing of the program: a limit ended its run, the worker or the verifier failed, or the
+reference has no numbers where they differ. It does not pass, and is not wrong either."""
+
 _LONGEST_TEXT = 400
 """Characters shown of an author's exception or value."""
 _LONGEST_LINE = 160

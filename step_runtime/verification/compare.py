@@ -40,6 +40,12 @@ def difference(result: Tensor, reference: Tensor) -> str | None:
     return f"differs from the reference in {int(bad.sum())} of {bad.numel()} numbers{extra}; {first}"
 
 
+def differs_beyond_numbers(result: Tensor, reference: Tensor) -> bool:
+    """Whether tensors of one shape and type differ only where the reference is NaN or infinite."""
+    finite = torch.isfinite(exact(reference))
+    return bool((_matches(result, reference) | ~finite).all())
+
+
 def tolerance(format_: Format) -> Iterator[str]:
     """How numbers of a format other than fp32 are compared, as a line for messages."""
     if not format_.wide:

@@ -16,7 +16,9 @@ from functools import cached_property, partial
 import torch
 
 from step_runtime.base.errors import (
+    NON_FINITE,
     STAGES,
+    UNKNOWN,
     Diagnostic,
     RuleError,
     RunError,
@@ -41,7 +43,7 @@ from step_runtime.program.printer import print_primitive
 from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import Types, check_program, infer_types
-from step_runtime.verification.compare import difference, tolerance
+from step_runtime.verification.compare import difference, differs_beyond_numbers, tolerance
 from step_runtime.verification.costing import over_limits
 from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.simulate import NodeError, simulate
@@ -55,6 +57,7 @@ _RANDOM = "a function of the task uses random numbers"
 _LONGEST_FEEDBACK = 20_000
 """Characters of a rendered verdict after which no further finding is added."""
 _NO_MEMORY = "the run exceeded the memory limit"
+_NO_NUMBERS = "the reference gives NaN or infinity there, so that nothing is known of the program; change `data_gen`"
 _LOG = logging.getLogger(__name__)
 _INTERNAL = "this is a fault of the verifier; the log has its traceback"
 
@@ -71,6 +74,11 @@ class Verdict:
     stage: Stage | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
     seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it is not known if the program is right: see `errors.UNKNOWN`."""
+        return bool(self.diagnostics) and not self.passed and self.diagnostics[0].code in UNKNOWN
 
     def render(self, text: str, name: str = "program") -> str:
         """The verdict for people and LMs alike; the first findings of very many."""
@@ -306,6 +314,8 @@ class Verifier:
                     part = f" (component {index})" if len(expected) > 1 else ""
                     message = f"output {spec.name}{part} {message}"
                     details = (where, *tolerance(components_of(stream.dtype)[index].format))
+                    if differs_beyond_numbers(a, b):
+                        return Diagnostic("value", NON_FINITE, message, program.result_span, details, _NO_NUMBERS)
                     return Diagnostic("value", "value", message, program.result_span, details)
         return None
 

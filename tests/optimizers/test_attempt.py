@@ -40,3 +40,11 @@ def test_an_attempt_without_calls_is_recorded_without_the_key() -> None:
     bare = replace(RIGHT, calls={})
     assert "calls" not in bare.to_dict() and "calls" in RIGHT.to_dict()
     assert Attempt.from_dict(bare.to_dict()) == bare
+
+
+def test_an_unscored_verdict_is_neither_a_failure_nor_a_score() -> None:
+    """The metric answered, so that the sample stands; the control got no answer."""
+    unknown = Attempt(0, 0, "t", 0.4, 0, 0, outputs={"impl": "x"}, feedback={"unscored": True, "stage": "run"})
+    assert unknown.unknown and not unknown.failed and not unknown.scored
+    lost = Attempt(0, 0, "t", 0.4, 0, 0, error="LMError: no")
+    assert lost.failed and not lost.unknown

@@ -216,3 +216,16 @@ def test_a_score_that_never_reaches_the_threshold_is_named() -> None:
     assert learn("ab", some, metric=lambda *_: 0.83, metric_threshold=0.8).experience.stopped == "solved"
     assert "threshold" not in learn("ab", lambda *_: 0).experience.message
     assert learn("ab", some, metric=lambda *_: 0.5, domain=Domain(task_key=by_task, threshold=0.5)).experience.solved
+
+
+def test_unscored_verdicts_enter_no_rate_and_are_no_failures() -> None:
+    """pass@k counts what was judged; a run with many such answers goes on."""
+
+    def metric(example: Any, prediction: Any) -> dspy.Prediction:
+        return dspy.Prediction(score=0.0, unscored=True)
+
+    experience = learn("a", some, metric=metric, threads=1).experience
+    assert experience.stopped == "exhausted" and experience.attempts
+    assert all(attempt.unknown for attempt in experience.attempts)
+    assert all(result.failures == 0 for result in experience.iterations)
+    assert all(count.samples == 0 for result in experience.iterations for count in result.counts)

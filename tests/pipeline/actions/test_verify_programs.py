@@ -153,3 +153,23 @@ def test_the_summary_counts_every_program_once() -> None:
     summary = summarize([PASSED, WARNED, FAILED, UNUSABLE], 1.25)
     assert summary_line(summary) == "4 programs: 2 passed, 1 failed, 1 unusable, 1 warning in 1.2 s"
     assert summary_line(summarize([PASSED], 0.0)) == "1 program: 1 passed, 0 failed in 0.0 s"
+
+
+def test_an_unknown_verdict_is_counted_apart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What differs only where the reference has no numbers: exit code 4, skipped; a program that fails weighs more."""
+    zero = (
+        "inputs: [{name: E0, dtype: fp32, dims: [M], data_gen: torch.randn}]\n"
+        "fns: [{name: f, func_name: fn_f, apply: 'return [input[0] * 2]', input_dtype: fp32, output_dtype: fp32}]\n"
+        "outputs: [{name: S, dtype: fp32, dims: [M], data_transform: [\"input_data['E0'] / 0\"]}]\n"
+    )
+    (folder / "zero.yaml").write_text(zero)
+    (folder / "double.step").write_text("return step.Map(fn=fn_f).apply(E0)")
+    assert run("zero.yaml", "double.step", "good.yaml", "right.step", "--junit", "junit.xml") == 4
+    out = capsys.readouterr().out
+    assert "unknown   zero.yaml double.step: value: non-finite-reference" in out
+    assert "2 programs: 1 passed, 0 failed, 1 unknown in " in out
+    assert ElementTree.parse(folder / "junit.xml").getroot().get("skipped") == "1"
+    assert run("zero.yaml", "double.step", "good.yaml", "wrong.step") == 1
+    capsys.readouterr()
+    assert run("zero.yaml", "double.step", "--json") == 4
+    assert json.loads(capsys.readouterr().out)["unknown"] is True

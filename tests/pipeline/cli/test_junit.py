@@ -36,3 +36,13 @@ def test_each_program_is_a_case_and_all_are_counted() -> None:
     assert failure is not None and failure.attrib["type"] == "type" and failure.text == "p.step:1:1: zip-shape"
     assert failure.attrib["message"] == "zip-shape: <&\ufffd\\x00>"
     assert unusable.findtext("error") == "t.yaml:3: odd"
+
+
+def test_a_program_of_which_nothing_is_known_is_skipped() -> None:
+    """With the reason, and no failure."""
+    finding = FINDING.model_copy(update={"code": "time-limit", "message": "took 10 s"})
+    slow = checked("p.step: took 10 s", passed=False, unknown=True, stage="run", diagnostics=(finding,))
+    root = ElementTree.fromstring(junit_text([slow]))
+    assert (root.get("failures"), root.get("skipped")) == ("0", "1")
+    (skipped,) = root.iter("skipped")
+    assert skipped.attrib == {"message": "time-limit: took 10 s"} and skipped.text == "p.step: took 10 s"

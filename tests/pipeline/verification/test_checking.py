@@ -118,3 +118,4 @@ def test_a_worker_that_something_else_kills_twice_is_not_a_verdict() -> None:
     assert (killed.stage, killed.diagnostics) == (None, ())
     assert "twice" in (killed.error or "")
     assert (crashed.stage, crashed.diagnostics[0].code) == ("run", "crashed")
+    assert crashed.unknown
