@@ -145,8 +145,8 @@ def outcomes(recorded: Sequence[RecordedRun]) -> Table:
             right, *failed = measures.outcomes(it.attempts).items()
             stages = {f"fails at {stage}": count for stage, count in failed}  # one of the stages is called `run`
             unknown = {measures.UNKNOWN: sum(attempt.unknown for attempt in it.attempts)}
-            here = {"run": run.label, "iteration": title(it.index, it.label), right[0]: right[1]}
-            rows.append({**here, **stages, **unknown})
+            row: dict[str, Cell] = {"run": run.label, "iteration": title(it.index, it.label), right[0]: right[1]}
+            rows.append({**row, **stages, **unknown})
     return Table.of(rows)
 
 
