@@ -23,6 +23,7 @@ from optimizers.errors import (
     NoAnswerError,
     OptimizerError,
     SampleError,
+    TemperatureError,
     UnknownOptimizerError,
     UnknownSelectionError,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "Selection",
     "SinglePass",
     "TaskCount",
+    "TemperatureError",
     "TokenCount",
     "UnknownOptimizerError",
     "UnknownSelectionError",

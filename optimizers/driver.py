@@ -42,6 +42,7 @@ from optimizers.solutions import Solutions
 from optimizers.strategies.base import Selection
 from optimizers.strategies.none import Resample
 from optimizers.strategies.registry import make_selection
+from optimizers.temperatures import taken
 from optimizers.typed_fields import ProgramTypes
 
 logger = logging.getLogger(__name__)
@@ -236,6 +237,7 @@ class Driver:
             vars(program).pop(result, None)
         inputs = list(next(iter(tasks.values())).example.inputs().keys())
         names = taught_predictors(program, inputs, domain.demo_predictors, domain.traced_demos)
+        sampling = replace(self.sampling, temperatures=taken(program, self.sampling.temperatures))
         types = ProgramTypes(program)
         entries = {entry.task_key: types.entry(entry) for entry in experience.entries} if experience else {}
         return Run(
@@ -247,9 +249,7 @@ class Driver:
                 self.max_demos,
                 own={name: list(predictor.demos) for name, predictor in program.named_predictors()},
             ),
-            sampler=Sampler(
-                self.metric, self.sampling, domain.threshold, journal, self.trace_calls, self.failure_score
-            ),
+            sampler=Sampler(self.metric, sampling, domain.threshold, journal, self.trace_calls, self.failure_score),
             selection=make_selection(self.selection),
             domain=domain,
             spending=Spending(self.budget or Budget(), Ledger() if self.overhead is None else self.overhead),

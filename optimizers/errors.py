@@ -3,6 +3,7 @@
 OptimizerError
 ├── MetricError             the metric raises too often, or returns no score
 ├── NoAnswerError           the LM's reply is paid for, and holds no answer
+├── TemperatureError        the LM refuses a sampling temperature
 ├── UnknownOptimizerError   no optimizer has that name
 └── UnknownSelectionError   no selection strategy has that name
 
@@ -47,6 +48,10 @@ class NoAnswerError(OptimizerError, LMProviderError):
     """The LM's reply holds no answer that could be judged, such as one that its provider's filter withheld."""
 
 
+class TemperatureError(OptimizerError, ValueError):
+    """The LM refuses a sampling temperature, as models that reason do: no sample at it would be answered."""
+
+
 class UnknownOptimizerError(OptimizerError, ValueError):
     """No optimizer has the requested name."""
 
@@ -77,8 +82,8 @@ class RunStopped(Exception):
         self.stopped, self.message, self.cause = stopped, message, cause
 
     def unusable(self, scored: bool) -> Exception | None:
-        """The cause, if it is to be raised: nothing was scored, or the metric cannot be used."""
-        fatal = isinstance(self.cause, MetricError) and self.cause.fatal
+        """The cause, if it is to be raised: nothing was scored, or metric or temperatures cannot be used."""
+        fatal = isinstance(self.cause, TemperatureError) or (isinstance(self.cause, MetricError) and self.cause.fatal)
         return self.cause if fatal or not scored else None
 
 

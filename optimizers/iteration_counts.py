@@ -70,6 +70,10 @@ class IterationCounts:
         keys = [(task.index, temperature) for temperature in self._temperatures]
         return [TaskCount(task.key, key[1], self._passed[key], self._scored[key]) for key in keys]
 
+    def scored_at(self, temperature: float) -> int:
+        """Number of scored samples at a temperature, of all tasks together."""
+        return sum(count for (_, at), count in self._scored.items() if at == temperature)
+
     def pooled(self, task: TaskExample) -> tuple[int, int]:
         """A task's correct and scored samples at all temperatures together."""
         counts = self.counts(task)

@@ -45,6 +45,7 @@ from optimizers.metering import (
 )
 from optimizers.metric import Metric, checked_metric, read_verdict, recording_judge, resolved
 from optimizers.prompt_sizes import demo_count, longest_prompt, with_fewer_demos
+from optimizers.temperatures import temperature_of
 from optimizers.typed_fields import ProgramTypes
 
 LONGEST_TRACE = 10_000
@@ -265,7 +266,8 @@ class Sampler:
         seeds = CallSeeds(spec.seed)
 
         def meter(lm: Any, member: BatchMember | None = None, **config: Any) -> Any:
-            config = _lm_config(spec) | config
+            own = lm is not dspy.settings.lm
+            config = _lm_config(spec, temperature_of(lm, spec.temperature, own)) | config
             return metered(lm, terms.ledger, named, terms.slots, member, seeds, terms.deadline, **config)
 
         twin = replace_lms(sampled.program, meter) if sampled.has_own_lms else sampled.program
@@ -317,7 +319,11 @@ class Sampler:
         known = map(self._earlier, specs)
         members = [place for place, earlier in enumerate(known) if earlier is None or not self._stands(earlier)]
         # A resumed run requests whole batches, with the same text: the response cache may have them.
-        settings = {"n": len(specs), "seed": None, "rollout_id": _lm_config(specs[0]).get("rollout_id")}
+        settings = {
+            "n": len(specs),
+            "seed": None,
+            "rollout_id": _lm_config(specs[0], spec.temperature).get("rollout_id"),
+        }
         member = batches.join((spec.task.key, spec.temperature, start), members, spec.sample - start, settings)
         try:
             yield member
@@ -367,9 +373,9 @@ def _place(sample: SampleSpec | Attempt, task_key: str) -> tuple[int, str, float
     return sample.iteration, task_key, sample.temperature, sample.sample, sample.seed
 
 
-def _lm_config(spec: SampleSpec) -> dict[str, Any]:
+def _lm_config(spec: SampleSpec, temperature: float) -> dict[str, Any]:
     """Settings of a sample's LM; the rollout id keeps equal prompts apart in the response cache."""
-    config: dict[str, Any] = {"temperature": spec.temperature, "seed": spec.seed}
-    if spec.temperature > 0:  # at 0, DSPy accepts no rollout id
+    config: dict[str, Any] = {"temperature": temperature, "seed": spec.seed}
+    if temperature > 0:  # at 0, DSPy accepts no rollout id
         config["rollout_id"] = derive_seed("rollout", spec.seed, spec.iteration, spec.task.key, spec.sample)
     return config

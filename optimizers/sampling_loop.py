@@ -21,12 +21,13 @@ from optimizers.attempt import Attempt
 from optimizers.budget import Budget, Spending
 from optimizers.context_window import Window
 from optimizers.deadline import DeadlineReached
-from optimizers.errors import MetricError, RunStopped, SampleError, UnavailableError, one_line
+from optimizers.errors import MetricError, RunStopped, SampleError, TemperatureError, UnavailableError, one_line
 from optimizers.iteration_counts import IterationCounts
 from optimizers.metering import is_transient
 from optimizers.observer import BaseObserver, InFlight, Observer
 from optimizers.pool import Pool
 from optimizers.sampling import FATAL, Sampler, SampleResult, SampleSpec, TaskExample
+from optimizers.temperatures import ONLY, refused
 
 PATIENCE = 5.0
 """Seconds that samples in flight get when the user interrupts, or the time is up."""
@@ -129,7 +130,7 @@ class SamplingLoop:
             failure = None
             if result is not None:
                 self.take(result.attempt)
-                failure = result.failure
+                failure = _named(result, counts)
                 excused += self._excused(result)
             self.in_flight(started.samples())
             if stop is None and (stop := self._reason(failure, counts, excused, total)):
@@ -162,7 +163,7 @@ class SamplingLoop:
             return RunStopped("failed", unavailable.message, unavailable)
         if isinstance(failure, FATAL):
             return RunStopped("failed", f"the LM cannot be used: {one_line(failure)}", failure)
-        if isinstance(failure, MetricError) and failure.fatal:
+        if isinstance(failure, TemperatureError) or (isinstance(failure, MetricError) and failure.fatal):
             return RunStopped("failed", str(failure), failure)
         if failure is not None and self._too_many(failed, done, total):
             return RunStopped("failed", f"{failed} of {done} samples got no {_last(failure)}", failure)
@@ -175,6 +176,16 @@ class SamplingLoop:
 
     def _out_of_budget(self) -> RunStopped:
         return RunStopped("budget", f"budget reached: {self.spending.reached() or 'the time'}")
+
+
+def _named(result: SampleResult, counts: IterationCounts) -> Exception | None:
+    """The sample's failure; a `TemperatureError` if that says so, and no sample at the temperature has an answer."""
+    failure, temperature = result.failure, result.attempt.temperature
+    if failure is None or not refused(failure) or counts.scored_at(temperature):
+        return failure
+    error = TemperatureError(f"temperatures: the LM refuses {temperature:g}; give {ONLY} alone: {one_line(failure)}")
+    error.__cause__ = failure
+    return error
 
 
 def _last(failure: Exception) -> str:

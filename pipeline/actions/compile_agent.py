@@ -29,7 +29,14 @@ from pipeline.record.request import Request
 from pipeline.record.resume import Finished, Resumed
 from pipeline.reporting.advice import Advice, advise
 from pipeline.running.job import JobResult, LMs, program_path, resamples, start_job
-from pipeline.running.session import open_lm, require_price, require_tool_calls, with_context
+from pipeline.running.session import (
+    open_lm,
+    require_price,
+    require_tool_calls,
+    temperature_note,
+    with_context,
+    with_temperatures,
+)
 from pipeline.verification.task_files import load_tasks
 
 __all__ = ["as_json", "compile_agent", "exit_code", "prepare", "print_summary", "resume"]
@@ -65,6 +72,7 @@ def matched(config: RunConfig, run: str) -> RunConfig:
 
 def checked(config: RunConfig) -> Request:
     """The request of these settings, which are those of a run to match, too; raises as `prepare`."""
+    config = with_temperatures(config, config.lm)
     tasks = load_tasks(config.tasks)
     limits = (config.max_iterations, config.match_tokens, config.max_tokens_total, config.max_usd, config.max_minutes)
     if config.selection == RESAMPLE and not any(limits):
@@ -124,7 +132,7 @@ def compile_agent(
     require_price(config, config.max_usd, config.lm, *([config.reflection_lm] if config.reflection_lm else []))
     if not resumed:
         config = with_context(config, config.lm)
-    lm = open_lm(config, config.lm)
+    lm = open_lm(config, config.lm, config.temperatures)
     reflection = _reflection_lm(config)
     if resumed and request.lm != lm.model:
         raise UsageError(f"--resume: the run used {request.lm}, but this is {lm.model}, whose answers differ")
@@ -173,6 +181,8 @@ def _run(
     run_name = resumed.name if resumed else plan
     samples = f"{counted(config.samples, 'sample')} at each temperature ({', '.join(map(str, config.temperatures))})"
     print_message(name, f"{tasks}, {lms.solving.model}, {samples}, seed {config.seed}")
+    if note := temperature_note(lms.solving.model):
+        print_message(name, note)
     if config.context is not None:
         limit = lms.solving.kwargs.get("max_tokens")
         answers = f", answers of up to {limit:,}" if limit else ""

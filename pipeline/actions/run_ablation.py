@@ -30,7 +30,7 @@ from pipeline.reporting import ablation
 from pipeline.reporting.ablation import ModelRuns, overview
 from pipeline.reporting.runs import read_runs
 from pipeline.running.job import LMs, start_job
-from pipeline.running.session import open_lm, require_price, with_context
+from pipeline.running.session import open_lm, require_price, temperature_note, with_context, with_temperatures
 from pipeline.verification.task_files import load_tasks
 from step_runtime.tasks.task import Task
 
@@ -66,7 +66,11 @@ class AblationPlan:
         own = dict(METHODS[method])
         if own["optimizer"] != "adaptive":
             own |= {"temperatures": (self.temperature,), "max_iterations": None}  # one pass
-        return RunConfig.model_validate({**dict(self.shared), **own, "lm": lm})
+        return with_temperatures(RunConfig.model_validate({**dict(self.shared), **own, "lm": lm}), lm)
+
+    def temperatures(self, lm: str) -> list[float]:
+        """The temperatures at which its runs sample an LM."""
+        return sorted({temperature for method in METHODS for temperature in self.config(lm, method).temperatures})
 
     def request(self, lm: str, method: str, model: str) -> Request:
         """The request of one run, which records the whole plan; `model` is the LM's full name."""
@@ -165,11 +169,13 @@ def run(name: str, plan: AblationPlan, earlier: Earlier, command: str) -> Exit |
     """
     require_price(plan.shared, plan.shared.max_usd, *plan.lms)
     shared = {lm: with_context(plan.shared, lm) for lm in plan.lms}
-    lms = {lm: open_lm(shared[lm], lm) for lm in plan.lms}
+    lms = {lm: open_lm(shared[lm], lm, plan.temperatures(lm)) for lm in plan.lms}
     tasks = counted(len(plan.tasks), "task")
     print_message(
         name, f"ablation {plan.id}: {tasks}, {', '.join(lms)}; if interrupted, resume with: {_resume_command(plan)}"
     )
+    for note in filter(None, map(temperature_note, lms)):
+        print_message(name, note)
     for lm, method in plan.runs():
         resumed = earlier.get((lm, method))
         if resumed is None and (lm, method) in earlier:

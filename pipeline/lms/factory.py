@@ -7,15 +7,18 @@ import logging
 import os
 import re
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import dspy
 from dspy.utils import exceptions as lm_errors
 
-from optimizers import NoAnswerError, TokenCount
+from optimizers import NoAnswerError, TemperatureError, TokenCount
 from optimizers.deadline import Deadline, DeadlineReached
+from optimizers.errors import one_line
 from optimizers.ledger import Ledger
 from optimizers.metering import metered
+from optimizers.temperatures import ONLY, refused, temperature_of
 from pipeline.base.choices import EMBEDDED, is_embedded
 from pipeline.base.errors import LMUnavailable, UsageError
 from pipeline.base.redaction import MASK, hide
@@ -42,38 +45,38 @@ def make_lm(
     model: str,
     api_base: str | None = None,
     *,
-    temperature: float | None = None,
     max_tokens: int = MAX_TOKENS,
     num_retries: int = 5,
     cache: bool | None = None,
     probed: bool = True,
     timeout: float = TIMEOUT,
     n: int = 1,
+    temperatures: Sequence[float] = (ONLY,),
 ) -> dspy.LM:
     """The LM that a string names.
 
     Args:
         model: `embedded`, `embedded/small`, or any DSPy/LiteLLM model string, whose key is read from the environment.
         api_base: The address of an OpenAI-compatible server.
-        temperature: None for the provider's default; optimizers set their own for each sample.
         max_tokens: Limit of an answer.
         num_retries: How often a request that fails transiently is retried.
         cache: Whether answers are cached on disk; None for all but the embedded LM's, which cost nothing.
-        probed: Whether to send one request first, to detect a wrong key, model or address at once; never for the
-            embedded LM.
+        probed: Whether to send a short request first at each of `temperatures`, to detect a wrong key, model, address
+            or temperature at once; never for the embedded LM.
         timeout: Seconds without data after which a request has failed.
         n: Completions that one request asks for.
+        temperatures: Those at which it will be sampled.
 
     Raises:
         LMUnavailable: The LM can't be used.
-        UsageError: An address or a batch for the embedded LM, which has neither.
+        UsageError: It refuses a temperature; an address or a batch for the embedded LM, which has neither.
     """
     hide(api_base)
     if api_base and MASK in api_base:
         raise UsageError("--api-base: the record keeps no user and password; give the whole address again")
     # Otherwise LiteLLM, which connects to some providers, fetches prices from the network when imported.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    settings: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "num_retries": num_retries}
+    settings: dict[str, Any] = {"max_tokens": max_tokens, "num_retries": num_retries}
     if is_embedded(model):
         return _embedded(model, api_base, n, settings | {"cache": bool(cache)})
     if cache is not False:
@@ -88,7 +91,9 @@ def make_lm(
             # Batches go through LiteLLM, which several threads must not import at once.
             importlib.import_module("litellm")
         lm.price, lm.count_tokens = known_price(model), count_tokens
-        lm.probe_tokens = probe(lm) if probed else TokenCount()
+        lm.probe_tokens = probe(lm, temperatures) if probed else TokenCount()
+    except TemperatureError as error:
+        raise UsageError(f"--{error}") from None
     except lm_errors.LMError as error:
         raise LMUnavailable(f"{model}: {reason(error, model, api_base)}") from None
     except (TypeError, ValueError) as error:
@@ -96,31 +101,46 @@ def make_lm(
     return lm
 
 
-def probe(lm: dspy.LM) -> TokenCount:
-    """Asks for one word, with the settings that samples use; returns what that took.
+def probe(lm: dspy.LM, temperatures: Sequence[float] = (ONLY,)) -> TokenCount:
+    """Asks for one word at each temperature, with the settings that samples use; returns what that took.
 
     Raises:
         LMError: The LM can't be used.
+        TemperatureError: It refuses a temperature.
     """
-    ledger = Ledger()
+    ledger, answered = Ledger(), list[float]()
+    for temperature in temperatures:
+        try:
+            _ask_twice(lm, ledger, temperature)
+        except lm_errors.LMError as error:
+            if not refused(error) or (temperature == ONLY and not answered):
+                raise  # it takes no temperature at all
+            taken = ", ".join(map(str, answered)) or ONLY
+            message = f"temperatures: {lm.model} refuses {temperature:g}; try --temperatures {taken}"
+            raise TemperatureError(f"{message}: {one_line(error)}") from error
+        answered.append(temperature)
+    return ledger.total
+
+
+def _ask_twice(lm: dspy.LM, ledger: Ledger, temperature: float) -> None:
+    """Asks again, once, if the first request fails in passing."""
     for last in (False, True):
         try:
-            _ask(lm, ledger)
-            break
+            return _ask(lm, ledger, temperature)
         except (lm_errors.LMRateLimitError, NoAnswerError):
-            break  # it shows that the key, the model and the address are right
+            return None  # it shows that the key, the model and the address are right
         except Exception as error:
             if last or not lm_errors.is_retryable_lm_error(error):
                 raise
             time.sleep(1.0)
-    return ledger.total
+    return None
 
 
-def _ask(lm: dspy.LM, ledger: Ledger) -> None:
+def _ask(lm: dspy.LM, ledger: Ledger, temperature: float) -> None:
     # Models that reason would spend so few tokens on thoughts, and may reject the limit.
     bound = {} if "max_completion_tokens" in lm.kwargs else {"max_tokens": PROBE_TOKENS}
     timeout = min(PROBE_SECONDS, lm.kwargs.get("timeout", PROBE_SECONDS))
-    settings = {"temperature": 1.0, "timeout": timeout, "n": None}
+    settings = {"temperature": temperature_of(lm, temperature, own=False), "timeout": timeout, "n": None}
     deadline = Deadline(time.monotonic() + PROBE_SECONDS + 5.0)  # a server may send a byte now and then
     twin = metered(lm.copy(cache=False, num_retries=0), ledger, lambda callers: "probe", deadline=deadline, **settings)
     try:
@@ -154,8 +174,8 @@ def _remote(model: str, settings: dict[str, Any]) -> dspy.LM:
     try:
         return cls(model, **settings)
     except lm_errors.LMConfigurationError:
-        # Models that reason accept no small limit, as their thoughts count as tokens too, and only one temperature.
-        return cls(model, **settings | {"max_tokens": None, "temperature": None})
+        # Models that reason accept no small limit, as their thoughts count as tokens too.
+        return cls(model, **settings | {"max_tokens": None})
 
 
 def reason(error: Exception, model: str, api_base: str | None) -> str:

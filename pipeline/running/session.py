@@ -11,7 +11,17 @@ from typing import Any, TypeVar
 import dspy
 from dspy.utils.exceptions import LMError
 
-from optimizers import Budget, Domain, Experience, MetricError, OptimizerError, Price, TokenCount
+from optimizers import (
+    Budget,
+    Domain,
+    Experience,
+    MetricError,
+    OptimizerError,
+    Price,
+    TemperatureError,
+    TokenCount,
+    temperatures,
+)
 from optimizers.context_window import Window
 from optimizers.errors import UnavailableError, one_line
 from optimizers.prompt_sizes import demo_count, trimmed
@@ -20,7 +30,7 @@ from pipeline.agent.compiled import SavedNeeds, SavedProgram, make_agent
 from pipeline.agent.domain import examples, step_domain
 from pipeline.agent.skills import Skill, mine
 from pipeline.base.choices import EMBEDDED, NO_PROGRAM, is_embedded
-from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig
+from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig, SamplingConfig
 from pipeline.base.errors import ClusterUnavailable, LMUnavailable, UsageError
 from pipeline.base.settings import flag
 from pipeline.lms import factory
@@ -37,6 +47,7 @@ from step_runtime.tasks.task import SolvedTask, Task
 
 RERUN = "To continue, run the same command again: answers of a remote LM are cached"
 AnyLMConfig = TypeVar("AnyLMConfig", bound=LMConfig)
+AnySamplingConfig = TypeVar("AnySamplingConfig", bound=SamplingConfig)
 REMOTE_THREADS = 16
 """Requests in flight to an LM elsewhere."""
 
@@ -70,8 +81,8 @@ def open_program(config: ProgramConfig, workers: Workers | None = None) -> Progr
         config = _as_compiled(config, compiled)
     model = config.lm if config.lm is not None else (compiled.lm if compiled else None) or EMBEDDED
     require_price(config, config.max_usd, model)
-    config = with_context(config, model)
-    lm = open_lm(config, model)
+    config = with_temperatures(with_context(config, model), model)
+    lm = open_lm(config, model, config.temperatures)
     with dspy.context(lm=lm):
         agent = make_agent(compiled, config.program) if compiled else new_agent(config)
     require_tool_calls(config.proposer, lm.model)
@@ -80,7 +91,7 @@ def open_program(config: ProgramConfig, workers: Workers | None = None) -> Progr
 
 
 def fitted(session: ProgramSession, tasks: Sequence[Task]) -> tuple[Agent, str]:
-    """The agent with the demonstrations that fit the LM's context window with any task, and a message if some do not.
+    """The agent with the demonstrations that fit the LM's context window with any task, and what a user should know.
 
     How many tokens a character takes is known from the LM that the program was compiled with.
     """
@@ -91,9 +102,10 @@ def fitted(session: ProgramSession, tasks: Sequence[Task]) -> tuple[Agent, str]:
         fit: Any = trimmed(agent, examples(tasks), window, config.max_demos)
     most, kept = demo_count(agent), demo_count(fit)
     if kept == most:
-        return fit, ""
+        return fit, temperature_note(session.lm.model)
     cause = "--max-demos" if kept == config.max_demos else f"the context window of {config.context:,} tokens"
-    return fit, f"{most - kept} of {most} demonstrations are left out, because of {cause}"
+    left_out = f"{most - kept} of {most} demonstrations are left out, because of {cause}"
+    return fit, "; ".join(filter(None, [temperature_note(session.lm.model), left_out]))
 
 
 def require_price(config: LMConfig, max_usd: float | None, *models: str) -> None:
@@ -117,15 +129,32 @@ def with_context(config: AnyLMConfig, model: str) -> AnyLMConfig:
     return config.model_copy(update={"context": known_context(model, config.api_base)})
 
 
-def open_lm(config: LMConfig, model: str) -> dspy.LM:
-    """The LM that the settings describe.
+def with_temperatures(config: AnySamplingConfig, model: str) -> AnySamplingConfig:
+    """The settings with the one temperature that the LM takes, if it is known to refuse all others."""
+    return config.model_copy(update={"temperatures": (temperatures.ONLY,)}) if takes_one(model) else config
+
+
+def temperature_note(model: str) -> str:
+    """What to say of an LM that takes one temperature; empty for others."""
+    return f"{model} takes temperature {temperatures.ONLY:g} only, and is sampled at it" if takes_one(model) else ""
+
+
+def takes_one(model: str) -> bool:
+    """Whether an LM is known to refuse all temperatures but one."""
+    return not is_embedded(model) and temperatures.takes_one(model)
+
+
+def open_lm(config: LMConfig, model: str, sampled: Sequence[float]) -> dspy.LM:
+    """The LM that the settings describe, found to answer at all temperatures `sampled`.
 
     Where its context window is small, the default limit of an answer is a quarter of it.
     """
     longest, default = config.max_tokens, LMConfig.model_fields["max_tokens"].default
     if config.context is not None and longest == default:
         longest = min(default, max(1, config.context // 4))
-    lm = factory.make_lm(model, config.api_base, max_tokens=longest, timeout=config.timeout, n=config.batch_n)
+    lm = factory.make_lm(
+        model, config.api_base, max_tokens=longest, timeout=config.timeout, n=config.batch_n, temperatures=sampled
+    )
     if config.price is not None:
         lm.price = Price(*config.price, given=True)
     return lm
@@ -240,6 +269,8 @@ def lm_session(lm: dspy.LM, verdict_cache: str | None = None, workers: Workers |
         if isinstance(error.__cause__, TaskError):
             raise UsageError(str(error.__cause__)) from None
         raise
+    except TemperatureError as error:
+        raise UsageError(f"--{error}") from None
     except OptimizerError as error:
         raise UsageError(str(error)) from None
 

@@ -139,11 +139,30 @@ def test_a_server_that_does_not_answer_is_reported(server: Server, monkeypatch: 
 def test_a_usable_lm_is_asked_once_and_cheaply(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what samples are drawn with, a seed and a temperature, so that a server that takes none shows at once."""
     monkeypatch.setenv("OPENAI_API_KEY", "right")
-    lm = make_lm("openai/tiny", server.address, temperature=0.4, max_tokens=77)
+    lm = make_lm("openai/tiny", server.address, max_tokens=77)
     (request,) = [each["body"] for each in server.requests()]
     assert (request["model"], request["max_completion_tokens"], request["seed"]) == ("tiny", PROBE_TOKENS, 0)
-    assert (lm.kwargs["temperature"], lm.kwargs["max_tokens"], lm.cache) == (0.4, 77, True)
+    assert (lm.kwargs["max_tokens"], lm.cache) == (77, True)
     assert not lm.history
+
+
+def test_an_lm_is_asked_at_every_temperature(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that it refuses is named at once, with those that it takes."""
+    monkeypatch.setenv("OPENAI_API_KEY", "right")
+    lm = make_lm("openai/tiny", server.address, temperatures=(0.4, 1.0))
+    assert [each["body"]["temperature"] for each in server.requests()] == [0.4, 1.0] and lm.probe_tokens.calls == 2
+    server.set(faults=[fault("status", 400, at=[4], message="Unsupported value: 'temperature' does not support 0.7")])
+    with pytest.raises(UsageError, match=r"--temperatures: openai/tiny refuses 0.7; try --temperatures 0.4: .*'temp"):
+        make_lm("openai/tiny", server.address, temperatures=(0.4, 0.7))
+
+
+def test_a_model_that_reasons_is_asked_at_the_temperature_that_it_takes(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DSPy knows it by its name."""
+    monkeypatch.setenv("OPENAI_API_KEY", "right")
+    make_lm("openai/o3", server.address, temperatures=(0.4,))
+    assert [each["body"]["temperature"] for each in server.requests()] == [1.0]
 
 
 def test_a_busy_server_is_usable(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +189,7 @@ def test_a_model_that_reasons_is_probed_without_a_bound(server: Server, monkeypa
 def test_a_model_that_reasons_is_taken_with_its_own_bounds(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """DSPy refuses to ask it for short answers."""
     monkeypatch.setenv("OPENAI_API_KEY", "right")
-    lm = make_lm("openai/o3", server.address, temperature=0.4, probed=False)
+    lm = make_lm("openai/o3", server.address, probed=False)
     assert lm.kwargs.get("max_completion_tokens") is None
 
 

@@ -49,6 +49,25 @@ def test_what_passes_is_asked_for_again_and_costs_no_sample(job: Job, waits: lis
     assert failed == 3
 
 
+def test_a_model_that_reasons_is_sampled_at_the_temperature_that_it_takes(job: Job) -> None:
+    """Whatever the options say; the output and the record say so."""
+    job.model = f"openai/gpt-5-{job.model[-8:]}"
+    assert job.run("--temperatures", "0.4,0.7,1.0") == 0
+    assert {request["body"]["temperature"] for request in job.server.requests()} == {1.0}
+    assert len(job.server.requests()) == 1 + TASKS * SAMPLES
+    assert f"{job.model} takes temperature 1 only, and is sampled at it" in job.messages
+    assert {attempt.temperature for attempt in job.attempts} == {1.0}
+
+
+def test_a_temperature_that_the_lm_refuses_is_named_before_anything_is_sampled(job: Job) -> None:
+    """With the option that helps."""
+    refusal = "Unsupported value: 'temperature' does not support 0.4 with this model"
+    job.server.set(faults=[fault("status", 400, at=[1], message=refusal)])
+    assert job.run("--temperatures", "0.4,1.0") == 2
+    assert "refuses 0.4; try --temperatures 1.0" in job.messages
+    assert len(job.server.requests()) == 1
+
+
 def test_a_content_type_that_is_wrong_is_not_a_fault(job: Job) -> None:
     """The JSON is right, whatever it is called."""
     job.server.set(faults=[fault("plain")])

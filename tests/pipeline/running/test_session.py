@@ -84,8 +84,8 @@ def test_limits_and_lm_settings_are_the_config_s(monkeypatch: pytest.MonkeyPatch
     assert (limits.iterations, limits.tokens, limits.usd, limits.minutes) == (None, None, 2, 3)
     asked: dict[str, object] = {}
     monkeypatch.setattr(factory, "make_lm", lambda model, api_base, **settings: asked.update(settings))
-    open_lm(made, "openai/gpt-4o")
-    assert asked == {"max_tokens": 100, "timeout": 600.0, "n": 4}
+    open_lm(made, "openai/gpt-4o", made.temperatures)
+    assert asked == {"max_tokens": 100, "timeout": 600.0, "n": 4, "temperatures": (0.4, 0.7, 1.0)}
 
 
 def test_a_verification_that_fails_ends_the_run_at_once() -> None:
