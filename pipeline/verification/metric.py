@@ -19,13 +19,14 @@ from typing import Any, TypeVar
 
 import dspy
 
+from pipeline.languages import registry
+from pipeline.languages.language import Language, SharesVerdicts, Task
 from pipeline.verification.cache import VerdictStore
 from pipeline.verification.pool import WorkerLost
-from pipeline.verification.worker import WorkerKilled, judge, stress, verdict_of
+from pipeline.verification.worker import WorkerKilled, call_of, verdict_of
 from step_runtime.base.errors import Span
-from step_runtime.language.identity import KnownScopes, code_of, graphs, known_scopes, skeleton
+from step_runtime.language.identity import KnownScopes, code_of, graphs
 from step_runtime.program.limits import Limits
-from step_runtime.tasks.task import Task
 from step_runtime.verification.verify import Verdict
 
 _NEEDS_A_RUN = ("run", "value", "cost")
@@ -119,14 +120,21 @@ class Metric:
         executor: Where programs are verified, such as a `worker.verification_pool`, or any other whose workers have
             this package; None for one thread of this process, which a task's function that hangs would block.
         store: Verdicts of earlier runs, to which this one's are added.
+        language: Of the programs; None for the default.
     """
 
-    def __init__(self, executor: Executor | None = None, store: VerdictStore | None = None) -> None:
+    def __init__(
+        self, executor: Executor | None = None, store: VerdictStore | None = None, language: Language | None = None
+    ) -> None:
+        self.language = language or registry.find(registry.DEFAULT)
+        judging = call_of(self.language, "judge")
+        if judging is None:
+            raise ValueError(f"language {self.language.name}: `calls` lacks `judge`")
+        self._judge = judging
         self.executor = executor or ThreadPoolExecutor(1, thread_name_prefix="verify")
         self._store = store
         self._lock = threading.Lock()
         self._known: dict[_Key, _Judged] = {}
-        self._scopes: dict[str, KnownScopes | None] = {}
         self._moved: dict[_Key, Verdict] = {}
         self._findings: dict[_Key, tuple[str, ...]] = {}
 
@@ -160,7 +168,7 @@ class Metric:
         Raises:
             TaskError: The task cannot be used, or its reference failed.
         """
-        judged, verdict, _ = self._judge_once(task, task.statement, skeleton(text), text)
+        judged, verdict, _ = self._judge_once(task, task.statement, self._shared_key(task, text), text)
         if judged != text:
             verdict = self._judge_once(task, task.statement, f"text {text}", text)[1]
         return verdict
@@ -173,8 +181,11 @@ class Metric:
         """
         key = (task.statement, text)
         if key not in self._findings:
+            called = call_of(self.language, "stress")
+            if called is None:
+                return ()
             try:
-                found = self.executor.submit(stress, task.name, task.statement, text).result()
+                found = self.executor.submit(called[0], task.name, task.statement, text, *called[1]).result()
                 lines = tuple(": ".join([each.code, ", ".join([each.message, *each.details[:1]])]) for each in found)
             except WorkerLost as error:
                 lines = (f"stress-run: verification on stress inputs {error}",)
@@ -187,22 +198,30 @@ class Metric:
         """The verdict on a text, and whether it was reached now."""
         content = task.statement
         alone = f"text {text}"  # the key of this text and no other
-        for key in (alone,) if (content, alone) in self._known else (skeleton(text), alone):
+        for key in (alone,) if (content, alone) in self._known else (self._shared_key(task, text), alone):
             judged, verdict, fresh = self._judge_once(task, content, key, text)
-            own = self._relocated(verdict, judged, text, task, content)
+            own = self._relocated(verdict, judged, text, task)
             if own is not None:
                 return own, fresh
         raise AssertionError("a text is the same program as itself")
 
-    def _relocated(self, verdict: Verdict, judged: str, text: str, task: Task, content: str) -> Verdict | None:
+    def _shared_key(self, task: Task, text: str) -> str:
+        """Equal for texts that may share a verdict."""
+        if isinstance(self.language, SharesVerdicts):
+            return self.language.shared_key(text)
+        return self.language.key(task, text)
+
+    def _relocated(self, verdict: Verdict, judged: str, text: str, task: Task) -> Verdict | None:
+        """The verdict on another text as that on this one; without an offer of the language, only that it passes."""
         if judged == text:
             return verdict
+        if not isinstance(self.language, SharesVerdicts):
+            return verdict if verdict.passed else None
+        content = task.statement
         if (content, text) in self._moved:
             return self._moved[content, text]
         try:
-            if content not in self._scopes:
-                self._scopes[content] = known_scopes(task)
-            own = relocated(verdict, judged, text, self._scopes[content])
+            own: Verdict | None = self.language.relocated(task, verdict, judged, text)
         except Exception:  # whatever a text does to code that only saves time, the text is judged by itself
             _LOG.exception("two programs could not be compared")
             return None
@@ -216,11 +235,11 @@ class Metric:
         with self._lock:
             known = self._known.get((content, key)) or self._stored(content, key)
             if known is None:
-                future = self.executor.submit(judge, task.name, content, text)
+                future = self.executor.submit(self._judge[0], task.name, content, text, *self._judge[1])
                 _remember(self._known, (content, key), (text, future))
         judged, future = known or (text, future)
         try:
-            verdict = verdict_of(future)
+            verdict = verdict_of(future, self.language.stages)
         except WorkerKilled:
             with self._lock:
                 if self._known.get((content, key)) == (judged, future):

@@ -11,15 +11,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import warnings
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from typing import Any
 
+from pipeline.languages import registry
+from pipeline.languages.language import Language, RunsOwnCalls
 from pipeline.verification import notes
 from pipeline.verification.limits import ProgramLimits, verification_pool, verification_settings
 from pipeline.verification.pool import WorkerLost
 
 # With the module, in one thread: the pool's threads import what answers name, and imports in two threads of modules
 # that need each other end in a module that is half there.
-from step_runtime.base.errors import Diagnostic, RunError, TaskError, TaskWarning, out_of_memory
+from step_runtime.base.errors import STAGES, Diagnostic, RunError, TaskError, TaskWarning, out_of_memory
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import Scope
 from step_runtime.verification.loading import load_task
@@ -28,9 +32,11 @@ from step_runtime.verification.verify import Verdict, Verifier
 __all__ = [
     "LOST_BEFORE",
     "WorkerKilled",
+    "call_of",
     "end_if_out_of_memory",
     "explain_values",
     "judge",
+    "judge_in",
     "scopes",
     "stress",
     "try_task",
@@ -47,8 +53,12 @@ class WorkerKilled(Exception):
     """Something else killed the processes that judged a program, twice: nothing is known of it."""
 
 
-def verdict_of(future: Future[Verdict]) -> Verdict:
+def verdict_of(future: Future[Verdict], stages: Sequence[str] = STAGES) -> Verdict:
     """What a worker found, or the verdict on a program that the worker did not survive.
+
+    Args:
+        future: Of a call that gives a verdict.
+        stages: Those of the language; a lost worker counts as `run`, or as the last where there is no such stage.
 
     Raises:
         TaskError: As `judge`.
@@ -57,7 +67,7 @@ def verdict_of(future: Future[Verdict]) -> Verdict:
     error = future.exception()  # never raised here: each time, it would keep the frames that it passed
     if error is None:
         found = future.result()
-        if isinstance(found, Verdict) and found.passed == (found.stage is None):
+        if isinstance(found, Verdict) and (found.stage is None or (not found.passed and found.stage in stages)):
             return found
         error = WorkerLost("crashed", "answered with something else than a verdict")
     if not isinstance(error, WorkerLost):
@@ -66,7 +76,8 @@ def verdict_of(future: Future[Verdict]) -> Verdict:
         raise WorkerKilled(f"verification {error}, twice: nothing is known of the program")
     where = (f"it had come to {notes.snippet(error.at)}",) if error.at else ()
     hint = "a function of the task may be at fault, and not the program"
-    return Verdict(False, "run", (Diagnostic("run", error.code, f"verification {error}", None, where, hint),))
+    stage = "run" if "run" in stages else stages[-1]
+    return Verdict(False, stage, (Diagnostic(stage, error.code, f"verification {error}", None, where, hint),))
 
 
 # --- what runs in a worker --------------------------------------------------------------------------------------------
@@ -89,6 +100,33 @@ def judge(name: str, content: str, text: str, dtype: str = "float64", limits: Pr
     if any(diagnostic.code == "memory-limit" for diagnostic in verdict.diagnostics):
         raise MemoryError(verdict.diagnostics[0].message)
     return verdict
+
+
+def judge_in(name: str, content: str, text: str, language: str) -> Verdict:
+    """The verdict on a program of any language, for a task given by its name and its text.
+
+    Raises:
+        TaskError: The task cannot be used, or its reference failed.
+        MemoryError: The worker exceeded the memory limit, and may hold too much to continue.
+    """
+    return registry.find(language).judge(_task_in(name, content, language), text, None)
+
+
+def call_of(language: Language, what: str) -> tuple[Callable[..., Any], tuple[str, ...]] | None:
+    """What a worker calls to `judge` or `stress` a program of a language, and the arguments behind the program.
+
+    None for what the language lacks. Where the language has a function of its own, that is called by itself, so that
+    no code of a task can have put another in its place: see `isolation.integrity`.
+    """
+    if isinstance(language, RunsOwnCalls):
+        own = language.calls.get(what)
+        return None if own is None else (own, ())
+    return (judge_in, (language.name,)) if what == "judge" else None
+
+
+@functools.lru_cache(maxsize=256)
+def _task_in(name: str, content: str, language: str) -> Any:
+    return registry.find(language).task(content, name, name)
 
 
 def try_task(path: str) -> list[str]:

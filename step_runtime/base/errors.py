@@ -128,10 +128,11 @@ class Span:
 class Diagnostic:
     """One finding about a program, at the stage that found it.
 
-    `details` are the lines that show both sides of the rule; `hint` is a likely repair.
+    `stage` is one of `STAGES`, or of another language's; `details` are the lines that show both sides of the rule;
+    `hint` is a likely repair.
     """
 
-    stage: Stage
+    stage: str
     code: str
     message: str
     span: Span | None = None
@@ -145,7 +146,7 @@ class Diagnostic:
             object.__setattr__(self, "details", tuple(map(shortened, self.details)))
 
     @classmethod
-    def of(cls, stage: Stage, error: RuleError, span: Span | None) -> Diagnostic:
+    def of(cls, stage: str, error: RuleError, span: Span | None) -> Diagnostic:
         """The diagnostic of a rule broken at `span`."""
         return cls(stage, error.code, error.message, span, error.details, error.hint)
 

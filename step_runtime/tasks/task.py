@@ -158,6 +158,10 @@ class Task(_Strict):
         """The task alone: what a proposer may see."""
         return self if self.impl is None else self.model_copy(update={"impl": None})
 
+    def text_with(self, impl: str) -> str:
+        """The task as YAML with this solution."""
+        return dump_task(self.model_copy(update={"impl": impl}))
+
     def solved(self) -> SolvedTask | None:
         """The task alone with its `impl`, or None where it has none."""
         return None if self.impl is None else SolvedTask(self.without_impl(), self.impl)

@@ -22,7 +22,6 @@ from step_runtime.base.errors import (
     Diagnostic,
     RuleError,
     RunError,
-    Stage,
     TaskError,
     describe_error,
     out_of_memory,
@@ -67,11 +66,12 @@ class Verdict:
     """What verification found.
 
     `stage` is None for a program that passes, else the first stage that fails; `diagnostics` are all those
-    of parse, type and affine, or the first of a later stage; `seconds` is the wall time spent.
+    of parse, type and affine, or the first of a later stage; `seconds` is the wall time spent. A verdict that did not
+    pass and has no stage is unknown, which other languages may say.
     """
 
     passed: bool
-    stage: Stage | None = None
+    stage: str | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
     seconds: float = field(default=0.0, compare=False)
 

@@ -285,7 +285,7 @@ def test_verdicts_that_depend_on_the_machine_are_not_kept(tmp_path: Path) -> Non
 def test_a_pass_is_confirmed_by_the_text_itself(executor: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
     """Were a wrong program to share a right one's verdict, it would still not be kept as a solution."""
     metric = Metric(executor)
-    monkeypatch.setattr("pipeline.verification.metric.skeleton", lambda text: "one key for all")
+    monkeypatch.setattr("pipeline.step.language.skeleton", lambda text: "one key for all")
     monkeypatch.setattr("pipeline.verification.metric.relocated", lambda verdict, *_: verdict)
     assert judge(metric, RIGHT) and judge(metric, WRONG)
     assert metric.confirmed(EXAMPLE, dspy.Prediction(impl=RIGHT))

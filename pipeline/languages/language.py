@@ -1,0 +1,218 @@
+"""What a language is to the core: one protocol that every language has, and those that it may offer beside it.
+
+A language is an object that an entry point of the group `adaptive_step.languages` names; see `registry`. The core asks
+`isinstance` whether it offers more, and never what it is called. A command that needs an offer which a language lacks
+ends with exit code 2 (`registry.require`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+
+if TYPE_CHECKING:
+    from step_runtime.base.errors import Diagnostic
+    from step_runtime.verification.verify import Verdict
+
+
+@runtime_checkable
+class Task(Protocol):
+    """An operator to implement, frozen and picklable; `TextTask` is one for any language.
+
+    Attributes:
+        name: It identifies the task across runs.
+        statement: The task's text without its solution, as a proposer reads it. `Language.task` reads it back.
+        impl: The author's solution, None for none.
+    """
+
+    @property
+    def name(self) -> str:
+        """See above."""
+
+    @property
+    def statement(self) -> str:
+        """See above."""
+
+    @property
+    def impl(self) -> str | None:
+        """See above."""
+
+    def without_impl(self) -> Self:
+        """The task alone, which an LM may see."""
+
+    def text_with(self, impl: str) -> str:
+        """The text of a task file that holds the task with this solution."""
+
+
+@runtime_checkable
+class Language(Protocol):
+    """A language that an agent learns to write.
+
+    Attributes:
+        name: As `--language` names it: lower-case letters, digits and hyphens.
+        version: Changes whenever a verdict may change; verdicts kept on disk, records and programs name it.
+        stages: Where a program may fail, in the order of checking; 2 or more. A lost worker counts as the last
+            but for a stage `run`, where there is one.
+        executes: Whether `judge` runs the program as code of the host, which is a weaker promise than interpreting it.
+        folder: The language's data: `prompts/` with `proposer.md` and `refiner.md`, or what `WritesPrompts` reads,
+            `tasks/`, `oracles/` and `near-misses/`, in which a program has the path of its task.
+    """
+
+    name: str
+    version: str
+    stages: Sequence[str]
+    executes: bool
+    folder: Path
+
+    def task(self, text: str, name: str, source: str) -> Task:
+        """Reads a task from the text of its file, which `source` names in messages; runs none of its code.
+
+        Raises:
+            TaskError: The text is no task; the message names the source, the line and what was expected.
+        """
+
+    def extract(self, answer: str) -> str:
+        """The program in an LM's answer; the answer itself where nothing resembles one. Never raises."""
+
+    def check(self, task: Any, text: str) -> Sequence[Diagnostic]:
+        """What is wrong with a program as far as its text shows, in this process: it must run none of it."""
+
+    def judge(self, task: Any, text: str, limits: Any) -> Verdict:
+        """The verdict on a program, reached in a worker process, so that it may run what it must.
+
+        `limits` are those of `pipeline.verification.limits.ProgramLimits`, None for the language's own.
+
+        Returns:
+            A verdict that passed; or failed at one of `stages`; or did neither (`passed` False, `stage` None): the
+            verdict is unknown, and its diagnostics say why.
+        """
+
+    def key(self, task: Any, text: str) -> str:
+        """A text that is equal for programs that mean the same, and never for others. Never raises, runs nothing.
+
+        The task is None where only the program is known, such as when right answers are grouped.
+        """
+
+    def structures(self, task: Any, text: str | None) -> frozenset[str]:
+        """What a task, and a program for it if there is one, are compared by to choose demonstrations."""
+
+
+# --- what a language may offer beside it ------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class Repairs(Protocol):
+    """A guardian's exact check and repair: `--guardian gated` and `compiler`."""
+
+    def repaired(self, task: Any, text: str) -> str | None:
+        """The program with the rule kept; None for one that keeps it or can't be read."""
+
+
+@runtime_checkable
+class WritesPrompts(Protocol):
+    """Base prompts composed by the language: `--prompt short`, `--no-ir`, and skills as further patterns."""
+
+    def instructions(self, role: str, *, ir: bool, kind: str, patterns: Sequence[Any] = ()) -> str:
+        """The instructions of `proposer`, `guardian` or `refiner`.
+
+        Raises:
+            UsageError: A file of them can't be used.
+        """
+
+
+@runtime_checkable
+class RestoresTasks(Protocol):
+    """Tasks in JSON of a form of their own, as an experience holds them."""
+
+    def restored(self, content: Any, name: str) -> Any:
+        """The task that `optimizers.jsonable` made JSON of.
+
+        Raises:
+            ValueError: It is none.
+        """
+
+
+@runtime_checkable
+class RunsOwnCalls(Protocol):
+    """Functions of modules that workers call in the place of the general ones of `pipeline.verification`.
+
+    Attributes:
+        calls: `judge` and `stress` take a task's name, its statement and a program; `check` takes a `CheckRequest`.
+    """
+
+    calls: Mapping[str, Callable[..., Any]]
+
+
+@runtime_checkable
+class SharesVerdicts(Protocol):
+    """Verdicts on programs that run alike, moved from one text to another with the places that they name."""
+
+    def shared_key(self, text: str) -> str:
+        """A text that is equal for programs that may share a verdict."""
+
+    def relocated(self, task: Any, verdict: Any, judged: str, text: str) -> Any | None:
+        """The verdict on `judged` as the one on `text`; None where it may be another."""
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A table of a program's parts and their types: `pipeline.verify --explain`."""
+
+    def explained(self, task: Any, text: str) -> str:
+        """The table, made without running the program."""
+
+
+@runtime_checkable
+class Prices(Protocol):
+    """What a program costs: `--objective`, `pipeline.verify --cost`."""
+
+    def priced(self, executor: Any, objective: str) -> Any:
+        """A function of an example and its outputs: the figure of a right program's cost, None if there is none."""
+
+
+@runtime_checkable
+class WritesTests(Protocol):
+    """A self-contained test of a program: `pipeline.codegen`."""
+
+    def test_script(self, task: Any, text: str) -> str:
+        """A pytest script that passes or fails as the verifier does."""
+
+
+@runtime_checkable
+class ListsNextLines(Protocol):
+    """The lines that may legally follow in a program: constrained and typed proposers."""
+
+    def next_lines(self, task: Any, text: str) -> Sequence[str]:
+        """The next lines, most likely first."""
+
+
+@runtime_checkable
+class ProposesOffline(Protocol):
+    """Programs without an LM: `--lm embedded`."""
+
+    offline_models: Sequence[str]
+
+
+@runtime_checkable
+class Simplifies(Protocol):
+    """Right programs made more readable for people."""
+
+    def simplified(self, task: Any, text: str, accepts: Any) -> str:
+        """A simpler text that `accepts`."""
+
+
+@runtime_checkable
+class Advises(Protocol):
+    """What the author of an unsolved task can do."""
+
+    def advice(self, task: Any, attempts: Sequence[Any]) -> Any:
+        """Advice with `to_dict`, `lines` and `render`."""
+
+
+@runtime_checkable
+class Classifies(Protocol):
+    """Classes of tasks in figures, by what a right program for them takes."""
+
+    def classes(self) -> dict[str, str]:
+        """The class of each of the language's own tasks, by name."""

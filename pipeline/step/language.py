@@ -1,0 +1,120 @@
+"""STeP: programs are interpreted on symbolic and real streams, so that nothing of a completion runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from pipeline.agent.domain import structures
+from pipeline.base.paths import DATA
+from pipeline.verification import checking, metric, worker
+from pipeline.verification.cache import verifier_version
+from pipeline.verification.limits import ProgramLimits
+from signatures import extract_program
+from step_runtime.base.errors import STAGES, Diagnostic
+from step_runtime.language.equivalence import canonical_key
+from step_runtime.language.identity import KnownScopes, known_scopes, skeleton
+from step_runtime.language.parser import parse
+from step_runtime.program.printer import print_program
+from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.scope import static_scope
+from step_runtime.tasks.task import Task
+from step_runtime.verification.check import check_affine, check_outputs, infer_types, insert_copies
+from step_runtime.verification.explain import explain
+from step_runtime.verification.verify import Verdict
+
+_SCOPES: dict[str, KnownScopes | None] = {}
+_MOST_SCOPES = 1000
+"""Tasks whose scopes are remembered, the latest ones."""
+
+
+class Step:
+    """The language of the paper; see `pipeline.languages.language` for the members."""
+
+    name = "step"
+    stages: Sequence[str] = STAGES
+    executes = False
+    folder = DATA
+    calls: Mapping[str, Callable[..., Any]] = {
+        "judge": worker.judge, "stress": worker.stress, "check": checking.check,
+    }  # fmt: skip
+
+    @property
+    def version(self) -> str:
+        """A digest of the language's code, and of Python's and torch's versions."""
+        return verifier_version()
+
+    def task(self, text: str, name: str, source: str) -> Task:
+        """The task of a YAML text, without includes.
+
+        Raises:
+            TaskError: It is none.
+        """
+        return loads_task(text, name, source=source)
+
+    def extract(self, answer: str) -> str:
+        """The program in an answer."""
+        return extract_program(answer)
+
+    def check(self, task: Task, text: str) -> Sequence[Diagnostic]:
+        """Syntax, types, the affine rule and the outputs' types."""
+        scope = static_scope(task)
+        program, found = parse(text, scope)
+        types, typed = infer_types(program, scope)
+        return [*found, *typed, *check_affine(program)] or check_outputs(program, types, scope)
+
+    def judge(self, task: Task, text: str, limits: ProgramLimits | None) -> Verdict:
+        """The verdict, for a worker process to find."""
+        return worker.judge(task.name, task.statement, text, limits=limits)
+
+    def key(self, task: Task | None, text: str) -> str:
+        """The syntax tree up to renaming."""
+        return canonical_key(text, () if task is None else [spec.name for spec in task.inputs])
+
+    def structures(self, task: Task, text: str | None) -> frozenset[str]:
+        """Types, functions and references of the task, primitives and edges of the program."""
+        return structures({"task": task}, None if text is None else {"impl": text})
+
+    # --- what it offers beside it ---
+
+    def restored(self, content: Mapping[str, Any], name: str) -> Task:
+        """A task of an experience's JSON."""
+        return Task.model_validate(content).named(name)
+
+    def repaired(self, task: Task, text: str) -> str | None:
+        """The program with Copies where a stream is consumed twice; None where there is nothing to repair."""
+        program, found = parse(text, static_scope(task))
+        return print_program(insert_copies(program)) if not found and check_affine(program) else None
+
+    def shared_key(self, text: str) -> str:
+        """A digest that most texts of one program share."""
+        return skeleton(text)
+
+    def relocated(self, task: Task, verdict: Verdict, judged: str, text: str) -> Verdict | None:
+        """The verdict on one text as that on another of the same program."""
+        content = task.statement
+        if content not in _SCOPES:
+            if len(_SCOPES) > _MOST_SCOPES:
+                _SCOPES.clear()
+            _SCOPES[content] = known_scopes(task)
+        return metric.relocated(verdict, judged, text, _SCOPES[content])
+
+    def explained(self, task: Task, text: str) -> str:
+        """Every stream with its type."""
+        return explain(text, static_scope(task)).table()
+
+    def priced(self, executor: Executor, objective: str) -> Callable[[Any, Mapping[str, Any]], float | None]:
+        """The cost of an answer by a figure of `step_runtime.base.measures`."""
+        from pipeline.verification.costs import answer_cost
+
+        return answer_cost(executor, objective)  # type: ignore[arg-type] # an option has checked it
+
+    def simplified(self, task: Task, text: str, accepts: Callable[[str], bool]) -> str:
+        """A text with less structure that means the same."""
+        from pipeline.rewriting.simplification import simplified
+
+        return simplified(task, text, accepts)
+
+
+STEP = Step()

@@ -1,0 +1,59 @@
+"""Languages are found by entry points; what is wrong with one is said in words."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.base.errors import UsageError
+from pipeline.languages import registry
+from pipeline.languages.language import Explains, ListsNextLines
+from tests.support.languages import install
+
+
+@pytest.fixture(autouse=True)
+def forgetting(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.find.cache_clear()
+
+
+def test_the_project_declares_its_own_first() -> None:
+    """STeP, which a command without `--language` uses."""
+    assert registry.DEFAULT in registry.declared()
+    assert registry.find(registry.DEFAULT).name == registry.DEFAULT
+    assert registry.known(registry.DEFAULT) == registry.DEFAULT
+    assert registry.module_of(registry.DEFAULT) == "pipeline.step.language"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("THERE = 1", "names nothing"),
+        ("LANGUAGE = object()", "is no language; it lacks check, executes, extract"),
+        ("from pipeline.step.language import STEP as LANGUAGE", "calls itself 'step'"),
+        ("import pipeline.no_such_module", "names no module"),
+    ],
+)
+def test_an_entry_point_that_is_no_language_is_refused_in_words(
+    code: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is wrong with it."""
+    install(tmp_path, monkeypatch, "broken", code)
+    assert "broken" in registry.declared()
+    with pytest.raises(UsageError, match=message):
+        registry.find("broken")
+    sys.modules.pop("broken_language", None)
+
+
+def test_an_unknown_name_is_refused_with_those_that_are_known() -> None:
+    """As a usage error, exit code 2."""
+    with pytest.raises(UsageError, match=r"no language 'fortran'; expected one of .*step"):
+        registry.find("fortran")
+
+
+def test_what_a_language_lacks_is_named() -> None:
+    """Nothing falls back to another language's."""
+    registry.require("step", Explains, "--explain")
+    with pytest.raises(UsageError, match=r"--proposer typed: the language `step` does not offer .*next_lines"):
+        registry.require("step", ListsNextLines, "--proposer typed")
