@@ -84,8 +84,8 @@ class Language(Protocol):
         `limits` are those of `pipeline.verification.limits.ProgramLimits`, None for the language's own.
 
         Returns:
-            A verdict that passed; or failed at one of `stages`; or did neither (`passed` False, `stage` None): the
-            verdict is unknown, and its diagnostics say why.
+            A verdict that passed, or failed at one of `stages`. It is unknown, neither right nor wrong, where its first
+            diagnostic has a code of `step_runtime.base.errors.UNKNOWN`, such as `internal`.
         """
 
     def key(self, task: Any, text: str) -> str:

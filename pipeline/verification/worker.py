@@ -67,7 +67,7 @@ def verdict_of(future: Future[Verdict], stages: Sequence[str] = STAGES) -> Verdi
     error = future.exception()  # never raised here: each time, it would keep the frames that it passed
     if error is None:
         found = future.result()
-        if isinstance(found, Verdict) and (found.stage is None or (not found.passed and found.stage in stages)):
+        if isinstance(found, Verdict) and (found.stage is None if found.passed else found.stage in stages):
             return found
         error = WorkerLost("crashed", "answered with something else than a verdict")
     if not isinstance(error, WorkerLost):

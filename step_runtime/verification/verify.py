@@ -66,8 +66,7 @@ class Verdict:
     """What verification found.
 
     `stage` is None for a program that passes, else the first stage that fails; `diagnostics` are all those
-    of parse, type and affine, or the first of a later stage; `seconds` is the wall time spent. A verdict that did not
-    pass and has no stage is unknown, which other languages may say.
+    of parse, type and affine, or the first of a later stage; `seconds` is the wall time spent.
     """
 
     passed: bool
