@@ -25,6 +25,7 @@ from optimizers.arguments import (
     named_examples,
 )
 from optimizers.attempt import Attempt
+from optimizers.autologging import join_autologging
 from optimizers.budget import Budget, Spending
 from optimizers.call_trace import TRACE_CALLS
 from optimizers.candidates import candidate_programs
@@ -321,6 +322,9 @@ class DrivenOptimizer(Teleprompter):
         if teacher is not None:
             raise ValueError("the student learns from its own answers; it takes no teacher")
         return self._driver.compile(student, trainset, valset, experience, resume)
+
+
+join_autologging()
 
 
 def summary(run: Run) -> str:

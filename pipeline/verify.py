@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from pipeline.base.choices import FloatType
-from pipeline.base.errors import Exit, UsageError, print_message, start
+from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import writable_file
 from pipeline.base.settings import Config, OptionGroup, option
 from pipeline.cli.options import Json, Parser
