@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import dspy
 
 from optimizers import Attempt, TokenCount
+from pipeline.agent.compiled import make_agent, parse_program
 from pipeline.base.choices import REFLECTING, RESAMPLE, SELECTIONS, VALIDATING, is_embedded
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import Exit, UsageError, print_message
@@ -28,6 +30,7 @@ from pipeline.record.attempts import read_attempts
 from pipeline.record.request import Request
 from pipeline.record.resume import Finished, Resumed
 from pipeline.reporting.advice import Advice, advise
+from pipeline.running.gate import Gate
 from pipeline.running.job import JobResult, LMs, program_path, resamples, start_job
 from pipeline.running.session import (
     open_lm,
@@ -38,6 +41,7 @@ from pipeline.running.session import (
     with_temperatures,
 )
 from pipeline.verification.task_files import load_tasks
+from pipeline.verification.workers import LocalWorkers
 
 __all__ = ["as_json", "compile_agent", "exit_code", "prepare", "print_summary", "resume"]
 
@@ -142,13 +146,18 @@ def compile_agent(
 
 
 def _finished(name: str, resumed: Resumed, finished: Finished, output: str | None) -> JobResult:
+    gate, source = Gate(LocalWorkers(), partial(print_message, name)), f"run {resumed.run_id}"
+    gate.agent(make_agent(parse_program(finished.program, source), source), f"{source}, compiled.json")
+    if gate.refused:
+        raise UsageError(f"--resume: {source}: its compiled program shows wrong programs; start a new run")
+    learned = gate.experience(finished.experience, resumed.request.tasks, f"{source}, experience.json")
     with store.locked_run_folder(resumed.run_id):
         path = Path(output) if output else program_path(resumed.request.config, resumed.run_id)
         write_text(path, finished.program)
     print_message(name, f"run {resumed.run_id} is already complete; no requests made; the record is unchanged")
     tasks, (client, _) = resumed.request.tasks, store.open_store()
-    experience = replace(finished.experience, attempts=read_attempts(client, resumed.run_id))
-    return JobResult(experience, resumed.run_id, resumed.name, path, tasks, finished.probe)
+    experience = replace(learned, attempts=read_attempts(client, resumed.run_id))
+    return JobResult(experience, resumed.run_id, resumed.name, path, tasks, finished.probe, gate.refused)
 
 
 def _reflection_lm(config: RunConfig) -> dspy.LM | None:
@@ -191,7 +200,7 @@ def _run(
         )
     with (
         open_workers(config, name) as workers,
-        start_job(request, lms, run_name, params, resumed, workers) as job,
+        start_job(request, lms, run_name, params, resumed, workers, partial(print_message, name)) as job,
     ):
         state = f"resumes with {job.recorder.answers:,} recorded answers" if resumed else "starts"
         print_message(name, f"run {job.run_id} {state}; if interrupted, resume with: {_resume_command(job.run_id)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from pipeline.running.session import (
     open_program,
     trusted,
 )
+from pipeline.verification.claims import Refusal
 from pipeline.verification.task_files import load_tasks
 from pipeline.verification.workers import Workers
 from step_runtime.tasks.task import Task
@@ -38,13 +40,17 @@ from step_runtime.tasks.task import Task
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A pass over tasks; `run_id` is that of its run in the store, if it was recorded."""
+    """A pass over tasks; `run_id` is that of its run in the store, if it was recorded.
+
+    `refused` are the program's demonstrations that verification left out.
+    """
 
     program: str
     lm: str
     tasks: Sequence[Task]
     experience: Experience
     run_id: str | None
+    refused: Sequence[Refusal] = ()
 
 
 def evaluate_program(
@@ -61,7 +67,7 @@ def evaluate_program(
     """
     tasks = load_tasks(patterns)
     with open_workers(config, name) as workers:
-        return _evaluated(name, open_program(config, workers), tasks, command, workers)
+        return _evaluated(name, open_program(config, workers, partial(print_message, name)), tasks, command, workers)
 
 
 def _evaluated(
@@ -97,7 +103,7 @@ def _evaluated(
             observers=observers,
         )
         experience: Experience = optimizer.compile(agent, trainset=examples(tasks)).experience
-        return Evaluation(config.program, session.lm.model, tasks, experience, run_id)
+        return Evaluation(config.program, session.lm.model, tasks, experience, run_id, session.refused)
 
 
 def figures(evaluation: Evaluation) -> dict[str, Any]:
@@ -136,6 +142,7 @@ def figures(evaluation: Evaluation) -> dict[str, Any]:
         "program": evaluation.program,
         "lm": evaluation.lm,
         "run_id": evaluation.run_id,
+        "refused": [refusal.to_dict() for refusal in evaluation.refused],
     }
 
 

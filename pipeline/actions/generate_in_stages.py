@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ class Stages:
         return progress
 
     def _run_on(self, workers: Workers, progress: Progress) -> None:
-        session = open_program(self.config, workers)
+        session = open_program(self.config, workers, partial(print_message, self.name))
         stages = f"{session.lm.model}, then search and repairs"
         limit = f"up to {self.minutes:g} min per task"
         print_message(self.name, f"{counted(len(self.tasks), 'task')}, {stages}, {limit}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
         ClusterUnavailable: The cluster can't be used.
     """
     with open_workers(config, name) as workers:
-        session = open_program(config, workers)
+        session = open_program(config, workers, partial(print_message, name))
         found, offers = _sampled(name, tasks, session, workers, objective)
     written = _write(tasks, offers, files)
     result = _sampled_json(tasks, found, written) | {"program": config.program, "lm": session.lm.model}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +222,7 @@ def _run(
     run_name = f"{method} {len(plan.tasks)} tasks {lm}, ablation {plan.id}"
     with (
         open_workers(request.config, name) as workers,
-        start_job(request, LMs(solving), run_name, params, resumed, workers) as job,
+        start_job(request, LMs(solving), run_name, params, resumed, workers, partial(print_message, name)) as job,
     ):
         print_message(name, f"{lm}, {method}: run {job.run_id}, {job.recorder.answers:,} recorded answers")
         with progress_display(request.config.samples) as display:

@@ -10,7 +10,8 @@ import ast
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -23,13 +24,14 @@ from pipeline.base.errors import UsageError
 from pipeline.base.files import file_errors, read_bytes, write_text
 from pipeline.base.text import visible_json
 from signatures import ANSWERS, digest
-from step_runtime.base.errors import TaskError, describe_error
+from step_runtime.base.errors import Diagnostic, TaskError, describe_error
 from step_runtime.base.syntax import parse_python
-from step_runtime.language.parser import parse
+from step_runtime.language.parser import evaluate, read
+from step_runtime.program.limits import Limits
 from step_runtime.tasks.reader import loads_task
-from step_runtime.tasks.scope import Scope, static_scope
+from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import Task
-from step_runtime.verification.check import infer_types
+from step_runtime.verification.check import check_affine, check_program
 
 OPTIONAL = {"reasoning", "trajectory"}
 """Fields that a demonstration may lack."""
@@ -39,6 +41,9 @@ LONGEST = 2**28
 
 MAX_MESSAGES = 20
 """Problems in a file that are reported."""
+
+_ITEMSIZE = 8
+"""Bytes of a number in the verifier's float64."""
 
 Lines = list[str]
 """A text of several lines, which JSON would write on one line."""
@@ -218,7 +223,7 @@ def _saved_demonstration(demo: Mapping[str, Any], names: list[str]) -> SavedDemo
 
 
 def _loaded(saved: SavedDemonstration, where: str, signature: type[dspy.Signature]) -> dspy.Example:
-    """A saved demonstration as an example; raises `UsageError` unless its answer parses and is well-typed."""
+    """A saved demonstration as an example; raises `UsageError` if its answer breaks a rule, see `broken_rules`."""
     wanted = [name for name in signature.fields if name != "task"]
     if not set(wanted) - OPTIONAL <= saved.fields.keys() <= set(wanted):
         raise UsageError(f"{where}: fields: expected {', '.join(wanted)}, found {', '.join(saved.fields) or 'none'}")
@@ -226,8 +231,8 @@ def _loaded(saved: SavedDemonstration, where: str, signature: type[dspy.Signatur
     try:
         task = loads_task("\n".join(saved.task), saved.name, source=f"{where}.task")
         for name, text in texts.items():
-            if name in ANSWERS and (problems := list(program_problems(task, text, f"{where}.fields.{name}"))):
-                raise UsageError("\n".join(problems))
+            if name in ANSWERS and (found := broken_rules(task, text)):
+                raise UsageError("\n".join(finding.render(text, f"{where}.fields.{name}") for finding in found))
     except TaskError as error:
         raise UsageError(str(error)) from None
     except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
@@ -235,24 +240,49 @@ def _loaded(saved: SavedDemonstration, where: str, signature: type[dspy.Signatur
     return dspy.Example(task=task, **texts)
 
 
-def program_problems(task: Task, text: str, where: str) -> Iterator[str]:
-    """Why a text from elsewhere is not a program that parses and is well-typed, as far as the task's text says."""
-    scope = static_scope(task)
-    if not _is_static(task, scope, text):
-        return
-    program, findings = parse(text, scope)
-    for finding in findings or infer_types(program, scope)[1]:
-        yield finding.render(text, where)
+def broken_rules(task: Task, text: str) -> list[Diagnostic]:
+    """The rules that a text from elsewhere breaks, of those that are checked without a run.
 
-
-def _is_static(task: Task, scope: Scope, text: str) -> bool:
-    """Whether the task's text alone determines the names and sizes in a program.
-
-    What `global` computes is known only by running it, and loading a file runs no code from it.
+    A program parses, is well-typed, gives the task's outputs and consumes no stream twice, at each set of sizes. Where
+    the task's `global` computes sizes, or names that the text uses, only the last is checked: none of its code is run.
     """
-    nodes = list(ast.walk(parse_python(textwrap.dedent(task.global_ or ""))))
-    bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    sized = {name.removesuffix("_value") for name in bound if name.endswith("_value")}
-    sized |= {node.slice.id for node in nodes if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name)}
-    known = {*scope.inputs, *scope.fns, *scope.lists, *(f"{name}_value" for name in scope.sizes)}
-    return sized <= scope.sizes.keys() and not (bound - known) & set(re.findall(r"\w+", text))
+    source, computed = read(text), _computed(task)
+    static = computed.isdisjoint(re.findall(r"\w+", text)) and not any(map(_is_size, computed))
+    for index in range(len(task.size_sets())):
+        scope = static_scope(task, index)
+        if static:
+            found = check_program(source, scope, Limits(), _ITEMSIZE)[2]
+        else:
+            sizes = {name: size for name, size in scope.sizes.items() if f"{name}_value" not in computed}
+            lists = {name: fns for name, fns in scope.lists.items() if name not in computed}
+            found = check_affine(evaluate(source, replace(scope, sizes=sizes, lists=lists))[0])
+        if found:
+            return found
+    return []
+
+
+def _is_size(name: str) -> bool:
+    return name.endswith("_value")
+
+
+def _computed(task: Task) -> frozenset[str]:
+    """The names that `global` binds to what only running it tells, sizes as `E_value`."""
+    known: set[str] = set()
+    bound: set[str] = set()
+    tree = parse_python(textwrap.dedent(task.global_ or ""))
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                bound.add(name)
+            case ast.Subscript(value=ast.Name(id="ctx"), slice=ast.Name(id=name), ctx=ast.Store()):
+                bound.add(f"{name}_value")
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int())):
+                known.add(name)
+            case ast.Assign(
+                targets=[ast.Subscript(value=ast.Name(id="ctx"), slice=ast.Name(id=name))],
+                value=ast.Constant(value=int()) | ast.Name(),
+            ):
+                known.add(f"{name}_value")
+    return frozenset(bound - known - static_scope(task).lists.keys())

@@ -9,6 +9,7 @@ from pipeline.base.paths import shown
 from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.base.text import counted
 from pipeline.running.job import JobResult
+from pipeline.verification.claims import listed
 
 
 def as_json(result: JobResult) -> dict[str, Any]:
@@ -32,6 +33,7 @@ def as_json(result: JobResult) -> dict[str, Any]:
         "seconds": round(experience.seconds, 3),
         "stopped": experience.stopped,
         "message": experience.message,
+        "refused": [refusal.to_dict() for refusal in result.refused],
     }
 
 
@@ -53,9 +55,11 @@ def print_summary(result: JobResult) -> None:
     stdout.print(table)
     solved, total = len(experience.solved), len(experience.tasks)
     tokens = TokenCount.sum(experience.tokens.values())
+    refused = result.refused
     print_lines(
         stdout,
         "",
+        *([f"refused  {counted(len(refused), 'program')} of earlier records:", *listed(refused)] if refused else []),
         f"solved {solved} of {counted(total, 'task')} in {_duration(experience.seconds)}: {experience.message}",
         f"tokens   {counts_as_text(tokens)}",
         f"program  {shown(result.program)}   (load it with pipeline.load_program)",

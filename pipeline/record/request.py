@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from optimizers import Entry, Experience
-from pipeline.agent.compiled import program_problems
+from pipeline.agent.compiled import broken_rules
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
 from pipeline.base.settings import first_error
@@ -112,6 +112,8 @@ def read_experience(content: Mapping[str, Any]) -> Experience:
 def parse_experience(text: str | bytes, source: str) -> Experience:
     """An experience from elsewhere: each entry has a program that parses and is well-typed, and possible counts.
 
+    Whether a program is right is a claim; see `running.gate`.
+
     Raises:
         UsageError: It is not an experience; the message names the place.
     """
@@ -139,5 +141,6 @@ def _check_entry(entry: Entry, place: str) -> None:
     impl, task = entry.outputs.get("impl"), entry.inputs["task"]
     if not isinstance(impl, str):
         raise ValueError(f"{place}.outputs.impl: expected the text of a program, found {type(impl).__name__}")
-    if problem := next(program_problems(task, impl, f"{place}.outputs.impl"), None):
-        raise ValueError(problem)
+    for finding in broken_rules(task, impl):
+        if finding.stage in ("parse", "limits", "type"):
+            raise ValueError(finding.render(impl, f"{place}.outputs.impl"))

@@ -34,7 +34,9 @@ from pipeline.record.recorder import Recorder, recorded
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed
 from pipeline.rewriting.simplification import simplified
+from pipeline.running.gate import Gate
 from pipeline.running.session import budget, default_threads, lm_session, mined_skills, new_agent, trusted
+from pipeline.verification.claims import Refusal
 from pipeline.verification.costs import AnswerCost, answer_cost, task_bounds
 from pipeline.verification.metric import Metric
 from pipeline.verification.task_files import digest
@@ -57,6 +59,7 @@ class JobResult:
 
     Attributes:
         probe: Tokens of the requests by which the LM was found usable, which are not in the experience.
+        refused: What earlier records say is right and is not; it is left out.
     """
 
     experience: Experience
@@ -65,6 +68,7 @@ class JobResult:
     program: Path
     tasks: Sequence[Task] = ()
     probe: TokenCount = field(default_factory=TokenCount)
+    refused: Sequence[Refusal] = ()
 
 
 @contextmanager
@@ -75,16 +79,19 @@ def start_job(
     params: Mapping[str, object],
     resumed: Resumed | None = None,
     workers: Workers | None = None,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Iterator[CompileJob]:
     """A run in the store, new or resumed, and the job that it records.
 
-    `params` are MLflow's in addition to the settings.
+    `params` are MLflow's in addition to the settings; `tell` is given messages about what earlier records say.
     """
     workers = workers or LocalWorkers()
+    gate = Gate(workers, tell)
+    request = gate.request(request)
     threads = request.config.threads or default_threads(request.config.lm, workers)
     all_params = run_params(request.config, request.tasks, lms.solving, threads) | dict(params)
     with recorded(name, all_params, request.tasks, request, resumed.run_id if resumed else None) as recorder:
-        yield CompileJob(request, lms, name, recorder, workers)
+        yield CompileJob(request, lms, name, recorder, workers, gate.refused)
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,7 @@ class CompileJob:
     name: str
     recorder: Recorder
     workers: Workers
+    refused: Sequence[Refusal] = ()
 
     @property
     def run_id(self) -> str:
@@ -121,7 +129,7 @@ class CompileJob:
             raise RecordError(str(error)) from error
         self.recorder.log_program(program)
         tasks, probe = self.request.tasks, self.recorder.probe.total
-        return JobResult(experience, self.run_id, self.name, program, tasks, probe)
+        return JobResult(experience, self.run_id, self.name, program, tasks, probe, self.refused)
 
     def _needs(self, compiled: Any) -> SavedNeeds | None:
         """What the program's longest request takes, by the LM's own counts; None if there are none."""
@@ -172,7 +180,7 @@ class CompileJob:
                 agent,
                 trainset=examples(request.tasks),
                 valset=examples(request.validation) or None,
-                experience=request.experience,
+                experience=request.experience and _priced(request.experience, request.tasks, cost),
                 resume=self.recorder.journal,
             )
             if config.objective != "correctness":
@@ -194,6 +202,16 @@ class CompileJob:
 
         programs = readable_solutions(experience.entries, passes, priced if cost else None, self.workers.count)
         self.recorder.log_solutions(programs)
+
+
+def _priced(experience: Experience, tasks: Sequence[Task], cost: AnswerCost | None) -> Experience:
+    """The experience with what its answers to `tasks` cost here, whatever its record says."""
+    own = {task.name: dspy.Example(task=task) for task in tasks} if cost else {}
+    entries = tuple(
+        replace(entry, cost=cost(own[entry.task_key], entry.outputs) if cost and entry.task_key in own else None)
+        for entry in experience.entries
+    )
+    return replace(experience, entries=entries)
 
 
 def resamples(config: RunConfig) -> bool:

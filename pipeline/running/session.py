@@ -37,7 +37,9 @@ from pipeline.lms import factory
 from pipeline.lms.embedded import EmbeddedEngine
 from pipeline.lms.model_data import known_context, known_price
 from pipeline.record.models import fetch_program
+from pipeline.running.gate import Gate
 from pipeline.verification.cache import VerdictStore
+from pipeline.verification.claims import Refusal
 from pipeline.verification.limits import verification_settings
 from pipeline.verification.metric import Metric, Reward
 from pipeline.verification.workers import LocalWorkers, PoolSettings, Workers
@@ -67,10 +69,15 @@ class ProgramSession:
     config: ProgramConfig
     threads: int
     needs: SavedNeeds | None = None
+    refused: Sequence[Refusal] = ()
 
 
-def open_program(config: ProgramConfig, workers: Workers | None = None) -> ProgramSession:
+def open_program(
+    config: ProgramConfig, workers: Workers | None = None, tell: Callable[[str], None] = lambda line: None
+) -> ProgramSession:
     """The program and the LM that the settings name; `workers` are those that it will run on, if not this machine's.
+
+    A compiled program's demonstrations are verified; `tell` is given a message about those that are left out.
 
     Raises:
         UsageError: The program can't be used, or a setting contradicts it.
@@ -85,9 +92,11 @@ def open_program(config: ProgramConfig, workers: Workers | None = None) -> Progr
     lm = open_lm(config, model, config.temperatures)
     with dspy.context(lm=lm):
         agent = make_agent(compiled, config.program) if compiled else new_agent(config)
+    gate = Gate(workers or LocalWorkers(), tell)
+    gate.agent(agent, config.program)
     require_tool_calls(config.proposer, lm.model)
     needs = compiled.needs if compiled else None
-    return ProgramSession(agent, lm, config, config.threads or default_threads(model, workers), needs)
+    return ProgramSession(agent, lm, config, config.threads or default_threads(model, workers), needs, gate.refused)
 
 
 def fitted(session: ProgramSession, tasks: Sequence[Task]) -> tuple[Agent, str]:

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
+from optimizers import Entry, Experience, TokenCount
 from pipeline.record import store
+from step_runtime.verification.loading import load_task
 from tests.support import answering_lm as answering
 from tests.support.doubling_lm import Engine, run
+from tests.support.scripted_runs import RIGHT
 
 pytestmark = pytest.mark.usefixtures("unrendered")
 
@@ -35,6 +38,28 @@ def test_what_an_earlier_run_solved_counts_as_solved(
     second = json.loads(capsys.readouterr().out)
     assert (second["iterations"], second["solved"]) == (0, ["double"])
     assert (second["pass_at_1"], second["pass_at_n"]) == (first["pass_at_1"], 1.0)
+
+
+def test_what_an_experience_calls_solved_counts_once_it_is_verified(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A well-typed wrong program solves nothing, is written nowhere, and is named in the summary with the reason."""
+    asked = ("adaptive", "--temperatures", "0.7", "--tasks", str(folder / "halve.yaml"))
+    claim = load_task(folder / "halve.yaml").named("halve")
+    entry = Entry("halve", {"task": claim}, {"impl": RIGHT}, 8, 8, 0.7, 0, 0.7, 0, TokenCount())
+    path = folder.parent / "experience.json"
+    Experience(("halve",), (entry,)).dump(path)
+    assert run(*asked, "--json", "--experience", str(path)) == 1
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    assert (result["solved"], result["unsolved"]) == ([], ["halve"])
+    assert [refusal["place"] for refusal in result["refused"]] == ["entries.0 (halve)"]
+    assert "1 of 1 program of the experience refused" in err and "fails at stage value" in err
+    recorded = MlflowClient(tracking_uri=store.store_uri()).get_run(result["run_id"]).info.artifact_uri
+    artifacts = Path(recorded.removeprefix("file://"))
+    assert not (artifacts / "solutions").exists()
+    saved = (artifacts / "request.json").read_text() + Path(result["program"]).read_text()
+    assert RIGHT.split("\n")[0] not in saved
 
 
 def test_skills_need_the_programs_of_an_earlier_run(

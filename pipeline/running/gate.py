@@ -1,0 +1,89 @@
+"""The one gate for programs from elsewhere: experiences, compiled programs and records pass it before they are used.
+
+What passes has been judged in the cells; what does not is left out and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from optimizers import Entry, Experience
+from pipeline.agent.agent import Agent
+from pipeline.record.request import Request
+from pipeline.verification.claims import Claim, Refusal, message, refusals
+from pipeline.verification.limits import verification_settings
+from pipeline.verification.workers import Workers
+from signatures import ANSWERS
+from step_runtime.tasks.task import Task
+
+
+@dataclass
+class Gate:
+    """Judges claims on workers.
+
+    Attributes:
+        tell: Is given messages for people: progress, and what is refused.
+        refused: All that has been refused so far.
+    """
+
+    workers: Workers
+    tell: Callable[[str], None]
+    refused: list[Refusal] = field(default_factory=list)
+
+    def request(self, request: Request) -> Request:
+        """The request with what its experiences show to be right."""
+        tasks = request.tasks
+        return replace(
+            request,
+            experience=request.experience and self.experience(request.experience, tasks),
+            skills_from=request.skills_from and self.experience(request.skills_from, tasks),
+        )
+
+    def experience(self, experience: Experience, tasks: Sequence[Task], source: str = "the experience") -> Experience:
+        """The experience with the entries whose program passes; those of `tasks`, by name, are judged by these.
+
+        An entry keeps its task's inputs and its answer. Calls of predictors are dropped: an agent's demonstrations are
+        tasks with programs.
+        """
+        own = {task.name: task for task in tasks}
+        entries = [_with_task(entry, own.get(entry.task_key)) for entry in experience.entries]
+        claims = [
+            Claim(f"entries.{number} ({entry.task_key})", entry.inputs["task"], str(entry.outputs["impl"]))
+            for number, entry in enumerate(entries)
+        ]
+        found = self._judged(claims, source)
+        right = tuple(entry for entry, refusal in zip(entries, found, strict=True) if refusal is None)
+        return replace(experience, entries=right)
+
+    def agent(self, agent: Agent, source: str) -> None:
+        """Removes from an agent the demonstrations whose program fails their task."""
+        shown = [(name, predictor) for name, predictor in agent.named_predictors() if predictor.demos]
+        places = [
+            (predictor, demo, Claim(f"{name}, demonstration {number} ({demo['task'].name})", demo["task"], demo[field]))
+            for name, predictor in shown
+            for number, demo in enumerate(predictor.demos)
+            for field in ANSWERS
+            if field in demo
+        ]
+        found = self._judged([claim for _, _, claim in places], source)
+        wrong = [id(demo) for (_, demo, _), refusal in zip(places, found, strict=True) if refusal is not None]
+        for _, predictor in shown:
+            predictor.demos = [demo for demo in predictor.demos if id(demo) not in wrong]
+
+    def _judged(self, claims: Sequence[Claim], source: str) -> list[Refusal | None]:
+        if not claims:
+            return []
+        with self.workers.pool(verification_settings(), len(claims)) as pool:
+            found = refusals(claims, pool, self.tell)
+        refused = [refusal for refusal in found if refusal is not None]
+        self.refused += refused
+        if refused:
+            self.tell(message(refused, len(claims), source))
+        return found
+
+
+def _with_task(entry: Entry, own: Task | None) -> Entry:
+    task = entry.inputs["task"] if own is None else own
+    outputs = {name: value for name, value in entry.outputs.items() if name == "impl" or name not in ANSWERS}
+    return replace(entry, inputs={"task": task}, outputs=outputs, calls={})

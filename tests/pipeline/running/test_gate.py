@@ -1,0 +1,50 @@
+"""What passes the gate is used, and nothing of it is changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dspy
+
+from optimizers import Entry, Experience, TokenCount
+from pipeline.agent.agent import Agent
+from pipeline.base.config import RunConfig
+from pipeline.record.request import Request
+from pipeline.running.gate import Gate
+from pipeline.verification.workers import LocalWorkers
+from tests.support.scripted_answers import RIGHT, WRONG, task
+
+
+def entry(name: str, impl: str) -> Entry:
+    return Entry(name, {"task": task(name)}, {"impl": impl, "reasoning": "r"}, 1, 2, 0.7, 0, 0.7, 0, TokenCount())
+
+
+def test_both_experiences_of_a_request_pass_it(tmp_path: Path) -> None:
+    """What a run starts from, and what skills are mined from; a request without any starts no worker."""
+    told: list[str] = []
+    gate = Gate(LocalWorkers(1), told.append)
+    plain = Request(RunConfig(optimizer="adaptive"), "x", [task("own/0")])
+    assert gate.request(plain) == plain
+    right, wrong = entry("a/0", RIGHT), entry("b/0", WRONG)
+    request = Request(
+        RunConfig(optimizer="adaptive"),
+        "x",
+        [task("own/0")],
+        experience=Experience(("a/0",), (right,)),
+        skills_from=Experience(("a/0", "b/0"), (right, wrong)),
+    )
+    passed = gate.request(request)
+    assert passed.experience is not None and passed.experience.entries == (right,)
+    assert passed.skills_from is not None and passed.skills_from.entries == (right,)
+    assert [refusal.place for refusal in gate.refused] == ["entries.1 (b/0)"]
+    assert len(told) == 1
+
+
+def test_a_demonstration_without_an_answer_is_shown_as_it_is() -> None:
+    """There is nothing in it to judge, such as in a turn of a tool."""
+    agent = Agent("none", proposer_prompt="Propose.")
+    demos = [dspy.Example(task=task(), impl=RIGHT), dspy.Example(task=task(), reasoning="r")]
+    agent.proposer.predict.demos = list(demos)
+    gate = Gate(LocalWorkers(1), lambda line: None)
+    gate.agent(agent, "p.json")
+    assert agent.proposer.predict.demos == demos and not gate.refused
