@@ -16,6 +16,7 @@ COMMANDS = {
     "report": "write the tables and figures of recorded runs",
     "ablate": "measure what the structural IR, the guardian and learning each bring",
     "sweep": "run every combination of settings",
+    "mcp": "serve the checks as tools for coding agents",
     "ui": "serve the record of the runs",
 }
 

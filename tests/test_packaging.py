@@ -121,7 +121,7 @@ def test_the_extras_bring_every_module_that_the_commands_miss(installed: Path) -
         return {each.name for each in found} - {"adaptive-step"} | {name for each in own for name in packages(each)}
 
     assert {{"pyyaml": "yaml"}.get(name, name) for name in packages("pipeline")} == EXTRA_MODULES
-    assert packages("pipeline") | {"distributed", "optuna", "pygraphviz"} == packages("all") < packages("dev")
+    assert packages("pipeline") | {"distributed", "mcp", "optuna", "pygraphviz"} == packages("all") < packages("dev")
 
 
 EACH_COMMAND = """
@@ -139,7 +139,7 @@ def test_a_command_without_its_packages_says_what_to_install(installed: Path, tm
     """In one line, with the exit code of bad usage."""
     words = {"compile": ["--optimizer", "none"], "codegen": ["gemm/1"], "report": ["-o", "r"], "verify": ["gemm/1"]}
     words |= {"evaluate": ["--program", "none"], "generate": ["gemm/1", "--program", "none"], "cost": ["gemm/1"]}
-    words |= {"optimize": ["gemm/1", "--objective", "memory"], "sweep": ["sweep.yaml"]}
+    words |= {"optimize": ["gemm/1", "--objective", "memory"], "sweep": ["sweep.yaml"], "mcp": ["."]}
     program = BLOCKING.format(modules=sorted(EXTRA_MODULES - {"numpy"})) + EACH_COMMAND.format(words=words)
     done = ran(installed, tmp_path, "-c", program)
     assert done.stdout.splitlines() == [f"{command} 2" for command in COMMANDS], done.stderr

@@ -62,7 +62,7 @@ class _Chooser:
     def __init__(self, strategy: PerTask, progress: Progress, entries: Sequence[Entry]) -> None:
         self._strategy, self._progress = strategy, progress
         self._pool = candidates_of(progress, entries)
-        self._weights = Weights(self._pool)
+        self._weights = Weights([each.structures for each in self._pool])
         self._reasons: dict[tuple[str, str], str] = {}
 
     def for_task(self, task: TaskExample, experience: Sequence[Entry], token_budget: int | None) -> list[Entry]:

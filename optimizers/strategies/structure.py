@@ -45,9 +45,9 @@ class Pick:
 class Weights:
     """Weights of structures, from how many solved tasks have each."""
 
-    def __init__(self, candidates: Collection[Candidate]) -> None:
-        counts = Counter(structure for candidate in candidates for structure in candidate.structures)
-        self._weights = {structure: math.log1p(len(candidates) / count) for structure, count in counts.items()}
+    def __init__(self, solved: Collection[Structures]) -> None:
+        counts = Counter(structure for structures in solved for structure in structures)
+        self._weights = {structure: math.log1p(len(solved) / count) for structure, count in counts.items()}
 
     def total(self, structures: Structures) -> float:
         """Summed weight; structures that no solved task has weigh nothing."""

@@ -89,7 +89,13 @@ class Batch:
         """Starts the check of one item; the function returned waits for its outcome."""
         name = None if item.program == "-" else item.program
         request = CheckRequest(
-            shown(item.task), None, name, self.dtype, self.explain, self.values, self.stress, self.limits
+            shown(item.task),
+            name=name,
+            dtype=self.dtype,
+            explain=self.explain,
+            values=self.values,
+            stress=self.stress,
+            limits=self.limits,
         )
         unread = None
         try:

@@ -160,7 +160,10 @@ class Proposer(dspy.Module):
 
     def _may_run(self, example: SolvedTask) -> bool:
         """Whether an example's code is the package's own or the user's."""
-        return example.task in _shipped_tasks() or example.task in self.verifier.tasks
+        return (
+            any(example.task == shipped.task for _, shipped in shipped_examples())
+            or example.task in self.verifier.tasks
+        )
 
     def _examples(self, task: Task) -> Iterator[tuple[str, SolvedTask]]:
         """The solved tasks in the prompt by name, demonstrations first, without the task itself."""
@@ -175,10 +178,9 @@ class Proposer(dspy.Module):
 
 
 @cache
-def _shipped_tasks() -> tuple[Task, ...]:
-    """The tasks of the examples in the proposer's base prompt that comes with this package."""
-    prompt = load_prompt(ProposerPrompt, DATA / "prompts" / "proposer.yaml")
-    return tuple(example.task for _, example in _reference_examples(compose(prompt)))
+def shipped_examples() -> tuple[tuple[str, SolvedTask], ...]:
+    """The examples in the proposer's base prompt that comes with this package, each with its name."""
+    return _reference_examples(compose(load_prompt(ProposerPrompt, DATA / "prompts" / "proposer.yaml")))
 
 
 @lru_cache(maxsize=8)

@@ -13,6 +13,8 @@ CHECKOUT = _PIPELINE.parent if (_PIPELINE.parent / "pyproject.toml").is_file() e
 """The folder of the checkout that this code is run from; None where it is installed."""
 
 DATA = CHECKOUT / "data" if CHECKOUT else _PIPELINE / "data"
+DOCS = CHECKOUT / "docs" if CHECKOUT else _PIPELINE / "docs"
+"""The documentation; an installed project has the pages that its MCP server shows."""
 TASKS = DATA / "tasks"
 MLRUNS = (CHECKOUT or Path.cwd()) / "mlruns"
 

@@ -37,6 +37,7 @@ class CheckRequest:
         name: The program's file as the user named it; None for standard input or `impl`.
         dtype: The floating type to compute in.
         explain: Whether to describe every stream.
+        run: Whether to run the program, and not only to check what needs no run.
         stress: Whether a program that passes is run on stress inputs too.
         values: Whether to say where wrong values part from the reference's.
         limits: Of the program.
@@ -47,6 +48,7 @@ class CheckRequest:
     name: str | None = None
     dtype: str = "float64"
     explain: bool = False
+    run: bool = True
     values: bool = False
     stress: bool = True
     limits: ProgramLimits | None = None
@@ -121,13 +123,17 @@ def check(request: CheckRequest) -> Checked:
         if request.text is None and task.impl is None:
             message = "this task has no `impl`; name a file with the program, or - for stdin"
             return unusable(request, task.name, f"{request.path}: {message}")
-        verdict = worker.judge(task.name, task.statement, _program(request, task), request.dtype, request.limits)
+        about = task.name, task.statement, _program(request, task)
+        if request.run:
+            verdict = worker.judge(*about, request.dtype, request.limits)
+        else:
+            verdict = worker.check(*about, request.limits)
     except TaskError as error:
         worker.end_if_out_of_memory(error)
         return unusable(request, Path(request.path).stem, str(error))
     stressed: tuple[Diagnostic, ...] = ()
-    if verdict.passed and request.stress:
-        stressed = worker.stress(task.name, task.statement, _program(request, task), request.limits)
+    if verdict.passed and request.run and request.stress:
+        stressed = worker.stress(*about, request.limits)
     checked = _described(request, task, dataclasses.replace(verdict, diagnostics=(*verdict.diagnostics, *stressed)))
     if request.values and verdict.stage == "value":
         checked = _with_values(request, task, checked)

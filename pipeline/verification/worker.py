@@ -33,6 +33,7 @@ __all__ = [
     "LOST_BEFORE",
     "WorkerKilled",
     "call_of",
+    "check",
     "end_if_out_of_memory",
     "explain_values",
     "judge",
@@ -127,6 +128,15 @@ def call_of(language: Language, what: str) -> tuple[Callable[..., Any], tuple[st
 @functools.lru_cache(maxsize=256)
 def _task_in(name: str, content: str, language: str) -> Any:
     return registry.find(language).task(content, name, name)
+
+
+def check(name: str, content: str, text: str, limits: ProgramLimits | None = None) -> Verdict:
+    """The verdict of the checks that need no run of the program.
+
+    Raises:
+        TaskError: The task cannot be used.
+    """
+    return _verifier(name, content, "float64", limits).check(text)
 
 
 def try_task(path: str) -> list[str]:

@@ -166,11 +166,14 @@ class Verifier:
         except Exception as error:
             _LOG.exception("verification of a program of %s failed", self.task.name)
             found = [Diagnostic("run", "internal", f"verification failed: {describe_error(error)}", hint=_INTERNAL)]
-        seconds = time.perf_counter() - start
-        if not found:
-            return Verdict(True, seconds=seconds)
-        stage = min((diagnostic.stage for diagnostic in found), key=STAGES.index)
-        return Verdict(False, stage, tuple(found), seconds)
+        return _verdict(found, start)
+
+    def check(self, text: str) -> Verdict:
+        """The verdict of the checks that need no run: syntax, types, affine use, sizes and outputs."""
+        start = time.perf_counter()
+        source = read(text, self.limits)
+        checked = (self._check(source, instance) for instance in self._instances)
+        return _verdict(next((found for found in checked if isinstance(found, list)), []), start)
 
     def explain_values(self, text: str) -> str | None:
         """Where the values of a program that computes something else part from the reference's; None for others.
@@ -334,6 +337,13 @@ def verify(
     if text is None:
         raise ValueError(f"task {task.name} has no impl; give the program to verify")
     return Verifier(task, seeds=seeds, limits=limits).verify(text)
+
+
+def _verdict(found: Sequence[Diagnostic], start: float) -> Verdict:
+    """The verdict that findings give; `start` is when their search began, on `time.perf_counter`."""
+    seconds = time.perf_counter() - start
+    stage = min((diagnostic.stage for diagnostic in found), key=STAGES.index) if found else None
+    return Verdict(not found, stage, tuple(found), seconds)
 
 
 def _run_failure(error: NodeError, where: str) -> Diagnostic:

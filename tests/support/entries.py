@@ -49,6 +49,6 @@ def candidate(name: str, structures: str, tokens: int = 10, value: float = 0.0) 
 
 def picked(strategy: PerTask, query: str, pool: list[Candidate], tokens: int | None = None) -> str:
     """The names of what a strategy picks for a task with these structures, in the order of picking."""
-    picks = strategy.pick(frozenset(query), pool, Weights(pool), tokens)
+    picks = strategy.pick(frozenset(query), pool, Weights([each.structures for each in pool]), tokens)
     assert all(pick.reason for pick in picks)
     return "".join(pick.entry.task_key for pick in picks)

@@ -14,7 +14,7 @@ POOL = [candidate("a", "xy"), candidate("b", "x"), candidate("c", "xz")]
 
 
 def test_rare_structures_weigh_more_and_unknown_ones_nothing() -> None:
-    weights = Weights(POOL)
+    weights = Weights([each.structures for each in POOL])
     assert weights.total(frozenset("x")) == pytest.approx(math.log(2))
     assert weights.total(frozenset("y")) == pytest.approx(math.log(4))
     assert weights.total(frozenset("q")) == 0 and weights.total(frozenset("xyq")) == pytest.approx(math.log(8))
@@ -22,7 +22,7 @@ def test_rare_structures_weigh_more_and_unknown_ones_nothing() -> None:
 
 
 def test_similarity_is_the_share_of_weight_that_both_have() -> None:
-    weights = Weights(POOL)
+    weights = Weights([each.structures for each in POOL])
     assert weights.similarity(frozenset("xy"), frozenset("xy")) == 1
     assert weights.similarity(frozenset("x"), frozenset("xy")) == pytest.approx(1 / 3)
     assert weights.similarity(frozenset("x"), frozenset("y")) == 0 == weights.similarity(frozenset(), frozenset("q"))

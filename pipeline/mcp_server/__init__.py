@@ -1,0 +1,1 @@
+"""The Model Context Protocol server: the project's checks as tools for a coding agent."""

@@ -1,0 +1,146 @@
+"""The server's resources and prompts: the language and the cookbook, and what each of the agent's roles is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
+from mcp.server.mcpserver.prompts.base import AssistantMessage, Message, UserMessage
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+
+from pipeline.base.paths import DOCS
+from pipeline.mcp_server.outputs import safe_text
+from pipeline.mcp_server.tools import Toolbox, language, tool_errors
+
+SCHEME = "step://"
+PAGES: Mapping[str, tuple[str, str]] = {
+    "language": ("language.md", "The language: streams, element types, rules, limits and verdicts."),
+    "tasks": ("tasks.md", "Task files: every key, and what makes a task solvable."),
+    "cookbook": ("cookbook/index.md", "How to express what seems impossible: an index of recipes."),
+    "primitives": ("primitives/index.md", "The primitives: an index."),
+}
+"""The pages by the name in their address: the file below the documentation's folder, and a description."""
+FOLDERS: Mapping[str, str] = {
+    "cookbook": "A recipe: a task, its program, and what each line does.",
+    "primitives": "A primitive: its arguments, its rules, and what it does to a stream.",
+}
+"""The folders with a page for each name."""
+
+
+def add_resources(server: MCPServer[Any], tools: Toolbox) -> None:
+    """Adds the pages, a page for each recipe and primitive, and the list of tasks."""
+    for name, (file, description) in PAGES.items():
+        server.resource(f"{SCHEME}{name}", name=name, description=description, mime_type="text/markdown")(
+            _reader(DOCS / file)
+        )
+    for folder, description in FOLDERS.items():
+        server.resource(
+            f"{SCHEME}{folder}/{{name}}", name=f"{folder} page", description=description, mime_type="text/markdown"
+        )(_page_reader(folder))
+
+    @server.resource(f"{SCHEME}files", name="files", description="The names of the task files that tools accept.")
+    def files() -> str:
+        """One name a line."""
+        return safe_text("\n".join(tools.workspace.names()))
+
+
+def _reader(path: Path) -> Any:
+    def read() -> str:
+        return path.read_text(encoding="utf-8")
+
+    return read
+
+
+def _page_reader(folder: str) -> Any:
+    def read(name: str) -> str:
+        pages = {path.stem: path for path in (DOCS / folder).glob("*.md")}
+        if name not in pages:
+            raise ResourceNotFoundError(f"{SCHEME}{folder}/{name[:80]}: expected one of {', '.join(sorted(pages))}")
+        return pages[name].read_text(encoding="utf-8")
+
+    return read
+
+
+def add_prompts(server: MCPServer[Any], tools: Toolbox, program: str | None) -> None:
+    """Adds a prompt for each of the agent's roles, with the demonstrations of a compiled program if one is named."""
+
+    @server.prompt(description="Write a program for a task: the language, solved examples, and the task.")
+    def proposer(task: str) -> list[Message]:
+        """The proposer's request."""
+        return _request(_agent(program).proposer.predict, {"task": _task(tools, task)})
+
+    @server.prompt(description="Repair the affine rule: insert Copy where a program consumes a stream more than once.")
+    def guardian(task: str, program_text: str) -> list[Message]:
+        """The guardian's request."""
+        inputs = {"task": _task(tools, task), "input_impl": program_text}
+        return _request(_agent(program).guardian.predict, inputs)
+
+    @server.prompt(description="Repair a program that fails, from what the verifier finds in it.")
+    def refiner(task: str, program_text: str) -> list[Message]:
+        """The refiner's request; the reference's values are left out of it."""
+        from pipeline.agent.refiner import without_reference_values
+
+        with prompt_errors():
+            found = tools.checked(task, program_text)
+        feedback = without_reference_values(found.verdict.stage, found.text)
+        inputs = {"task": _task(tools, task), "input_impl": program_text, "diagnostics": feedback}
+        return _request(_agent(program).refiner.predict, inputs)
+
+
+@contextmanager
+def prompt_errors() -> Iterator[None]:
+    """Within the context, an error of a tool is one of the request, whose message the client is shown."""
+    try:
+        yield
+    except ToolError as error:
+        raise MCPError(INVALID_PARAMS, str(error)) from None
+
+
+@cache
+def _agent(program: str | None) -> Any:
+    """The agent of a compiled program, or the uncompiled one, with all roles."""
+    language()
+    from pipeline.agent.agent import Agent
+    from pipeline.agent.compiled import make_agent
+    from pipeline.record.models import fetch_program
+
+    agent = Agent("gated", refine=1)
+    if program is not None:
+        compiled = make_agent(fetch_program(program), program)
+        if compiled.proposer.kind == "predict":
+            agent.proposer = compiled.proposer
+    return agent
+
+
+def _task(tools: Toolbox, name: str) -> Any:
+    language()
+    from pipeline.verification.task_files import load_task_named
+
+    with prompt_errors(), tool_errors():
+        return load_task_named(str(tools.workspace.path(name))).without_impl()
+
+
+def _request(predictor: Any, inputs: Mapping[str, Any]) -> list[Message]:
+    """The request of one of the agent's predictors; a prompt has no system message, so the user says all of it."""
+    from signatures import YAMLAdapter
+
+    messages = YAMLAdapter().format(predictor.signature, predictor.demos, dict(inputs))
+    return [*_alternating(messages)]
+
+
+def _alternating(messages: list[dict[str, Any]]) -> Iterator[Message]:
+    said = ""
+    for message in messages:
+        if message["role"] == "assistant":
+            yield UserMessage(safe_text(said))
+            yield AssistantMessage(safe_text(str(message["content"])))
+            said = ""
+        else:
+            said += f"\n\n{message['content']}" if said else str(message["content"])
+    yield UserMessage(safe_text(said))

@@ -1,0 +1,110 @@
+"""The tools say what the commands say, as text and as data that agrees with the schema that a client is told."""
+
+from __future__ import annotations
+
+import jsonschema
+import pytest
+
+from tests.pipeline.mcp_server.conftest import Ask
+from tests.support.scripted_runs import RIGHT
+
+TWICE = "E1 = step.Map(fn=fn).apply((E0))\nE2 = step.Map(fn=fn).apply((E0))\nreturn E2"
+
+
+def test_a_client_is_told_six_tools(ask: Ask) -> None:
+    """Each with a description without indentation; all of them only read."""
+    tools = ask("list_tools").tools
+    assert [tool.name for tool in tools] == ["check", "verify", "explain", "cost", "examples", "generate"]
+    for tool in tools:
+        assert tool.description and "\n  " not in tool.description
+        assert tool.annotations.read_only_hint and "task" in tool.input_schema["required"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("check", {"task": "double", "program": RIGHT}),
+        ("verify", {"task": "double", "program": TWICE}),
+        ("explain", {"task": "more/wrong"}),
+        ("cost", {"task": "more/solved", "sizes": {"M": 64}}),
+        ("examples", {"task": "double"}),
+    ],
+)
+def test_results_agree_with_their_schemas(tool: str, arguments: dict[str, object], ask: Ask) -> None:
+    """Those of right and of wrong programs."""
+    schemas = {each.name: each.output_schema for each in ask("list_tools").tools}
+    result = ask("call_tool", tool, arguments)
+    assert not result.is_error and result.content[0].text
+    jsonschema.validate(result.structured_content, schemas[tool])
+
+
+def test_check_runs_nothing_and_describes_every_stream(ask: Ask) -> None:
+    """A wrong program that breaks no rule passes; `verify` refuses it."""
+    wrong = {"task": "double", "program": "return E0"}
+    checked = ask("call_tool", "check", wrong)
+    assert checked.structured_content["passed"] and "E0  fp32 [M]  input" in checked.content[0].text
+    verified = ask("call_tool", "verify", wrong).structured_content
+    assert (verified["passed"], verified["stage"]) == (False, "value")
+
+
+def test_findings_have_a_place_a_code_and_a_hint(ask: Ask) -> None:
+    """As text with the line and its carets, and as data."""
+    result = ask("call_tool", "check", {"task": "double", "program": TWICE})
+    [finding] = result.structured_content["findings"]
+    assert (finding["code"], finding["file"], finding["line"]) == ("affine", "program", 2)
+    assert "program:2:6: affine:" in result.content[0].text and "hint:" in result.content[0].text
+
+
+def test_verify_judges_the_tasks_own_program_without_another(ask: Ask) -> None:
+    """One `impl` is right, one multiplies by four where its reference does by two, and one task has none."""
+    assert ask("call_tool", "verify", {"task": "more/solved"}).structured_content["passed"]
+    assert ask("call_tool", "verify", {"task": "more/wrong"}).structured_content["stage"] == "value"
+    missing = ask("call_tool", "verify", {"task": "double"})
+    assert missing.is_error and "has no `impl`" in missing.content[0].text
+
+
+def test_explain_names_the_stream_that_matches_nothing(ask: Ask) -> None:
+    """With a table of all streams."""
+    result = ask("call_tool", "explain", {"task": "more/wrong"})
+    assert result.structured_content["values"] and "E1  fp32 [M]  Map(fn=fn) of E0" in result.content[0].text
+
+
+def test_cost_takes_sizes(ask: Ask) -> None:
+    """Traffic is that of one input and one output of M numbers of four bytes."""
+    result = ask("call_tool", "cost", {"task": "double", "program": RIGHT, "sizes": {"M": 64}})
+    assert result.structured_content["cost"]["figures"]["traffic"]["value"] == 2 * 64 * 4
+
+
+def test_cost_refuses_sizes_below_one(ask: Ask) -> None:
+    """By the tool's own schema."""
+    assert ask("call_tool", "cost", {"task": "double", "program": RIGHT, "sizes": {"M": 0}}).is_error
+
+
+def test_limits_are_the_users(ask: Ask) -> None:
+    """The server was started with a limit of 20 primitives, and no argument raises it."""
+    long = "".join(f"E{number + 1} = step.Identity().apply(E{number})\n" for number in range(30))
+    result = ask("call_tool", "verify", {"task": "double", "program": f"{long}return E30"})
+    assert result.structured_content["stage"] == "limits"
+
+
+@pytest.mark.parametrize("tool", ["check", "verify", "explain", "cost", "examples"])
+def test_a_task_that_cannot_be_used_is_an_error_with_its_reason(tool: str, ask: Ask) -> None:
+    """A name that is none, and a file that is no task, with its line."""
+    for name, reason in (("../outside", "no task file below"), ("broken", "broken.yaml:1")):
+        result = ask("call_tool", tool, {"task": name, **({} if tool == "examples" else {"program": RIGHT})})
+        assert result.is_error and reason in result.content[0].text
+
+
+def test_secrets_and_unseen_characters_do_not_reach_a_client(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for what commands print."""
+    monkeypatch.setenv("SOME_API_KEY", "sesame-open")
+    program = "return sesame_open # \u202e sesame-open"
+    result = ask("call_tool", "check", {"task": "double", "program": program})
+    shown = result.content[0].text + str(result.structured_content)
+    assert "sesame-open" not in shown and "\u202e" not in shown and "[redacted]" in shown
+
+
+def test_a_program_is_parsed_and_never_run(ask: Ask) -> None:
+    """Python beyond the language is a finding."""
+    result = ask("call_tool", "verify", {"task": "double", "program": "__import__('os').abort()\nreturn E0"})
+    assert result.structured_content["stage"] == "parse"
