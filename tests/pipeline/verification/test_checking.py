@@ -119,3 +119,12 @@ def test_a_worker_that_something_else_kills_twice_is_not_a_verdict() -> None:
     assert "twice" in (killed.error or "")
     assert (crashed.stage, crashed.diagnostics[0].code) == ("run", "crashed")
     assert crashed.unknown
+
+
+def test_without_a_run_only_rules_are_checked(tmp_path: Path) -> None:
+    """A program that computes something else breaks none; one that consumes a stream twice does."""
+    path = write(tmp_path, TASK)
+    assert check(CheckRequest(path, "return E0", run=False)).verdict.passed
+    assert check(CheckRequest(path, "return E0")).verdict.stage == "value"
+    twice = "E1 = step.Map(fn=fn).apply(E0)\nE2 = step.Map(fn=fn).apply(E0)\nreturn E2"
+    assert check(CheckRequest(path, twice, run=False)).verdict.stage == "affine"
