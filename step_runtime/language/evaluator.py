@@ -12,6 +12,7 @@ from step_runtime.language import hints
 from step_runtime.language.collector import DiagnosticCollector, InvalidCode, WalkEnded
 from step_runtime.language.expressions import Expressions
 from step_runtime.language.static_values import UNKNOWN, StreamRef, kind
+from step_runtime.language.unread import UnreadCode
 from step_runtime.program.graph import Program, StreamId
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.scope import Scope
@@ -29,6 +30,7 @@ class Evaluator(Expressions):
         self, statements: Sequence[ast.stmt], parameters: Sequence[ast.arg] | None
     ) -> tuple[Program, list[Diagnostic]]:
         """The graph and every diagnostic; `parameters` are those of a `def body` around the statements."""
+        self.unread = UnreadCode(self.env, statements, self.spend)
         try:
             if parameters is not None:
                 self._bind_parameters(parameters)
@@ -117,7 +119,10 @@ class Evaluator(Expressions):
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name() as target, attr="append")) as call):
                 self._append(target, call)
             case ast.For(target=target, iter=iterable, body=body, orelse=[]):
-                for item in self.sequence(iterable):
+                items = self.sequence(iterable)
+                if not items:
+                    self.foreign([*self.unread.target(target), *self.unread.statements(body)])
+                for item in items:
                     self.assign(target, item)
                     self._block(body)
             case ast.Return(value=ast.expr() as value):

@@ -28,6 +28,7 @@ from step_runtime.language.static_values import (
     kind,
     too_large,
 )
+from step_runtime.language.unread import Finding, UnreadCode
 from step_runtime.primitives import PRIMITIVES, Primitive
 from step_runtime.program.graph import Node, StreamId
 from step_runtime.program.limits import Limits
@@ -56,6 +57,7 @@ class Expressions:
         self.env: dict[str, Any] = {"step": _STEP, **scope.lists, **scope.fns, **scope.dims}
         self.env |= {f"{name}_value": size for name, size in scope.sizes.items()}
         self.env |= self.inputs
+        self.unread = UnreadCode(self.env, (), self.spend)
         self._streams = len(scope.inputs)
         self._steps = 0
 
@@ -134,6 +136,15 @@ class Expressions:
         """Whether a value is unknown, or holds something unknown."""
         return is_unknown(value, lambda steps: self.spend(where, steps))
 
+    def foreign(self, findings: Sequence[Finding]) -> None:
+        """Reports what is not of the language in code that is not walked.
+
+        Raises:
+            InvalidCode: There is any.
+        """
+        for code, (message, hint), where in findings:
+            raise self.collector.invalid(code, message, where, hint)
+
     # --- names, sequences, subscripts ---
 
     def _name(self, node: ast.expr, name: str) -> Any:
@@ -203,7 +214,11 @@ class Expressions:
             hint = "pick the elements by index or slice, e.g. E2[:2]"
             raise self.collector.invalid("comprehension", "a comprehension cannot have a condition", where, hint)
         values: list[Any] = []
-        for item in self.sequence(first.iter):
+        items = self.sequence(first.iter)
+        if not items:
+            unread = self.unread
+            self.foreign([*unread.target(first.target), *unread.generators(others), *unread.expression(element)])
+        for item in items:
             self.assign(first.target, item)
             values += self._generate(element, others)
         return values
