@@ -12,6 +12,9 @@ from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import writable_file
 from pipeline.base.settings import Config, OptionGroup, option
 from pipeline.cli.options import Json, Parser
+from pipeline.languages import registry
+from pipeline.languages.language import Draws, Explains, ExplainsValues, Prices, RunsOwnCalls
+from pipeline.languages.registry import LanguageName
 from pipeline.verification.limits import ProgramLimits
 
 NAME = "pipeline.verify"
@@ -43,6 +46,7 @@ class VerifyOptions(Config):
         nargs="+",
         positional=True,
     )
+    language: LanguageName = None
     dtype: FloatType = option("float64", "the floating type to compute in")
     explain: bool = option(False, "print every stream with its element type and dims")
     values: bool = option(False, "if values are wrong, print the first stream unlike any in the reference")
@@ -66,7 +70,7 @@ class VerifyOptions(Config):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the verdict; returns the exit code."""
-    parser = Parser(NAME, "Checks STeP programs against tasks: syntax, types, affine use, and results.", EPILOG,
+    parser = Parser(NAME, "Checks programs against tasks: in STeP, syntax, types, affine use, and results.", EPILOG,
                     VerifyOptions, ProgramLimits)  # fmt: skip
     given = parser.given(argv)
     options = VerifyOptions.of(given)
@@ -83,18 +87,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         retry_unknown=options.retry_unknown,
         junit=options.junit,
         sarif=options.sarif,
+        language=options.language,
     )
+    _require_offers(options)
     say = partial(print, flush=True)
     for shown, name in ((options.explain, "--explain"), (options.graph, "--graph"), (options.cost, "--cost")):
-        if shown and (options.watch or action.names_many(options.task)):
+        if shown and (options.watch or action.names_many(options.task, settings.tasks)):
             advice = "omit --watch" if options.watch else "name one task"
             raise UsageError(f"{name}: shows one program; {advice}")
     if options.watch:
         if options.as_json:
             raise UsageError("--watch: prints many verdicts and no JSON object; omit --json")
         action.watch(settings, options.task, options.programs, say)
-    items = action.resolve(options.task, options.programs)
-    if action.names_many(options.task):
+    items = action.resolve(options.task, options.programs, settings.tasks)
+    if action.names_many(options.task, settings.tasks):
         return action.run_batch(settings, items, say, as_json=options.as_json)
     result = action.run_single(settings, items[0], options.graph)
     for warning in result.verdict.warnings:
@@ -103,14 +109,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(result.table, end="\n\n", file=sys.stderr if options.as_json else sys.stdout)
     table, figures = None, None
     if options.cost and result.verdict.passed:
-        from pipeline.actions.price_program import cost_of
-
-        table, figures = cost_of(items[0])
+        table, figures = registry.offer(options.language, Prices, "--cost").cost_of(items[0])
     if options.as_json:
         print(action.single(result, figures).text())
     else:
         print(result.text, *(["", table] if table else []), sep="\n")
     return action.exit_code([result])
+
+
+def _require_offers(options: VerifyOptions) -> None:
+    """Raises `UsageError` for an option that the language does not serve."""
+    wanted: dict[str, tuple[object, type]] = {
+        "--explain": (options.explain, Explains),
+        "--values": (options.values, ExplainsValues),
+        "--graph": (options.graph, Draws),
+        "--cost": (options.cost, Prices),
+        "--dtype": (options.dtype != "float64", RunsOwnCalls),
+    }
+    for name, (given, kind) in wanted.items():
+        if given and options.language is not None:
+            registry.offer(options.language, kind, name)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,17 @@ from pipeline.base.text import counted
 from pipeline.cli.junit import junit_text
 from pipeline.cli.program_arguments import Item, names_many, resolve
 from pipeline.cli.sarif import sarif_text
-from pipeline.verification.checking import Checked, CheckRequest, check, checking_pool, outcome, unusable
+from pipeline.languages import registry
+from pipeline.languages.language import Draws
+from pipeline.verification.checking import (
+    Checked,
+    CheckRequest,
+    check,
+    check_in_language,
+    checking_pool,
+    outcome,
+    unusable,
+)
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pool import WorkerPool
 
@@ -60,6 +70,12 @@ class Batch:
     retry_unknown: bool = False
     junit: str | None = None
     sarif: str | None = None
+    language: str | None = None
+
+    @property
+    def tasks(self) -> Path:
+        """The folder of the language's own tasks."""
+        return registry.tasks_folder(self.language)
 
     def pool(self, programs: int) -> WorkerPool:
         """Worker processes for so many programs, one a core at most; they start meanwhile.
@@ -70,7 +86,7 @@ class Batch:
         for name in _NEEDED:
             if find_spec(name) is None:
                 raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return checking_pool(min(programs, cores()), self.limits)
+        return checking_pool(min(programs, cores()), self.limits, self.language)
 
     def check(self, items: Sequence[Item], pool: WorkerPool) -> Iterator[Checked]:
         """The verdicts in the items' order, each as soon as it and all before it are known."""
@@ -96,13 +112,14 @@ class Batch:
             values=self.values,
             stress=self.stress,
             limits=self.limits,
+            language=self.language,
         )
         unread = None
         try:
             request = replace(request, text=item.text)
         except UsageError as error:
             request, unread = replace(request, text=""), str(error)
-        future = pool.submit(check, request)
+        future = pool.submit(check if self.language is None else check_in_language, request)
 
         def finish() -> Checked:
             found = outcome(request, item.task.stem, future)
@@ -136,9 +153,7 @@ def run_single(settings: Batch, item: Item, graph: str | None) -> Checked:
         UsageError: The task or the program can't be used, or a file can't be written.
     """
     if graph is not None:
-        from pipeline.actions.price_program import draw_program
-
-        draw_program(str(item.task), item.text, graph)
+        registry.offer(settings.language, Draws, "--graph").drawn(item, graph)
     with settings.pool(1) as pool:
         result = next(settings.check([item], pool))
     if result.verdict.error is not None:
@@ -190,7 +205,7 @@ def watch(settings: Batch, names: Sequence[str], folder: str | None, say: Callab
         KeyboardInterrupt: The user ends it.
         UsageError: A name stands for nothing at the start, or a file can't be written.
     """
-    items = resolve(names, folder)
+    items = resolve(names, folder, settings.tasks)
     seen: dict[Path, FileState] = {}
     with settings.pool(cores()) as pool:
         while True:
@@ -204,7 +219,7 @@ def watch(settings: Batch, names: Sequence[str], folder: str | None, say: Callab
                 say(f"watching {len(now)} files; Ctrl-C ends")
             seen = now
             time.sleep(_POLL)
-            items = _resolved(names, folder, items)
+            items = _resolved(names, folder, items, settings.tasks)
 
 
 def _named(paths: Sequence[Path]) -> str:
@@ -214,10 +229,10 @@ def _named(paths: Sequence[Path]) -> str:
     return f"{', '.join(names[:_NAMED])}{more}"
 
 
-def _resolved(names: Sequence[str], folder: str | None, before: list[Item]) -> list[Item]:
+def _resolved(names: Sequence[str], folder: str | None, before: list[Item], root: Path) -> list[Item]:
     """The items as they are now; those of before while an editor has a file away."""
     try:
-        return resolve(names, folder)
+        return resolve(names, folder, root)
     except UsageError:
         return before
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pipeline.base.choices import FloatType
 from pipeline.base.errors import UsageError
 from pipeline.base.files import read_bytes
-from pipeline.base.paths import shown
+from pipeline.base.paths import TASKS, shown
 from pipeline.base.settings import Config, option
 from pipeline.verification.task_files import TASK_SUFFIXES, find
 
@@ -110,16 +110,16 @@ class Item:
         return shown(self.task) if self.program is None else f"{shown(self.task)} {self.program}"
 
 
-def resolve(names: Sequence[str], folder: str | None = None) -> list[Item]:
+def resolve(names: Sequence[str], folder: str | None = None, root: Path = TASKS) -> list[Item]:
     """The tasks and programs that the names on a command line stand for, in their order; the first is a task.
 
-    The programs of tasks that have none behind them are looked for in `folder`.
+    The programs of tasks that have none behind them are looked for in `folder`; `root` has the language's own tasks.
 
     Raises:
         UsageError: A name stands for nothing, or a program for no task or for several.
     """
     items: list[Item] = []
-    for paths, name, program in _pairs(names):
+    for paths, name, program in _pairs(names, root):
         if program is not None and len(paths) > 1:
             raise UsageError(f"{name}: stands for {len(paths)} tasks; name one, such as {shown(paths[0])}")
         items += [Item(path, program or _beside(path, folder)) for path in paths]
@@ -128,20 +128,20 @@ def resolve(names: Sequence[str], folder: str | None = None) -> list[Item]:
     return items
 
 
-def names_many(names: Sequence[str]) -> bool:
+def names_many(names: Sequence[str], root: Path = TASKS) -> bool:
     """Whether names may stand for several programs, however many there are: more than TASK [IMPL], or any pattern."""
     several = any(Path(name).is_dir() or _is_pattern(name) for name in names)
-    return several or sum(_is_task(name, index == 0) for index, name in enumerate(names)) > 1
+    return several or sum(_is_task(name, index == 0, root) for index, name in enumerate(names)) > 1
 
 
-def _pairs(names: Sequence[str]) -> Iterator[tuple[list[Path], str, str | None]]:
+def _pairs(names: Sequence[str], root: Path) -> Iterator[tuple[list[Path], str, str | None]]:
     """The files of each task name, the name, and the name of the program behind it."""
     last: tuple[list[Path], str] | None = None
     for index, name in enumerate(names):
-        if _is_task(name, index == 0):
+        if _is_task(name, index == 0, root):
             if last:
                 yield *last, None
-            last = (find(name), name)
+            last = (find(name, root), name)
         elif last is None:
             raise UsageError(f"{name}: a program without a task before it; give pairs of TASK PROGRAM")
         else:
@@ -151,13 +151,13 @@ def _pairs(names: Sequence[str]) -> Iterator[tuple[list[Path], str, str | None]]
         yield *last, None
 
 
-def _is_task(name: str, first: bool) -> bool:
+def _is_task(name: str, first: bool, root: Path) -> bool:
     if first or name.endswith(TASK_SUFFIXES) or _is_pattern(name):
         return True
     if name == "-" or Path(name).is_file():
         return False
     try:
-        return bool(find(name))
+        return bool(find(name, root))
     except UsageError:
         return False
 

@@ -164,8 +164,35 @@ class Explains(Protocol):
 
 
 @runtime_checkable
+class ExplainsValues(Protocol):
+    """Where a wrong program's values part from the reference's: `pipeline.verify --values`."""
+
+    def explained_values(self, task: Any, text: str) -> str | None:
+        """The table, for a worker process to make; None for a program without wrong values."""
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """A picture of a program: `pipeline.verify --graph`."""
+
+    def drawn(self, item: Any, path: str) -> None:
+        """Writes the picture of a `pipeline.cli.program_arguments.Item`.
+
+        Raises:
+            UsageError: The task can't be read, or the picture can't be drawn.
+        """
+
+
+@runtime_checkable
 class Prices(Protocol):
     """What a program costs: `--objective`, `pipeline.verify --cost`."""
+
+    def cost_of(self, item: Any) -> tuple[str, dict[str, Any]]:
+        """The cost of a `pipeline.cli.program_arguments.Item`, as tables and as JSON.
+
+        Raises:
+            UsageError: The task's code fails, or the program is wrong.
+        """
 
     def priced(self, executor: Any, objective: str) -> Any:
         """A function of an example and its outputs: the figure of a right program's cost, None if there is none."""

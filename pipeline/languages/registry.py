@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Mapping
-from importlib import import_module
+from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar, cast
 
 from pipeline.base.errors import UsageError
-from pipeline.base.paths import CHECKOUT
+from pipeline.base.paths import CHECKOUT, TASKS
 from pipeline.base.settings import Option
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 GROUP = "adaptive_step.languages"
 DEFAULT = "step"
 """The language of a command without `--language`."""
+_Offer = TypeVar("_Offer")
 
 
 def declared() -> Mapping[str, EntryPoint]:
@@ -52,9 +53,10 @@ def known(name: str) -> str:
 
 
 LanguageName = Annotated[
-    str,
+    str | None,
     Option(
-        "the language that programs are written in: `step`, or another that an installed package declares",
+        "the language of the programs, which an installed package declares; of some, programs are run as Python, in"
+        " the isolated workers alone: see docs/security.md (default: step)",
         metavar="NAME",
         check=known,
     ),
@@ -106,25 +108,28 @@ def module_of(name: str) -> str:
     return declared()[name].module
 
 
-def require(name: str, offer: type, what: str) -> None:
-    """Checks that a language makes an offer.
+def tasks_folder(name: str | None) -> Path:
+    """The folder of a language's own tasks; None for the default language, which is not imported for that.
+
+    Raises:
+        UsageError: There is no such language.
+    """
+    return TASKS if name is None else find(name).folder / "tasks"
+
+
+def offer(name: str | None, kind: Callable[..., _Offer], what: str) -> _Offer:
+    """A language as one that makes an offer.
 
     Args:
-        name: The language's.
-        offer: One of the optional protocols of `pipeline.languages.language`.
+        name: The language's; None for the default.
+        kind: One of the optional protocols of `pipeline.languages.language`.
         what: What needs it: an option or a command.
 
     Raises:
         UsageError: The language lacks the offer.
     """
-    if not isinstance(find(name), offer):
-        lacks = ", ".join(_members(offer))
-        raise UsageError(f"{what}: the language `{name}` does not offer this ({offer.__name__}: {lacks})")
-
-
-def preload(name: str) -> None:
-    """Imports a language's module, if it can be imported; whoever uses the language is told if not."""
-    try:
-        import_module(module_of(name))
-    except (ImportError, KeyError):
-        return
+    language, protocol = find(name or DEFAULT), cast(type, kind)  # mypy takes no protocol for a type
+    if not isinstance(language, protocol):
+        lacks = ", ".join(_members(protocol))
+        raise UsageError(f"{what}: the language `{language.name}` does not offer this ({protocol.__name__}: {lacks})")
+    return cast(_Offer, language)

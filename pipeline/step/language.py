@@ -6,10 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
+from pipeline.actions.price_program import cost_of, draw_program
 from pipeline.agent.domain import structures
 from pipeline.base.paths import DATA
+from pipeline.cli.program_arguments import Item
+from pipeline.rewriting.simplification import simplified
 from pipeline.verification import checking, metric, worker
 from pipeline.verification.cache import verifier_version
+from pipeline.verification.costs import answer_cost
 from pipeline.verification.limits import ProgramLimits
 from signatures import extract_program
 from step_runtime.base.errors import STAGES, Diagnostic
@@ -104,16 +108,24 @@ class Step:
         """Every stream with its type."""
         return explain(text, static_scope(task)).table()
 
+    def explained_values(self, task: Task, text: str) -> str | None:
+        """The first stream unlike any in the reference, for a worker process to find."""
+        return worker.explain_values(task.name, task.statement, text, "float64", None)
+
+    def drawn(self, item: Item, path: str) -> None:
+        """Draws the dataflow."""
+        draw_program(str(item.task), item.text, path)
+
+    def cost_of(self, item: Item) -> tuple[str, dict[str, Any]]:
+        """The cost on the default chip."""
+        return cost_of(item)
+
     def priced(self, executor: Executor, objective: str) -> Callable[[Any, Mapping[str, Any]], float | None]:
         """The cost of an answer by a figure of `step_runtime.base.measures`."""
-        from pipeline.verification.costs import answer_cost
-
         return answer_cost(executor, objective)  # type: ignore[arg-type] # an option has checked it
 
     def simplified(self, task: Task, text: str, accepts: Callable[[str], bool]) -> str:
         """A text with less structure that means the same."""
-        from pipeline.rewriting.simplification import simplified
-
         return simplified(task, text, accepts)
 
 

@@ -41,6 +41,7 @@ class CheckRequest:
         stress: Whether a program that passes is run on stress inputs too.
         values: Whether to say where wrong values part from the reference's.
         limits: Of the program.
+        language: Of the program; None for the default.
     """
 
     path: str
@@ -52,6 +53,7 @@ class CheckRequest:
     values: bool = False
     stress: bool = True
     limits: ProgramLimits | None = None
+    language: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,14 +65,14 @@ class Checked:
     table: str = ""
 
 
-def checking_pool(workers: int, limits: ProgramLimits) -> WorkerPool:
-    """Processes for `check`, with room for runs that use up their limits."""
+def checking_pool(workers: int, limits: ProgramLimits, language: str | None = None) -> WorkerPool:
+    """Processes for `check` in a language, with room for runs that use up their limits."""
     room: dict[str, Any] = {}
     if limits.limit_seconds is not None:
         room["seconds"] = max(SECONDS, 2 * limits.limit_seconds)
     if limits.limit_bytes is not None:
         room["memory"] = max(MEMORY, 4 * limits.limit_bytes)
-    return verification_pool(workers, **room)
+    return verification_pool(workers, language=language, **room)
 
 
 def outcome(request: CheckRequest, name: str, future: Future[Checked]) -> Checked:
@@ -105,6 +107,17 @@ def unusable(request: CheckRequest, name: str, message: str) -> Checked:
 
 
 # --- what runs in a worker --------------------------------------------------------------------------------------------
+
+
+def check_in_language(request: CheckRequest) -> Checked:
+    """As `check`, in the language that the request names.
+
+    Raises:
+        MemoryError: The worker exceeded the memory limit, and may hold too much to continue.
+    """
+    from pipeline.verification import judging
+
+    return judging.check(request)
 
 
 def check(request: CheckRequest) -> Checked:
@@ -198,8 +211,8 @@ def _described(request: CheckRequest, task: Task, verdict: Verdict) -> Checked:
         passed=verdict.passed,
         unknown=verdict.unknown,
         stage=verdict.stage,
-        diagnostics=() if verdict.passed else tuple(_finding(file, diagnostic) for diagnostic in found),
-        warnings=tuple(_finding(file, diagnostic, "warning") for diagnostic in found) if verdict.passed else (),
+        diagnostics=() if verdict.passed else tuple(finding(file, diagnostic) for diagnostic in found),
+        warnings=tuple(finding(file, diagnostic, "warning") for diagnostic in found) if verdict.passed else (),
     )
     return Checked(described, rendered, table)
 
@@ -217,7 +230,8 @@ def _with_values(request: CheckRequest, task: Task, checked: Checked) -> Checked
     return dataclasses.replace(checked, verdict=verdict, text=f"{checked.text}\n\n{found}")
 
 
-def _finding(file: str | None, diagnostic: Diagnostic, severity: Severity = "error") -> Finding:
+def finding(file: str | None, diagnostic: Diagnostic, severity: Severity = "error") -> Finding:
+    """A diagnostic about a file."""
     found = {name: getattr(diagnostic, name) for name in ("stage", "code", "message", "details", "hint")}
     place = dataclasses.asdict(diagnostic.span) if diagnostic.span else {}
     return Finding(severity=severity, file=file, **found, **place)

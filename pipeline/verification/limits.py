@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pipeline.base.settings import Config, Count, OptionGroup, Positive
+from pipeline.languages import registry
 from pipeline.verification.isolation import integrity
 from pipeline.verification.pool import WorkerPool
 from pipeline.verification.workers import PoolSettings
@@ -23,7 +24,7 @@ SECONDS = 20.0
 MEMORY = 4 * 2**30
 """Bytes of private data a worker; Limits.bytes of streams and what functions make of them fit in well."""
 
-PRELOAD = ("pipeline.verification.preload", "pipeline.verification.worker")
+PRELOAD = ("pipeline.verification.preload", "pipeline.verification.worker", "pipeline.verification.judging")
 """What a worker finds imported."""
 
 
@@ -60,14 +61,17 @@ class ProgramLimits(Config):
         return self.model_copy(update={"limit_seconds": 10 * own.seconds, "limit_bytes": 4 * own.bytes})
 
 
-def verification_settings(seconds: float = SECONDS, memory: int = MEMORY) -> PoolSettings:
-    """What workers that verify are started with, on whichever machine."""
-    return PoolSettings(seconds, memory, _settle, PRELOAD, task_of)
+def verification_settings(seconds: float = SECONDS, memory: int = MEMORY, language: str | None = None) -> PoolSettings:
+    """What workers that verify are started with, on whichever machine; they find a language that is named imported."""
+    own = () if language is None else (registry.module_of(language),)
+    return PoolSettings(seconds, memory, _settle, (*PRELOAD, *own), task_of)
 
 
-def verification_pool(workers: int, *, seconds: float = SECONDS, memory: int = MEMORY) -> WorkerPool:
+def verification_pool(
+    workers: int, *, seconds: float = SECONDS, memory: int = MEMORY, language: str | None = None
+) -> WorkerPool:
     """Killable processes of this machine to verify in, none of which runs the code of two tasks."""
-    return verification_settings(seconds, memory).start(workers)
+    return verification_settings(seconds, memory, language).start(workers)
 
 
 def task_of(*args: Any, **_: Any) -> str:

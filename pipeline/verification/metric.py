@@ -22,8 +22,9 @@ import dspy
 from pipeline.languages import registry
 from pipeline.languages.language import Language, SharesVerdicts, Task
 from pipeline.verification.cache import VerdictStore
+from pipeline.verification.judging import call_of
 from pipeline.verification.pool import WorkerLost
-from pipeline.verification.worker import WorkerKilled, call_of, verdict_of
+from pipeline.verification.worker import WorkerKilled, verdict_of
 from step_runtime.base.errors import Span
 from step_runtime.language.identity import KnownScopes, code_of, graphs
 from step_runtime.program.limits import Limits

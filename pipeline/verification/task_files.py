@@ -170,14 +170,14 @@ def task_errors(name: str) -> Iterator[None]:
         raise UsageError(str(error)) from None
 
 
-def find(pattern: str) -> list[Path]:
-    """The task files that a path, a folder, a pattern or a benchmark name stands for, sorted.
+def find(pattern: str, root: Path = TASKS) -> list[Path]:
+    """The task files that a path, a folder, a pattern or the name of one below `root` stands for, sorted.
 
     Raises:
         UsageError: There are none.
     """
     # Path.glob takes no absolute patterns, so that it is glob.glob here.
-    for candidate in (pattern, str(TASKS / pattern), f"{TASKS / pattern}.yaml") if pattern else ():
+    for candidate in (pattern, str(root / pattern), f"{root / pattern}.yaml") if pattern else ():
         matches = [candidate] if _exists(candidate) else _matching(candidate)
         named = [match for match in matches if match == pattern or not match.endswith(FUNCTIONS_SUFFIXES)]
         files = [file for match in named for file in _files(Path(match))]
@@ -185,7 +185,7 @@ def find(pattern: str) -> list[Path]:
             return sorted(files)
     if pattern and _exists(pattern) and Path(pattern).is_dir():
         raise UsageError(f"{pattern}: no task file (*.yaml, *.yml) in this folder")
-    raise UsageError(f"{pattern}: no such task; give a file, a folder, a pattern or a name below {shown(TASKS)}")
+    raise UsageError(f"{pattern}: no such task; give a file, a folder, a pattern or a name below {shown(root)}")
 
 
 def _matching(pattern: str) -> list[str]:

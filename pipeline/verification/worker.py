@@ -11,12 +11,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any
 
-from pipeline.languages import registry
-from pipeline.languages.language import Language, RunsOwnCalls
 from pipeline.verification import notes
 from pipeline.verification.limits import ProgramLimits, verification_pool, verification_settings
 from pipeline.verification.pool import WorkerLost
@@ -32,12 +29,11 @@ from step_runtime.verification.verify import Verdict, Verifier
 __all__ = [
     "LOST_BEFORE",
     "WorkerKilled",
-    "call_of",
     "check",
     "end_if_out_of_memory",
     "explain_values",
     "judge",
-    "judge_in",
+    "lost_stage",
     "scopes",
     "stress",
     "try_task",
@@ -77,8 +73,13 @@ def verdict_of(future: Future[Verdict], stages: Sequence[str] = STAGES) -> Verdi
         raise WorkerKilled(f"verification {error}, twice: nothing is known of the program")
     where = (f"it had come to {notes.snippet(error.at)}",) if error.at else ()
     hint = "a function of the task may be at fault, and not the program"
-    stage = "run" if "run" in stages else stages[-1]
+    stage = lost_stage(stages)
     return Verdict(False, stage, (Diagnostic(stage, error.code, f"verification {error}", None, where, hint),))
+
+
+def lost_stage(stages: Sequence[str]) -> str:
+    """The stage at which a program counts that its worker did not survive."""
+    return "run" if "run" in stages else stages[-1]
 
 
 # --- what runs in a worker --------------------------------------------------------------------------------------------
@@ -101,33 +102,6 @@ def judge(name: str, content: str, text: str, dtype: str = "float64", limits: Pr
     if any(diagnostic.code == "memory-limit" for diagnostic in verdict.diagnostics):
         raise MemoryError(verdict.diagnostics[0].message)
     return verdict
-
-
-def judge_in(name: str, content: str, text: str, language: str) -> Verdict:
-    """The verdict on a program of any language, for a task given by its name and its text.
-
-    Raises:
-        TaskError: The task cannot be used, or its reference failed.
-        MemoryError: The worker exceeded the memory limit, and may hold too much to continue.
-    """
-    return registry.find(language).judge(_task_in(name, content, language), text, None)
-
-
-def call_of(language: Language, what: str) -> tuple[Callable[..., Any], tuple[str, ...]] | None:
-    """What a worker calls to `judge` or `stress` a program of a language, and the arguments behind the program.
-
-    None for what the language lacks. Where the language has a function of its own, that is called by itself, so that
-    no code of a task can have put another in its place: see `isolation.integrity`.
-    """
-    if isinstance(language, RunsOwnCalls):
-        own = language.calls.get(what)
-        return None if own is None else (own, ())
-    return (judge_in, (language.name,)) if what == "judge" else None
-
-
-@functools.lru_cache(maxsize=256)
-def _task_in(name: str, content: str, language: str) -> Any:
-    return registry.find(language).task(content, name, name)
 
 
 def check(name: str, content: str, text: str, limits: ProgramLimits | None = None) -> Verdict:

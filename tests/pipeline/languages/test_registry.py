@@ -54,6 +54,6 @@ def test_an_unknown_name_is_refused_with_those_that_are_known() -> None:
 
 def test_what_a_language_lacks_is_named() -> None:
     """Nothing falls back to another language's."""
-    registry.require("step", Explains, "--explain")
+    assert registry.offer("step", Explains, "--explain") is registry.offer(None, Explains, "--explain")
     with pytest.raises(UsageError, match=r"--proposer typed: the language `step` does not offer .*next_lines"):
-        registry.require("step", ListsNextLines, "--proposer typed")
+        registry.offer("step", ListsNextLines, "--proposer typed")

@@ -1,0 +1,116 @@
+"""Programs of any language judged in worker processes, by functions that find the language by its name.
+
+A language's fault is an unknown verdict with the code `internal`, never a wrong answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pipeline.base.outputs import ProgramVerdict
+from pipeline.languages import registry
+from pipeline.languages.language import Explains, Language, RunsOwnCalls
+from pipeline.verification.checking import Checked, CheckRequest, finding, unusable
+from pipeline.verification.limits import ProgramLimits
+from pipeline.verification.worker import end_if_out_of_memory, lost_stage
+from step_runtime.base.errors import Diagnostic, TaskError, describe_error, out_of_memory
+from step_runtime.tasks.reader import impl_place, task_name, task_text
+from step_runtime.verification.verify import Verdict
+
+
+def call_of(language: Language, what: str) -> tuple[Callable[..., Any], tuple[str, ...]] | None:
+    """What a worker calls to `judge` or `stress` a program of a language, and the arguments behind the program.
+
+    None for what the language lacks. Where the language has a function of its own, that is called by itself, so that
+    no code of a task can have put another in its place: see `isolation.integrity`.
+    """
+    if isinstance(language, RunsOwnCalls):
+        own = language.calls.get(what)
+        return None if own is None else (own, ())
+    return (judge, (language.name,)) if what == "judge" else None
+
+
+# --- what runs in a worker --------------------------------------------------------------------------------------------
+
+
+def judge(name: str, content: str, text: str, language: str) -> Verdict:
+    """The verdict on a program of any language, for a task given by its name and its statement.
+
+    Raises:
+        TaskError: The task cannot be used, or its reference failed.
+        MemoryError: The worker exceeded the memory limit, and may hold too much to continue.
+    """
+    return _judged(registry.find(language), _task(name, content, language), text, None)
+
+
+def check(request: CheckRequest) -> Checked:
+    """Reads the task's file, and judges the program, in the language that the request names.
+
+    Raises:
+        MemoryError: The worker exceeded the memory limit, and may hold too much to continue.
+    """
+    language = registry.find(str(request.language))
+    if isinstance(language, RunsOwnCalls) and "check" in language.calls:
+        found: Checked = language.calls["check"](request)
+        return found
+    start, path = time.process_time(), Path(request.path)
+    try:
+        source = task_text(path)
+        task = language.task(source, task_name(path), request.path)
+        text = request.text if request.text is not None else task.impl
+        if text is None:
+            message = "this task has no `impl`; name a file with the program, or - for stdin"
+            return unusable(request, task.name, f"{request.path}: {message}")
+        verdict = _judged(language, task.without_impl(), text, request.limits)
+    except TaskError as error:
+        end_if_out_of_memory(error)
+        return unusable(request, path.stem, str(error))
+    table = language.explained(task, text) if request.explain and isinstance(language, Explains) else ""
+    return _described(request, task.name, source, text, verdict, table, round(time.process_time() - start, 3))
+
+
+def _judged(language: Language, task: Any, text: str, limits: ProgramLimits | None) -> Verdict:
+    try:
+        verdict = language.judge(task, text, limits)
+    except (TaskError, MemoryError) as error:
+        if isinstance(error, TaskError):
+            end_if_out_of_memory(error)
+        raise
+    except Exception as error:
+        if out_of_memory(error):
+            raise MemoryError(str(error)) from None
+        stage, message = lost_stage(language.stages), f"the language {language.name} failed: {describe_error(error)}"
+        verdict = Verdict(False, stage, (Diagnostic(stage, "internal", message),))
+    return verdict
+
+
+@functools.lru_cache(maxsize=256)
+def _task(name: str, content: str, language: str) -> Any:
+    return registry.find(language).task(content, name, name)
+
+
+def _described(
+    request: CheckRequest, name: str, source: str, text: str, verdict: Verdict, table: str, seconds: float
+) -> Checked:
+    """The verdict with its places: those of an `impl` are the task file's own."""
+    file, shown, found = request.name, request.name or name, verdict.diagnostics
+    if request.text is None:
+        file, text, shown = request.path, source, name if verdict.passed else request.path
+        found = tuple(impl_place(source, diagnostic) for diagnostic in found)
+    described = ProgramVerdict(
+        task=name,
+        task_file=request.path,
+        program=file,
+        passed=verdict.passed,
+        unknown=verdict.unknown,
+        stage=verdict.stage,
+        diagnostics=() if verdict.passed else tuple(finding(file, diagnostic) for diagnostic in found),
+        warnings=tuple(finding(file, diagnostic, "warning") for diagnostic in found) if verdict.passed else (),
+        seconds=seconds,
+    )
+    return Checked(described, dataclasses.replace(verdict, diagnostics=found).render(text, shown), table)

@@ -1,0 +1,73 @@
+"""Programs of a language from another package are judged in the same workers, and reported in the same words."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import dspy
+import pytest
+
+from pipeline import verify
+from pipeline.base.errors import run_command
+from pipeline.languages import registry
+from pipeline.verification.limits import verification_pool
+from pipeline.verification.metric import Metric
+from tests.support.languages import install_counter
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    registry.find.cache_clear()
+    return install_counter(tmp_path, monkeypatch)
+
+
+def test_verdicts_are_reached_in_workers_and_shared_by_key(data: Path) -> None:
+    """A crash and a fault of the language say nothing of a program; programs of one key share a pass."""
+    language = registry.find("counter")
+    task = language.task((data / "tasks/two.yaml").read_text(), "two", "two.yaml")
+    with verification_pool(1, seconds=5, language="counter") as pool:
+        metric = Metric(pool, language=language)
+
+        def judged(text: str) -> tuple[object, ...]:
+            reward = metric(dspy.Example(task=task), dspy.Prediction(impl=text))
+            return reward.score, reward.stage, reward.codes, bool(reward.get("unscored"))
+
+        assert judged("up\nup") == (1.0, None, [], False)
+        assert judged("up\ndown\nup\nup") == (1.0, None, [], False)
+        assert judged("up") == (0.0, "value", ["value"], False)
+        assert judged("upward") == (0.0, "parse", ["word"], False)
+        assert judged("crash") == (0.0, "run", ["crashed"], True)
+        assert judged("fail") == (0.0, "run", ["internal"], True)
+        assert metric.findings(task, "up\nup") == ()
+        assert metric.confirm(task, "up\ndown\nup\nup").passed
+
+
+def run(*argv: str) -> int:
+    return run_command(verify.NAME, verify.main, [*argv, "--language", "counter"])
+
+
+def test_the_command_verifies_by_names_of_the_languages_own_tasks(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A task's own solution, and a program from standard input with its place."""
+    assert run("deep/minus") == 0
+    assert capsys.readouterr().out == "deep/minus: passed\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO("up\nleft\n"))
+    assert run("two", "-") == 1
+    out = capsys.readouterr().out
+    assert out == "two:2:1: word: expected up or down, found 'left'\n  left\n  ^^^^\n"
+    assert run(str(data / "tasks"), "--json") == 2  # one of them has no program
+    found = json.loads(capsys.readouterr().out)
+    assert [each["passed"] for each in found["programs"]] == [True, False]
+
+
+def test_what_the_language_does_not_offer_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its name and exit code 2, and so is a task that it can't read."""
+    for option in ("--explain", "--values", "--cost"):
+        assert run("deep/minus", option) == 2
+        assert f"{option}: the language `counter` does not offer this" in capsys.readouterr().err
+    (data / "tasks/bad.yaml").write_text("goal: bad\nwant: two\n")
+    assert run("bad") == 2
+    assert "bad.yaml:2: want: expected int, found 'two'" in capsys.readouterr().err
