@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Unpack
 
-from optimizers.driver import DrivenOptimizer, Driver, Options
+from optimizers.driver import DrivenOptimizer, Options
 from optimizers.strategies.base import Selection
 
 
@@ -39,4 +39,4 @@ class AdaptiveFewShot(DrivenOptimizer):
         selection: str | Selection = "adaptive",
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(Driver(metric, num_samples, granularity, selection, **options))
+        super().__init__(metric, num_samples, granularity, selection, **options)

@@ -22,7 +22,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from optimizers.demonstrations import copy_program
 from optimizers.domain import Domain
-from optimizers.driver import DrivenOptimizer, Driver, Options
+from optimizers.driver import DrivenOptimizer, Options
 from optimizers.errors import OptimizerError, RunStopped, one_line
 from optimizers.ledger import Ledger
 from optimizers.run import Run
@@ -73,7 +73,7 @@ class Baseline(DrivenOptimizer):
     ) -> None:
         one_pass = NoDemonstrations(self.name, self.name)
         super().__init__(
-            Driver(metric, num_samples, granularity, one_pass, prepare=self._program, overhead=overhead, **options)
+            metric, num_samples, granularity, one_pass, prepare=self._program, overhead=overhead, **options
         )
         self._reflection_lm = reflection_lm
         self._tuned = tuned
@@ -226,4 +226,4 @@ class SinglePass(DrivenOptimizer):
         resample: bool = False,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(Driver(metric, num_samples, granularity, "resample" if resample else "none", **options))
+        super().__init__(metric, num_samples, granularity, "resample" if resample else "none", **options)

@@ -16,7 +16,7 @@ from typing import Any
 from dspy.utils.exceptions import ContextWindowExceededError, LMInvalidRequestError, LMProviderError
 
 from optimizers.ledger import TokenCount
-from optimizers.usage import message_text
+from optimizers.usage import message_text, parts_text
 
 UNMEASURED = 1 / 3
 """Tokens per character before any count is known: about right for code, too high for prose."""
@@ -134,4 +134,4 @@ def request_characters(args: Any, kwargs: Mapping[str, Any]) -> int:
         return sum(len(message_text(message)) for message in messages)
     request = request if request is not None else kwargs.get("request")
     system, parts = {"content": getattr(request, "system", "")}, [*getattr(request, "messages", ())]
-    return len(message_text(system)) + sum(len(message.text or "") for message in parts)
+    return len(message_text(system)) + sum(len(parts_text(message.parts)) for message in parts)

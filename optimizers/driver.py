@@ -7,7 +7,9 @@ agree in every attempt, demonstration and figure except times, for any number of
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypedDict
@@ -37,8 +39,10 @@ from optimizers.experience import Entry, Experience, in_task_order
 from optimizers.ledger import Ledger
 from optimizers.metric import checked_metric
 from optimizers.observer import Observer, evaluate_events
+from optimizers.progress import ProgressBar, watched
 from optimizers.run import Run
 from optimizers.sampling import Sampler, Sampling, TaskExample
+from optimizers.sampling_loop import CANCELLED
 from optimizers.solutions import Solutions
 from optimizers.strategies.base import Selection
 from optimizers.strategies.none import Resample
@@ -52,7 +56,7 @@ Prepare = Callable[[Run, Sequence[TaskExample]], dspy.Module]
 """Makes a program within a run, before its first iteration, from the run and the validation set."""
 
 
-UNRECORDED = ("budget", "domain", "observers", "overhead", "prepare", "sampling", "threads")
+UNRECORDED = ("budget", "display_progress", "domain", "observers", "overhead", "prepare", "sampling", "threads")
 """Fields of a `Driver` that are no scalars, or are among its `params` under another name."""
 
 
@@ -72,6 +76,7 @@ class Options(TypedDict, total=False):
     max_errors: int | None
     failure_score: float | None
     stop_at_score: float | None
+    display_progress: bool | None
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,7 @@ class Driver:
             share of an iteration.
         failure_score: The score of such a sample, as in `dspy.Evaluate`; None: it is in no success rate.
         stop_at_score: Percentage of solved tasks at which the run ends before its strategy does.
+        display_progress: Whether to show a progress bar; None: in a terminal and in a notebook.
         prepare: Makes the program whose demonstrations and instructions are sampled; None: the selection's
             demonstrations are set.
         overhead: The ledger of `prepare`'s requests.
@@ -129,6 +135,7 @@ class Driver:
     max_errors: int | None = None
     failure_score: float | None = None
     stop_at_score: float | None = None
+    display_progress: bool | None = None
     prepare: Prepare | None = None
     overhead: Ledger | None = None
     sampling: Sampling = field(init=False)
@@ -171,7 +178,9 @@ class Driver:
         tasks = self._tasks(trainset, "trainset")
         validation = list(self._tasks(valset, "valset").values()) if valset else []
         with evaluate_events(self.metric, {key: task.example for key, task in tasks.items()}) as events:
-            run = self._run(student, tasks, experience, resume, [*self.observers, *events])
+            shown = watched() if self.display_progress is None else self.display_progress
+            bar = [ProgressBar()] if shown else []
+            run = self._run(student, tasks, experience, resume, [*self.observers, *events, *bar])
             return self._compiled(run, validation)
 
     def _compiled(self, run: Run, validation: Sequence[TaskExample]) -> dspy.Module:
@@ -269,11 +278,20 @@ class Driver:
 
 
 class DrivenOptimizer(Teleprompter):
-    """An optimizer that compiles by a `Driver`."""
+    """An optimizer that compiles by a `Driver`, which it makes of the arguments.
 
-    def __init__(self, driver: Driver) -> None:
+    Raises:
+        TypeError: An argument has the wrong type, or an option is unknown.
+        ValueError: An argument is out of its range.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__()
-        self._driver = driver
+        known = [each.name for each in fields(Driver) if each.init]
+        if unknown := [name for name in options if name not in known]:
+            listed = ", ".join(sorted(Options.__annotations__))
+            raise TypeError(f"{type(self).__name__}: no option {', '.join(unknown)}; the options are {listed}")
+        self._driver = Driver(*arguments, **options)
 
     def get_params(self) -> dict[str, Any]:
         """The settings as scalars, for trackers."""
@@ -322,6 +340,21 @@ class DrivenOptimizer(Teleprompter):
         if teacher is not None:
             raise ValueError("the student learns from its own answers; it takes no teacher")
         return self._driver.compile(student, trainset, valset, experience, resume)
+
+    async def acompile(self, student: dspy.Module, **arguments: Any) -> dspy.Module:
+        """As `compile`, without holding up the event loop: in a thread, with the settings of `dspy.context`.
+
+        If the task is cancelled, no further sample starts, as after an interrupt.
+        """
+        cancelled = threading.Event()
+        token = CANCELLED.set(cancelled)
+        try:
+            return await asyncio.to_thread(self.compile, student, **arguments)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        finally:
+            CANCELLED.reset(token)
 
 
 join_autologging()

@@ -8,6 +8,7 @@ requested again.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,9 +45,12 @@ from optimizers.metering import (
     replace_lms,
 )
 from optimizers.metric import Metric, checked_metric, read_verdict, recording_judge, resolved
+from optimizers.missing_fields import lacks_fields, last_answer
 from optimizers.prompt_sizes import demo_count, longest_prompt, with_fewer_demos
 from optimizers.temperatures import temperature_of
 from optimizers.typed_fields import ProgramTypes
+
+logger = logging.getLogger(__name__)
 
 LONGEST_TRACE = 10_000
 """The number of latest calls of one sample that are kept for demonstrations."""
@@ -166,9 +170,10 @@ class Sampler:
         failure_score: float | None = None,
     ) -> None:
         self.metric, self.sampling, self.threshold = metric, sampling, threshold
-        self.failure_score, self.judged = failure_score, checked_metric(metric)
+        # Where a threshold is given, it is about how good answers are.
+        self.failure_score, self.judged = failure_score, checked_metric(metric, traced=threshold == 1.0)
         self._choose_calls = TRACE_CALLS[trace_calls]
-        self._journal, self._last = journal, 0
+        self._journal, self._last, self._warned_of_none = journal, 0, False
         self._kept: dict[Any, Attempt] = {}
         self._places: dict[int, int] = {}  # by hash of the sample's place: even a long journal takes little memory
         for number, attempt in enumerate(journal):
@@ -278,15 +283,19 @@ class Sampler:
             self._membership(terms.batches, spec) as member,
             # Even if a user has switched off DSPy's own traces.
             dspy.context(
-                lm=lm and meter(lm, member, n=None), adapter=adapter, trace=trace, max_trace_size=LONGEST_TRACE
+                lm=lm and meter(lm, member, n=None),
+                adapter=adapter,
+                trace=trace,
+                max_trace_size=LONGEST_TRACE,
+                allow_tool_async_sync_conversion=True,  # else an agent sees every call of an async tool fail
             ),
         ):
-            result, prediction = self._ask(twin, spec)
+            result, prediction = self._ask(twin, spec, trace)
         # A metric may change the prediction that it judges.
         made = [(caller, inputs, dict(each.items())) for caller, inputs, each in trace] if taught else []
         if prediction is not None:
             with recording_judge(terms.ledger):
-                result = self._judge(result.attempt, spec, prediction, trace)
+                result = self._judge(result.attempt, twin, spec, prediction, trace)
         attempt = replace(result.attempt, tokens=terms.ledger.counts)
         if result.failure is not None:
             return replace(result, attempt=replace(attempt, score=self.failure_score))
@@ -319,11 +328,8 @@ class Sampler:
         known = map(self._earlier, specs)
         members = [place for place, earlier in enumerate(known) if earlier is None or not self._stands(earlier)]
         # A resumed run requests whole batches, with the same text: the response cache may have them.
-        settings = {
-            "n": len(specs),
-            "seed": None,
-            "rollout_id": _lm_config(specs[0], spec.temperature).get("rollout_id"),
-        }
+        rollout = _lm_config(specs[0], spec.temperature).get("rollout_id")
+        settings = {"n": len(specs), "seed": None, "rollout_id": rollout}
         member = batches.join((spec.task.key, spec.temperature, start), members, spec.sample - start, settings)
         try:
             yield member
@@ -331,7 +337,7 @@ class Sampler:
             if member:
                 member.leave()
 
-    def _ask(self, program: dspy.Module, spec: SampleSpec) -> tuple[SampleResult, Any]:
+    def _ask(self, program: dspy.Module, spec: SampleSpec, trace: CallTrace) -> tuple[SampleResult, Any]:
         """Runs the program; the prediction is None where there is none to judge."""
         task, start = spec.task, time.perf_counter()
         place = (spec.iteration, task.index, task.key, spec.temperature, spec.sample, spec.seed)
@@ -346,21 +352,31 @@ class Sampler:
             attempt = Attempt(*place, text=text, score=0.0, seconds=seconds, error="AdapterParseError")
             return SampleResult(attempt), None
         except Exception as error:  # data; too many of them end the run, and the last is the reason
-            seconds = time.perf_counter() - start
-            return SampleResult(Attempt(*place, seconds=seconds, error=one_line(error)), error), None
+            failed = Attempt(*place, seconds=time.perf_counter() - start, error=one_line(error))
+            if lacks_fields(error, program, trace):
+                return SampleResult(replace(failed, text=last_answer(trace), score=0.0)), None
+            return SampleResult(failed, error), None
         return SampleResult(Attempt(*place, outputs=outputs, seconds=time.perf_counter() - start)), prediction
 
-    def _judge(self, attempt: Attempt, spec: SampleSpec, prediction: Any, trace: Any) -> SampleResult:
+    def _judge(
+        self, attempt: Attempt, program: dspy.Module, spec: SampleSpec, prediction: Any, trace: CallTrace
+    ) -> SampleResult:
         start = time.perf_counter()
+        place = f" on task {spec.task.key}, temperature {spec.temperature}, sample {spec.sample}"
         try:
-            score, feedback = read_verdict(self.judged(spec.task.example, prediction, trace))
+            verdict = self.judged(spec.task.example, prediction, trace)
+            score, feedback = read_verdict(verdict)
         except Exception as error:  # as with the program: data
-            place = f" on task {spec.task.key}, temperature {spec.temperature}, sample {spec.sample}"
             failed = replace(attempt, error=f"metric: {one_line(error)}", metric_seconds=time.perf_counter() - start)
+            if lacks_fields(error, program, trace, prediction):
+                return SampleResult(replace(failed, text=last_answer(trace), score=0.0))
             return SampleResult(failed, MetricError.of(error, place))
+        if verdict is None and not self._warned_of_none:
+            self._warned_of_none = True
+            logger.warning("the metric gave None%s, which counts as wrong; expected a score", place)
         seconds = time.perf_counter() - start
-        verdict: Mapping[str, Any] = {"score": score, "feedback": feedback, "metric_seconds": seconds}
-        return SampleResult(replace(attempt, passed=score is not None and score >= self.threshold, **verdict))
+        passed = score is not None and score >= self.threshold
+        return SampleResult(replace(attempt, score=score, feedback=feedback, passed=passed, metric_seconds=seconds))
 
 
 def call_of(program: dspy.Module) -> Callable[..., Any]:

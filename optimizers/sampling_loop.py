@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import dspy
@@ -37,6 +38,9 @@ MOST_RIGHT = 4
 
 TICK = 1.0
 """Seconds without a result after which limits are checked."""
+
+CANCELLED: ContextVar[threading.Event | None] = ContextVar("CANCELLED", default=None)
+"""Set from elsewhere, it interrupts the loops of the context."""
 
 
 class _Started:
@@ -127,6 +131,9 @@ class SamplingLoop:
         """Takes results until the pool is empty; stops it when the loop must end."""
         stop, excused = None, 0
         for result in pool:
+            if (cancelled := CANCELLED.get()) is not None and cancelled.is_set():
+                cancelled.clear()  # once, so that samples in flight are still taken
+                raise KeyboardInterrupt
             failure = None
             if result is not None:
                 self.take(result.attempt)

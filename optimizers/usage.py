@@ -9,7 +9,7 @@ An LM may have two attributes that DSPy does not know: `price`, a `Price`, and `
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,12 +164,25 @@ def prompt_text(entry: Mapping[str, Any]) -> str:
     return str(entry["prompt"] or "")
 
 
+MEDIA = frozenset(
+    {"audio", "document", "file", "image", "image_url", "input_audio", "input_file", "input_image", "video"}
+)
+"""The types of parts of a message that are no text, in DSPy's and in OpenAI's requests."""
+
+MEDIUM = "pic " * 1000
+"""The text that a picture or a recording counts as, since its size is not known before the LM says it: about as many
+tokens as OpenAI (765) and Anthropic (1,334) count for a picture of a megapixel."""
+
+
 def message_text(message: Mapping[str, Any]) -> str:
-    """The text of a message, whose content may be in parts."""
+    """The text of a message, whose content may be in parts; pictures and the like count as `MEDIUM`."""
     content = message.get("content")
-    if isinstance(content, str):
-        return content
-    return "".join(str(_part(part, "text") or "") for part in content or ())
+    return content if isinstance(content, str) else parts_text(content or ())
+
+
+def parts_text(parts: Iterable[Any]) -> str:
+    """The texts of a message's parts together."""
+    return "".join(MEDIUM if _part(part, "type") in MEDIA else str(_part(part, "text") or "") for part in parts)
 
 
 def _output_text(entry: Mapping[str, Any]) -> str:

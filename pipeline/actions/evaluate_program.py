@@ -101,6 +101,7 @@ def _evaluated(
             budget=budget(session.config),
             domain=fixed_program_domain(),
             observers=observers,
+            display_progress=False,
         )
         experience: Experience = optimizer.compile(agent, trainset=examples(tasks)).experience
         return Evaluation(config.program, session.lm.model, tasks, experience, run_id, session.refused)

@@ -174,6 +174,7 @@ class CompileJob:
                     cost=cost,
                 ),
                 observers=observers,
+                display_progress=False,
                 **extra,
             )
             compiled = optimizer.compile(

@@ -8,6 +8,8 @@ equals the algorithm as the paper writes it down, for any rates, levels and numb
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import dspy
@@ -15,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers import AdaptiveFewShot, Budget, Domain, Experience, pass_at_k
-from tests.support.scripted_program import ScriptedEngine, Solver, answer, by_task, is_right, learn, story, tasks
+from optimizers import AdaptiveFewShot, BaseObserver, Budget, Domain, Experience, SinglePass, pass_at_k
+from tests.support.scripted_program import ScriptedEngine, Solver, answer, by_task, is_right, learn, some, story, tasks
 
 UNAIDED = {"a": 1, "b": 2, "c": 3}
 
@@ -272,3 +274,61 @@ def test_it_is_the_algorithm_as_written_whatever_the_rates_levels_and_threads(ra
     shown = [demo.task for demo in compiled.solve.demos]
     assert compiled.experience.demos == tuple(shown)
     assert bool(shown) == bool(compiled.experience.entries)
+
+
+@pytest.mark.parametrize("optimizer", [AdaptiveFewShot, SinglePass])
+def test_an_unknown_option_is_named_with_the_optimizer_that_has_none(optimizer: Any) -> None:
+    """As the user wrote it, with the options that there are."""
+    with pytest.raises(TypeError, match=rf"^{optimizer.__name__}: no option max_bootstrapped_demos; the options are "):
+        optimizer(is_right, max_bootstrapped_demos=3)
+
+
+def test_compiling_can_be_awaited() -> None:
+    """The event loop goes on meanwhile; the settings are those of the caller's context."""
+
+    async def both() -> tuple[Any, int]:
+        optimizer, turns = AdaptiveFewShot(is_right, 4, temperatures=(0.7,), domain=Domain(task_key=by_task)), 0
+        with dspy.context(lm=dspy.LM("scripted", engine=ScriptedEngine(some, 4), cache=False)):
+            compiling = asyncio.create_task(optimizer.acompile(Solver(), trainset=tasks("ab")))
+        while not compiling.done():
+            await asyncio.sleep(0.001)
+            turns += 1
+        return await compiling, turns
+
+    compiled, turns = asyncio.run(both())
+    assert compiled.experience.solved == ("a", "b") and turns > 1
+
+
+def test_a_cancelled_compilation_ends_like_an_interrupted_one() -> None:
+    """No further sample starts; what was sampled is in the record that listeners get."""
+    asked, ended = threading.Event(), threading.Event()
+    records: list[Experience] = []
+
+    class Slow(ScriptedEngine):
+        def complete(self, request: Any) -> Any:
+            asked.set()
+            return super().complete(request)
+
+    class Last(BaseObserver):
+        def sample_done(self, attempt: Any) -> None:
+            cancelled.wait(10)
+
+        def run_finished(self, experience: Experience) -> None:
+            records.append(experience)
+            ended.set()
+
+    cancelled, engine = threading.Event(), Slow(some, 64)
+
+    async def cancel() -> None:
+        optimizer = AdaptiveFewShot(is_right, 64, temperatures=(0.7,), threads=1, observers=[Last()])
+        with dspy.context(lm=dspy.LM("scripted", engine=engine, cache=False)):
+            compiling = asyncio.create_task(optimizer.acompile(Solver(), trainset=tasks("abx")))
+        await asyncio.to_thread(asked.wait)
+        compiling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await compiling
+        cancelled.set()
+        await asyncio.to_thread(ended.wait, 10)
+
+    asyncio.run(cancel())
+    assert records[0].stopped == "interrupted" and engine.calls < 10

@@ -40,7 +40,7 @@ async def later(example: Any, prediction: Any) -> Any:
 
 class Judge(dspy.Module):
     def forward(self, example: Any, pred: Any, trace: Any = None) -> Any:
-        return example, pred
+        return example, pred, trace
 
 
 @pytest.mark.parametrize(
@@ -49,15 +49,16 @@ class Judge(dspy.Module):
         (two, ()),
         (lambda *arguments: arguments, ()),
         (three, (TRACE,)),
-        (optional, (None, None, None)),
+        (optional, (TRACE, None, None)),
         (five, (TRACE, None, None)),
         (later, ()),
         (functools.partial(three, trace="own"), ()),
-        (Judge(), ()),
+        (Judge(), (TRACE,)),
+        (lambda example, prediction, weight=None: (example, prediction, weight), (None,)),
     ],
 )
-def test_a_metric_is_handed_no_more_than_it_requires(metric: Any, handed: tuple[Any, ...]) -> None:
-    """In all the forms that DSPy's optimizers accept; a trace by default would say that it selects demonstrations."""
+def test_a_metric_is_handed_what_it_requires_and_a_trace(metric: Any, handed: tuple[Any, ...]) -> None:
+    """In all the forms that DSPy's optimizers accept; by an optional trace it knows that it selects demonstrations."""
     found = checked_metric(metric)(EXAMPLE, PREDICTION, TRACE)
     assert found[:2] == (EXAMPLE, PREDICTION)
     assert tuple(found[2:]) == (handed if not isinstance(metric, functools.partial) else ("own",))
@@ -91,7 +92,7 @@ def test_coroutines_are_awaited_within_a_running_loop_too() -> None:
     assert compiled.experience.solved == ("a",)
 
 
-@pytest.mark.parametrize("verdict", [None, "1.0", dspy.Prediction(), dspy.Prediction(feedback="x"), {}, (1.0, "why")])
+@pytest.mark.parametrize("verdict", ["1.0", dspy.Prediction(), dspy.Prediction(feedback="x"), {}, (1.0, "why")])
 def test_a_verdict_without_a_score_ends_the_run_at_once(verdict: Any) -> None:
     """It is a mistake in the metric, which more answers would only make dearer."""
     engine = ScriptedEngine(some, 64)
@@ -99,6 +100,27 @@ def test_a_verdict_without_a_score_ends_the_run_at_once(verdict: Any) -> None:
         learn("a", some, n=64, engine=engine, metric=lambda *_: verdict, threads=1)
     assert engine.calls <= 2
     assert raised.value.fatal and len(raised.value.experience.attempts) == engine.calls
+
+
+def graded(example: Any, prediction: Any, trace: Any = None) -> Any:
+    """As DSPy's `SemanticF1`: how good an answer is, or, when demonstrations are selected, whether it is right."""
+    score = 0.8 if is_right(example, prediction) else 0.3
+    return dspy.Prediction(score=score if trace is None else score >= 0.66)
+
+
+def test_a_metric_that_grades_selects_demonstrations_by_its_own_threshold() -> None:
+    """Unless the user gives one, which is then about its grades."""
+    assert learn("a", some, metric=graded).experience.solved == ("a",)
+    assert learn("a", some, metric=graded, metric_threshold=0.9).experience.solved == ()
+    grades = {attempt.score for attempt in learn("a", some, metric=graded, metric_threshold=0.5).experience.attempts}
+    assert grades == {0.8, 0.3}
+
+
+def test_no_verdict_is_a_wrong_answer(caplog: pytest.LogCaptureFixture) -> None:
+    """As to DSPy's optimizers, for which None is false; said once, as a `return` may be missing."""
+    record = learn("ab", some, metric=lambda *pair: is_right(*pair) or None).experience
+    assert record.solved == ("a", "b") and not any(attempt.failed for attempt in record.attempts)
+    assert caplog.text.count("the metric gave None") == 1
 
 
 @pytest.mark.parametrize("verdict", [dspy.Prediction(score=1.0, feedback="well"), {"score": True, "feedback": "well"}])

@@ -228,3 +228,19 @@ def test_tasks_of_a_record_keep_the_types_of_their_answers() -> None:
     with dspy.context(lm=lm, adapter=dspy.ChatAdapter()):
         further = optimizer.compile(case.student, trainset=case.trainset, experience=read).experience
     assert [entry.outputs for entry in further.entries] == [entry.outputs for entry in record.entries]
+
+
+def test_an_agent_s_asynchronous_tools_work_while_it_learns() -> None:
+    """DSPy's synchronous agents see every call of one fail, unless a setting converts it."""
+    case, seen = agent(), list[str]()
+
+    async def look(thing: str) -> str:
+        """Looks."""
+        seen.append(thing)
+        return f"a {thing}"
+
+    case.student = dspy.ReActV2(case.student.signature, tools=[look])
+    engine = FormatEngine(case.answers)
+    record = compiled_from(case, dspy.LM("scripted", engine=engine, cache=False), "chat").experience
+    assert len(record.solved) == 2 and len(seen) == len(record.attempts)
+    assert not any("async" in str(request.messages) for request in engine.requests)

@@ -128,8 +128,8 @@ def test_a_metric_that_raises_ends_the_run_naming_the_sample():
 
 
 def test_a_metric_without_a_score_is_refused():
-    with pytest.raises(MetricError, match=r"task a.*it gave None, expected a number"):
-        learn("a", some, metric=lambda example, prediction: None)
+    with pytest.raises(MetricError, match=r"task a.*it gave 'yes', expected a number"):
+        learn("a", some, metric=lambda example, prediction: "yes")
 
 
 def test_what_a_metric_returns_beside_the_score_is_recorded():

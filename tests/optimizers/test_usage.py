@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import dspy
 import pytest
+from dspy.lm15 import ImagePart, Message, Request
 
+from optimizers.context_window import request_characters
 from optimizers.ledger import TokenCount
-from optimizers.usage import Price, RequestMeter, _truncated, no_answer, reported, whole
+from optimizers.prompt_sizes import prompt_size
+from optimizers.usage import MEDIUM, Price, RequestMeter, _truncated, no_answer, reported, whole
 
 
 def meter(usage: dict[str, Any] | None, *, cost: float | None = None, **lm: Any) -> RequestMeter:
@@ -20,6 +24,24 @@ def meter(usage: dict[str, Any] | None, *, cost: float | None = None, **lm: Any)
     if usage is not None:
         found.add_usage("m", usage)
     return found
+
+
+def test_pictures_count_as_tokens() -> None:
+    """As many as providers count, about; so a report of them is believed, and a prompt with many does not fit."""
+
+    class Look(dspy.Signature):
+        pictures: list[dspy.Image] = dspy.InputField()
+        name: str = dspy.OutputField()
+
+    example = dspy.Example(pictures=[dspy.Image("https://a.test/1.png")] * 20).with_inputs("pictures")
+    bare = example.copy(pictures=[]).with_inputs("pictures")
+    predictor = dspy.Predict(Look)
+    assert 4000 * 20 <= prompt_size(predictor, [], example) - prompt_size(predictor, [], bare) <= 4100 * 20
+    seen = meter({"prompt_tokens": 21_000, "completion_tokens": 5})
+    seen.entry["messages"] = dspy.ChatAdapter().format(Look, [], dict(example.inputs()))  # type: ignore[index]
+    assert (seen.count().prompt, seen.count().estimated) == (21_000, 0)
+    request = Request(model="m", messages=(Message("user", (ImagePart(url="https://a.test/1.png"),)),))
+    assert request_characters((request,), {}) == len(MEDIUM)
 
 
 def test_usage_is_read_under_the_names_of_either_api() -> None:
