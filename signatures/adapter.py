@@ -17,7 +17,8 @@ from pydantic.fields import FieldInfo
 
 from signatures.bare import FORM, SCRIPT, format_note, render_script
 from signatures.extract import ANSWERS, extract_program, sections
-from step_runtime.language.comments import printable, quoted, undivided
+from step_runtime.language.comments import printable, quoted, undivided, unordered
+from step_runtime.language.shown_tasks import restored, shown_task
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.task import Task
 
@@ -28,8 +29,11 @@ QUOTING = ("diagnostics",)
 
 
 def render_task(task: Task) -> str:
-    """A task as prompts show it: YAML, without its solution; with a note on formats where it names any but fp32."""
-    return format_note(task) + task.statement.rstrip()
+    """A task as prompts show it: YAML, without its solution; with a note on formats where it names any but fp32.
+
+    What could steer a reader is left out, see `shown_task`.
+    """
+    return format_note(task) + shown_task(task).statement.rstrip()
 
 
 class YAMLAdapter(dspy.ChatAdapter):
@@ -41,6 +45,19 @@ class YAMLAdapter(dspy.ChatAdapter):
 
     def __init__(self, callbacks: list[BaseCallback] | None = None) -> None:
         super().__init__(callbacks=callbacks, use_json_adapter_fallback=False)
+
+    def __call__(
+        self, lm: Any, lm_kwargs: Any, signature: type[dspy.Signature], demos: list[Any], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """The answers; programs have the names of the task, whatever these were shown as."""
+        return [_named(answer, inputs) for answer in super().__call__(lm, lm_kwargs, signature, demos, inputs)]
+
+    async def acall(
+        self, lm: Any, lm_kwargs: Any, signature: type[dspy.Signature], demos: list[Any], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """As a call."""
+        answers = await super().acall(lm, lm_kwargs, signature, demos, inputs)
+        return [_named(answer, inputs) for answer in answers]
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """The instructions unchanged, then the fields."""
@@ -57,7 +74,7 @@ class YAMLAdapter(dspy.ChatAdapter):
         """The inputs below their markers, also those of a demonstration."""
         fields = signature.input_fields
         rendered = {name: _rendered(inputs[name], fields[name]) for name in fields if name in inputs}
-        rendered = {name: _shown(name, value) for name, value in rendered.items()}
+        rendered = {name: _shown(name, value, signature) for name, value in rendered.items()}
         text: str = super().format_user_message_content(signature, rendered, prefix, suffix, main_request)
         return text
 
@@ -65,7 +82,7 @@ class YAMLAdapter(dspy.ChatAdapter):
         self, signature: type[dspy.Signature], outputs: dict[str, Any], missing_field_message: str | None = None
     ) -> str:
         """A demonstration's answer; program comments that could steer the LM are removed."""
-        shown = {name: _shown(name, value) for name, value in outputs.items()}
+        shown = {name: _shown(name, value, signature) for name, value in outputs.items()}
         text: str = super().format_assistant_message_content(signature, shown, missing_field_message)
         return text
 
@@ -92,13 +109,28 @@ def _system_message(signature: type[dspy.Signature]) -> str:
     return f"{signature.instructions}\n\n{fields}\n{adapter.format_field_structure(signature)}"
 
 
-def _shown(name: str, value: Any) -> Any:
-    """A field's value as a request shows it: it can't divide the request, nor steer by a program's comments."""
+def _named(answer: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+    """An answer to a request about a task, in whose programs the task's names stand."""
+    task = inputs.get("task")
+    if not isinstance(task, Task):
+        return answer
+    return {name: restored(task, value) if name in ANSWERS else value for name, value in answer.items()}
+
+
+def _shown(name: str, value: Any, signature: type[dspy.Signature]) -> Any:
+    """A field's value as a request shows it: it can't divide the request, nor steer by what others wrote."""
     if name in (*ANSWERS, *PROGRAMS):
         return printable(str(value))
+    if isinstance(value, list | tuple):
+        return [_shown(name, item, signature) for item in value]
+    if isinstance(value, dict):
+        return {key: _shown(name, item, signature) for key, item in value.items()}
     if not isinstance(value, str):
         return value
-    return quoted(value) if name in QUOTING else undivided(value)
+    if name in QUOTING:
+        return quoted(value)
+    about_programs = "task" in signature.input_fields and name != "task"
+    return unordered(value) if about_programs else undivided(value)
 
 
 def _rendered(value: Any, field: FieldInfo) -> Any:

@@ -23,7 +23,9 @@ from pipeline.base.choices import PROPOSERS, ProposerKind
 from pipeline.base.paths import DATA
 from signatures import Propose, ProposerPrompt, compose, extract_program, load_prompt, render_task, without_ir
 from step_runtime.base.errors import TaskError
+from step_runtime.language.comments import harmless_title, printable, quoted
 from step_runtime.language.parser import parse
+from step_runtime.language.shown_tasks import restored
 from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import SolvedTask, Task
 from step_runtime.verification.check import check_affine, check_outputs, infer_types
@@ -61,39 +63,50 @@ def tool_context(context: ToolContext) -> Iterator[None]:
 
 def check(program: str) -> str:
     """Check a program for the task: the dtype and dims of every stream, and what breaks a rule. Computes nothing."""
-    context, text = _CONTEXT.get(), extract_program(program)
+    context = _CONTEXT.get()
+    text = restored(context.task, extract_program(program))
     scope = static_scope(context.task)
     graph, diagnostics = parse(text, scope)
     types, typed = infer_types(graph, scope)
     diagnostics = [*diagnostics, *typed, *check_affine(graph)] or check_outputs(graph, types, scope)
     rules = "\n".join(diagnostic.render(text) for diagnostic in diagnostics)
-    return f"{explain(text, scope).table()}\n\n{rules or 'No rule is broken; whether it computes the outputs is open.'}"
+    verdict = quoted(rules) or "No rule is broken; whether it computes the outputs is open."
+    return f"{quoted(explain(text, scope).table())}\n\n{verdict}"
 
 
 def list_examples() -> str:
     """List the names of the solved examples."""
-    return ", ".join(_CONTEXT.get().examples) or "There is none."
+    return ", ".join(map(_title, _CONTEXT.get().examples)) or "There is none."
 
 
 def show_example(name: str) -> str:
     """Show a solved example: its task and its program."""
-    example = _CONTEXT.get().examples.get(name)
-    return _unknown(name) if example is None else f"{render_task(example.task)}\n\n{example.program.strip()}"
+    example = _example(name)
+    return _unknown(name) if example is None else f"{render_task(example.task)}\n\n{printable(example.program).strip()}"
 
 
 def verify_on_example(name: str, program: str) -> str:
     """Run a program on a solved example's task, and say whether it computes that example's outputs."""
-    context, text = _CONTEXT.get(), extract_program(program)
-    example = context.examples.get(name)
+    context, example = _CONTEXT.get(), _example(name)
     if example is None:
         return _unknown(name)
-    if name not in context.runnable:
+    text = restored(example.task, extract_program(program))
+    if name not in map(_title, context.runnable):
         return "This example can't be run: its task is not among this run's tasks."
     try:
         verdict = context.verifier(example.task.named(name), text)
     except TaskError as error:
         return f"This example can't be run: {error}"
-    return "It passes." if verdict else without_reference_values(verdict.stage, verdict.feedback)
+    return "It passes." if verdict else quoted(without_reference_values(verdict.stage, verdict.feedback))
+
+
+def _example(name: str) -> SolvedTask | None:
+    """The example that is shown under a name."""
+    return {_title(each): example for each, example in _CONTEXT.get().examples.items()}.get(name)
+
+
+def _title(name: str) -> str:
+    return harmless_title(name, LONGEST_TITLE)
 
 
 def _unknown(name: str) -> str:
@@ -102,6 +115,9 @@ def _unknown(name: str) -> str:
 
 TOOLS: tuple[Callable[..., str], ...] = (check, list_examples, show_example, verify_on_example)
 
+
+LONGEST_TITLE = 12
+"""Words of an example's name."""
 
 TURNS = 8
 """Tool calls before the program must be written."""

@@ -21,8 +21,9 @@ from pipeline.agent.domain import element_kind
 from signatures.prompts import Reference, SolvedExample
 from step_runtime.base.functions import Fn
 from step_runtime.base.types import StreamType
-from step_runtime.language.comments import printable, undivided
+from step_runtime.language.comments import printable, quoted
 from step_runtime.language.parser import parse
+from step_runtime.language.shown_tasks import shown_task
 from step_runtime.primitives import Primitive
 from step_runtime.program.graph import Program
 from step_runtime.program.printer import print_node
@@ -64,29 +65,20 @@ class Skill:
     def as_pattern(self, number: int) -> Reference:
         """The skill as a pattern of a base prompt, like those written by hand.
 
-        Its example may be somebody else's: as in a demonstration, it can't divide the prompt nor steer by comments.
+        Its example may be somebody else's: as in a demonstration, what could steer in it is not shown.
         """
-        description = (
+        description = quoted(
             f"Recurs in {self.programs} solved tasks, with other functions and dims. Takes {'; '.join(self.takes)}."
             f" Gives {'; '.join(self.gives)}."
         )
-        program = "\n".join(self.lines)
-        task = _undivided(self.example.task.model_dump(by_alias=True, exclude={"impl"}))
+        program = printable("\n".join(self.lines))
+        task = shown_task(self.example.task).model_dump(by_alias=True, exclude={"impl"})
         example = {**task, "impl": printable(self.example.program)}
         return Reference(
             name=f"Mined pattern {number}: {self.name}",
             desc=f"{description}\n{program}\n",
             examples=[SolvedExample.model_validate(example)],
         )
-
-
-def _undivided(value: Any) -> Any:
-    """What a task holds, with no text in it that divides a prompt."""
-    if isinstance(value, str):
-        return undivided(value)
-    if isinstance(value, list | tuple):
-        return [_undivided(item) for item in value]
-    return {key: _undivided(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 @dataclass(frozen=True)
