@@ -139,7 +139,12 @@ def test_a_command_without_its_packages_says_what_to_install(installed: Path, tm
     """In one line, with the exit code of bad usage."""
     words = {"compile": ["--optimizer", "none"], "codegen": ["gemm/1"], "report": ["-o", "r"], "verify": ["gemm/1"]}
     words |= {"evaluate": ["--program", "none"], "generate": ["gemm/1", "--program", "none"], "cost": ["gemm/1"]}
-    words |= {"optimize": ["gemm/1", "--objective", "memory"], "sweep": ["sweep.yaml"], "mcp": ["."]}
+    words |= {
+        "optimize": ["gemm/1", "--objective", "memory"],
+        "sweep": ["sweep.yaml"],
+        "mcp": ["."],
+        "skill": ["-o", "s"],
+    }
     program = BLOCKING.format(modules=sorted(EXTRA_MODULES - {"numpy"})) + EACH_COMMAND.format(words=words)
     done = ran(installed, tmp_path, "-c", program)
     assert done.stdout.splitlines() == [f"{command} 2" for command in COMMANDS], done.stderr

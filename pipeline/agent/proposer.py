@@ -194,9 +194,15 @@ class Proposer(dspy.Module):
 
 
 @cache
+def packaged_prompt() -> ProposerPrompt:
+    """The proposer's base prompt that comes with this package."""
+    return load_prompt(ProposerPrompt, DATA / "prompts" / "proposer.yaml")
+
+
+@cache
 def shipped_examples() -> tuple[tuple[str, SolvedTask], ...]:
-    """The examples in the proposer's base prompt that comes with this package, each with its name."""
-    return _reference_examples(compose(load_prompt(ProposerPrompt, DATA / "prompts" / "proposer.yaml")))
+    """The examples in `packaged_prompt`, each with its name."""
+    return _reference_examples(compose(packaged_prompt()))
 
 
 @lru_cache(maxsize=8)

@@ -14,6 +14,7 @@ from mcp.server.mcpserver.prompts.base import AssistantMessage, Message, UserMes
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
+from pipeline.base.errors import print_message
 from pipeline.base.paths import DOCS
 from pipeline.mcp_server.outputs import safe_text
 from pipeline.mcp_server.tools import Toolbox, language, tool_errors
@@ -107,12 +108,11 @@ def _agent(program: str | None) -> Any:
     """The agent of a compiled program, or the uncompiled one, with all roles."""
     language()
     from pipeline.agent.agent import Agent
-    from pipeline.agent.compiled import make_agent
-    from pipeline.record.models import fetch_program
+    from pipeline.running.learned import learned_agent
 
     agent = Agent("gated", refine=1)
     if program is not None:
-        compiled = make_agent(fetch_program(program), program)
+        compiled = learned_agent(program, lambda line: print_message("pipeline.mcp", line))
         if compiled.proposer.kind == "predict":
             agent.proposer = compiled.proposer
     return agent

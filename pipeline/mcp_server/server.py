@@ -8,7 +8,7 @@ import inspect
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_types import ToolAnnotations
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pipeline.base.errors import UsageError
+from pipeline.base.errors import UsageError, print_message
 from pipeline.base.machine import cores
 from pipeline.mcp_server.generation import Generation
 from pipeline.mcp_server.reference import add_prompts, add_resources
@@ -32,6 +32,7 @@ from pipeline.verification.pool import WorkerPool
 if TYPE_CHECKING:
     from pipeline.mcp_server.nearest import Example
 
+NAME = "pipeline.mcp"
 LOOPBACK = "127.0.0.1"
 PATH = "/mcp"
 INSTRUCTIONS = """\
@@ -100,21 +101,17 @@ def make_server(
 
 
 def _learned(program: str | None) -> Callable[[], Sequence[Example]]:
-    """Gives the demonstrations of a compiled program, which is read once."""
+    """Gives the verified demonstrations of a compiled program, which is read once."""
 
     @cache
     def read() -> tuple[Example, ...]:
-        from pipeline.agent.compiled import make_agent
         from pipeline.mcp_server.nearest import Example
-        from pipeline.record.models import fetch_program
-        from step_runtime.tasks.task import SolvedTask
+        from pipeline.running.learned import learned_agent, solved_examples
 
         if program is None:
             return ()
-        agent = make_agent(fetch_program(program), program)
-        demos = {demo["task"].name: demo for predictor in agent.predictors() for demo in predictor.demos}
-        solved = ((name, SolvedTask(demo["task"].without_impl(), demo["impl"])) for name, demo in demos.items())
-        return tuple(Example(f"learned: {name}", each) for name, each in solved)
+        solved = solved_examples(learned_agent(program, partial(print_message, NAME)))
+        return tuple(Example(f"learned: {name}", each) for name, each in solved.items())
 
     return read
 

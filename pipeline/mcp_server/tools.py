@@ -190,7 +190,7 @@ def language() -> None:
     with _IMPORTING:
         import pipeline.actions.price_program
         import pipeline.mcp_server.nearest
-        import pipeline.record.models  # noqa: F401
+        import pipeline.running.learned  # noqa: F401
 
 
 def answered(text: str, result: BaseModel) -> CallToolResult:
