@@ -19,7 +19,7 @@ as long as they show the same demonstrations, so that differences are paired.
 Transfer: for each seed two of the eight groups are set aside; adaptive-3 learns on the other six; then what each
 selection would show first of what was learned is shown on the two groups, and on data/tasks-extra.
 
-How to run: python -m benchmarks.learning -o docs/learning
+How to run: python -m benchmarks.learning -o experiments/learning/NAME
 """
 
 from __future__ import annotations

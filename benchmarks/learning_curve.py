@@ -6,7 +6,7 @@ sampling run is given the same: blocks of as many samples per unsolved task, unt
 solved, and spent, is the expectation over all orders of its samples, so its number of samples has to be at least that
 of the blocks.
 
-How to run: python -m benchmarks.learning_curve LEARNING SAMPLING -o docs/curve-NAME.json, then
+How to run: python -m benchmarks.learning_curve LEARNING SAMPLING -o experiments/curves/NAME.json, then
 python -m scripts.documentation
 """
 

@@ -1,11 +1,11 @@
-"""The preregistered experiment on selections of demonstrations; see docs/experiment.md for its design.
+"""The preregistered experiment on selections of demonstrations; see experiments/selections/README.md for its design.
 
     python -m benchmarks.selection_experiment --control -o control.jsonl      the positive control, simulated
     python -m benchmarks.selection_experiment -o results.jsonl                the embedded readers
     python -m benchmarks.selection_experiment --lm openai/… -o results.jsonl  any LM, after an estimate of its costs
 
 Results are written fold by fold; the same command continues where it ended. `python -m scripts.documentation` makes the
-page from docs/experiment.jsonl and docs/experiment-control.jsonl.
+page from experiments/selections/*.jsonl.
 """
 
 from __future__ import annotations

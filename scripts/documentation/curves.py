@@ -11,10 +11,10 @@ WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 560, 260, 48, 16, 44
 COLORS = {"learning": "#3f51b5", "sampling": "#8d6e63"}
 
 
-def files(docs: Path) -> dict[Path, str]:
-    """The pictures by path: `curve-NAME.svg` for each `curve-NAME.json`."""
+def files(folder: Path) -> dict[Path, str]:
+    """The pictures by path: `NAME.svg` for each `NAME.json`."""
     made = {}
-    for path in sorted(docs.glob("curve-*.json")):
+    for path in sorted(folder.glob("*.json")):
         made[path.with_suffix(".svg")] = picture(json.loads(path.read_text(encoding="utf-8")))
     return made
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from scripts.documentation import cookbook, curves, primitives, tutorial
 from scripts.documentation.experiment import page as experiment
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+PROJECT = Path(__file__).resolve().parents[2]
+DOCS = PROJECT / "docs"
+EXPERIMENTS = PROJECT / "experiments"
 
 
 def outdated() -> Iterator[tuple[Path, str]]:
@@ -18,8 +20,8 @@ def outdated() -> Iterator[tuple[Path, str]]:
         cookbook.files(DOCS),
         primitives.files(DOCS),
         tutorial.files(DOCS),
-        experiment.files(DOCS),
-        curves.files(DOCS),
+        experiment.files(EXPERIMENTS / "selections"),
+        curves.files(EXPERIMENTS / "curves"),
     ):
         yield from differing(generated)
 

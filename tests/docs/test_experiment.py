@@ -11,12 +11,12 @@ import pytest
 from scripts.documentation.experiment import chart, page
 from scripts.documentation.experiment.records import by_budget, load
 from scripts.documentation.experiment.statistics import detectable, effect, holm, power, sign_flips
-from scripts.documentation.pages import DOCS, differing
+from scripts.documentation.pages import EXPERIMENTS, differing
 
 
 def test_the_page_is_current() -> None:
     """Its results follow from the recorded cells."""
-    assert [path.name for path, _ in differing(page.files(DOCS))] == [], "run: python -m scripts.documentation"
+    assert [path.name for path, _ in differing(page.files(EXPERIMENTS / "selections"))] == [], "run: python -m scripts.documentation"
 
 
 def test_an_effect_without_task_and_seed_is_that_of_a_paired_test() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.verification.task_files import load_tasks
 from scripts.documentation import cookbook, curves, primitives, tutorial
-from scripts.documentation.pages import DOCS, comparable, differing
+from scripts.documentation.pages import DOCS, EXPERIMENTS, comparable, differing
 from step_runtime import load_task, verify
 from step_runtime.primitives import PRIMITIVES
 
@@ -63,7 +63,7 @@ def test_the_tutorial_s_outputs_are_those_of_its_commands() -> None:
 
 def test_the_learning_curves_are_current() -> None:
     """Each recorded curve has its picture, with a point for each iteration."""
-    made = curves.files(DOCS)
+    made = curves.files(EXPERIMENTS / "curves")
     assert made and [path.name for path, _ in differing(made)] == [], HINT
     for path, content in made.items():
         recorded = json.loads(path.with_suffix(".json").read_text())

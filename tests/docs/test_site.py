@@ -24,7 +24,7 @@ def test_the_navigation_names_every_page_once() -> None:
     assert sorted(named) == sorted(pages)
     order = ["start/install.md", "start/first-operator.md", "start/first-run.md", "lms.md", "start/compare.md"]
     assert [name for name in named if name in order] == order
-    assert named.index("start/compare.md") < named.index("commands.md") < named.index("learning.md")
+    assert named.index("start/compare.md") < named.index("commands.md") < named.index("results.md")
 
 
 @pytest.mark.parametrize(

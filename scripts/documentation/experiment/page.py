@@ -1,4 +1,4 @@
-"""The results part of docs/experiment.md, from the recorded cells."""
+"""The results part of experiments/selections/README.md, from the recorded cells."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ VERSIONS = "Readers are `embedded/small-2` and `embedded/5`; the teacher is `emb
 MARK = "<!-- Generated below this line: python -m scripts.documentation -->\n"
 
 
-def files(docs: Path) -> dict[Path, str]:
+def files(folder: Path) -> dict[Path, str]:
     """The page with its results, and its figure, by path; without results the page alone."""
-    path = docs / "experiment.md"
+    path = folder / "README.md"
     plan = path.read_text(encoding="utf-8").partition(MARK)[0]
-    control, main = (docs / f"experiment{kind}.jsonl" for kind in ("-control", ""))
+    control, main = (folder / f"experiment{kind}.jsonl" for kind in ("-control", ""))
     parts, made = [plan + MARK], dict[Path, str]()
     if control.exists():
         parts.append(_control(load(control)))
     if main.exists():
         readers = load(main)
         parts += [_results(readers)]
-        made[docs / "experiment.svg"] = chart.forest(_effects(readers.values()))
-    added = [docs / f"experiment{kind}.jsonl" for kind in ("-mmr", "-budgets")]
+        made[folder / "experiment.svg"] = chart.forest(_effects(readers.values()))
+    added = [folder / f"experiment{kind}.jsonl" for kind in ("-mmr", "-budgets")]
     results = [each for file in added if file.exists() for each in load(file).values()]
     if results:
         parts.append(_addition([part for each in results for part in by_budget(each)]))
