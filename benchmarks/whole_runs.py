@@ -5,7 +5,7 @@ the demonstrations that the arm chooses for it from what the run has solved; the
 arm `none` ever. At the end, fresh samples of tasks that no run saw measure what was learned. Arms share the seeds of
 their samples, so that they differ by their demonstrations alone.
 
-How to run: python -m benchmarks.whole_runs -o experiments/learning/whole-runs.jsonl    (the same command continues where it ended)
+How to run: python -m benchmarks.whole_runs -o FILE.jsonl    (the same command continues where it ended)
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ from scripts.documentation.pages import EXPERIMENTS, differing
 
 def test_the_page_is_current() -> None:
     """Its results follow from the recorded cells."""
-    assert [path.name for path, _ in differing(page.files(EXPERIMENTS / "selections"))] == [], "run: python -m scripts.documentation"
+    found = [path.name for path, _ in differing(page.files(EXPERIMENTS / "selections"))]
+    assert found == [], "run: python -m scripts.documentation"
 
 
 def test_an_effect_without_task_and_seed_is_that_of_a_paired_test() -> None:

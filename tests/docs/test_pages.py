@@ -13,7 +13,12 @@ from step_runtime.primitives import PRIMITIVES
 from step_runtime.program.limits import Limits
 from tests.support.paths import PROJECT
 
-PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md")), *sorted((PROJECT / "experiments").rglob("*.md")), PROJECT / "benchmarks" / "README.md"]
+PAGES = [
+    PROJECT / "README.md",
+    *sorted((PROJECT / "docs").rglob("*.md")),
+    *sorted((PROJECT / "experiments").rglob("*.md")),
+    PROJECT / "benchmarks" / "README.md",
+]
 MADE_BY_THE_BUILD = {"commands.md"}
 
 
