@@ -69,9 +69,9 @@ class Domain:
             not called; False: those of its fields that the program's inputs and outputs have.
         structures: Features of a task's inputs and of an answer to it, None for no answer: selections that choose per
             task compare tasks by them. An answer may be wrong or unreadable.
-        cost: What a right answer to an example costs, which is the better the smaller it is; None for an answer without
-            a cost, which is worse than any. With it the cheapest right answer represents a task, `length` decides
-            among equals, and solved tasks are sampled on, so that a cheaper answer may replace theirs.
+        cost: What a right answer to an example costs; lower is better. None for an answer without a cost, which is
+            worse than any. With it the cheapest right answer represents a task, `length` decides among equals, and
+            solved tasks are sampled on, so that a cheaper answer may replace theirs.
         closeness: How close an attempt came to being right, 1.0 for a right one: of a task's wrong answers the closest
             represents it, and the mean over an iteration is what its demonstrations are credited with.
     """

@@ -1,6 +1,6 @@
 """A cluster as `Workers`: pools whose calls run on its nodes.
 
-Nodes are used that the scheduler hears from, and that have the client's versions.
+Only live nodes with the client's versions are used.
 """
 
 from __future__ import annotations
