@@ -14,7 +14,7 @@ from pipeline.verification.task_files import task_errors
 from step_runtime.base.errors import Diagnostic
 from step_runtime.base.measures import Figure
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip
-from step_runtime.rewriting.optimizing import Variant, rewritten
+from step_runtime.rewriting.optimizing import Explored, Variant, explored
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
 from step_runtime.verification.costing import Priced, Rejected, TaskCosts
@@ -41,7 +41,12 @@ class Pricing:
 
     def rewritten(self, text: str, objective: Figure, limit: int) -> list[Variant] | tuple[Diagnostic, ...]:
         """The programs that rewrites of one lead to, the cheapest first, or why it has none."""
-        found: list[Variant] | tuple[Diagnostic, ...] = self._result(rewrite, text, objective, limit)
+        found = self.explored(text, objective, limit)
+        return list(found.variants) if isinstance(found, Explored) else found
+
+    def explored(self, text: str, objective: Figure, limit: int) -> Explored | tuple[Diagnostic, ...]:
+        """The same, and the folds that rewrites leave alone, with the reason."""
+        found: Explored | tuple[Diagnostic, ...] = self._result(rewrite, text, objective, limit)
         return found
 
     def _result(self, function: Callable[..., Any], *args: object) -> Any:
@@ -115,10 +120,10 @@ def price(
 
 def rewrite(
     name: str, content: str, chip: Chip, text: str, objective: Figure, limit: int
-) -> list[Variant] | tuple[Diagnostic, ...]:
-    """The programs that rewrites of one lead to, the cheapest first, or the findings of its check."""
+) -> Explored | tuple[Diagnostic, ...]:
+    """What rewrites of a program lead to, or the findings of its check."""
     try:
-        return rewritten(_costs(name, content, chip.model_dump_json()), text, objective, limit)
+        return explored(_costs(name, content, chip.model_dump_json()), text, objective, limit)
     except Rejected as rejected:
         return rejected.diagnostics
 

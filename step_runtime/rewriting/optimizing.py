@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +19,7 @@ from step_runtime.execution.invocation import Data, apply, default_dtype, elemen
 from step_runtime.execution.number_formats import element_type, exact
 from step_runtime.program.graph import Program
 from step_runtime.program.printer import print_program
+from step_runtime.rewriting.associativity import unproved
 from step_runtime.rewriting.rules import RULES
 from step_runtime.rewriting.shared import Shared, shared
 from step_runtime.tasks.scope import Scope
@@ -89,11 +90,28 @@ def _steps(program: Shared) -> Iterator[tuple[str, Shared]]:
 _TRIALS = 4
 
 
-def rewritten(costs: TaskCosts, text: str, objective: Figure, limit: int = MAX_PROGRAMS) -> list[Variant]:
-    """The programs that rewrites lead to, the cheapest first; the program itself is among them.
+@dataclass(frozen=True)
+class Explored:
+    """What rewrites lead to.
 
-    They are to be verified: whether a fold may be split is only tried on random elements. `limit` programs are priced
-    at most.
+    Attributes:
+        variants: The programs, the cheapest first; the program itself is among them.
+        left: By function, why its folds, which rewrites could merge or split, stay as they are.
+    """
+
+    variants: tuple[Variant, ...]
+    left: Mapping[str, str]
+
+
+def rewritten(costs: TaskCosts, text: str, objective: Figure, limit: int = MAX_PROGRAMS) -> list[Variant]:
+    """The variants of `explored`; raises as that."""
+    return list(explored(costs, text, objective, limit).variants)
+
+
+def explored(costs: TaskCosts, text: str, objective: Figure, limit: int = MAX_PROGRAMS) -> Explored:
+    """The programs that rewrites lead to, and the folds that these leave alone.
+
+    `limit` programs are priced at most. What is proved holds for real numbers, so the programs are to be verified.
 
     Raises:
         Rejected: The program fails a check.
@@ -106,27 +124,36 @@ def rewritten(costs: TaskCosts, text: str, objective: Figure, limit: int = MAX_P
         types, _ = infer_types(program, scope)
         return costs.cost(program, [kind for kind in types if kind is not None], sizes)
 
-    known: dict[str, bool] = {}
+    known: dict[str, str | None] = {}
 
     def merges(fn: Fn) -> bool:
         if fn.label not in known:
-            known[fn.label] = is_monoid(costs.function(fn.label, sizes), sizes)
-        return known[fn.label]
+            known[fn.label] = why_not_merged(costs.function(fn.label, sizes), sizes)
+        return known[fn.label] is None
 
     found = variants(program, scope, price, objective, merges, limit)
-    return sorted(found, key=lambda variant: (*figures_key(variant.cost.figures(), objective), len(variant.text)))
+    found.sort(key=lambda variant: (*figures_key(variant.cost.figures(), objective), len(variant.text)))
+    return Explored(tuple(found), {label: reason for label, reason in known.items() if reason is not None})
 
 
 def is_monoid(fn: Fn, sizes: Sizes) -> bool:
-    """Whether a fold's function is associative with its initial state as the unit, on random elements.
+    """Whether a fold's function is proved to be associative with its initial state as the unit.
 
     Then folding the folds of parts gives the fold of the whole. A state that is rounded at every step never counts as
     associative, since parts are rounded elsewhere; integers and truth values are exact.
     """
-    formats = [element.format for element in components_of(fn.output)]
-    rounded = any(each.kind == "float" and not each.wide for each in formats)
-    if not fn.stateful or fn.input != fn.output or rounded:
-        return False
+    return why_not_merged(fn, sizes) is None
+
+
+def why_not_merged(fn: Fn, sizes: Sizes) -> str | None:
+    """Why `is_monoid` does not hold, in words; a proof is tried on random elements as well."""
+    reason = unproved(fn, sizes)
+    if reason is None and not _holds_on_samples(fn, sizes):
+        return "it is not associative on random elements"
+    return reason
+
+
+def _holds_on_samples(fn: Fn, sizes: Sizes) -> bool:
     generator = torch.Generator().manual_seed(0)
     with default_dtype(torch.float64):
         try:
