@@ -33,9 +33,9 @@ from pipeline.synthesis import SearchBudget
 from pipeline.synthesis.parallel_search import search_all
 from pipeline.synthesis.results import programs_of
 from pipeline.synthesis.search_budget import SEVERAL
-from pipeline.verification.costs import Pricing
 from pipeline.verification.limits import verification_settings
 from pipeline.verification.metric import Metric
+from pipeline.verification.pricing import Pricing
 from pipeline.verification.workers import LocalWorkers
 from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.cost.front import TRADED

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from optimizers.call_metric import JUDGE
 from optimizers.deadline import Deadline
 from optimizers.ledger import Ledger, TokenCount
-from optimizers.metric import JUDGE
 
 NOTHING = TokenCount()
 SMALLEST_BASE = 32

@@ -29,6 +29,7 @@ from optimizers.arguments import (
 from optimizers.attempt import Attempt
 from optimizers.autologging import join_autologging
 from optimizers.budget import Budget, Spending
+from optimizers.call_metric import checked_metric
 from optimizers.call_trace import TRACE_CALLS
 from optimizers.candidates import candidate_programs
 from optimizers.context_fit import ContextFit
@@ -37,7 +38,6 @@ from optimizers.domain import Domain
 from optimizers.errors import RunStopped, attach_experience, one_line
 from optimizers.experience import Entry, Experience, in_task_order
 from optimizers.ledger import Ledger
-from optimizers.metric import checked_metric
 from optimizers.observer import Observer, evaluate_events
 from optimizers.progress import ProgressBar, watched
 from optimizers.run import Run

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from optimizers.attempt import Attempt
+from optimizers.call_metric import JUDGE
 from optimizers.experience import TaskCount
 from optimizers.ledger import Ledger, TokenCount
-from optimizers.metric import JUDGE
 from optimizers.sampling import Sampling, TaskExample
 from optimizers.strategies.base import Trial
 

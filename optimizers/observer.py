@@ -18,9 +18,9 @@ import dspy
 from dspy.evaluate.evaluate import EvaluationResult
 
 from optimizers.attempt import Attempt
+from optimizers.call_metric import Metric
 from optimizers.experience import Experience, IterationResult
 from optimizers.ledger import TokenCount
-from optimizers.metric import Metric
 
 
 @dataclass(frozen=True, slots=True)

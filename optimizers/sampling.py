@@ -28,6 +28,7 @@ from dspy.utils.exceptions import (
 
 from optimizers.arguments import checked_count, checked_temperatures, checked_type
 from optimizers.attempt import Attempt
+from optimizers.call_metric import Metric, checked_metric, read_verdict, recording_judge, resolved
 from optimizers.call_seeds import CallSeeds, derive_seed
 from optimizers.call_trace import TRACE_CALLS, CallTrace, copied_fields, recorded_calls
 from optimizers.completion_batches import BatchMember, CompletionBatches
@@ -44,7 +45,6 @@ from optimizers.metering import (
     predictor_names,
     replace_lms,
 )
-from optimizers.metric import Metric, checked_metric, read_verdict, recording_judge, resolved
 from optimizers.missing_fields import lacks_fields, last_answer
 from optimizers.prompt_sizes import demo_count, longest_prompt, with_fewer_demos
 from optimizers.temperatures import temperature_of

@@ -19,11 +19,11 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError, LMError
 
 from optimizers.budget import SMALLEST_BASE
+from optimizers.call_metric import read_verdict, recording_judge
 from optimizers.call_seeds import derive_seed
 from optimizers.deadline import DeadlineReached
 from optimizers.errors import MetricError, RunStopped, one_line
 from optimizers.metering import OTHER, innermost_predictor, metered, mix_in, predictor_names
-from optimizers.metric import read_verdict, recording_judge
 from optimizers.run import Run
 from optimizers.sampling import FATAL
 from optimizers.usage import PaidUsages

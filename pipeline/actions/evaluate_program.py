@@ -20,7 +20,7 @@ from pipeline.base.text import counted
 from pipeline.cli.progress import progress_display
 from pipeline.cluster.cluster import open_workers
 from pipeline.record.recorder import recorded
-from pipeline.reporting import measures
+from pipeline.reporting import pass_rates
 from pipeline.running.job import run_params
 from pipeline.running.session import (
     RERUN,
@@ -113,20 +113,20 @@ def figures(evaluation: Evaluation) -> dict[str, Any]:
     `by_class` holds the tasks whose class is known, by their oracle.
     """
     experience = evaluation.experience
-    names = measures.in_group_order(task.name for task in evaluation.tasks)
+    names = pass_rates.in_group_order(task.name for task in evaluation.tasks)
     attempts = experience.attempts
-    counts = measures.best_counts(attempts)
+    counts = pass_rates.best_counts(attempts)
     solved = {name for name, count in counts.items() if count.successes}
     tokens = TokenCount.sum(experience.tokens.values())
     inputs = {task.name: [spec.name for spec in task.inputs] for task in evaluation.tasks}
     return {
-        **asdict(measures.score(names, counts)),
+        **asdict(pass_rates.score(names, counts)),
         "solved": [name for name in names if name in solved],
         "unsolved": [name for name in names if name not in solved],
-        "by_group": {k: asdict(s) for k, s in measures.scores_by(measures.group_of, names, counts).items()},
-        "by_class": {k: asdict(s) for k, s in sorted(measures.scores_by(measures.class_of, names, counts).items())},
+        "by_group": {k: asdict(s) for k, s in pass_rates.scores_by(pass_rates.group_of, names, counts).items()},
+        "by_class": {k: asdict(s) for k, s in sorted(pass_rates.scores_by(pass_rates.class_of, names, counts).items())},
         "by_task": {name: _task(name, counts) for name in names},
-        "diversity": asdict(measures.diversity(attempts, inputs)),
+        "diversity": asdict(pass_rates.diversity(attempts, inputs)),
         "samples": experience.settings["num_samples"],
         "temperatures": list(experience.settings["temperatures"]),
         "seed": experience.settings["seed"],
@@ -148,7 +148,7 @@ def figures(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _task(name: str, counts: Mapping[str, TaskCount]) -> dict[str, Any]:
-    count, score = counts.get(name), measures.score([name], counts)
+    count, score = counts.get(name), pass_rates.score([name], counts)
     return {
         "pass_at_1": score.pass_at_1,
         "pass_at_8": score.pass_at_8,
@@ -156,7 +156,7 @@ def _task(name: str, counts: Mapping[str, TaskCount]) -> dict[str, Any]:
         "correct": count.successes if count else 0,
         "samples": count.samples if count else 0,
         "temperature": count.temperature if count else None,
-        "class": measures.class_of(name),
+        "class": pass_rates.class_of(name),
     }
 
 

@@ -16,8 +16,8 @@ from pipeline.base.paths import shown
 from pipeline.base.text import exact_number
 from pipeline.cli.cost_tables import aligned
 from pipeline.rewriting.simplification import annotated, simplified
-from pipeline.verification.costs import Pricing
 from pipeline.verification.metric import Metric
+from pipeline.verification.pricing import Pricing
 from step_runtime.base.errors import TaskError
 from step_runtime.base.shapes import Sizes, format_sizes
 from step_runtime.cost.chip import DEFAULT_CHIP

@@ -10,16 +10,16 @@ from pipeline.base.errors import UsageError
 from pipeline.charts.dataflow import draw
 from pipeline.cli.cost_tables import cost_json, cost_table
 from pipeline.cli.program_arguments import Item, ProgramArguments, read_program
-from pipeline.verification.costs import pricing
+from pipeline.verification.pricing import pricing
 from pipeline.verification.task_files import load_task_named, scopes, verdict
 from step_runtime.base.errors import ChipError, Diagnostic
-from step_runtime.base.measures import Figure
+from step_runtime.base.units import Figure
 from step_runtime.codegen import generate_test
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip, load_chip
 from step_runtime.rewriting.optimizing import Variant
 from step_runtime.tasks.task import Task
-from step_runtime.verification.costing import Priced
 from step_runtime.verification.explain import explain
+from step_runtime.verification.task_costs import Priced
 from step_runtime.verification.verify import Verdict
 
 

@@ -12,7 +12,7 @@ SelectionName = Literal[
 ]  # fmt: skip
 FloatType = Literal["float64", "float32"]
 Figure = Literal["memory", "traffic", "operations", "time", "queue"]
-"""The figures of a program's cost, as `step_runtime.base.measures.Figure`, which takes longer to import."""
+"""The figures of a program's cost, as `step_runtime.base.units.Figure`, which takes longer to import."""
 Objective = Literal["correctness", "memory", "time", "traffic", "operations"]
 """What a run prefers among right answers; by `correctness` alone, the shortest."""
 

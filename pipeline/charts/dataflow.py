@@ -10,8 +10,8 @@ from pipeline.base.files import write_bytes
 from pipeline.base.text import exact_number
 from step_runtime.cost.model import Cost
 from step_runtime.program.printer import label
-from step_runtime.verification.costing import Priced
 from step_runtime.verification.explain import Explained
+from step_runtime.verification.task_costs import Priced
 
 # Tints of Okabe and Ito's palette, on which black text is readable, and a colour for what stands out.
 _FILL = {"compute": "#cfe6f5", "route": "#fde3b8", "copy": "#e8e8e8", "shape": "#d3efe4"}

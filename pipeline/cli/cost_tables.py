@@ -8,11 +8,11 @@ from typing import Any
 import sympy
 
 from pipeline.base.text import exact_number
-from step_runtime.base.measures import FIGURES, UNITS
 from step_runtime.base.shapes import format_dim, format_sizes
+from step_runtime.base.units import FIGURES, UNITS
 from step_runtime.cost.model import Spill
 from step_runtime.program.printer import label
-from step_runtime.verification.costing import Priced
+from step_runtime.verification.task_costs import Priced
 
 
 def cost_table(priced: Priced, name: str, chip: str) -> str:

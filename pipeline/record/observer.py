@@ -24,7 +24,7 @@ from mlflow.entities import Metric, Param
 
 from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted
 from pipeline.base.files import open_growing, write_text
-from pipeline.record.metrics import STATUS, describe, iteration_metrics, predictor_metrics, run_metrics
+from pipeline.record.mlflow_metrics import STATUS, describe, iteration_metrics, predictor_metrics, run_metrics
 
 UNNAMEABLE = re.compile(r"[^\w\-. /]")
 """Characters that MLflow accepts in no metric's name, such as the brackets of `steps[0]`."""

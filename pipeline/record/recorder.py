@@ -59,7 +59,7 @@ from pipeline.record import models, ownership, resume, store
 from pipeline.record.attempt_table import FILE, TAG, stage_metrics, tag_value, write_table
 from pipeline.record.attempts import AttemptWriter, read_attempts
 from pipeline.record.heartbeat import Heartbeat
-from pipeline.record.metrics import (
+from pipeline.record.mlflow_metrics import (
     STATUS,
     cost_metrics,
     describe,

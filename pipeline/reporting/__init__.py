@@ -1,6 +1,6 @@
 """Figures, tables and pages from answers, for `pipeline.evaluate`, `pipeline.report` and `pipeline.ablate`.
 
-measures       attempts → counts, pass@k in total and by group or class, diversity
+pass_rates     attempts → counts, pass@k in total and by group or class, diversity
 runs           a recorded run → its iterations, each recomputed from the attempts alone
 failures       the wrong answers to one task → why it has no verified program
 tables         runs → rows, for the page and for CSV files

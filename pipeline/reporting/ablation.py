@@ -17,9 +17,9 @@ from optimizers import TokenCount
 from pipeline.base.files import write_text
 from pipeline.charts import plots
 from pipeline.charts.plots import COLOURS, new_figure, style_axes
-from pipeline.reporting import figures, measures, tables
-from pipeline.reporting.measures import Score
+from pipeline.reporting import figures, pass_rates, tables
 from pipeline.reporting.page import PAGE, PageTable, page_table, template
+from pipeline.reporting.pass_rates import Score
 from pipeline.reporting.runs import RecordedRun
 
 BARE, SINGLE, AGENT, ADAPTIVE = "Single-WS", "Single", "Agent", "Agent, adaptive"
@@ -92,7 +92,7 @@ def write(models: Sequence[ModelRuns], folder: Path) -> list[str]:
         sections=sections,
         n=figures.samples(runs),
         temperature=models[0].runs[AGENT].params.get("temperatures"),
-        unclassed=[name for name in runs[0].tasks if measures.class_of(name) is None],
+        unclassed=[name for name in runs[0].tasks if pass_rates.class_of(name) is None],
     )
     write_text(folder / PAGE, text)
     plotted = [name for section in sections for name in (section.pass_at_k, section.groups)]
@@ -153,7 +153,7 @@ def draw_groups(runs: Mapping[str, RecordedRun], path: Path) -> None:
     """Figures 12 and 13 as a picture: pass@1 and pass@n, one group of bars per group of tasks, one bar per run."""
     figure = new_figure((11.0, 7.5))
     panels = figure.subplots(2, 1)
-    scored = {label: measures.scores_by(measures.group_of, run.tasks, run.counts) for label, run in runs.items()}
+    scored = {label: pass_rates.scores_by(pass_rates.group_of, run.tasks, run.counts) for label, run in runs.items()}
     groups = list(dict.fromkeys(group for scores in scored.values() for group in scores))
     colours = {label: COLOUR.get(label, COLOURS[index % len(COLOURS)]) for index, label in enumerate(runs)}
     pick: Mapping[str, Callable[[Score], float]] = {

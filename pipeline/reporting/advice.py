@@ -9,7 +9,7 @@ from typing import Any
 from optimizers import Attempt
 from pipeline.base.text import counted
 from pipeline.reporting.failures import Failure, nearest_failures
-from pipeline.reporting.measures import answer_text
+from pipeline.reporting.pass_rates import answer_text
 from step_runtime.base.errors import STAGES
 from step_runtime.base.types import Buffer, DType, STuple, components_of
 from step_runtime.language.equivalence import canonical_key

@@ -9,7 +9,7 @@ from typing import Any
 
 from optimizers import Attempt
 from pipeline.base.text import counted
-from pipeline.reporting.measures import answer_text, failed_at
+from pipeline.reporting.pass_rates import answer_text, failed_at
 from step_runtime.base.errors import STAGES, Stage
 from step_runtime.language.equivalence import canonical_key
 

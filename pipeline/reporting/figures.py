@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from optimizers import TaskCount
 from pipeline.charts import plots
 from pipeline.charts.plots import COLOURS, MARKERS, CurvePoint, pass_at_k_curve, title
-from pipeline.reporting import measures
+from pipeline.reporting import pass_rates
 from pipeline.reporting.runs import LABEL_FORMATS, Iteration, RecordedRun
 
 LINES = ("-", "--", ":")
@@ -22,7 +22,7 @@ WIDE_INCHES = (12.0, 5.0)
 _OUTCOME_COLOURS = (
     "#009E73", "#F0E442", "#999933", "#56B4E9", "#0072B2", "#CC79A7", "#E69F00", "#D55E00", "#8a6d3b", "#7f7f7f",
 )  # fmt: skip
-OUTCOME_COLOURS = dict(zip(measures.OUTCOMES, _OUTCOME_COLOURS, strict=True))
+OUTCOME_COLOURS = dict(zip(pass_rates.OUTCOMES, _OUTCOME_COLOURS, strict=True))
 HATCHES = ("", "++", "--", "//", "", "\\\\", "", "..", "", "xx")
 """Distinguish neighbors in a stack without color."""
 MAX_UPRIGHT = 6
@@ -92,7 +92,7 @@ def outcomes(run: RecordedRun, path: Path) -> None:
 
 
 def _shares(iteration: Iteration) -> dict[str, float]:
-    counted = measures.outcomes(iteration.attempts)
+    counted = pass_rates.outcomes(iteration.attempts)
     total = sum(counted.values()) or 1
     return {outcome: count / total for outcome, count in counted.items()}
 

@@ -14,7 +14,7 @@ from pygments.lexers import PythonLexer  # type: ignore[import-untyped]
 
 from pipeline.base.files import write_text
 from pipeline.charts.plots import title
-from pipeline.reporting import figures, measures, tables
+from pipeline.reporting import figures, pass_rates, tables
 from pipeline.reporting.runs import RecordedRun
 
 PAGE = "index.html"
@@ -132,7 +132,7 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
         diversity=on_page(written["table1_diversity"], 2),
         classes=on_page(tables.class_layout(runs), 3),
         groups=on_page(tables.group_layout(runs), 2),
-        unclassed=[name for name in _names(runs) if measures.class_of(name) is None],
+        unclassed=[name for name in _names(runs) if pass_rates.class_of(name) is None],
         tasks=list(_tasks(runs)),
         pictures=pictures,
     )
@@ -171,7 +171,7 @@ def _draw(runs: Sequence[RecordedRun], folder: Path) -> Pictures:
 
 def heat_map(run: RecordedRun) -> HeatMap:
     """The right answers of each task in each iteration."""
-    found = [measures.best_counts(it.attempts) for it in run.iterations]
+    found = [pass_rates.best_counts(it.attempts) for it in run.iterations]
     rows = []
     for name in run.tasks:
         cells = [
@@ -230,11 +230,11 @@ def _tasks(runs: Sequence[RecordedRun]) -> Iterator[tuple[str, list[TaskEntry]]]
                 programs.setdefault(run.programs[name].strip(), []).append(run.label)
         entry = TaskEntry(
             name,
-            measures.class_of(name),
+            pass_rates.class_of(name),
             tuple(_result(run, name) for run in runs),
             tuple((tuple(labels), _code(program)) for program, labels in programs.items()),
         )
-        groups.setdefault(measures.group_of(name), []).append(entry)
+        groups.setdefault(pass_rates.group_of(name), []).append(entry)
     yield from groups.items()
 
 
@@ -251,7 +251,7 @@ def _result(run: RecordedRun, name: str) -> str:
 
 
 def _names(runs: Sequence[RecordedRun]) -> list[str]:
-    return measures.in_group_order(dict.fromkeys(name for run in runs for name in run.tasks))
+    return pass_rates.in_group_order(dict.fromkeys(name for run in runs for name in run.tasks))
 
 
 def page_table(table: tables.Table, texts: int) -> PageTable:

@@ -28,7 +28,7 @@ from pipeline.record.artifacts import download
 from pipeline.record.attempts import read_folder
 from pipeline.record.resume import ID_PREFIX, all_runs, matches
 from pipeline.record.run_tree import nested_runs
-from pipeline.reporting import measures
+from pipeline.reporting import pass_rates
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
@@ -65,7 +65,7 @@ class Iteration:
     label: str
     attempts: tuple[Attempt, ...]
     solved: tuple[str, ...]
-    score: measures.Score
+    score: pass_rates.Score
     prompt_per_task: float
     demos: tuple[str, ...] = ()
 
@@ -121,7 +121,7 @@ class RecordedRun:
         return {name: [spec.name for spec in task.inputs] for name, task in self.tasks.items()}
 
     @property
-    def score(self) -> measures.Score:
+    def score(self) -> pass_rates.Score:
         """The score at the end of the run."""
         return self.iterations[-1].score
 
@@ -175,11 +175,11 @@ def replay(
     counts, iterations = dict(inherited), []
     prompt = overhead.input
     for index in sorted(attempts):
-        best = measures.best_counts(attempts[index])
+        best = pass_rates.best_counts(attempts[index])
         solved = {name: c for name, c in best.items() if c.successes and name not in counts}
         counts |= solved
         prompt += sum(count.input for attempt in attempts[index] for count in attempt.tokens.values())
-        score = measures.score(names, counts)
+        score = pass_rates.score(names, counts)
         iterations.append(
             Iteration(index, labels[index], tuple(attempts[index]), tuple(solved), score, prompt / len(names))
         )
@@ -250,7 +250,7 @@ def _read(client: MlflowClient, run: Run) -> RecordedRun | None:
     for nested in nested_runs(client, run.info.experiment_id, run_id).values():
         if "label" in nested.data.params:
             labels[int(nested.data.params["iteration"]) - 1] = nested.data.params["label"]
-    names = measures.in_group_order(tasks)
+    names = pass_rates.in_group_order(tasks)
     samples = Counter((a.iteration, a.task_key, a.temperature) for each in attempts.values() for a in each if a.scored)
     iterations, counts = replay(attempts, labels, names, inherited, before)
     programs = {name: task.impl for name, task in solutions.items() if task.impl}
@@ -325,4 +325,4 @@ def _overhead(path: Path) -> TokenCount:
 def _shortest(name: str, iterations: Iterable[Iteration]) -> str:
     """The correct answer with the least code, for a run that was killed before it chose one."""
     correct = (a for iteration in iterations for a in iteration.attempts if a.task_key == name and a.passed)
-    return min((str(measures.answer(attempt)) for attempt in correct), key=code_length, default="")
+    return min((str(pass_rates.answer(attempt)) for attempt in correct), key=code_length, default="")

@@ -17,9 +17,9 @@ from pathlib import Path
 from optimizers import Attempt
 from pipeline.base.files import write_text
 from pipeline.charts.plots import pass_at_k_curve, title
-from pipeline.reporting import measures
+from pipeline.reporting import pass_rates
 from pipeline.reporting.figures import pass_at_k_at
-from pipeline.reporting.measures import Score
+from pipeline.reporting.pass_rates import Score
 from pipeline.reporting.runs import RecordedRun
 
 Cell = str | int | float | None
@@ -116,7 +116,7 @@ def tasks_by_iteration(recorded: Sequence[RecordedRun]) -> Table:
             "run": run.label, "task": name, "iteration": it.index + 1, "label": title(it.index, it.label),
             "correct": count.successes, "samples": count.samples, "temperature": count.temperature,
         }
-        for run in recorded for it in run.iterations for name, count in measures.best_counts(it.attempts).items()
+        for run in recorded for it in run.iterations for name, count in pass_rates.best_counts(it.attempts).items()
     ]  # fmt: skip
     return Table.of(rows) if rows else Table(("run", "task", "iteration"), ())
 
@@ -142,9 +142,9 @@ def outcomes(recorded: Sequence[RecordedRun]) -> Table:
     rows: list[dict[str, Cell]] = []
     for run in recorded:
         for it in run.iterations:
-            right, *failed = measures.outcomes(it.attempts).items()
+            right, *failed = pass_rates.outcomes(it.attempts).items()
             stages = {f"fails at {stage}": count for stage, count in failed}  # one of the stages is called `run`
-            unknown = {measures.UNKNOWN: sum(attempt.unknown for attempt in it.attempts)}
+            unknown = {pass_rates.UNKNOWN: sum(attempt.unknown for attempt in it.attempts)}
             row: dict[str, Cell] = {"run": run.label, "iteration": title(it.index, it.label), right[0]: right[1]}
             rows.append({**row, **stages, **unknown})
     return Table.of(rows)
@@ -169,18 +169,18 @@ def diversity(recorded: Sequence[RecordedRun]) -> Table:
 
 def diversity_cells(attempts: Sequence[Attempt], run: RecordedRun) -> dict[str, Cell]:
     """The diversity of some attempts of a run, by column."""
-    shares = asdict(measures.diversity(attempts, run.inputs))
+    shares = asdict(pass_rates.diversity(attempts, run.inputs))
     return {f"{kind} diversity": share for kind, share in shares.items()}
 
 
 def by_class(recorded: Sequence[RecordedRun]) -> Table:
     """Scores by class, one row per run and class; tasks without a known class are omitted."""
-    return Table(("run", "class", *SCORE), tuple(_rows_by(recorded, measures.class_of)))
+    return Table(("run", "class", *SCORE), tuple(_rows_by(recorded, pass_rates.class_of)))
 
 
 def by_group(recorded: Sequence[RecordedRun]) -> Table:
     """Scores by group, one row per run and group."""
-    return Table(("run", "group", *SCORE), tuple(_rows_by(recorded, measures.group_of)))
+    return Table(("run", "group", *SCORE), tuple(_rows_by(recorded, pass_rates.group_of)))
 
 
 def class_layout(recorded: Sequence[RecordedRun]) -> Table:
@@ -197,10 +197,10 @@ def class_layout(recorded: Sequence[RecordedRun]) -> Table:
 def group_layout(recorded: Sequence[RecordedRun]) -> Table:
     """The paper's Table 4: groups side by side, and all tasks together."""
     names = dict.fromkeys(name for run in recorded for name in run.tasks)
-    groups = list(dict.fromkeys(map(measures.group_of, measures.in_group_order(names))))
+    groups = list(dict.fromkeys(map(pass_rates.group_of, pass_rates.in_group_order(names))))
     rows: list[Row] = []
     for run in recorded:
-        scores = measures.scores_by(measures.group_of, run.tasks, run.counts)
+        scores = pass_rates.scores_by(pass_rates.group_of, run.tasks, run.counts)
         cells = [scores.get(group) for group in groups] + [run.score]
         rows.append((run.label, "pass@1", *(s.pass_at_1 if s else None for s in cells)))
         rows.append((run.label, f"pass@{run.samples}", *(s.pass_at_n if s else None for s in cells)))
@@ -215,7 +215,7 @@ def tasks(recorded: Sequence[RecordedRun]) -> Table:
         for name in run.tasks:
             count = run.counts.get(name)
             rows.append({
-                "run": run.label, "group": measures.group_of(name), "task": name, "class": measures.class_of(name),
+                "run": run.label, "group": pass_rates.group_of(name), "task": name, "class": pass_rates.class_of(name),
                 "correct": count.successes if count else 0, "samples": count.samples if count else None,
                 "temperature": count.temperature if count else None,
                 "solved_in_iteration": solved_in[name] + 1 if name in solved_in else None,
@@ -224,17 +224,17 @@ def tasks(recorded: Sequence[RecordedRun]) -> Table:
     return Table.of(rows)
 
 
-def _rows_by(recorded: Sequence[RecordedRun], label: measures.Label) -> list[Row]:
+def _rows_by(recorded: Sequence[RecordedRun], label: pass_rates.Label) -> list[Row]:
     return [
         (run.label, key, *astuple(score))
         for run in recorded
-        for key, score in measures.scores_by(label, run.tasks, run.counts).items()
+        for key, score in pass_rates.scores_by(label, run.tasks, run.counts).items()
     ]
 
 
 def _by_classes(run: RecordedRun, classes: set[str]) -> Score | None:
-    names = [name for name in run.tasks if measures.class_of(name) in classes]
-    return measures.score(names, run.counts) if names else None
+    names = [name for name in run.tasks if pass_rates.class_of(name) in classes]
+    return pass_rates.score(names, run.counts) if names else None
 
 
 def _shown(score: Score | None, metric: str) -> Cell:

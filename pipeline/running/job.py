@@ -29,7 +29,7 @@ from pipeline.base.config import RunConfig, SamplingConfig
 from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.paths import CHECKOUT
 from pipeline.record import store
-from pipeline.record.metrics import STATUS
+from pipeline.record.mlflow_metrics import STATUS
 from pipeline.record.recorder import Recorder, recorded
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed
@@ -37,8 +37,8 @@ from pipeline.rewriting.simplification import simplified
 from pipeline.running.gate import Gate
 from pipeline.running.session import budget, default_threads, lm_session, mined_skills, new_agent, trusted
 from pipeline.verification.claims import Refusal
-from pipeline.verification.costs import AnswerCost, answer_cost, task_bounds
 from pipeline.verification.metric import Metric
+from pipeline.verification.pricing import AnswerCost, answer_cost, task_bounds
 from pipeline.verification.task_files import digest
 from pipeline.verification.workers import LocalWorkers, Workers
 from signatures import YAMLAdapter

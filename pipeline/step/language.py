@@ -13,8 +13,8 @@ from pipeline.cli.program_arguments import Item
 from pipeline.rewriting.simplification import simplified
 from pipeline.verification import checking, metric, worker
 from pipeline.verification.cache import verifier_version
-from pipeline.verification.costs import answer_cost
 from pipeline.verification.limits import ProgramLimits
+from pipeline.verification.pricing import answer_cost
 from signatures import extract_program
 from step_runtime.base.errors import STAGES, Diagnostic
 from step_runtime.language.equivalence import canonical_key
@@ -121,7 +121,7 @@ class Step:
         return cost_of(item)
 
     def priced(self, executor: Executor, objective: str) -> Callable[[Any, Mapping[str, Any]], float | None]:
-        """The cost of an answer by a figure of `step_runtime.base.measures`."""
+        """The cost of an answer by a figure of `step_runtime.base.units`."""
         return answer_cost(executor, objective)  # type: ignore[arg-type] # an option has checked it
 
     def simplified(self, task: Task, text: str, accepts: Callable[[str], bool]) -> str:

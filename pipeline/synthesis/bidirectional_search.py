@@ -26,8 +26,8 @@ from step_runtime.execution.invocation import default_dtype
 from step_runtime.primitives import Copy
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.task import Task
-from step_runtime.verification.costing import TaskCosts
 from step_runtime.verification.instance import TaskInstance, instances
+from step_runtime.verification.task_costs import TaskCosts
 from step_runtime.verification.verify import Verifier
 
 

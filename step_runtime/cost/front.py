@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from step_runtime.base.measures import FIGURES, Figure
+from step_runtime.base.units import FIGURES, Figure
 
 TRADED: tuple[Figure, ...] = ("memory", "time", "traffic", "operations")
 """The figures that are traded for one another; queues are part of the memory."""

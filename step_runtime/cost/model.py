@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from step_runtime.base.functions import Fn
-from step_runtime.base.measures import FIGURES, Figure, Measure, measure_at
 from step_runtime.base.shapes import Sizes, is_routed
 from step_runtime.base.types import StreamType
+from step_runtime.base.units import FIGURES, Figure, Measure, measure_at
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip
 from step_runtime.cost.timeline import Routing, Timeline, queues, timeline
 from step_runtime.program.graph import Program, StreamId

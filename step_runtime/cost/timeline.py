@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from step_runtime.base.measures import measure_at
 from step_runtime.base.shapes import Sizes, torch_shape
 from step_runtime.base.types import StreamType
+from step_runtime.base.units import measure_at
 from step_runtime.cost.chip import Chip
 from step_runtime.primitives.token_times import Bits, Ints, Pace, Schedule, Tokens, spelled
 from step_runtime.program.graph import Program

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
-from step_runtime.base.measures import Amount, Measure
 from step_runtime.base.shapes import INNERMOST_FIRST, is_reversed
 from step_runtime.base.types import StreamType, STuple
+from step_runtime.base.units import Amount, Measure
 from step_runtime.execution.applier import StreamData
 from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, check_input, function, whole
 from step_runtime.primitives.token_times import Pace, Schedule, Tokens, called, joined, kept_above

@@ -14,10 +14,10 @@ import torch
 
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
-from step_runtime.base.measures import Amount, Measure
 from step_runtime.base.shapes import INNERMOST_FIRST, Sizes, format_shape, is_reversed
 from step_runtime.base.stream import Stream, consume
 from step_runtime.base.types import Buffer, DType, Element, StreamType, components_of, without_format
+from step_runtime.base.units import Amount, Measure
 from step_runtime.execution.applier import Applier, StreamData
 from step_runtime.primitives.token_times import Pace, Schedule, Tokens
 

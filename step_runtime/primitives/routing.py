@@ -13,7 +13,6 @@ import torch
 
 from step_runtime.base.errors import RuleError, RunError, quantity
 from step_runtime.base.functions import Fn
-from step_runtime.base.measures import Amount, Measure
 from step_runtime.base.shapes import (
     INNERMOST_FIRST,
     Dim,
@@ -28,6 +27,7 @@ from step_runtime.base.shapes import (
     upper_bound,
 )
 from step_runtime.base.types import Multihot, StreamType
+from step_runtime.base.units import Amount, Measure
 from step_runtime.execution.applier import StreamData
 from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, check_input, function
 from step_runtime.primitives.token_times import (

@@ -10,7 +10,6 @@ import numpy as np
 import sympy
 
 from step_runtime.base.errors import RuleError, RunError
-from step_runtime.base.measures import Amount, Measure
 from step_runtime.base.shapes import (
     INNERMOST_FIRST,
     Dim,
@@ -23,6 +22,7 @@ from step_runtime.base.shapes import (
     try_evaluate,
 )
 from step_runtime.base.types import Buffer, StreamType, STuple
+from step_runtime.base.units import Amount, Measure
 from step_runtime.execution.applier import StreamData
 from step_runtime.primitives.primitive import Frame, Kind, Operand, Primitive, Rules, dim_list, whole
 from step_runtime.primitives.token_times import (

@@ -10,9 +10,9 @@ import torch
 
 from step_runtime.base.errors import TaskCodeError
 from step_runtime.base.functions import Fn
-from step_runtime.base.measures import Figure
 from step_runtime.base.shapes import Sizes
 from step_runtime.base.types import Element, Multihot, components_of
+from step_runtime.base.units import Figure
 from step_runtime.cost.front import figures_key
 from step_runtime.cost.model import Cost
 from step_runtime.execution.invocation import Data, apply, default_dtype, element_layout, initial
@@ -24,7 +24,7 @@ from step_runtime.rewriting.rules import RULES
 from step_runtime.rewriting.shared import Shared, shared
 from step_runtime.tasks.scope import Scope
 from step_runtime.verification.check import infer_types, insert_copies
-from step_runtime.verification.costing import TaskCosts
+from step_runtime.verification.task_costs import TaskCosts
 
 MAX_PROGRAMS = 200
 """Programs that a search prices at most."""

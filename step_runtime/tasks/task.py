@@ -26,9 +26,9 @@ from pydantic import (
 )
 
 from step_runtime.base.formats import SCALARS, Format
-from step_runtime.base.measures import Figure
 from step_runtime.base.shapes import DEFAULT_SIZES, SYMBOLS, Dim
 from step_runtime.base.types import DType, StreamType, components_of, layout, parse_dim, parse_dtype
+from step_runtime.base.units import Figure
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.generators import EXPECTED, Assumption
 from step_runtime.tasks.yaml_format import Location

@@ -43,10 +43,10 @@ from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import Types, check_program, infer_types
 from step_runtime.verification.compare import difference, differs_beyond_numbers, tolerance
-from step_runtime.verification.costing import over_limits
 from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.simulate import NodeError, simulate
 from step_runtime.verification.stress import Case, stress
+from step_runtime.verification.task_costs import over_limits
 from step_runtime.verification.values import explain_values
 
 SEEDS = (0, 1)

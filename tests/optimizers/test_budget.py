@@ -8,8 +8,8 @@ import pytest
 
 from optimizers import Budget, TokenCount
 from optimizers.budget import Spending
+from optimizers.call_metric import JUDGE
 from optimizers.ledger import Ledger
-from optimizers.metric import JUDGE
 from tests.support.scripted_program import learn
 
 

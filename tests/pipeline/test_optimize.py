@@ -11,7 +11,7 @@ import pytest
 from pipeline import optimize
 from pipeline.base import choices
 from pipeline.base.errors import run_command
-from step_runtime.base.measures import FIGURES
+from step_runtime.base.units import FIGURES
 from tests.step_runtime.rewriting.test_optimizing import NEEDLESS
 
 

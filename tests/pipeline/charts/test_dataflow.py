@@ -10,7 +10,7 @@ import pytest
 from pipeline.base.errors import UsageError
 from pipeline.charts.dataflow import draw_cost
 from pipeline.verify import main
-from step_runtime.verification.costing import TaskCosts
+from step_runtime.verification.task_costs import TaskCosts
 from tests.support.oracles import oracle, task
 from tests.support.paths import PROJECT
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.cli.cost_tables import aligned, comparison_table, cost_table, formula_text, node_label
-from step_runtime.verification.costing import TaskCosts
+from step_runtime.verification.task_costs import TaskCosts
 from tests.support.oracles import oracle, task
 
 

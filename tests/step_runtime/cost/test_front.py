@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from step_runtime.base.measures import FIGURES
+from step_runtime.base.units import FIGURES
 from step_runtime.cost.front import TRADED, Figures, beats, figures_key, pareto_front
 
 

@@ -12,7 +12,7 @@ import sympy
 from step_runtime.cost.chip import Chip
 from step_runtime.cost.model import estimate
 from step_runtime.tasks.reader import loads_task
-from step_runtime.verification.costing import type_formulas
+from step_runtime.verification.task_costs import type_formulas
 from step_runtime.verification.verify import verify
 from tests.support.priced import checked, priced
 from tests.support.task_texts import DIV, EXP, SUM, task_text

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from step_runtime.base.functions import Fn
-from step_runtime.base.measures import Figure
 from step_runtime.base.types import Buffer, Scalar, STuple, components_of
+from step_runtime.base.units import Figure
 from step_runtime.cost.chip import Chip
 from step_runtime.cost.front import figures_key
 from step_runtime.cost.model import Cost, estimate
@@ -24,9 +24,9 @@ from step_runtime.rewriting.optimizing import Variant, is_monoid, rewritten, var
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
 from step_runtime.verification.check import infer_types
-from step_runtime.verification.costing import Rejected, TaskCosts
 from step_runtime.verification.instance import TaskInstance
 from step_runtime.verification.simulate import simulate
+from step_runtime.verification.task_costs import Rejected, TaskCosts
 from step_runtime.verification.verify import verify
 from tests.support.element_functions import Given
 from tests.support.oracles import oracle, task

@@ -17,9 +17,9 @@ import pytest
 
 from pipeline.base.outputs import Finding
 from pipeline.verification.checking import CheckRequest, unusable
-from pipeline.verification.costs import price, rewrite
 from pipeline.verification.isolation import answers
 from pipeline.verification.isolation.answers import conforms, wrong_field
+from pipeline.verification.pricing import price, rewrite
 from pipeline.verification.worker import judge, scopes, stress
 from step_runtime.base.errors import Diagnostic, Span, TaskError
 from step_runtime.cost.chip import DEFAULT_CHIP

@@ -12,12 +12,12 @@ from typing import Any
 from pipeline.verification.limits import verification_pool
 from pipeline.verification.task_files import task_errors
 from step_runtime.base.errors import Diagnostic
-from step_runtime.base.measures import Figure
+from step_runtime.base.units import Figure
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip
 from step_runtime.rewriting.optimizing import Explored, Variant, explored
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
-from step_runtime.verification.costing import Priced, Rejected, TaskCosts
+from step_runtime.verification.task_costs import Priced, Rejected, TaskCosts
 
 _LOG = logging.getLogger(__name__)
 

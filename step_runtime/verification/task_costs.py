@@ -19,9 +19,9 @@ import torch
 
 from step_runtime.base.errors import Diagnostic, RuleError, TaskError
 from step_runtime.base.functions import Fn
-from step_runtime.base.measures import UNITS, Figure, measure_at, symbolic_measure
 from step_runtime.base.shapes import Dim, Sizes, format_dim, format_sizes, upper_bound
 from step_runtime.base.types import StreamType
+from step_runtime.base.units import UNITS, Figure, measure_at, symbolic_measure
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip
 from step_runtime.cost.model import Cost, estimate, in_bytes, off_chip_streams
 from step_runtime.cost.operations import OperationCounter, operations_of

@@ -11,7 +11,7 @@ from step_runtime import loads_task
 from step_runtime.base.errors import TaskError
 from step_runtime.cost.chip import Chip
 from step_runtime.cost.model import estimate
-from step_runtime.verification.costing import Rejected, TaskCosts, fitted, type_formulas
+from step_runtime.verification.task_costs import Rejected, TaskCosts, fitted, type_formulas
 from step_runtime.verification.verify import Verifier, verify
 from tests.support.oracles import names, oracle, task
 from tests.support.priced import known_types

@@ -6,7 +6,7 @@ import dspy
 import pytest
 
 from pipeline.base.errors import UsageError
-from pipeline.verification.costs import answer_cost, pricing, task_bounds
+from pipeline.verification.pricing import answer_cost, pricing, task_bounds
 from pipeline.verification.worker import verification_pool
 from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.tasks.reader import loads_task

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from step_runtime.base.measures import measure_at, symbolic_measure
 from step_runtime.base.shapes import routed_dim
 from step_runtime.base.types import Buffer, DType, Multihot, Scalar, StreamType, STuple
+from step_runtime.base.units import measure_at, symbolic_measure
 
 D, M, N, L = sympy.symbols("D M N L")
 F = Scalar("float")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from optimizers import Budget, Experience
-from pipeline.record.metrics import cost_metrics, describe, within_bounds
+from pipeline.record.mlflow_metrics import cost_metrics, describe, within_bounds
 from tests.support.scripted_runs import learn
 
 

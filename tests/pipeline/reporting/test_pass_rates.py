@@ -8,8 +8,8 @@ import pytest
 
 from optimizers import Attempt, TaskCount
 from pipeline.base.paths import TASKS
-from pipeline.reporting import measures
-from pipeline.reporting.measures import program_class
+from pipeline.reporting import pass_rates
+from pipeline.reporting.pass_rates import program_class
 from step_runtime.language.parser import parse
 from tests.support.samples import general_scope
 from tests.support.scripted_runs import RIGHT
@@ -18,13 +18,13 @@ from tests.support.scripted_runs import RIGHT
 def test_the_benchmark_has_the_classes_of_table_2() -> None:
     """A1 7, AR 8, S1 7, SR 4, read off the oracles."""
     names = [path.relative_to(TASKS).with_suffix("").as_posix() for path in TASKS.rglob("*.yaml")]
-    classes = measures.scores_by(measures.class_of, names, {})
+    classes = pass_rates.scores_by(pass_rates.class_of, names, {})
     assert {kind: score.tasks for kind, score in classes.items()} == {"A1": 7, "AR": 8, "S1": 7, "SR": 4}
 
 
 def test_groups_stand_in_the_order_of_the_paper() -> None:
     """The benchmark's own first, then others as they came."""
-    names = measures.in_group_order(["x", "etoe/0", "mine/1", "gemm/1", "attn/2", "gemm/0"])
+    names = pass_rates.in_group_order(["x", "etoe/0", "mine/1", "gemm/1", "attn/2", "gemm/0"])
     assert names == ["attn/2", "gemm/1", "gemm/0", "etoe/0", "x", "mine/1"]
 
 
@@ -35,7 +35,7 @@ def test_the_best_temperature_counts() -> None:
         Attempt(0, 0, "a", 0.7, 2, 0, error="no answer"),
         *(attempt("b", i, "x", False, t) for i, t in [(0, 0.4), (0, 0.7)]),
     ]
-    assert measures.best_counts(drawn) == {"a": TaskCount("a", 0.7, 1, 2), "b": TaskCount("b", 0.4, 0, 1)}
+    assert pass_rates.best_counts(drawn) == {"a": TaskCount("a", 0.7, 1, 2), "b": TaskCount("b", 0.4, 0, 1)}
 
 
 def test_diversity_is_distinct_trees_per_answer_averaged_over_tasks() -> None:
@@ -44,9 +44,9 @@ def test_diversity_is_distinct_trees_per_answer_averaged_over_tasks() -> None:
     drawn = [attempt("a", 0, RIGHT, True), attempt("a", 1, renamed, True), attempt("a", 2, "return E0", False)]
     drawn += [attempt("a", 3, "return E0", False), attempt("b", 0, RIGHT, True), attempt("b", 1, "return [E0]", True)]
     drawn.append(Attempt(0, 0, "a", 0.7, 9, 0, error="no answer"))
-    found = measures.diversity(drawn, {"a": ["E0"], "b": ["E0"]})
+    found = pass_rates.diversity(drawn, {"a": ["E0"], "b": ["E0"]})
     assert asdict(found) == {"success": (1 / 2 + 2 / 2) / 2, "failure": 1 / 2, "overall": (2 / 4 + 2 / 2) / 2}
-    assert asdict(measures.diversity([], {})) == {"success": None, "failure": None, "overall": None}
+    assert asdict(pass_rates.diversity([], {})) == {"success": None, "failure": None, "overall": None}
 
 
 def attempt(task: str, sample: int, impl: str, passed: bool, temperature: float = 0.7) -> Attempt:
@@ -58,7 +58,7 @@ def test_outcomes_are_right_or_a_stage() -> None:
     """In the order from right to the earliest stage; requests without an answer are left out."""
     right = Attempt(0, 0, "a", 0.4, 0, 1, score=1.0, passed=True)
     value, unread = replace(right, score=0.0, passed=False, feedback={"stage": "value"}), replace(right, passed=False)
-    found = measures.outcomes([right, value, value, unread, replace(unread, score=None)])
+    found = pass_rates.outcomes([right, value, value, unread, replace(unread, score=None)])
     assert {name: count for name, count in found.items() if count} == {"right": 1, "value": 2, "parse": 1}
     assert list(found)[:4] == ["right", "stress", "cost", "value"] and list(found)[-1] == "parse"
 
