@@ -62,7 +62,7 @@ FORGED = {
     "no tag": sent(),
     "a class with other fields": sent("step_runtime.verification.verify:Verdict", True),
     "a verdict that passed in words": sent(_VERDICT, "no", None, ["tuple"], 0.5),
-    "a verdict of a stage that is none": sent(_VERDICT, False, "nowhere", ["tuple"], 0.5),
+    "a verdict of a stage of numbers": sent(_VERDICT, False, 3, ["tuple"], 0.5),
     "a verdict without a list of findings": sent(_VERDICT, False, "run", None, 0.5),
     "a verdict with another finding": sent(_VERDICT, False, "run", ["tuple", "x"], 0.5),
     "a finding of numbers": sent(_VERDICT, False, "run", ["tuple", _finding(message=3)], 0.5),
