@@ -155,9 +155,8 @@ def learn(*observers: BaseObserver) -> dspy.Module:
 
 def main() -> None:
     """Learns, records, and prints what the agent is shown in the end."""
-    with MLflowObserver("agent") as observer:
-        compiled = learn(observer)
-        observer.log_program(compiled)
+    observer = MLflowObserver("agent")
+    compiled = learn(observer)
     for result in compiled.experience.iterations:
         print(f"{result.index + 1}: {result.label:6} {len(result.demos):2} demonstrations,", end=" ")
         print(f"solved {result.solved_total:2} of {len(compiled.experience.tasks)}")

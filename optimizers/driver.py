@@ -35,7 +35,7 @@ from optimizers.candidates import candidate_programs
 from optimizers.context_fit import ContextFit
 from optimizers.demonstrations import DemoFitter, copy_program, taught_predictors
 from optimizers.domain import Domain
-from optimizers.errors import RunStopped, attach_experience, one_line
+from optimizers.errors import RunStopped, one_line
 from optimizers.experience import Entry, Experience, in_task_order
 from optimizers.ledger import Ledger
 from optimizers.observer import Observer, evaluate_events
@@ -189,11 +189,11 @@ class Driver:
             return self._learned(run, validation)
         except RunStopped as stop:
             cause = stop.cause or stop
-            attach_experience(cause, run.record(stop.stopped, stop.message))
+            run.fail(cause, stop.stopped, stop.message)
             raise cause from cause.__cause__
         except BaseException as error:
             stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-            attach_experience(error, run.record(stopped, one_line(error)))
+            run.fail(error, stopped, one_line(error))
             raise
 
     def _learned(self, run: Run, validation: Sequence[TaskExample]) -> dspy.Module:
@@ -216,7 +216,7 @@ class Driver:
         compiled = run.program_with(demos)
         compiled._compiled = True
         compiled.candidate_programs = candidate_programs(run, compiled)
-        compiled.experience = run.finish(stopped, message, demos)
+        compiled.experience = run.finish(compiled, stopped, message, demos)
         return compiled
 
     @property

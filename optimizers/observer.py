@@ -31,11 +31,13 @@ class RunStarted:
         tasks: Keys of all tasks, in the order of the training set.
         solved: Those keys that an earlier run's experience already solves.
         settings: Samples, temperatures, granularity, selection, seed and budget.
+        examples: The tasks by key, in the order of the training set; read-only.
     """
 
     tasks: tuple[str, ...]
     solved: tuple[str, ...]
     settings: Mapping[str, Any]
+    examples: Mapping[str, dspy.Example] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class InFlight:
 
 
 class Observer(Protocol):
-    """The events of a run; `BaseObserver` ignores all of them."""
+    """The events of a run; `BaseObserver` ignores all of them. A listener may lack methods."""
 
     def run_started(self, event: RunStarted) -> None:
         """Once, before anything is sampled."""
@@ -105,8 +107,16 @@ class Observer(Protocol):
         """After the last sample of an iteration, also of one cut short; not after a candidate's validation."""
         return
 
+    def program_compiled(self, program: dspy.Module) -> None:
+        """Once, before `run_finished`: the result, which has no `experience` yet; read-only."""
+        return
+
     def run_finished(self, experience: Experience) -> None:
         """Once, when the run ends in any way but an exception."""
+        return
+
+    def run_failed(self, experience: Experience, error: BaseException) -> None:
+        """Once, when an exception ends the run; what this raises is logged and ignored."""
         return
 
 

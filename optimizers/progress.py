@@ -18,10 +18,7 @@ def watched() -> bool:
 
 
 class ProgressBar(BaseObserver):
-    """A bar for each iteration, over its samples, with the tasks solved and the tokens so far.
-
-    It disappears if an exception ends the run.
-    """
+    """A bar for each iteration, over its samples, with the tasks solved and the tokens so far."""
 
     def __init__(self) -> None:
         self._bar: Any = None
@@ -55,6 +52,10 @@ class ProgressBar(BaseObserver):
         self._close()
 
     def run_finished(self, experience: Experience) -> None:
+        """The same."""
+        self._close()
+
+    def run_failed(self, experience: Experience, error: BaseException) -> None:
         """The same."""
         self._close()
 

@@ -24,7 +24,7 @@ from optimizers.context_fit import ContextFit, Refusal
 from optimizers.context_window import Window
 from optimizers.demonstrations import DemoFitter, ShownDemos, copy_program, demonstrated_tasks, entry_keys
 from optimizers.domain import Domain
-from optimizers.errors import RunStopped
+from optimizers.errors import RunStopped, attach_experience, one_line
 from optimizers.experience import Entry, Experience, IterationResult, LevelScore
 from optimizers.iteration_counts import IterationCounts, Trials
 from optimizers.observer import IterationStarted, Observer, RunStarted
@@ -151,7 +151,8 @@ class Run:
     def start(self) -> None:
         """Announces the run."""
         solved = tuple(key for key in self.tasks if key in self.entries)
-        self._notify("run_started", RunStarted(tuple(self.tasks), solved, self.settings))
+        examples = {key: task.example for key, task in self.tasks.items()}
+        self._notify("run_started", RunStarted(tuple(self.tasks), solved, self.settings, examples))
 
     def adopt(self, program: dspy.Module) -> None:
         """Adopts the demonstrations and the instructions of another optimizer's program."""
@@ -240,11 +241,22 @@ class Run:
         self.fitter.set(program, demos)
         return program
 
-    def finish(self, stopped: str, message: str, demos: Sequence[Entry]) -> Experience:
-        """Announces and returns the record of the run, as the compiled program carries it."""
+    def finish(self, compiled: dspy.Module, stopped: str, message: str, demos: Sequence[Entry]) -> Experience:
+        """Announces the compiled program, and the record of the run as it carries it, which is returned."""
+        self._notify("program_compiled", compiled)
         experience = replace(self.record(stopped, message, demos), carried=True)
         self._notify("run_finished", experience)
         return experience
+
+    def fail(self, error: BaseException, stopped: str, message: str) -> None:
+        """Attaches the record to the exception that ends the run, and announces it."""
+        experience = self.record(stopped, message)
+        attach_experience(error, experience)
+        for observer in self.observers:
+            try:
+                getattr(observer, "run_failed", _ignored)(experience, error)
+            except Exception as failure:
+                logger.warning("%s.run_failed: %s", type(observer).__name__, one_line(failure))
 
     def record(self, stopped: str, message: str, demos: Sequence[Entry] = ()) -> Experience:
         """The record of the run."""
@@ -281,7 +293,7 @@ class Run:
 
     def _notify(self, event: str, payload: Any) -> None:
         for observer in self.observers:
-            getattr(observer, event)(payload)
+            getattr(observer, event, _ignored)(payload)
 
     def _show(self, demo_set: DemoSet, tasks: Sequence[TaskExample]) -> ShownDemos:
         return self.fitter.show(self.program, demo_set, tasks, tuple(self.entries.values()), self.window)
@@ -376,6 +388,10 @@ class Run:
         if answered := [task for task in tasks if window is not None and counts.best(task).samples]:
             self.context.accept(self.program, answered)
         return self.solutions.extend(earned)
+
+
+def _ignored(*_: Any) -> None:
+    """In place of a method that a listener does not have."""
 
 
 def _task_keys(tasks: Iterable[TaskExample]) -> tuple[str, ...]:

@@ -237,3 +237,16 @@ def pass_at_k_curve(counts: Sequence[TaskCount], tasks: int, samples: int) -> li
         sum(estimated_pass_at_k(count.samples, count.successes, min(k, count.samples)) for count in counts) / tasks
         for k in range(1, samples + 1)
     ]
+
+
+def draw_run(iterations: Sequence[IterationResult], tasks: int, samples: int, folder: Path) -> None:
+    """Draws `learning_curve.png` and `pass_at_k.png` of at least one iteration into a folder.
+
+    `samples` are those per task and temperature.
+    """
+    curves = {title(it.index, it.label): final_counts([it]) for it in iterations[:1]}
+    if len(iterations) > 1:
+        curves["all iterations"] = final_counts(iterations)
+    learning_curve(learning_points(iterations), samples, folder / "learning_curve.png")
+    values = {name: pass_at_k_curve(counts, tasks, samples) for name, counts in curves.items()}
+    pass_at_k(values, folder / "pass_at_k.png")

@@ -10,9 +10,9 @@ def solved_curve(client: Any, run: Any) -> list[dict[str, float]]:
 
     The end includes an iteration that a limit cut short.
     """
-    names = ("solved", "samples", "tokens_prompt", "tokens_completion")
     history = {
-        name: {point.step: point.value for point in client.get_metric_history(run.info.run_id, name)} for name in names
+        name: {point.step: point.value for point in _points(client, run, name)}
+        for name in ("solved", "samples", "tokens_prompt", "tokens_completion")
     }
     points, samples, tokens = [_point(0, 0, 0)], 0.0, 0.0
     for step, solved in sorted(history["solved"].items()):
@@ -24,6 +24,13 @@ def solved_curve(client: Any, run: Any) -> list[dict[str, float]]:
         end = _point(total.get("total_samples", samples), total["total_tokens"], total["total_solved"])
         points += [end] if end != points[-1] else []
     return points
+
+
+def _points(client: Any, run: Any, name: str) -> list[Any]:
+    """A curve's points; earlier versions recorded all curves without a group."""
+    grouped = f"iteration/{name}"
+    found: list[Any] = client.get_metric_history(run.info.run_id, grouped if grouped in run.data.metrics else name)
+    return found
 
 
 def _point(samples: float, tokens: float, solved: float) -> dict[str, float]:

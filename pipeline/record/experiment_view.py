@@ -11,9 +11,9 @@ import json
 
 KEY = "adaptive-step"
 TAG = f"mlflow.sharedViewState.{KEY}"
-METRICS = ("solved", "pass_at_1", "total_tokens", "total_cost_usd")
+METRICS = ("solved", "pass_at_1", "total_tokens", "total_cost_usd", "total_seconds")
 """The results of a run, as columns; an iteration has the first two."""
-PARAMS = ("lm", "optimizer", "samples", "seed")
+PARAMS = ("lm", "optimizer", "selection", "samples", "seed")
 
 _NAME = "attributes.`Run Name`"
 _COLUMNS = [*(f"metrics.`{name}`" for name in METRICS), *(f"params.`{name}`" for name in PARAMS)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from optimizers import Experience, IterationResult, TokenCount
 from pipeline.base.text import cell, counted
@@ -13,8 +13,25 @@ WITHIN = (1.0, 1.1, 1.5, 2.0, 5.0)
 """The multiples of the bound of which the record says how many tasks are within, like KernelBench's fast_p."""
 
 
+FIRST = ("demonstrations", "pass_at_1", "pass_at_1_pooled", "pass_at_n", "solved", "tokens_prompt_per_task")
+"""The curves of a run that matter first. Its other figures of iterations are in the group `iteration`, so that none
+stands beside a total of the same kind."""
+
+
+def curves(metrics: Mapping[str, float], known: Collection[str] = ()) -> dict[str, float]:
+    """An iteration's metrics as points of its run's curves, without those that were zero in all iterations so far.
+
+    `known` are the names of the curves that have points.
+    """
+    grouped = {name if name in FIRST or "/" in name else f"iteration/{name}": value for name, value in metrics.items()}
+    return {name: value for name, value in grouped.items() if value or name in FIRST or name in known}
+
+
 def iteration_metrics(result: IterationResult) -> dict[str, float]:
-    """The metrics of an iteration."""
+    """The metrics of an iteration.
+
+    pass@k counts a task at its best temperature, its pooled form at all temperatures together.
+    """
     tokens = TokenCount.sum(result.tokens.values())
     metrics: dict[str, float] = {
         "pass_at_1": result.pass_at_1,
@@ -36,7 +53,8 @@ def iteration_metrics(result: IterationResult) -> dict[str, float]:
     }
     if tokens.cost is not None:
         metrics["cost_usd"] = tokens.cost
-    return metrics
+    pooled = {"pass_at_1_pooled": result.pass_at_1_pooled, "pass_at_8_pooled": result.pass_at_8_pooled}
+    return metrics | {name: value for name, value in pooled.items() if value is not None}
 
 
 def cost_metrics(result: IterationResult) -> dict[str, float]:

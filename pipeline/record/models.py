@@ -13,6 +13,7 @@ import logging
 import shutil
 import tempfile
 import warnings
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,8 @@ from pipeline.agent.compiled import SavedProgram, make_agent, read_program
 from pipeline.base.errors import UsageError
 from pipeline.base.text import first_line
 from pipeline.lms.factory import make_lm
-from pipeline.record import store
+from pipeline.record import logged_models, store
 
-NAME = "program"
 FILE = "compiled.json"
 SCHEMES = ("models:/", "runs:/")
 
@@ -84,39 +84,17 @@ def fetch_program(path_or_address: str | Path) -> SavedProgram:
 def log_model(client: Any, experiment: str, run_id: str, program: Path) -> str | None:
     """Logs the program in a file as the model `program` of a run; returns its id, None if the run has it already.
 
-    These are the steps of `mlflow.dspy.log_model`, which needs global state and logs a run's metrics again.
+    It has MLflow's own DSPy flavor, and the program's file.
     """
-    from mlflow.entities import LoggedModelOutput
-
     digest = hashlib.sha256(program.read_bytes()).hexdigest()[:16]
-    known = client.search_logged_models([experiment], filter_string=f"source_run_id = '{run_id}'")
-    if any(model.tags.get("content") == digest for model in known):
-        return None
     run = client.get_run(run_id).data.params
     params = {name: run[name] for name in ("optimizer", "lm", "guardian", "proposer", "granularity") if name in run}
-    model = client.create_logged_model(
-        experiment, NAME, source_run_id=run_id, tags={"content": digest}, params=params, model_type="agent"
-    )
-    model_id: str = model.model_id
-    try:
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = Path(scratch, NAME)
-            _save(program, folder, model_id, run_id)
-            client.log_model_artifacts(model_id, str(folder))
-    except BaseException:
-        client.finalize_logged_model(model_id, "FAILED")
-        raise
-    client.finalize_logged_model(model_id, "READY")
-    client.log_outputs(run_id, [LoggedModelOutput(model_id, step=0)])
-    return model_id
+    return logged_models.log_model(client, experiment, run_id, digest, params, partial(_save, program))
 
 
-def _save(program: Path, folder: Path, model_id: str, run_id: str) -> None:
+def _save(program: Path, folder: Path, model: Any) -> None:
     """Writes the model's folder: MLflow's files, and the program's file, the only one that `load_program` reads."""
-    from mlflow.models import Model
-
     logging.getLogger("mlflow.dspy.save").setLevel(logging.ERROR)  # it warns about the pickle
-    model = Model(run_id=run_id, model_id=model_id, model_uuid=model_id)
     requirements = [f"dspy=={metadata.version('dspy')}"]
     agent = make_agent(read_program(program), str(program))
     with warnings.catch_warnings(), dspy.context(lm=None, adapter=None, callbacks=[], trace=[]):

@@ -1,30 +1,55 @@
 """The MLflow record of a run of any DSPy program; `recorder` is the one of STeP's agent, which can be resumed.
 
 One parent run, whose metrics are curves with the iteration as step, and one nested run per iteration, named `03 HM`.
-Artifacts of the parent:
+Beside them the tasks as a dataset, the compiled program as a model, and notable attempts as traces. Artifacts of the
+parent:
 
     iterations/03_HM/program.json     the state of the program that was sampled: its demonstrations and instructions
     iterations/03_HM/attempts.jsonl   every sample with its verdict, one JSON object per line
+    learning_curve.png, pass_at_k.png the tasks solved over the tokens spent, and over the samples
     experience.json                   the record of the run without its attempts, to continue from
-    compiled.json                     the compiled program, if `log_program` is called
+    compiled.json                     the state of the compiled program
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 import re
 import tempfile
 import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import dspy
+import mlflow
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
 
 from optimizers import Attempt, BaseObserver, Experience, IterationResult, IterationStarted, RunStarted
+from optimizers.errors import one_line
+from optimizers.jsonable import to_jsonable
 from pipeline.base.files import open_growing, write_text
-from pipeline.record.mlflow_metrics import STATUS, describe, iteration_metrics, predictor_metrics, run_metrics
+from pipeline.charts.plots import draw_run
+from pipeline.record import logged_models
+from pipeline.record.mlflow_metrics import (
+    STATUS,
+    curves,
+    describe,
+    iteration_metrics,
+    predictor_metrics,
+    run_metrics,
+)
+from pipeline.record.run_tree import run_name
+from pipeline.record.traces import log_traces, notable_attempts
+
+logger = logging.getLogger(__name__)
 
 UNNAMEABLE = re.compile(r"[^\w\-. /]")
 """Characters that MLflow accepts in no metric's name, such as the brackets of `steps[0]`."""
@@ -35,23 +60,34 @@ LONGEST = 6000
 class MLflowObserver(BaseObserver):
     """Records every run that it observes, of any program, in the store that MLflow's settings name.
 
-    As a context manager it marks a run that an exception ends as failed.
+    A run that is active in MLflow becomes the parent, and stays open; else a new one is, which ends when the run does,
+    as failed if an exception ends it. What cannot be recorded of model, dataset and traces is logged and left out.
 
     Args:
+        experiment: The experiment of new runs.
         run_name: The name of the runs; None for one that MLflow makes.
         client: The client; None for one of MLflow's current settings.
+        traces: Whether the attempts that solve tasks, and nearest misses, become traces.
 
     Attributes:
         run_id: The id of the latest parent run; None before it.
     """
 
-    def __init__(self, experiment: str, run_name: str | None = None, client: MlflowClient | None = None) -> None:
+    def __init__(
+        self, experiment: str, run_name: str | None = None, client: MlflowClient | None = None, *, traces: bool = True
+    ) -> None:
         self._client = client or MlflowClient()
-        known = self._client.get_experiment_by_name(experiment)
-        self._experiment = known.experiment_id if known else self._client.create_experiment(experiment)
-        self._run_name = run_name
+        self._name, self._run_name, self._traces = experiment, run_name, traces
+        self._outer = mlflow.active_run()  # the one of this thread; another may compile
         self.run_id: str | None = None
+        self._experiment = ""
         self._open: list[str] = []
+        self._known: set[str] = set()
+        self._iterations: list[IterationResult] = []
+        self._examples: Mapping[str, dspy.Example] = {}
+        self._program: dspy.Module | None = None
+        self._answer: Mapping[str, Any] = {}
+        self._samples = 1
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._place = Path()
 
@@ -62,15 +98,24 @@ class MLflowObserver(BaseObserver):
         self._close("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
 
     def run_started(self, event: RunStarted) -> None:
-        """Starts the parent run, with the settings as its params."""
+        """Starts the parent run, with the settings as its params and the tasks as its dataset."""
         self._close("FAILED")
         self._folder = tempfile.TemporaryDirectory(prefix="mlflow-observer-")
+        self._known, self._iterations, self._answer, self._program = set(), [], {}, None
+        self._examples, self._samples = event.examples, event.settings["num_samples"]
         settings = {**event.settings, "tasks": ", ".join(event.tasks), "solved_earlier": len(event.solved)}
-        self.run_id = self._start(self._run_name, {}, settings)
+        if active := self._active_run():
+            self.run_id, self._experiment = active.info.run_id, active.info.experiment_id
+            self._log_params(self.run_id, {key: settings[key] for key in settings if key not in active.data.params})
+        else:
+            known = self._client.get_experiment_by_name(self._name)
+            self._experiment = known.experiment_id if known else self._client.create_experiment(self._name)
+            self.run_id = self._start(self._run_name, {}, settings)
+        self._optionally("the tasks", self._log_dataset)
 
     def iteration_started(self, event: IterationStarted) -> None:
         """Starts the nested run and records the program."""
-        name = f"{event.index + 1:02} {event.label.partition('_')[0]}" if event.index >= 0 else f"valset {event.label}"
+        name = run_name(event) if event.index >= 0 else f"valset {event.label}"
         self._place = self._root / "iterations" / name.replace(" ", "_")
         self._place.mkdir(parents=True, exist_ok=True)
         state = json.dumps(event.program.dump_state(), indent=1, default=str)
@@ -82,36 +127,56 @@ class MLflowObserver(BaseObserver):
 
     def sample_done(self, attempt: Attempt) -> None:
         """Writes the attempt to a file of this process."""
+        self._answer = self._answer or attempt.outputs
         with open_growing(self._place / "attempts.jsonl") as file:
             file.write(json.dumps(attempt.to_dict()) + "\n")
 
     def iteration_finished(self, result: IterationResult) -> None:
         """Logs the metrics, uploads the attempts, and ends the nested run."""
+        self._iterations.append(result)
         metrics = iteration_metrics(result)
-        self._log(self._open[0], metrics, result.index + 1)
-        self._log(self._open[-1], metrics | predictor_metrics(result), 0)
+        own = {name: value for name, value in (metrics | predictor_metrics(result)).items() if value}
+        self._log(self._parent, curves(metrics, self._known), result.index + 1)
+        self._log(self._open[-1], own, 0)
         self._upload()
         self._client.set_terminated(self._open.pop(), "FINISHED" if result.complete else "KILLED")
 
+    def program_compiled(self, program: dspy.Module) -> None:
+        """Records the program's state, and the program as a model."""
+        self._program = program
+        self.log_program(program)
+        self._optionally("the program as a model", self._log_model)
+
     def run_finished(self, experience: Experience) -> None:
-        """Records the experience and a description, and ends the run."""
+        """Records the experience, its curves, traces and a description, and ends the run."""
         experience.dump(self._root / "experience.json", attempts=False)
+        if self._iterations:
+            draw_run(self._iterations, len(experience.tasks), self._samples, self._root)
         self._upload()
-        self._log(self._open[0], run_metrics(experience), len(experience.attempts))
-        self._client.set_tag(self._open[0], "mlflow.note.content", describe(experience))
-        self._client.set_tag(self._open[0], "stopped", experience.stopped)
+        self._log(self._parent, run_metrics(experience), len(experience.attempts))
+        self._client.set_tag(self._parent, "mlflow.note.content", describe(experience))
+        self._client.set_tag(self._parent, "stopped", experience.stopped)
+        if self._traces:
+            self._optionally("traces", partial(self._log_traces, experience))
         self._close(STATUS.get(experience.stopped, "FINISHED"))
 
+    def run_failed(self, experience: Experience, error: BaseException) -> None:
+        """Records what was sampled, and why the run ended, and ends it as failed."""
+        if self.run_id is None or self._folder is None:
+            return
+        experience.dump(self._root / "experience.json", attempts=False)
+        self._client.set_tag(self._parent, "mlflow.note.content", f"**Failed**: {one_line(error)}")
+        self._client.set_tag(self._parent, "stopped", experience.stopped)
+        self._close("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
+
     def log_program(self, program: Any) -> None:
-        """Adds the compiled program's state to the latest run as `compiled.json`.
+        """Adds a program's state to the latest run as `compiled.json`; that of the result is there already.
 
         Raises:
             ValueError: No run has started.
         """
-        if self.run_id is None:
-            raise ValueError("no run has started")
         state = json.dumps(program.dump_state(), indent=1, default=str, ensure_ascii=False)
-        self._client.log_text(self.run_id, state + "\n", "compiled.json")
+        self._client.log_text(self._parent, state + "\n", "compiled.json")
 
     @property
     def _root(self) -> Path:
@@ -119,25 +184,91 @@ class MLflowObserver(BaseObserver):
             raise ValueError("no run has started")
         return Path(self._folder.name)
 
+    @property
+    def _parent(self) -> str:
+        if self.run_id is None:
+            raise ValueError("no run has started")
+        return self.run_id
+
+    def _active_run(self) -> Any:
+        """MLflow's active run of this thread, or the one in which this was made, if it is still open."""
+        active = mlflow.active_run() or self._outer
+        if active is None or mlflow.get_tracking_uri() != self._client.tracking_uri:
+            return None
+        run = self._client.get_run(active.info.run_id)
+        return run if run.info.status == "RUNNING" else None
+
     def _start(self, name: str | None, tags: dict[str, Any], params: dict[str, Any]) -> str:
         run_id = str(self._client.create_run(self._experiment, run_name=name, tags=tags).info.run_id)
         self._open.append(run_id)
-        self._client.log_batch(run_id, params=[Param(key, str(value)[:LONGEST]) for key, value in params.items()])
+        self._log_params(run_id, params)
         return run_id
+
+    def _log_params(self, run_id: str, params: Mapping[str, Any]) -> None:
+        self._client.log_batch(run_id, params=[Param(key, str(value)[:LONGEST]) for key, value in params.items()])
 
     def _log(self, run_id: str, metrics: dict[str, float], step: int) -> None:
         now = int(1000 * time.time())
         named = {UNNAMEABLE.sub("_", name): value for name, value in metrics.items()}
         self._client.log_batch(run_id, [Metric(name, value, now, step) for name, value in named.items()])
+        self._known |= named.keys() if run_id == self.run_id else set()
+
+    def _log_dataset(self) -> None:
+        import pandas as pd
+        from mlflow.data import from_pandas  # type: ignore[attr-defined]
+
+        rows = [to_jsonable(dict(example.items())) for example in self._examples.values()]
+        frame = pd.DataFrame([{name: str(value) for name, value in row.items()} for row in rows])
+        described = from_pandas(frame, name="trainset").to_dict()
+        fields = {key: value for key, value in described.items() if key not in ("tags", "dataset_source_type")}
+        inputs = DatasetInput(Dataset(**fields), [InputTag("mlflow.data.context", "training")])
+        self._client.log_inputs(self._parent, datasets=[inputs])
+
+    def _log_model(self) -> None:
+        program = self._program
+        assert program is not None
+        inputs = next(({**example.inputs()} for example in self._examples.values()), {})
+        digest = hashlib.sha256(json.dumps(program.dump_state(), default=str).encode()).hexdigest()[:16]
+
+        def save(folder: Path, model: Any) -> None:
+            logged_models.save_program(program, folder, model, inputs, self._answer)
+
+        logged_models.log_model(self._client, self._experiment, self._parent, digest, {}, save)
+
+    def _log_traces(self, experience: Experience) -> None:
+        with self._in_store():
+            log_traces(self._experiment, self._parent, notable_attempts(experience), self._examples)
+
+    @contextmanager
+    def _in_store(self) -> Iterator[None]:
+        """MLflow's settings name the client's store, which traces need."""
+        before = mlflow.get_tracking_uri()
+        if before == self._client.tracking_uri:
+            yield
+            return
+        mlflow.set_tracking_uri(self._client.tracking_uri)
+        try:
+            yield
+        finally:
+            mlflow.set_tracking_uri(before)
+
+    def _optionally(self, what: str, log: Callable[[], None]) -> None:
+        """Logs what a run can do without; a failure is logged and ends nothing."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # those of MLflow about pandas
+                log()
+        except Exception as error:
+            logger.warning("%s cannot be recorded in MLflow: %s", what, one_line(error))
 
     def _upload(self) -> None:
-        self._client.log_artifacts(self._open[0], str(self._root))
+        self._client.log_artifacts(self._parent, str(self._root))
         for path in [path for path in self._root.rglob("*") if path.is_file()]:
             path.unlink()
 
     def _close(self, status: str) -> None:
-        """Ends the runs that are open, what is not uploaded yet included."""
-        if self._open and self._folder:
+        """Ends the runs that are open and were started here, what is not uploaded yet included."""
+        if self._folder and self.run_id is not None:
             self._upload()
         while self._open:
             self._client.set_terminated(self._open.pop(), status)

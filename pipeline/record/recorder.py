@@ -53,8 +53,7 @@ from pipeline.agent.compiled import save_program
 from pipeline.base.errors import RecordError, RunLost, UsageError
 from pipeline.base.paths import shown
 from pipeline.base.text import first_line, path_of
-from pipeline.charts import plots
-from pipeline.charts.plots import final_counts, learning_points, pass_at_k_curve, title
+from pipeline.charts.plots import draw_run, final_counts
 from pipeline.record import models, ownership, resume, store
 from pipeline.record.attempt_table import FILE, TAG, stage_metrics, tag_value, write_table
 from pipeline.record.attempts import AttemptWriter, read_attempts
@@ -62,6 +61,7 @@ from pipeline.record.heartbeat import Heartbeat
 from pipeline.record.mlflow_metrics import (
     STATUS,
     cost_metrics,
+    curves,
     describe,
     iteration_metrics,
     predictor_metrics,
@@ -246,7 +246,8 @@ class Recorder(BaseObserver):
         stages = self._end_attempts()
         if result.complete:
             metrics = iteration_metrics(result) | stage_metrics(stages) | cost_metrics(result)
-            self._log_metrics(self.run_id, metrics, step=result.index + 1)
+            known = {name for run_id, name, _ in self._points if run_id == self.run_id}
+            self._log_metrics(self.run_id, curves(metrics, known), step=result.index + 1)
             if self._nested:
                 self._log_metrics(self._nested, metrics | predictor_metrics(result), step=0)
         self._end_iteration("FINISHED" if result.complete else "KILLED")
@@ -351,11 +352,12 @@ class Recorder(BaseObserver):
         new = [Metric(name, value, now, step) for name, value in metrics.items()]
         if new := [metric for metric in new if (run_id, metric.key, step) not in self._points]:
             self._client.log_batch(run_id, new)
+            self._points |= {(run_id, metric.key, step) for metric in new}
 
     def _draw(self) -> None:
         self._drawn = time.monotonic()
         with tempfile.TemporaryDirectory() as scratch:
-            draw(self._iterations, len(self._tasks), self._samples, Path(scratch))
+            draw_run(self._iterations, len(self._tasks), self._samples, Path(scratch))
             self._client.log_artifacts(self.run_id, scratch)
 
 
@@ -366,16 +368,3 @@ def _reported() -> Iterator[None]:
         yield
     except (OSError, UsageError) as error:
         raise RecordError(f"cannot write the record of the run: {first_line(error)}") from error
-
-
-def draw(iterations: Sequence[IterationResult], tasks: int, samples: int, folder: Path) -> None:
-    """Draws `learning_curve.png` and `pass_at_k.png` of at least one iteration into a folder.
-
-    `samples` are those per task and temperature.
-    """
-    curves = {title(it.index, it.label): final_counts([it]) for it in iterations[:1]}
-    if len(iterations) > 1:
-        curves["all iterations"] = final_counts(iterations)
-    plots.learning_curve(learning_points(iterations), samples, folder / "learning_curve.png")
-    values = {name: pass_at_k_curve(counts, tasks, samples) for name, counts in curves.items()}
-    plots.pass_at_k(values, folder / "pass_at_k.png")

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import dspy
+import mlflow
 import pytest
 from dspy import lm15
 from dspy.utils.exceptions import LMAuthError
 from mlflow import MlflowClient
 
-from optimizers import Experience
+from optimizers import Domain, Experience, MetricError
 from pipeline import MLflowObserver
-from tests.support.scripted_program import failing, learn, shown_two, some, tasks
+from pipeline.record.mlflow_metrics import FIRST
+from tests.support.scripted_program import Solver, failing, learn, shown_two, some, tasks
 
 
 @pytest.fixture
 def client(store_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
     monkeypatch.chdir(tmp_path)  # where MLflow keeps artifacts by default
+    mlflow.tracing.reset()  # it remembers the store of an earlier test
     return MlflowClient(f"sqlite:///{store_folder}/mlflow.db")
 
 
@@ -42,9 +46,8 @@ def test_a_run_of_any_program_is_recorded(client: MlflowClient, tmp_path: Path) 
         def forward(self, task: str) -> dspy.Prediction:
             return self.steps[0](task=task)
 
-    with MLflowObserver("any", "first", client) as observer:
-        compiled = learn("abcx", shown_two, student=Listed(), observers=[observer])
-        observer.log_program(compiled)
+    observer = MLflowObserver("any", "first", client)
+    compiled = learn("abcx", shown_two, student=Listed(), observers=[observer])
     experience: Experience = compiled.experience
     parent, nested = runs(client, "any")
     assert (parent.info.run_id, parent.info.run_name, parent.info.status) == (observer.run_id, "first", "FINISHED")
@@ -58,22 +61,84 @@ def test_a_run_of_any_program_is_recorded(client: MlflowClient, tmp_path: Path) 
     attempts = [json.loads(line) for path in folder.rglob("attempts.jsonl") for line in path.read_text().splitlines()]
     assert sorted(a["seed"] for a in attempts) == sorted(a.seed for a in experience.attempts)
     assert json.loads((folder / "compiled.json").read_text())["steps[0]"]["demos"]
+    assert (folder / "learning_curve.png").exists() and not any("lone" in name for name in parent.data.metrics)
+    plain = {name for name in parent.data.metrics if "/" not in name and not name.startswith("total_")}
+    assert plain == set(FIRST)
+    assert not any(value == 0 for run in nested for value in run.data.metrics.values())
     later = learn("ay", some, compiling={"experience": Experience.load(folder / "experience.json")}).experience
     assert later.solved == ("a",) and later.iterations[0].demos
 
 
-def test_a_run_that_an_exception_ends_is_marked_as_failed(client: MlflowClient) -> None:
-    """What it had sampled stays."""
-    with pytest.raises(LMAuthError), MLflowObserver("refused", client=client) as observer:
-        learn("ab", some, engine=failing(lm15.AuthError("bad key"), 0), observers=[observer])
+@pytest.mark.parametrize("event", ["lm", "metric", "user"])
+def test_a_run_that_an_exception_ends_is_marked_as_failed(client: MlflowClient, event: str) -> None:
+    """Without a `with`; what it had sampled stays, and the page of the run says why it ended."""
+    options: dict[str, Any] = {"observers": [MLflowObserver("refused", client=client)]}
+    if event == "lm":
+        options["engine"] = failing(lm15.AuthError("bad key"), 0)
+    if event == "metric":
+        options["metric"] = lambda *_: "no score"
+    if event == "user":
+        options["domain"] = Domain(length=lambda outputs: 1 // 0)
+    with pytest.raises((LMAuthError, MetricError, ZeroDivisionError)):
+        learn("ab", some, **options)
     parent, nested = runs(client, "refused")
-    assert [run.info.status for run in (parent, *nested)] == ["FAILED", "KILLED"]
+    assert parent.info.status == "FAILED" and {run.info.status for run in nested} <= {"FAILED", "KILLED"}
+    assert "Failed" in parent.data.tags["mlflow.note.content"] and parent.data.tags["stopped"] == "failed"
+    places = {item.path for item in client.list_artifacts(parent.info.run_id, "iterations/01_None")}
+    assert "iterations/01_None/attempts.jsonl" in places
+
+
+@pytest.mark.parametrize("made", ["within", "before"])
+def test_the_user_s_active_run_becomes_the_parent(client: MlflowClient, made: str) -> None:
+    """It stays open; params that it has already stay as they are."""
+    experiment = mlflow.set_experiment("mine").experiment_id
+    observer = MLflowObserver("other") if made == "before" else None
+    with mlflow.start_run(run_name="outer") as active:
+        mlflow.log_param("seed", "mine")
+        observer = observer or MLflowObserver("other")
+        learn("abx", some, observers=[observer])
+        assert client.get_run(active.info.run_id).info.status == "RUNNING"
+        mlflow.log_metric("afterwards", 1.0)
+    parent, nested = runs(client, "mine")
+    assert (parent.info.run_id, parent.info.experiment_id) == (observer.run_id, experiment)
+    assert parent.info.status == "FINISHED" and parent.data.params["seed"] == "mine" and nested
+    assert parent.data.metrics["solved"] == 2 and parent.data.metrics["afterwards"] == 1
+    assert client.get_experiment_by_name("other") is None
+
+
+def test_tasks_program_and_notable_attempts_are_recorded(client: MlflowClient) -> None:
+    """As a dataset, a model and traces with assessments; MLflow's settings stay as they are."""
+    before = mlflow.get_tracking_uri()
+    observer = MLflowObserver("whole", client=client)
+    learn("abx", some, observers=[observer])
+    assert mlflow.get_tracking_uri() == before
+    parent, _ = runs(client, "whole")
+    (dataset,) = parent.inputs.dataset_inputs
+    assert dataset.dataset.name == "trainset" and json.loads(dataset.dataset.profile)["num_rows"] == 3
+    (model,) = client.search_logged_models([parent.info.experiment_id])
+    assert model.source_run_id == parent.info.run_id and model.status == "READY"
+    traces = client.search_traces(locations=[parent.info.experiment_id])
+    assert {(t.info.tags["task"], t.info.tags["result"]) for t in traces} == {
+        ("a", "right"), ("b", "right"), ("x", "nearest miss"),
+    }  # fmt: skip
+    verdicts = {t.info.tags["task"]: {a.name: a.feedback.value for a in t.info.assessments} for t in traces}
+    assert verdicts == {"a": {"right": True, "score": 1.0}, "b": {"right": True, "score": 1.0},
+                        "x": {"right": False, "score": 0.0}}  # fmt: skip
+
+
+def test_what_cannot_be_recorded_ends_no_run(client: MlflowClient, caplog: pytest.LogCaptureFixture) -> None:
+    """Here a program that nothing can pickle."""
+    student = Solver()
+    student.held = threading.Lock()
+    compiled = learn("a", some, student=student, observers=[MLflowObserver("locked", client=client, traces=False)])
+    parent, _ = runs(client, "locked")
+    assert parent.info.status == "FINISHED" and compiled.experience.solved == ("a",)
+    assert "the program as a model cannot be recorded in MLflow: TypeError" in caplog.text
 
 
 def test_candidates_on_a_validation_set_have_no_run_of_their_own(client: MlflowClient) -> None:
     """Their attempts are the parent's artifacts."""
-    with MLflowObserver("valset", client=client) as observer:
-        learn("abx", some, compiling={"valset": tasks("b")}, observers=[observer])
+    learn("abx", some, compiling={"valset": tasks("b")}, observers=[MLflowObserver("valset", client=client)])
     parent, nested = runs(client, "valset")
     assert parent.info.status == "FINISHED" and {run.info.status for run in nested} == {"FINISHED"}
     places = {item.path for item in client.list_artifacts(parent.info.run_id, "iterations")}

@@ -1,0 +1,126 @@
+"""DSPy programs as models of a run in MLflow: with a signature and an example, and without what only this machine has.
+
+The steps are those of `mlflow.dspy.log_model`, which works on the active run and logs a run's metrics again.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import sys
+import sysconfig
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import cloudpickle
+import dspy
+
+from optimizers.metering import replace_lms
+
+NAME = "program"
+SECRETS = ("api_key", "api_base", "base_url", "headers", "extra_headers")
+"""Settings of an LM that are not recorded."""
+
+_PLAIN = {str: "string", bool: "boolean", int: "long", float: "double"}
+
+
+def log_model(
+    client: Any, experiment: str, run_id: str, digest: str, params: Mapping[str, str], save: Callable[[Path, Any], None]
+) -> str | None:
+    """Logs a model `program` of a run; returns its id, or None if the run has one of the same digest already.
+
+    `save` writes the model's folder, given its path and MLflow's description of it.
+    """
+    from mlflow.entities import LoggedModelOutput
+    from mlflow.models import Model
+
+    known = client.search_logged_models([experiment], filter_string=f"source_run_id = '{run_id}'")
+    if any(model.tags.get("content") == digest for model in known):
+        return None
+    model = client.create_logged_model(
+        experiment, NAME, source_run_id=run_id, tags={"content": digest}, params=dict(params), model_type="agent"
+    )
+    model_id: str = model.model_id
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch, NAME)
+            save(folder, Model(run_id=run_id, model_id=model_id, model_uuid=model_id))
+            client.log_model_artifacts(model_id, str(folder))
+    except BaseException:
+        client.finalize_logged_model(model_id, "FAILED")
+        raise
+    client.finalize_logged_model(model_id, "READY")
+    client.log_outputs(run_id, [LoggedModelOutput(model_id, step=0)])
+    return model_id
+
+
+def save_program(
+    program: dspy.Module, folder: Path, model: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+) -> None:
+    """Writes a program as a model that can be loaded with DSPy alone: classes of the user's own files are within.
+
+    Its LMs have neither key nor address. `inputs` and `outputs` are those of an example.
+    """
+    from mlflow.models import ModelSignature
+
+    logging.getLogger("mlflow.dspy.save").setLevel(logging.ERROR)  # it warns about the pickle
+    plain = all(isinstance(value, str | int | float | bool | list | dict) for value in inputs.values())
+    described: dict[str, Any] = (
+        {"signature": ModelSignature(_schema(inputs), _schema(outputs))} if inputs and outputs else {}
+    )
+    if plain and described:
+        described["input_example"] = dict(inputs)
+    twin = replace_lms(program, _without_secrets)
+    with warnings.catch_warnings(), _by_value(twin), dspy.context(lm=None, adapter=None, callbacks=[], trace=[]):
+        warnings.simplefilter("ignore")  # MLflow warns about its own type hints
+        import mlflow.dspy
+
+        mlflow.dspy.save_model(
+            twin, str(folder), mlflow_model=model, pip_requirements=[f"dspy=={metadata.version('dspy')}"], **described
+        )
+
+
+def _schema(fields: Mapping[str, Any]) -> Any:
+    from mlflow.types import ColSpec, DataType, Schema
+    from mlflow.types.schema import AnyType
+
+    kinds = {name: _PLAIN.get(type(value)) for name, value in fields.items()}
+    other: Any = AnyType
+    return Schema([ColSpec(DataType[kind] if kind else other(), name) for name, kind in kinds.items()])
+
+
+def _without_secrets(lm: dspy.BaseLM) -> dspy.BaseLM:
+    twin = copy.copy(lm)
+    twin.kwargs = {name: value for name, value in lm.kwargs.items() if name not in SECRETS}
+    twin.history = []
+    return twin
+
+
+@contextmanager
+def _by_value(program: dspy.Module) -> Iterator[None]:
+    """Pickles classes and functions of the program's own modules by value: elsewhere they cannot be imported."""
+    own = {module for _, part in program.named_sub_modules() for module in _own_modules(type(part))}
+    new = [module for module in own if module.__name__ not in cloudpickle.list_registry_pickle_by_value()]
+    for module in new:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in new:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _own_modules(cls: type) -> Iterator[ModuleType]:
+    """The modules of a class and its bases that are files of the user's, not of an installed package."""
+    installed = {Path(path).resolve() for path in sysconfig.get_paths().values()}
+    for base in cls.__mro__:
+        module = sys.modules.get(base.__module__)
+        file = getattr(module, "__file__", None)
+        if module is not None and file and not installed & set(Path(file).resolve().parents):
+            yield module

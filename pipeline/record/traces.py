@@ -1,0 +1,116 @@
+"""Attempts worth looking at, as MLflow traces of a run, with the metric's verdict as an assessment.
+
+They are the answer that represents each solved task, and the nearest miss of each unsolved one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import dspy
+
+from optimizers import Attempt, Experience, TokenCount
+from optimizers.jsonable import to_jsonable
+
+MOST = 200
+"""Traces of a run, at most: the first solved tasks and the first unsolved ones, in task order, half each."""
+
+
+def notable_attempts(experience: Experience) -> list[Attempt]:
+    """The attempts that solved tasks, then the best-scored wrong ones at the unsolved tasks, each in task order."""
+    places = {
+        entry.task_key: (
+            entry.iteration if entry.answer_iteration is None else entry.answer_iteration,
+            entry.answer_temperature,
+            entry.answer_sample,
+        )
+        for entry in experience.entries
+    }
+    solving: dict[str, Attempt] = {}
+    nearest: dict[str, Attempt] = {}
+    unsolved = set(experience.unsolved)
+    for attempt in experience.attempts:
+        key = attempt.task_key
+        if attempt.iteration < 0 or attempt.failed:
+            continue
+        if places.get(key) == (attempt.iteration, attempt.temperature, attempt.sample):
+            solving[key] = attempt
+        if key in unsolved and (key not in nearest or (attempt.score or 0.0) > (nearest[key].score or 0.0)):
+            nearest[key] = attempt
+    groups = ([found[key] for key in experience.tasks if key in found] for found in (solving, nearest))
+    return [attempt for group in groups for attempt in group[: MOST // 2]]
+
+
+def log_traces(
+    experiment: str, run_id: str, attempts: Sequence[Attempt], examples: Mapping[str, dspy.Example]
+) -> list[str]:
+    """Logs the attempts in the store of MLflow's current settings; returns the traces' ids."""
+    import mlflow
+
+    client = mlflow.MlflowClient()
+    logged: dict[str, Attempt] = {}
+    with _tracing():
+        for attempt in attempts:
+            if trace_id := _log(client, experiment, run_id, attempt, examples[attempt.task_key]):
+                logged[trace_id] = attempt
+        mlflow.flush_trace_async_logging()
+    for trace_id, attempt in logged.items():
+        _assess(trace_id, attempt)
+    return list(logged)
+
+
+def _log(client: Any, experiment: str, run_id: str, attempt: Attempt, example: dspy.Example) -> str | None:
+    """Logs one attempt, its recorded calls as spans; returns the trace's id."""
+    tokens = TokenCount.sum(attempt.tokens.values())
+    attributes = {
+        "iteration": attempt.iteration + 1, "temperature": attempt.temperature, "sample": attempt.sample,
+        "seed": attempt.seed, "tokens_prompt": tokens.prompt, "tokens_completion": tokens.completion,
+        "seconds": attempt.seconds,
+    }  # fmt: skip
+    root = client.start_trace(
+        attempt.task_key,
+        "CHAIN",
+        to_jsonable(dict(example.inputs().items())),
+        attributes,
+        {"task": attempt.task_key, "result": "right" if attempt.passed else "nearest miss"},
+        experiment,
+        run_id=run_id,
+    )
+    for name, calls in attempt.calls.items():
+        for call in calls:
+            span = client.start_span(name, root.trace_id, root.span_id, "LLM", to_jsonable(call))
+            client.end_span(root.trace_id, span.span_id)
+    outputs = {"text": attempt.text} if attempt.text is not None else to_jsonable(attempt.outputs)
+    client.end_trace(root.trace_id, outputs)
+    return str(root.trace_id)
+
+
+def _assess(trace_id: str, attempt: Attempt) -> None:
+    import mlflow
+    from mlflow.entities import AssessmentSource
+
+    source = AssessmentSource("CODE", "metric")
+    said = attempt.feedback.get("feedback") or "; ".join(
+        f"{name}: {value}" for name, value in to_jsonable(attempt.feedback).items() if value
+    )
+    mlflow.log_feedback(trace_id=trace_id, name="right", value=attempt.passed, source=source, rationale=said or None)
+    if attempt.score is not None:
+        mlflow.log_feedback(trace_id=trace_id, name="score", value=attempt.score, source=source)
+
+
+@contextmanager
+def _tracing() -> Iterator[None]:
+    """Switches MLflow's tracing on: its autologging switches it off while an optimizer runs."""
+    import mlflow
+    from mlflow.tracing.provider import is_tracing_enabled
+
+    if is_tracing_enabled():
+        yield
+        return
+    mlflow.tracing.enable()
+    try:
+        yield
+    finally:
+        mlflow.tracing.disable()

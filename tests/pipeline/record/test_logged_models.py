@@ -1,0 +1,60 @@
+"""A program's model can be loaded where only DSPy is installed, and holds no secret."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import dspy
+from mlflow import MlflowClient
+from mlflow.models import Model
+
+from pipeline.record.logged_models import log_model, save_program
+from tests.support.paths import PROJECT
+from tests.support.scripted_program import Solver
+
+LOAD = """
+import sys, cloudpickle
+with open(sys.argv[1], "rb") as file:
+    program = cloudpickle.load(file).model
+assert not {"optimizers", "pipeline", "tests"} & {name.partition(".")[0] for name in sys.modules}
+print(type(program).__name__, program.solve.demos[0].answer)
+"""
+
+
+def test_a_model_needs_dspy_alone(tmp_path: Path) -> None:
+    """The class of the user's file is within; signature and example are described; an LM's key is not there."""
+    program = Solver()
+    program.solve.demos = [dspy.Example(task="a", answer="right a")]
+    program.solve.set_lm(lm := dspy.LM("openai/some", api_key="secret-key", api_base="https://user:word@host/v1"))
+    folder, described = tmp_path / "model", Model()
+    save_program(program, folder, described, {"task": "a", "depth": 2, "parts": object()}, {"answer": "right a"})
+    content = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert b"secret-key" not in content and b"word@host" not in content and lm.kwargs["api_key"] == "secret-key"
+    read = Model.load(folder)
+    assert [(spec.name, str(spec.type)) for spec in read.signature.inputs] == [
+        ("task", "DataType.string"), ("depth", "DataType.long"), ("parts", "Any"),
+    ]  # fmt: skip
+    file = next(folder.rglob("*.pkl"))
+    script = tmp_path / "elsewhere.py"
+    script.write_text(LOAD)
+    command = [sys.executable, "-P", str(script), str(file)]
+    done = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["Solver", "right", "a"], done.stderr
+    assert str(PROJECT) not in done.stdout
+
+
+def test_a_program_is_logged_once(store_folder: Path, tmp_path: Path) -> None:
+    """A second time only if it differs; a model that cannot be written is marked as failed."""
+    client = MlflowClient(f"sqlite:///{store_folder}/mlflow.db")
+    experiment = client.create_experiment("models", artifact_location=str(tmp_path))
+    run_id = client.create_run(experiment).info.run_id
+
+    def write(folder: Path, model: Model) -> None:
+        save_program(Solver(), folder, model, {"task": "a"}, {"answer": "b"})
+
+    first = log_model(client, experiment, run_id, "1", {"lm": "x"}, write)
+    assert first and log_model(client, experiment, run_id, "1", {}, write) is None
+    found = client.get_logged_model(first)
+    assert (found.status, found.params, found.name) == ("READY", {"lm": "x"}, "program")
