@@ -195,8 +195,10 @@ class CompileJob:
         if experience.stopped in STATUS:
             return
 
+        drafts = {entry.task_key: str(entry.outputs["impl"]) for entry in experience.entries}
+
         def passes(task: Task, text: str) -> bool:
-            return metric.confirm(task, text).passed
+            return metric.replaces(task, drafts[task.name])(text)
 
         def priced(task: Task, text: str) -> float | None:
             return cost(dspy.Example(task=task), {"impl": text}) if cost else None

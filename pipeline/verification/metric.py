@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -194,6 +194,17 @@ class Metric:
                 _remember(self._findings, key, lines)
             return lines
         return self._findings[key]
+
+    def replaces(self, task: Task, draft: str) -> Callable[[str], bool]:
+        """Whether a text may stand in the place of a program that passes: it passes all that the program passed.
+
+        On stress inputs, nothing is found in it that is not found in the program; see `findings`.
+        """
+
+        def troubles(text: str) -> set[tuple[str, ...]]:
+            return {tuple(finding.split(" ")[:3]) for finding in self.findings(task, text)}
+
+        return lambda text: self.confirm(task, text).passed and (text == draft or troubles(text) <= troubles(draft))
 
     def _verdict(self, task: Task, text: str) -> tuple[Verdict, bool]:
         """The verdict on a text, and whether it was reached now."""

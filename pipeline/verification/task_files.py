@@ -138,13 +138,10 @@ def verdict(task: Task, text: str, dtype: str = "float64") -> Verdict:
         UsageError: The task's code fails.
         PipelineError: Something else killed the worker, twice.
     """
-    from pipeline.verification.worker import WorkerKilled, judge, verdict_of
+    from pipeline.verification.worker import judge, verdict_of
 
     with _worker(task) as submit:
-        try:
-            return verdict_of(submit(judge, text, dtype))
-        except WorkerKilled as error:
-            raise PipelineError(f"{task.name}: {error}; run the command again") from None
+        return verdict_of(submit(judge, text, dtype))
 
 
 @contextmanager
@@ -158,14 +155,20 @@ def _worker(task: Task) -> Iterator[Callable[..., Future[Any]]]:
 
 @contextmanager
 def task_errors(name: str) -> Iterator[None]:
-    """Within the context, a task whose code fails, or costs the worker, is a `UsageError`."""
+    """Within the context, a task whose code fails, or costs the worker, is a `UsageError`.
+
+    A worker that something else killed twice is a `PipelineError`.
+    """
     from pipeline.verification.pool import WorkerLost
+    from pipeline.verification.worker import WorkerKilled
     from step_runtime.base.errors import TaskError
 
     try:
         yield
     except WorkerLost as error:
         raise UsageError(f"{name}: its code {error}") from None
+    except WorkerKilled as error:
+        raise PipelineError(f"{name}: {error}; run the command again") from None
     except TaskError as error:
         raise UsageError(str(error)) from None
 

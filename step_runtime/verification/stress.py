@@ -79,18 +79,19 @@ class Case(NamedTuple):
 
 
 def stress(wide: Case, narrow: Case, limits: Limits) -> list[Diagnostic]:
-    """What goes wrong with a program that passes on stress inputs, each kind of trouble with the first that shows it.
+    """What goes wrong with a program that passes on stress inputs: of each output every kind of trouble, once.
 
     The program is given in float64 and in float32.
     """
-    found: dict[str, Diagnostic] = {}
+    found: dict[tuple[str, str], Diagnostic] = {}
     for name, (change, level) in VARIANTS.items():
         data = _changed(wide.instance, change, level)
         for code, message in _troubles(wide, narrow, data, limits):
-            if code not in found:
+            key = (code, message.partition(" ")[2].partition(" ")[0])  # its output
+            if key not in found:
                 equal = code == "stress-value" and _agrees_apart(wide, narrow, data, limits)
                 details = (f"with inputs {name}, at {wide.instance.place}", *([_EQUAL] if equal else []))
-                found[code] = Diagnostic("stress", code, message, wide.program.result_span, details, _HINT)
+                found[key] = Diagnostic("stress", code, message, wide.program.result_span, details, _HINT)
     return list(found.values())
 
 
