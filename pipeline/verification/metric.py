@@ -22,7 +22,7 @@ import dspy
 from pipeline.languages import registry
 from pipeline.languages.language import Language, SharesVerdicts, Task
 from pipeline.verification.cache import VerdictStore
-from pipeline.verification.judging import call_of
+from pipeline.verification.judging import call_of, judging_of
 from pipeline.verification.pool import WorkerLost
 from pipeline.verification.worker import WorkerKilled, verdict_of
 from step_runtime.base.errors import Span
@@ -127,11 +127,8 @@ class Metric:
     def __init__(
         self, executor: Executor | None = None, store: VerdictStore | None = None, language: Language | None = None
     ) -> None:
-        self.language = language or registry.find(registry.DEFAULT)
-        judging = call_of(self.language, "judge")
-        if judging is None:
-            raise ValueError(f"language {self.language.name}: `calls` lacks `judge`")
-        self._judge = judging
+        self.language = language or registry.find(None)
+        self._judge = judging_of(self.language)
         self.executor = executor or ThreadPoolExecutor(1, thread_name_prefix="verify")
         self._store = store
         self._lock = threading.Lock()
