@@ -10,11 +10,11 @@ from functools import partial
 from pipeline.base.choices import FloatType
 from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import writable_file
-from pipeline.base.languages import LanguageName
 from pipeline.base.settings import Config, OptionGroup, option
 from pipeline.cli.options import Json, Parser
 from pipeline.languages import registry
 from pipeline.languages.language import Draws, Explains, ExplainsValues, Prices, RunsOwnCalls
+from pipeline.languages.registry import LanguageName
 from pipeline.verification.limits import ProgramLimits
 
 NAME = "pipeline.verify"
@@ -50,6 +50,9 @@ class VerifyOptions(Config):
     dtype: FloatType = option("float64", "the floating type to compute in")
     explain: bool = option(False, "print every stream with its element type and dims")
     values: bool = option(False, "if values are wrong, print the first stream unlike any in the reference")
+    exact: bool = option(
+        False, "prove that programs that pass equal the reference for all inputs at the sizes, in exact arithmetic"
+    )
     no_stress: bool = option(
         False, "skip the stress inputs, on which programs that pass are run in float32 beside the reference"
     )
@@ -82,6 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ProgramLimits.of(given),
         explain=options.explain,
         values=options.values,
+        exact=options.exact,
         stress=not options.no_stress,
         strict=options.strict,
         retry_unknown=options.retry_unknown,
@@ -126,6 +130,8 @@ def _require_offers(options: VerifyOptions) -> None:
         "--cost": (options.cost, Prices),
         "--dtype": (options.dtype != "float64", RunsOwnCalls),
     }
+    if options.exact and options.language not in (None, "step"):
+        raise UsageError(f"--exact: programs in {options.language} are not proved; omit it")
     for name, (given, kind) in wanted.items():
         if given and options.language is not None:
             registry.offer(options.language, kind, name)

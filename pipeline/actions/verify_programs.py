@@ -57,6 +57,7 @@ class Batch:
         explain: Whether to describe every stream.
         stress: Whether programs that pass are run on stress inputs too.
         values: Whether to say where wrong values part from the reference's.
+        exact: Whether programs that pass are compared with their references in exact arithmetic too.
         strict: Whether warnings fail a program.
         retry_unknown: Whether programs whose verdict is unknown are judged once more, within `ProgramLimits.raised`.
     """
@@ -65,6 +66,7 @@ class Batch:
     limits: ProgramLimits
     explain: bool = False
     values: bool = False
+    exact: bool = False
     stress: bool = True
     strict: bool = False
     retry_unknown: bool = False
@@ -86,7 +88,7 @@ class Batch:
         for name in _NEEDED:
             if find_spec(name) is None:
                 raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return checking_pool(min(programs, cores()), self.limits, self.language)
+        return checking_pool(min(programs, cores()), self.limits, self.language, exact=self.exact)
 
     def check(self, items: Sequence[Item], pool: WorkerPool) -> Iterator[Checked]:
         """The verdicts in the items' order, each as soon as it and all before it are known."""
@@ -110,6 +112,7 @@ class Batch:
             dtype=self.dtype,
             explain=self.explain,
             values=self.values,
+            exact=self.exact,
             stress=self.stress,
             limits=self.limits,
             language=self.language,
@@ -290,11 +293,13 @@ def _round(
 
 def summarize(verdicts: Sequence[ProgramVerdict], seconds: float) -> BatchSummary:
     """Counts of the verdicts; `seconds` is wall time."""
+    exact = [verdict.exact for verdict in verdicts if verdict.exact is not None]
     return BatchSummary(
         programs=len(verdicts),
         passed=sum(verdict.passed for verdict in verdicts),
         failed=sum(verdict.failed for verdict in verdicts),
         unknown=sum(verdict.unknown for verdict in verdicts),
+        proved=sum(one.answer == "proved" for one in exact) if exact else None,
         unusable=sum(verdict.error is not None for verdict in verdicts),
         warnings=sum(len(verdict.warnings) for verdict in verdicts),
         seconds=round(seconds, 3),
@@ -307,7 +312,8 @@ def verdict_line(label: str, verdict: ProgramVerdict) -> str:
         return f"unusable  {label}"
     warned = f"  ({counted(len(verdict.warnings), 'warning')})" if verdict.warnings else ""
     if verdict.passed:
-        return f"passed    {label}{warned}"
+        exact = f"  exact: {verdict.exact.answer}" if verdict.exact else ""
+        return f"passed    {label}{exact}{warned}"
     codes = ", ".join(dict.fromkeys(finding.code for finding in verdict.diagnostics)) or "warnings"
     word = "unknown" if verdict.unknown else "failed"
     return f"{word:9} {label}: {verdict.stage}: {codes}{warned}"
@@ -329,7 +335,8 @@ def warning_line(finding: Finding) -> str:
 
 def summary_line(summary: BatchSummary) -> str:
     """The counts, as the last line."""
-    counts = [f"{summary.passed} passed", f"{summary.failed} failed"]
+    proved = "" if summary.proved is None else f" ({summary.proved} proved)"
+    counts = [f"{summary.passed} passed{proved}", f"{summary.failed} failed"]
     counts += [f"{summary.unknown} unknown"] if summary.unknown else []
     counts += [f"{summary.unusable} unusable"] if summary.unusable else []
     counts += [counted(summary.warnings, "warning")] if summary.warnings else []

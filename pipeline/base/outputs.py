@@ -99,6 +99,17 @@ class Finding(_Part):
     hint: str | None = None
 
 
+class ExactFinding(_Part):
+    """What exact arithmetic says of a program that passes."""
+
+    answer: Literal["proved", "different", "unknown"] = Field(
+        description="Whether it equals the reference for all inputs at the sizes, differs, or neither is known."
+    )
+    reason: str = Field(description="What it means, where the two differ, or what was not followed.")
+    bits: int = Field(description="A proof is wrong with a probability of at most 2 to the minus this.")
+    sizes: tuple[str, ...] = Field(description="The sets of sizes that the answer is about.")
+
+
 class ProgramVerdict(_Part):
     """The verdict on one program."""
 
@@ -114,6 +125,7 @@ class ProgramVerdict(_Part):
     warnings: tuple[Finding, ...] = ()
     error: str | None = Field(None, description="Why the task or the program could not be used, if so.")
     values: str | None = Field(None, description="With `--values`, where the values part from the reference's.")
+    exact: ExactFinding | None = Field(None, description="With `--exact`, what exact arithmetic says, if it passes.")
     seconds: float = Field(0.0, description="Processor time of the verification, in seconds.")
 
     @property
@@ -136,6 +148,7 @@ class BatchSummary(_Part):
     passed: int
     failed: int
     unknown: int = 0
+    proved: int | None = Field(None, description="With `--exact`, the programs proved equal to their references.")
     unusable: int
     warnings: int
     seconds: float

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.base.outputs import Finding, ProgramVerdict, Severity
+from pipeline.base.outputs import ExactFinding, Finding, ProgramVerdict, Severity
 from pipeline.verification import notes
-from pipeline.verification.limits import MEMORY, SECONDS, ProgramLimits, verification_pool
+from pipeline.verification.limits import MEMORY, SECONDS, ProgramLimits, proving_settings, verification_pool
 from pipeline.verification.pool import WorkerLost, WorkerPool
 from pipeline.verification.task_files import lost_at_message
 
 if TYPE_CHECKING:
     from step_runtime import Diagnostic, Task, TaskWarning, Verdict
+    from step_runtime.verification.exact.proof import ExactVerdict
 
 _LOADING = "loading"
 """Marks the notes of code that runs before the program is looked at."""
@@ -40,6 +41,7 @@ class CheckRequest:
         run: Whether to run the program, and not only to check what needs no run.
         stress: Whether a program that passes is run on stress inputs too.
         values: Whether to say where wrong values part from the reference's.
+        exact: Whether a program that passes is compared with the reference in exact arithmetic too.
         limits: Of the program.
         language: Of the program; None for the default.
     """
@@ -51,6 +53,7 @@ class CheckRequest:
     explain: bool = False
     run: bool = True
     values: bool = False
+    exact: bool = False
     stress: bool = True
     limits: ProgramLimits | None = None
     language: str | None = None
@@ -65,13 +68,18 @@ class Checked:
     table: str = ""
 
 
-def checking_pool(workers: int, limits: ProgramLimits, language: str | None = None) -> WorkerPool:
-    """Processes for `check` in a language, with room for runs that use up their limits."""
+def checking_pool(
+    workers: int, limits: ProgramLimits, language: str | None = None, *, exact: bool = False
+) -> WorkerPool:
+    """Processes for `check` in a language, with room for runs that use up their limits; with `exact` they prove."""
     room: dict[str, Any] = {}
     if limits.limit_seconds is not None:
         room["seconds"] = max(SECONDS, 2 * limits.limit_seconds)
     if limits.limit_bytes is not None:
         room["memory"] = max(MEMORY, 4 * limits.limit_bytes)
+    if exact:
+        room["seconds"] = room.get("seconds", SECONDS) + SECONDS
+        return proving_settings(language=language, **room).start(workers)
     return verification_pool(workers, language=language, **room)
 
 
@@ -148,6 +156,8 @@ def check(request: CheckRequest) -> Checked:
     if verdict.passed and request.run and request.stress:
         stressed = worker.stress(*about, request.limits)
     checked = _described(request, task, dataclasses.replace(verdict, diagnostics=(*verdict.diagnostics, *stressed)))
+    if verdict.passed and request.run and request.exact:
+        checked = _with_exact(checked, worker.exact(*about, request.limits))
     if request.values and verdict.stage == "value":
         checked = _with_values(request, task, checked)
     seconds = round(time.process_time() - start, 3)
@@ -215,6 +225,23 @@ def _described(request: CheckRequest, task: Task, verdict: Verdict) -> Checked:
         warnings=tuple(finding(file, diagnostic, "warning") for diagnostic in found) if verdict.passed else (),
     )
     return Checked(described, rendered, table)
+
+
+_HIDDEN = "exact-different"
+
+
+def _with_exact(checked: Checked, found: ExactVerdict | None) -> Checked:
+    """The verdict with what exact arithmetic says; a difference is a warning, as the inputs hide it."""
+    if found is None:
+        return checked
+    exact = ExactFinding(answer=found.answer, reason=found.reason, bits=found.bits, sizes=found.sizes)
+    verdict = checked.verdict
+    if found.answer == "different":
+        message = f"differs from the reference in exact arithmetic at {'; '.join(found.sizes)}: {found.reason}"
+        hidden = Finding(severity="warning", stage="value", code=_HIDDEN, message=message, file=verdict.program)
+        verdict = verdict.model_copy(update={"warnings": (*verdict.warnings, hidden)})
+    text = f"{checked.text}\n{found.render()}"
+    return dataclasses.replace(checked, verdict=verdict.model_copy(update={"exact": exact}), text=text)
 
 
 def _with_values(request: CheckRequest, task: Task, checked: Checked) -> Checked:

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.base.settings import Config, Count, OptionGroup, Positive
@@ -26,6 +28,10 @@ MEMORY = 4 * 2**30
 
 PRELOAD = ("pipeline.verification.preload", "pipeline.verification.worker", "pipeline.verification.judging")
 """What a worker finds imported."""
+
+
+PROVING = "pipeline.verification.proving"
+"""What a worker that proves finds imported too."""
 
 
 _GROUP = OptionGroup("limits of a program")
@@ -67,6 +73,12 @@ def verification_settings(seconds: float = SECONDS, memory: int = MEMORY, langua
     return PoolSettings(seconds, memory, _settle, (*PRELOAD, *own), task_of)
 
 
+def proving_settings(seconds: float = SECONDS, memory: int = MEMORY, language: str | None = None) -> PoolSettings:
+    """As `verification_settings`, for workers that also prove."""
+    own = verification_settings(seconds, memory, language)
+    return replace(own, initializer=_settle_to_prove, preload=(*own.preload, PROVING))
+
+
 def verification_pool(
     workers: int, *, seconds: float = SECONDS, memory: int = MEMORY, language: str | None = None
 ) -> WorkerPool:
@@ -78,6 +90,12 @@ def task_of(*args: Any, **_: Any) -> str:
     """Which task a call is about: a digest of its name and its YAML, or of the path in its request."""
     words = getattr(args[0], "path", "\0".join(map(str, args[:2]))) if args else ""
     return hashlib.sha256(str(words).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _settle_to_prove() -> Callable[[], bool]:
+    """As `_settle`, with what tracing imports."""
+    importlib.import_module(PROVING)
+    return _settle()
 
 
 def _settle() -> Callable[[], bool]:

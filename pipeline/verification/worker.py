@@ -23,6 +23,7 @@ from pipeline.verification.pool import WorkerLost
 from step_runtime.base.errors import STAGES, Diagnostic, RunError, TaskError, TaskWarning, out_of_memory
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import Scope
+from step_runtime.verification.exact.proof import ExactVerdict
 from step_runtime.verification.loading import load_task
 from step_runtime.verification.verify import Verdict, Verifier
 
@@ -31,6 +32,7 @@ __all__ = [
     "WorkerKilled",
     "check",
     "end_if_out_of_memory",
+    "exact",
     "explain_values",
     "judge",
     "lost_stage",
@@ -111,6 +113,18 @@ def check(name: str, content: str, text: str, limits: ProgramLimits | None = Non
         TaskError: The task cannot be used.
     """
     return _verifier(name, content, "float64", limits).check(text)
+
+
+def exact(name: str, content: str, text: str, limits: ProgramLimits | None = None) -> ExactVerdict | None:
+    """What exact arithmetic says of a program that passes.
+
+    Raises:
+        TaskError: The task cannot be used.
+    """
+    try:
+        return _verifier(name, content, "float64", limits).exact(text)
+    except RunError as error:
+        return ExactVerdict("unknown", f"not followed: {error}")
 
 
 def try_task(path: str) -> list[str]:

@@ -147,3 +147,19 @@ def test_files_that_are_not_there_or_not_text(
         err = capsys.readouterr().err
         assert reported in err
         assert err.count("\n") == 1
+
+
+def test_exact_says_what_is_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a sentence, in JSON, and as a warning where the task's inputs hide a difference."""
+    double, hidden, program = tmp_path / "double.yaml", tmp_path / "hidden.yaml", tmp_path / "p.step"
+    double.write_text(TASK)
+    hidden.write_text(TASK.replace("input_data['E0'] * 2", "input_data['E0'].abs() * 2"))
+    program.write_text(RIGHT)
+    assert run(str(double), str(program), str(hidden), str(program), "--exact", "--no-stress") == 0
+    out = capsys.readouterr().out
+    assert "double.yaml" in out and "exact: proved" in out and "exact: different" in out
+    assert "exact-different: differs from the reference in exact arithmetic" in out
+    assert "2 programs: 2 passed (1 proved), 0 failed" in out
+    assert run(str(double), str(program), "--exact", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["exact"]["answer"] == "proved" and found["exact"]["bits"] >= 60

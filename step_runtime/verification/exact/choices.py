@@ -1,0 +1,99 @@
+"""Numbers at places that depend on data, and numbers by rank."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from step_runtime.verification.exact import arithmetic, truth
+from step_runtime.verification.exact.operands import Operand, Result
+from step_runtime.verification.exact.reductions import extreme, summed
+from step_runtime.verification.exact.residues import fingerprint, mixed, symbols
+from step_runtime.verification.exact.value import Unknown, Value, fixed, joined, spread
+
+
+def chosen(value: Value, hot: Value, dim: int) -> Value:
+    """The sum along a dim of numbers times truth values."""
+    return summed(arithmetic.multiply(value, hot, value.dtype), [dim], value.dtype)
+
+
+def indexed_select(value: Operand, dim: int, index: Operand, result: Result) -> Value:
+    """Numbers at places along a dim that depend on data: each possible one times whether it is the place.
+
+    `index` has one dim, whose numbers are places along `dim` of `value`.
+    """
+    if not isinstance(value, Value) or not isinstance(index, Value):
+        raise Unknown("an index by data")
+    dim %= len(value.shape)
+    size, count = value.shape[dim], index.shape[0]
+    places = fixed(torch.arange(size))
+    hot = truth.equal(index.parts(lambda part: part.unsqueeze(-1)), places)  # (count, size)
+    rank = len(value.shape)
+    value = value.parts(lambda part: part.movedim(dim + 2, -1).unsqueeze(-2))
+    hot = hot.parts(lambda part: part.reshape(*part.shape[:2], *(1,) * (rank - 1), count, size))
+    found = chosen(value, hot, rank)
+    return replace(found.parts(lambda part: part.movedim(-1, dim + 2)), dtype=result.dtype)
+
+
+def gathered(value: Value, dim: int, index: Value) -> Value:
+    """`torch.gather`."""
+    dim %= max(1, len(value.shape))
+    size = value.shape[dim]
+    cut = tuple(slice(None) if axis == dim else slice(0, length) for axis, length in enumerate(index.shape))
+    value = value.parts(lambda part: part[(slice(None), slice(None), *cut)])
+    value = value.parts(lambda part: part.movedim(dim + 2, -1).unsqueeze(dim + 2))
+    hot = truth.equal(index.parts(lambda part: part.unsqueeze(-1)), fixed(torch.arange(size)))
+    floats = index.constant()
+    if floats is not None:
+        whole = spread(value, max(value.batch, index.batch), (*index.shape, size))
+        places = index.known.to(torch.int64).unsqueeze(-1).expand(1, whole.batch, *index.shape, 1)
+        return whole.parts(lambda part: part.gather(-1, places.expand(part.shape[0], *places.shape[1:])).squeeze(-1))
+    return chosen(value, hot, len(index.shape))
+
+
+def scattered(value: Value, dim: int, index: Value, number: Value) -> Value:
+    """`torch.scatter` of one number: where any of the places is that of an element."""
+    dim %= max(1, len(value.shape))
+    size = value.shape[dim]
+    for axis, length in enumerate(index.shape):
+        if axis != dim and length != value.shape[axis]:
+            raise Unknown("a scatter of fewer rows")
+    hot = truth.equal(
+        index.parts(lambda part: part.movedim(dim + 2, -1).unsqueeze(dim + 2)),
+        fixed(torch.arange(size).reshape(-1, *(1,) * (len(index.shape) - dim))),
+    )
+    missed = truth.invert(hot.parts(lambda part: part.select(-1, 0)))
+    for place in range(1, index.shape[dim]):
+        other = truth.invert(hot.parts(lambda part, n=place: part.select(-1, n)))  # type: ignore[misc]
+        missed = truth.both(missed, other)
+    missed = spread(missed, max(missed.batch, value.batch), value.shape)
+    return truth.choose(missed, value, number, value.dtype)
+
+
+def ranked(value: Value, dim: int, count: int, *, largest: bool, name: str) -> tuple[Value, Value]:
+    """The numbers of the first ranks along a dim, symbols of the set, and their places, symbols of the row."""
+    dim %= max(1, len(value.shape))
+    size = value.shape[dim]
+    rows = value.parts(lambda part: part.movedim(dim + 2, -1))
+    words = fingerprint(rows.data)
+    ordered = mixed(words * (2 * mixed(torch.arange(size) + 11) + 1) + torch.arange(size)).sum(-1)
+    members = mixed(words).sum(-1)
+    values, places = [], []
+    for rank in range(count):
+        if size == 1:
+            values.append(rows.parts(lambda part: part.select(-1, 0)).plain())
+            places.append(_zeros(values[-1], torch.int64))
+            continue
+        if rank == 0 and not bool(value.known.isinf().any()):
+            values.append(extreme(value, [dim], value.dtype, keep=False, least=not largest).plain())
+        else:
+            data = symbols(f"rank {rank if largest else size - 1 - rank} of {size}", members)
+            values.append(Value(data, torch.full_like(rows.known.select(-1, 0), torch.nan), value.dtype))
+        data = symbols(f"{name} {rank} {largest}", ordered)
+        places.append(Value(data, torch.full_like(rows.known.select(-1, 0), torch.nan), torch.int64))
+    return joined(values, dim, torch.stack), joined(places, dim, torch.stack)
+
+
+def _zeros(like: Value, dtype: torch.dtype) -> Value:
+    return Value(torch.zeros_like(like.data), torch.zeros_like(like.known), dtype, degree=(0.0, 0.0))

@@ -1,0 +1,60 @@
+"""The inputs and parameters of a task as independent numbers, within what the task says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+
+from step_runtime.base.shapes import torch_shape
+from step_runtime.base.types import Element, Multihot, StreamType, components_of
+from step_runtime.execution.invocation import element_layout
+from step_runtime.execution.number_formats import element_type
+from step_runtime.tasks.task import TensorSpec
+from step_runtime.verification.exact import arithmetic
+from step_runtime.verification.exact.reductions import summed
+from step_runtime.verification.exact.value import Value, fixed, free, joined
+from step_runtime.verification.instance import TaskInstance
+
+
+def given(instance: TaskInstance) -> Mapping[str, tuple[Value, ...]]:
+    """Each tensor of the task, by its name: a value for each component, of torch shape."""
+    return {spec.name: _components(spec, stream, instance) for _, spec, stream in instance.task.tensors()}
+
+
+def _components(spec: TensorSpec, stream: StreamType, instance: TaskInstance) -> tuple[Value, ...]:
+    outer = torch_shape(stream.shape, instance.sizes)
+    return tuple(
+        _component(spec, element, (*outer, *element_layout(element, instance.sizes)), number, instance)
+        for number, element in enumerate(components_of(stream.dtype))
+    )
+
+
+def _component(
+    spec: TensorSpec, element: Element, shape: tuple[int, ...], number: int, instance: TaskInstance
+) -> Value:
+    dtype = element_type(element, instance.dtype)
+    name = f"{spec.name} {number}"
+    if isinstance(element, Multihot):
+        return _hot(spec, free(name, shape, dtype))
+    if spec.data_gen == "torch.ones":
+        return fixed(torch.ones(shape, dtype=dtype))
+    found = free(name, shape, dtype)
+    return replace(found, bits=True) if spec.data_gen == "binary" or dtype == torch.bool else found
+
+
+def _hot(spec: TensorSpec, bits: Value) -> Value:
+    """Zeros and ones; where the number of ones is given, the last one follows from the others."""
+    size = bits.shape[-1]
+    least, most = spec.min or 0, size if spec.max is None else min(spec.max, size)
+    if least == most:
+        others = bits.parts(lambda part: part.narrow(-1, 0, size - 1))
+        total = arithmetic.number(float(most))
+        rest = [dim + len(bits.shape) - 1 for dim in (0,)]
+        last = arithmetic.subtract(total, summed(others, rest, bits.dtype), bits.dtype) if size > 1 else total
+        whole = last.parts(lambda part: part.expand(part.shape[0], 1, *bits.shape[:-1]).unsqueeze(-1))
+        bits = replace(
+            joined([others, replace(whole, dtype=bits.dtype)], len(bits.shape) - 1, torch.cat), dtype=bits.dtype
+        )
+    return replace(bits, bits=True)

@@ -1,0 +1,175 @@
+"""Whether a program equals its reference in exact arithmetic, for all inputs at the sizes given.
+
+Both are evaluated on residues modulo primes: inputs are independent numbers, sums, products, quotients, exponentials,
+logarithms, roots and extremes keep their laws, everything else is a free symbol of what it takes. Equal residues mean
+that both are the same function, wherever both are defined, but for an error that is bounded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from step_runtime.base.errors import StepError, describe_error
+from step_runtime.base.types import components_of
+from step_runtime.execution.deadline import Deadline
+from step_runtime.execution.number_formats import element_type
+from step_runtime.program.graph import Program
+from step_runtime.program.limits import Limits
+from step_runtime.verification.check import Types
+from step_runtime.verification.exact import residues
+from step_runtime.verification.exact.inputs import given
+from step_runtime.verification.exact.operators import Operators
+from step_runtime.verification.exact.simulate import ExactRun, ExactStream, Functions
+from step_runtime.verification.exact.table import TABLE
+from step_runtime.verification.exact.trace import Trace, trace
+from step_runtime.verification.exact.value import Unknown, Value, same
+from step_runtime.verification.exact.witness import witness
+from step_runtime.verification.instance import TaskInstance
+
+Answer = Literal["proved", "different", "unknown"]
+MEANING = (
+    "in exact arithmetic, without rounding, wherever both are defined; "
+    "a constant is the simplest number that rounds to it"
+)
+LEAST_BITS = 60
+"""A proof may be wrong with a probability of 2 to the minus this at most."""
+_ANSWERS: tuple[Answer, ...] = ("different", "unknown", "proved")
+"""What counts where sets of sizes differ, the first first."""
+
+
+@dataclass(frozen=True)
+class ExactVerdict:
+    """What exact arithmetic says of a program.
+
+    Attributes:
+        answer: `proved` equal to the reference for all inputs at the sizes, `different`, or `unknown`.
+        reason: In words: what was not followed, or where the two differ.
+        bits: A proof is wrong with a probability of at most 2 to the minus this; 0 without a proof.
+        sizes: Where, in words.
+    """
+
+    answer: Answer
+    reason: str = ""
+    bits: int = 0
+    sizes: tuple[str, ...] = ()
+
+    @classmethod
+    def joined(cls, verdicts: Sequence[ExactVerdict]) -> ExactVerdict:
+        """One verdict for several sets of sizes: proved if all are; the sizes of the answer that counts."""
+        answer = next(answer for answer in _ANSWERS if any(one.answer == answer for one in verdicts))
+        own = [one for one in verdicts if one.answer == answer]
+        places = tuple(place for one in own for place in one.sizes)
+        return cls(answer, own[0].reason, min(one.bits for one in own), places)
+
+    def render(self) -> str:
+        """The verdict in a sentence."""
+        where = f"at {'; '.join(self.sizes)}"
+        error = f" (error at most 2^-{self.bits})" if self.bits else ""
+        return f"exact: {self.answer} {where}: {self.reason}{error}"
+
+
+class Prover:
+    """Compares programs with one task's reference, whose formulas are computed once, at one set of sizes."""
+
+    def __init__(self, instance: TaskInstance, limits: Limits | None = None) -> None:
+        self._instance = instance
+        self._limits = limits or Limits()
+        self._functions = Functions(instance)
+        self._given: Mapping[str, tuple[Value, ...]] | None = None
+        self._reference: list[tuple[Value, ...]] | Unknown | None = None
+        self._free: dict[str, None] = {}
+        self._degree = 0.0
+
+    def prove(self, program: Program, types: Types) -> ExactVerdict:
+        """The verdict on a program that passes at these sizes."""
+        place = (self._instance.place,)
+        operators = Operators(TABLE, Deadline.after(self._limits.seconds))
+        try:
+            expected = self._expected()
+            run = ExactRun(self._instance, self._functions, operators, self._inputs())
+            results = run.run(program, [stream for stream in types if stream is not None])
+            where = self._difference(results, expected)
+        except Unknown as error:
+            return ExactVerdict("unknown", f"not followed: {error}", sizes=place)
+        except (StepError, RuntimeError, ValueError, IndexError, TypeError, KeyError, AttributeError) as error:
+            return ExactVerdict("unknown", f"not followed: {describe_error(error)}", sizes=place)
+        if where is not None and (shown := witness(self._instance, program, types, self._limits)):
+            return ExactVerdict("different", shown, sizes=place)
+        if where is not None:
+            free = ", ".join({**self._free, **operators.free})
+            named = f"; operators that are free symbols: {free}" if free else ""
+            return ExactVerdict("unknown", f"{where}: the formulas differ{named}", sizes=place)
+        bits = self._bits(max(self._degree, operators.degree), results)
+        if bits < LEAST_BITS:
+            return ExactVerdict("unknown", f"the formulas are too large: their error is 2^-{bits}", sizes=place)
+        return ExactVerdict("proved", f"equal for all inputs, {MEANING}", bits, place)
+
+    def _inputs(self) -> Mapping[str, tuple[Value, ...]]:
+        if self._given is None:
+            self._given = given(self._instance)
+        return self._given
+
+    def _expected(self) -> list[tuple[Value, ...]]:
+        if self._reference is None:
+            try:
+                self._reference = self._evaluated()
+            except Unknown as error:
+                self._reference = Unknown(f"in the reference, {error}")
+        if isinstance(self._reference, Unknown):
+            raise self._reference
+        return self._reference
+
+    def _evaluated(self) -> list[tuple[Value, ...]]:
+        operators = Operators(TABLE, Deadline.after(self._limits.seconds))
+        values = self._inputs()
+        found = self._traced().run(operators, [part for parts in values.values() for part in parts])
+        self._free, self._degree = operators.free, operators.degree
+        outputs = []
+        for stream in self._instance.task.output_types:
+            count = len(components_of(stream.dtype))
+            outputs.append(tuple(found[:count]))
+            found = found[count:]
+        return outputs
+
+    def _traced(self) -> Trace:
+        instance, values = self._instance, self._inputs()
+
+        def code(*tensors: torch.Tensor) -> list[torch.Tensor]:
+            rest = list(tensors)
+            instance.use_inputs({name: tuple(rest.pop(0) for _ in parts) for name, parts in values.items()})
+            return [part for output in instance.reference() for part in output]
+
+        examples = [torch.empty(part.shape, dtype=part.dtype) for parts in values.values() for part in parts]
+        found = trace(code, examples)
+        instance.sample_inputs(0)
+        return found
+
+    def _difference(self, results: Sequence[ExactStream], expected: Sequence[tuple[Value, ...]]) -> str | None:
+        """Where residues differ first, in words."""
+        specs = zip(self._instance.task.outputs, self._instance.task.output_types, results, expected, strict=True)
+        for spec, stream, result, reference in specs:
+            pairs = zip(components_of(stream.dtype), result.parts, reference, strict=True)
+            for number, (element, one, other) in enumerate(pairs):
+                wanted = element_type(element, self._instance.dtype)
+                if one.shape != other.shape or {one.dtype, other.dtype} != {wanted}:
+                    raise Unknown(f"types and shapes of output {spec.name}")
+                equal = same(one.data, other.data) & (
+                    (one.known.isinf() | other.known.isinf()) <= (one.known == other.known)
+                )
+                if not bool(equal.all()):
+                    place = (~equal[0, 0]).nonzero()[0].tolist()
+                    part = f" (component {number})" if len(reference) > 1 else ""
+                    return f"output {spec.name}{part} at {place}"
+        return None
+
+    def _bits(self, degree: float, results: Sequence[ExactStream]) -> int:
+        """The bits of the bound: of two numbers of all, in all worlds together."""
+        numbers = sum(math.prod(part.shape) for result in results for part in result.parts)
+        pairs = 2 * math.log2(max(2, numbers * 64))
+        single = residues.SMALLEST - math.log2(max(2.0, degree))
+        return max(0, int(residues.WORLDS * single - pairs))

@@ -1,0 +1,253 @@
+"""Arithmetic on residues: what exact numbers are compared by.
+
+A number is held by its residues in `WORLDS` independent worlds, on `LEVELS` levels each: a tensor of `CHANNELS` words
+in front of all other dims. Level 0 is what is compared, modulo a prime. The prime of each level is twice that of the
+next one, and 1: an exponential of level `l` takes its exponent from level `l + 1`, so that it makes products of sums.
+Equal rational functions of independent numbers have equal residues, others hardly ever (Schwartz 1980, Zippel 1979).
+Operations that are not followed are free symbols: drawn from the residues of what they take, the same for the same.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from fractions import Fraction
+from functools import cache
+
+import torch
+from torch import Tensor
+
+WORLDS = 6
+PRIMES = (1_427_025_599, 713_512_799, 356_756_399)
+"""Modulo each, the numbers up to 16 are squares, and -1 is not."""
+LEVELS = len(PRIMES)
+CHANNELS = WORLDS * LEVELS
+SMALLEST = math.log2(PRIMES[-1])
+"""The bits of the smallest prime."""
+_SQUARES = (2, 3, 5, 7, 11, 13)
+_LARGEST_DENOMINATOR = 1 << 20
+_LARGEST_ROOT = 1 << 24
+_FACTORS = (-4658895280553007687, -7723592293110705685)
+_STEP = -7046029254386353131
+_LONG = torch.int64
+_DIGIT = 15
+
+MODULI = torch.tensor([prime for prime in PRIMES for _ in range(WORLDS)], dtype=_LONG)
+"""The modulus of each channel: those of level 0 come first."""
+
+
+def moduli(like: Tensor) -> Tensor:
+    """The moduli in the shape of residues, for broadcasting."""
+    return MODULI.view(-1, *(1,) * (like.dim() - 1))
+
+
+# --- random bits ---
+
+
+def mixed(words: Tensor) -> Tensor:
+    """Bits that look as if drawn at random, the same for the same words."""
+    words = (words ^ (words >> 30)) * _FACTORS[0]
+    words = (words ^ (words >> 27)) * _FACTORS[1]
+    return words ^ (words >> 31)
+
+
+@cache
+def seed(text: str) -> int:
+    """Random bits for a text."""
+    own = (zlib.crc32(text.encode()) << 32 | zlib.crc32(text[::-1].encode() + b"seed")) - (1 << 63)
+    return int(mixed(torch.tensor([own + 1], dtype=_LONG))[0])
+
+
+def fingerprint(residues: Tensor) -> Tensor:
+    """Two words for each number, of shape (2, ...), from its residues on level 0."""
+    found = []
+    for start in (0, 1):
+        word = torch.full_like(residues[0], _STEP + start)
+        for world in range(WORLDS):
+            word = mixed(word + residues[world] + seed(f"world {world} {start}"))
+        found.append(word)
+    return torch.stack(found)
+
+
+def symbols(name: str, words: Tensor) -> Tensor:
+    """The residues of free symbols, by a name and two words each; of shape (CHANNELS, ...)."""
+    channels = []
+    for channel in range(CHANNELS):
+        word = mixed(words[channel % 2] + seed(f"{name} {channel}"))
+        channels.append((word & 0x7FFF_FFFF_FFFF_FFFF) % int(MODULI[channel]))
+    return torch.stack(channels)
+
+
+# --- constants ---
+
+
+def constants(values: Tensor) -> Tensor:
+    """The residues of floats, read as `encoded` says."""
+    flat = values.reshape(-1).to(torch.float64)
+    distinct, places = torch.unique(flat, return_inverse=True)
+    if len(distinct) == 0:
+        return torch.zeros(CHANNELS, *values.shape, dtype=_LONG)
+    table = torch.stack([torch.tensor(encoded(float(one)), dtype=_LONG) for one in distinct], 1)
+    return table[:, places].reshape(CHANNELS, *values.shape)
+
+
+@cache
+def encoded(value: float) -> tuple[int, ...]:
+    """The residues of a float: of the simplest fraction that is rounded to it, or of the root of a fraction.
+
+    Different floats have different fractions. A root is recognized if it is the float itself or one of its neighbours.
+    """
+    if not math.isfinite(value):
+        sign = 1 if value > 0 else -1
+        return tuple(sign * seed(f"infinity {channel}") % int(MODULI[channel]) for channel in range(CHANNELS))
+    ratio = simplest(value)
+    if ratio.denominator > _LARGEST_DENOMINATOR and abs(value) < _LARGEST_ROOT:
+        for order in (2, 4):
+            radicand = Fraction(value**order).limit_denominator(4096)
+            if radicand and abs(float(radicand) ** (1 / order) - abs(value)) <= math.ulp(value):
+                sign = 1 if value > 0 else -1
+                roots = [sign * _root(radicand, order, prime) % prime for prime in PRIMES]
+                return tuple(root for root in roots for _ in range(WORLDS))
+    return tuple(_residue(ratio, prime) for prime in PRIMES for _ in range(WORLDS))
+
+
+def simplest(value: float) -> Fraction:
+    """The fraction of the smallest denominator that is rounded to a float."""
+    exact = Fraction(value)
+    bound = 1
+    while bound < exact.denominator:
+        found = exact.limit_denominator(bound)
+        if float(found) == value:
+            return found
+        bound *= 2
+    return exact
+
+
+def _residue(ratio: Fraction, prime: int) -> int:
+    return ratio.numerator * pow(ratio.denominator, -1, prime) % prime
+
+
+def _root(radicand: Fraction, order: int, prime: int) -> int:
+    """The second or fourth root that is a square itself; for a number that has none a free symbol of its factors."""
+    found = 1
+    for number, inverted in ((radicand.numerator, False), (radicand.denominator, True)):
+        own = 1
+        for factor, times in _factors(number):
+            own = own * pow(_prime_root(factor, order, prime), times, prime) % prime
+        found = found * (pow(own, -1, prime) if inverted else own) % prime
+    return found
+
+
+@cache
+def _factors(number: int) -> tuple[tuple[int, int], ...]:
+    found, factor = [], 2
+    while factor * factor <= number:
+        times = 0
+        while number % factor == 0:
+            number, times = number // factor, times + 1
+        found += [(factor, times)] if times else []
+        factor += 1
+    return (*found, *([(number, 1)] if number > 1 else ()))
+
+
+@cache
+def _prime_root(number: int, order: int, prime: int) -> int:
+    """A root of a prime number in a field: a free symbol where there is none."""
+    found = number
+    for _ in range(order.bit_length() - 1):
+        found = pow(found, (prime + 1) // 4, prime)
+    return found if pow(found, order, prime) == number % prime else seed(f"root {order} {number}") % prime
+
+
+# --- arithmetic ---
+
+
+def power(values: Tensor, exponent: int | Tensor) -> Tensor:
+    """Powers, each channel with an exponent of its own, if these are several."""
+    modulus = moduli(values)
+    exponents = [exponent] * CHANNELS if isinstance(exponent, int) else exponent.tolist()
+    bits = max(int(one).bit_length() for one in exponents)
+    result = torch.ones_like(values)
+    for place in range(bits - 1, -1, -1):
+        result = result * result % modulus
+        chosen = torch.tensor([int(one) >> place & 1 for one in exponents], dtype=torch.bool)
+        if chosen.all():
+            result = result * values % modulus
+        elif chosen.any():
+            result = torch.where(chosen.view_as(modulus), result * values % modulus, result)
+    return result
+
+
+def inverse(values: Tensor) -> Tensor:
+    """Inverses; 0 for 0."""
+    flat = values.reshape(CHANNELS, -1)
+    if flat.shape[1] < 8:
+        return power(values, MODULI - 2)
+    return _inverse_tree(flat).reshape(values.shape)
+
+
+def _inverse_tree(values: Tensor) -> Tensor:
+    """Inverses of many numbers by that of one product of pairs after another (Montgomery 1987)."""
+    modulus = moduli(values)
+    count = values.shape[1]
+    if count < 8:
+        return power(values, MODULI - 2)
+    zero = values == 0
+    safe = torch.where(zero, 1, values)
+    if count % 2:
+        safe = torch.cat((safe, torch.ones_like(safe[:, :1])), 1)
+    one, other = safe[:, 0::2], safe[:, 1::2]
+    both = _inverse_tree(one * other % modulus)
+    found = torch.stack((both * other % modulus, both * one % modulus), 2).flatten(1)[:, :count]
+    return torch.where(zero, 0, found)
+
+
+@cache
+def _tables(name: str) -> tuple[Tensor, Tensor]:
+    """Powers of a base, as many as a digit of an exponent has values, and of its power by that many."""
+    low, high = [], []
+    for channel in range(WORLDS * (LEVELS - 1)):
+        prime = int(MODULI[channel])
+        base = int(name) if name.isdigit() else pow(seed(f"{name} {channel}") % prime, 2, prime)
+        low.append(_powers(base, prime))
+        high.append(_powers(pow(base, 1 << _DIGIT, prime), prime))
+    return torch.stack(low), torch.stack(high)
+
+
+def _powers(base: int, prime: int) -> Tensor:
+    found = torch.ones(1, dtype=_LONG)
+    for place in range(_DIGIT):
+        found = torch.cat((found, found * pow(base, 1 << place, prime) % prime))
+    return found
+
+
+def exponential(exponents: Tensor, name: str = "e") -> Tensor:
+    """Powers of a base on all levels but the last, of exponents from the levels below; the base is a word or a number.
+
+    A word stands for a base drawn at random; a number must be a square modulo all primes.
+    """
+    low, high = _tables(name)
+    count = WORLDS * (LEVELS - 1)
+    flat = exponents[WORLDS:].reshape(count, -1)
+    mask = (1 << _DIGIT) - 1
+    found = low.gather(1, flat & mask) * high.gather(1, flat >> _DIGIT) % moduli(exponents)[:count].reshape(count, 1)
+    return found.reshape(count, *exponents.shape[1:])
+
+
+def smooth(value: float) -> bool:
+    """Whether a number is a whole one that is a square modulo all primes, by its factors."""
+    if value != int(value) or not 1 < value < 1 << 40:
+        return False
+    rest = int(value)
+    for factor in _SQUARES:
+        while rest % factor == 0:
+            rest //= factor
+    return rest == 1 or math.isqrt(rest) ** 2 == rest
+
+
+def product(one: Tensor, other: Tensor) -> Tensor:
+    """Products of matrices of residues, `(CHANNELS, ..., n, k)` and `(CHANNELS, ..., k, m)`."""
+    modulus = moduli(one)
+    high = torch.matmul(one >> 16, other) % modulus
+    low = torch.matmul(one & 0xFFFF, other)
+    return ((high << 16) + low) % modulus

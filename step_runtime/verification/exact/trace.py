@@ -1,0 +1,339 @@
+"""Author's code as flat graphs of torch's core operators, traced without data.
+
+Code is traced on tensors that have types and shapes, but no numbers (fake tensors): what looks at a number, as a branch
+by data does, fails there, so that no graph depends on the data of one run.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from step_runtime.base.errors import describe_error
+from step_runtime.verification.exact.operands import Result
+from step_runtime.verification.exact.operators import Operators
+from step_runtime.verification.exact.value import Unknown, Value, fixed
+
+_FOLLOWED_WHOLE = (
+    "_softmax", "_log_softmax", "gelu", "silu", "tanh", "sigmoid", "logsumexp", "logcumsumexp", "var", "std",
+    "linalg_vector_norm", "embedding", "lerp", "addcmul", "addcdiv", "square", "softplus", "log_sigmoid_forward", "mv",
+    "dot", "addmv", "baddbmm", "masked_fill", "_euclidean_dist", "index_select", "tril", "triu", "cumprod", "one_hot",
+    "isnan", "isinf", "isfinite", "floor_divide", "glu",
+)  # fmt: skip
+"""Operators that have rules of their own, beside the core ones."""
+_ALSO_SPLIT = (
+    "native_layer_norm", "native_group_norm", "native_batch_norm", "_native_batch_norm_legit", "huber_loss",
+    "smooth_l1_loss", "mse_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "l1_loss",
+    "nll_loss_forward", "leaky_relu", "elu", "hardswish", "hardsigmoid", "mish", "xlogy", "log2", "log10", "frac",
+    "logaddexp", "tril", "triu", "nan_to_num", "soft_margin_loss", "celu", "softshrink", "hardshrink", "logit", "hypot",
+    "heaviside", "threshold", "fmod", "renorm", "_trilinear", "avg_pool2d", "unfold", "cdist", "trace", "take", "rot90",
+    "dist", "prelu", "_prelu_kernel",
+)  # fmt: skip
+
+
+@functools.cache
+def _decompositions() -> Mapping[Any, Callable[..., Any]]:
+    from torch._decomp import core_aten_decompositions, get_decompositions
+
+    aten = torch.ops.aten
+    table = dict(core_aten_decompositions())
+    table |= get_decompositions([getattr(aten, name) for name in _ALSO_SPLIT if hasattr(aten, name)])
+    return {key: value for key, value in table.items() if key.overloadpacket.__name__ not in _FOLLOWED_WHOLE}
+
+
+def prepare() -> None:
+    """Has torch import all that tracing takes, its compiler included: some seconds, once a process."""
+    trace(lambda one: [torch.softmax(one, -1)], [torch.zeros(2, 2)])
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator of a graph: its operands are constants and the numbers of earlier steps as `Slot`s."""
+
+    target: Any
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    result: Result
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The result of a step, or an input; `part` of several."""
+
+    number: int
+    part: int | None = None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A flat graph of operators.
+
+    Attributes:
+        inputs: The number of its inputs.
+        steps: In order; the result of the first one has the number of the inputs. None for one that no output needs.
+        outputs: What it gives.
+    """
+
+    inputs: int
+    steps: Sequence[Step | Tensor | Value | None]
+    outputs: Sequence[Any]
+
+    def run(self, operators: Operators, inputs: Sequence[Value]) -> list[Value]:
+        """The outputs for some inputs.
+
+        Raises:
+            Unknown: An operator is not followed.
+        """
+        found: list[Any] = list(inputs)
+
+        def given(operand: Any) -> Any:
+            if isinstance(operand, Slot):
+                value = found[operand.number]
+                return value if operand.part is None else value[operand.part]
+            if isinstance(operand, list | tuple):
+                return [given(one) for one in operand]
+            return operand
+
+        for step in self.steps:
+            if not isinstance(step, Step):
+                found.append(step)
+                continue
+            args = [given(one) for one in step.args]
+            kwargs = {name: given(one) for name, one in step.kwargs.items()}
+            found.append(operators.run(step.target, args, kwargs, step.result))
+        outputs = [given(one) for one in self.outputs]
+        for one in outputs:
+            if not isinstance(one, Value):
+                raise Unknown("a result that is no tensor of real numbers")
+        return outputs
+
+
+def trace(code: Callable[..., Sequence[Tensor]], examples: Sequence[Tensor]) -> Trace:
+    """The graph of some code on tensors like the examples, whose numbers it is not given.
+
+    Raises:
+        Unknown: The code looks at data, or fails on tensors without.
+    """
+
+    def cloned(*tensors: Tensor) -> list[Tensor]:
+        return list(code(*(tensor.clone() for tensor in tensors)))
+
+    found = _recorded(cloned, examples, _decompositions())
+    if any(isinstance(step, Step) and _mutates(step.target) for step in found.steps):
+        # Within a decomposition; what is replayed has none, and its changes in place become results too.
+        found = _recorded(functools.partial(_replayed, found), examples, {})
+    return _simple(found)
+
+
+def _recorded(code: Callable[..., Sequence[Tensor]], examples: Sequence[Tensor], table: Mapping[Any, Any]) -> Trace:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    pure = torch.func.functionalize(code, remove="mutations_and_views")
+    inputs = [fake.from_tensor(example) for example in examples]
+    recorder = _Recorder(inputs, table)
+    try:
+        with warnings.catch_warnings(), _quiet(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            with fake, recorder, _NoNumbers():
+                outputs = pure(*inputs)
+    except Unknown:
+        raise
+    except Exception as error:
+        raise Unknown(f"code that looks at data, or that torch does not trace: {describe_error(error)}") from error
+    outputs = [recorder.operand(one) for one in outputs]
+    return Trace(len(examples), recorder.steps, outputs)
+
+
+_NUMBERS = frozenset((
+    "numpy", "__array__", "tolist", "data_ptr", "untyped_storage", "storage", "__dlpack__", "_typed_storage",
+    "share_memory_", "__reduce_ex__", "__deepcopy__",
+))  # fmt: skip
+"""Methods of tensors that give or share their memory, which has no numbers here."""
+
+
+class _NoNumbers(TorchFunctionMode):
+    """Refuses methods that look into a tensor's memory past torch's operators."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if getattr(func, "__name__", "") in _NUMBERS:
+            raise Unknown(f"code that looks at data: {func.__name__}")
+        return func(*args, **(kwargs or {}))
+
+
+class _Recorder(TorchDispatchMode):
+    """Records the operators that run within it, those of the table by what they consist of."""
+
+    def __init__(self, inputs: Sequence[Tensor], table: Mapping[Any, Any]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.steps: list[Step | Tensor] = []
+        self._inputs = len(inputs)
+        self._table = table
+        self._slots: dict[int, Slot] = {}
+        self._kept: list[Tensor] = []
+        for number, tensor in enumerate(inputs):
+            self._keep(tensor, Slot(number))
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        rule = self._table.get(func)
+        if rule is not None:
+            with self:
+                found = rule(*args, **kwargs)
+            if found is not NotImplemented:
+                return found
+        if _asks(func) and all(type(one) in (Tensor, torch.nn.Parameter) for one in _tensors((args, kwargs))):
+            with _disable_current_modes():  # of tensors that are no inputs, and do not depend on these
+                return func(*args, **kwargs)
+        found = func(*args, **kwargs)
+        several = list(found) if isinstance(found, list | tuple) else [found]
+        tensors = [one for one in several if isinstance(one, Tensor)]
+        if not tensors:
+            return found  # a fact about the tensor, or a check: there are no data that it could depend on
+        result = Result(tuple(one.dtype for one in tensors), tuple(tuple(one.shape) for one in tensors))
+        own = {name: self.operand(one) for name, one in kwargs.items()}
+        step = Step(func, [self.operand(one) for one in args], own, result)
+        number = self._add(step)
+        for part, one in enumerate(several):
+            if isinstance(one, Tensor):
+                self._keep(one, Slot(number, part if isinstance(found, list | tuple) else None))
+        return found
+
+    def operand(self, one: Any) -> Any:
+        """An operand of an operator, with slots for tensors."""
+        if isinstance(one, list | tuple):
+            return [self.operand(each) for each in one]
+        if not isinstance(one, Tensor):
+            if isinstance(one, torch.SymInt | torch.SymFloat | torch.SymBool):
+                raise Unknown("a number that depends on data")
+            return one
+        if id(one) not in self._slots:
+            self._keep(one, Slot(self._add(one)))
+        return self._slots[id(one)]
+
+    def _add(self, step: Step | Tensor) -> int:
+        self.steps.append(step)
+        return self._inputs + len(self.steps) - 1
+
+    def _keep(self, tensor: Tensor, slot: Slot) -> None:
+        self._slots[id(tensor)] = slot
+        self._kept.append(tensor)
+
+
+def _asks(func: Any) -> bool:
+    """Whether an operator gives no tensor."""
+    return not any("Tensor" in str(one.type) for one in func._schema.returns)
+
+
+def _tensors(operand: Any) -> Iterator[Tensor]:
+    if isinstance(operand, Tensor):
+        yield operand
+    elif isinstance(operand, list | tuple | dict):
+        for one in operand.values() if isinstance(operand, dict) else operand:
+            yield from _tensors(one)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what torch logs of operators that fail, which raise as well."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before = log.disabled
+    log.disabled = True
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+def _mutates(target: Any) -> bool:
+    schema = getattr(target, "_schema", None)
+    return schema is not None and schema.is_mutable
+
+
+def _constant(tensor: Tensor) -> Value:
+    found = getattr(tensor, "constant", None) if type(tensor).__name__ == "FakeTensor" else tensor
+    if not isinstance(found, Tensor):
+        raise Unknown("a tensor that the code has captured")
+    return fixed(found)
+
+
+def _replayed(recorded: Trace, *inputs: Tensor) -> list[Tensor]:
+    """What a graph gives of tensors."""
+    found: list[Any] = list(inputs)
+
+    def given(operand: Any) -> Any:
+        if isinstance(operand, Slot):
+            return found[operand.number] if operand.part is None else found[operand.number][operand.part]
+        return [given(one) for one in operand] if isinstance(operand, list | tuple) else operand
+
+    for step in recorded.steps:
+        if isinstance(step, Tensor):
+            found.append(step)
+        elif isinstance(step, Step):
+            kwargs = {name: given(one) for name, one in step.kwargs.items()}
+            found.append(step.target(*(given(one) for one in step.args), **kwargs))
+    return [given(one) for one in recorded.outputs]
+
+
+_SAME = frozenset(("clone", "alias", "detach", "lift_fresh", "lift", "resolve_conj", "resolve_neg"))
+"""Operators that give what they take."""
+
+
+def _simple(found: Trace) -> Trace:
+    """The graph without operators that give what they take, and without those that no output needs."""
+    slots: dict[Slot, Slot] = {}
+
+    def given(operand: Any) -> Any:
+        if isinstance(operand, Slot):
+            return slots.get(operand, operand)
+        return [given(one) for one in operand] if isinstance(operand, list | tuple) else operand
+
+    steps: list[Step | Tensor | Value | None] = []
+    for number, step in enumerate(found.steps, found.inputs):
+        if isinstance(step, Step):
+            kwargs = {name: given(one) for name, one in step.kwargs.items()}
+            own = Step(step.target, given(step.args), kwargs, step.result)
+            name = step.target.overloadpacket.__name__.removesuffix("_copy")
+            if name in _SAME and isinstance(own.args[0], Slot):
+                slots[Slot(number)] = own.args[0]
+            steps.append(own)
+        else:
+            steps.append(step)
+    outputs = given(found.outputs)
+    needed: set[int] = set()
+    pending = [*_slots_of(outputs)]
+    while pending:
+        number = pending.pop()
+        if number in needed or number < found.inputs:
+            continue
+        needed.add(number)
+        step = steps[number - found.inputs]
+        if isinstance(step, Step):
+            pending += [*_slots_of(step.args), *_slots_of(list(step.kwargs.values()))]
+    kept = [
+        None if number not in needed else _constant(step) if isinstance(step, Tensor) else step
+        for number, step in enumerate(steps, found.inputs)
+    ]
+    return Trace(found.inputs, kept, outputs)
+
+
+def _slots_of(operand: Any) -> Iterator[int]:
+    if isinstance(operand, Slot):
+        yield operand.number
+    elif isinstance(operand, list | tuple):
+        for one in operand:
+            yield from _slots_of(one)

@@ -1,0 +1,184 @@
+"""Truth values of exact numbers: comparisons, and choices by them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from step_runtime.verification.exact.arithmetic import (
+    NAN,
+    added_degree,
+    infinite,
+    logarithmic,
+    multiply,
+    raised,
+    subtract,
+    times_degree,
+)
+from step_runtime.verification.exact.extremes import largest, smallest
+from step_runtime.verification.exact.residues import fingerprint, moduli, symbols
+from step_runtime.verification.exact.value import Value, aligned, common_shape, fresh, joined, level, same, spread
+
+
+def invert(value: Value) -> Value:
+    """The other truth value."""
+    data = (1 - value.data) % moduli(value.data)
+    return Value(data, 1 - value.known, torch.bool, bits=True, degree=value.degree)
+
+
+def both(one: Value, other: Value) -> Value:
+    """Whether both hold."""
+    return replace(multiply(as_bits(one), as_bits(other), torch.bool), bits=True)
+
+
+def either(one: Value, other: Value) -> Value:
+    """Whether any holds."""
+    return invert(both(invert(as_bits(one)), invert(as_bits(other))))
+
+
+def as_bits(value: Value) -> Value:
+    """Whether numbers are not 0."""
+    return replace(value, dtype=torch.bool) if value.bits else invert(is_zero(value))
+
+
+def is_zero(value: Value) -> Value:
+    """Whether numbers are 0; the same for opposite ones."""
+    if value.bits:
+        return invert(value)
+    opposite = (moduli(value.data) - value.data) % moduli(value.data)
+    words = fingerprint(value.data) + fingerprint(opposite)
+    data = symbols("zero", words)
+    nought = (level(value.data) == 0).all(0, keepdim=True) & ~infinite(value)
+    certain = nought | ~value.known.isnan()
+    data = torch.where(nought, 1, torch.where(certain, 0, data))
+    known = torch.where(nought, 1.0, torch.where(certain, 0.0, NAN))
+    return Value(data, known, torch.bool, bits=True)
+
+
+_DECIDED = 1e-12
+"""The least size of a float that depends on no data whose sign is that of the exact number."""
+
+
+def above_zero(value: Value) -> Value:
+    """Whether numbers are above 0."""
+    data = symbols("above", fingerprint(value.data))
+    nought = (level(value.data) == 0).all(0, keepdim=True) & ~infinite(value)
+    certain = nought | (value.known.abs() > _DECIDED)
+    positive = (value.known > 0) & ~nought
+    data = torch.where(certain, positive.to(data.dtype), data)
+    known = torch.where(certain, positive.to(torch.float64), NAN)
+    return Value(data, known, torch.bool, bits=True, gap=value.data)
+
+
+def above(one: Value, other: Value) -> Value:
+    """Whether the first is larger; of a truth value and a constant, what is left of it."""
+    one, other = aligned(one, other)
+    if one.bits and (bound := other.constant()) is not None:
+        return _bit_above(one, bound.unsqueeze(0))
+    if other.bits and (bound := one.constant()) is not None:
+        return _bit_below(other, bound.unsqueeze(0))
+    return above_zero(subtract(one, other, torch.float64))
+
+
+def _bit_above(bit: Value, bound: Tensor) -> Value:
+    """Whether a truth value is above a bound."""
+    data = torch.where(bound < 0, 1, torch.where(bound < 1, bit.data, 0))
+    known = torch.where(bound < 0, 1.0, torch.where(bound < 1, bit.known, 0.0))
+    return Value(data, known, torch.bool, bits=True)
+
+
+def _bit_below(bit: Value, bound: Tensor) -> Value:
+    """Whether a truth value is below a bound."""
+    opposite = invert(bit)
+    data = torch.where(bound > 1, 1, torch.where(bound > 0, opposite.data, 0))
+    known = torch.where(bound > 1, 1.0, torch.where(bound > 0, opposite.known, 0.0))
+    return Value(data, known, torch.bool, bits=True)
+
+
+def equal(one: Value, other: Value) -> Value:
+    """Whether two are equal."""
+    one, other = aligned(one, other)
+    for bit, bound in ((one, other), (other, one)):
+        if bit.bits and (limit := bound.constant()) is not None:
+            limit, opposite = limit.unsqueeze(0), invert(bit)
+            data = torch.where(limit == 1, bit.data, torch.where(limit == 0, opposite.data, 0))
+            known = torch.where(limit == 1, bit.known, torch.where(limit == 0, opposite.known, 0.0))
+            return Value(data, known, torch.bool, bits=True)
+    endless = infinite(one) | infinite(other)
+    found = is_zero(subtract(one, other, torch.float64))
+    if bool(endless.any()):
+        alike = (one.known == other.known).to(torch.float64)
+        known = torch.where(endless, alike, found.known)
+        data = torch.where(endless, alike.to(torch.int64), found.data)
+        found = replace(found, data=data, known=known)
+    return found
+
+
+def choose(test: Value, one: Value, other: Value, dtype: torch.dtype) -> Value:
+    """One of two by a truth value: the larger or the lesser one, if the test compares the two."""
+    test, one, other = aligned(as_bits(test), one, other)
+    shape = common_shape(*(value.data.shape[1:] for value in (test, one, other)))
+    one, other = spread(one, shape[0], shape[1:]), spread(other, shape[0], shape[1:])
+    if test.constant() is not None:
+        places = torch.where(spread(test, shape[0], shape[1:]).known == 1, 0, 1)
+        pair = joined([one, other], 0, torch.stack)
+        return replace(pair.parts(lambda part: _picked(part, places)), dtype=dtype)
+    data, known = _mixture(test, one, other)
+    degree = times_degree(test.degree, added_degree(one.degree, other.degree))
+    found = Value(data, known, dtype, bits=one.bits and other.bits, degree=degree)
+    found = _masked(found, test, one, other)
+    return found if test.gap is None else _extreme_choice(found, test.gap, one, other)
+
+
+def _picked(part: Tensor, places: Tensor) -> Tensor:
+    """The numbers of `(rows, batch, 2, *shape)` at places `(1, batch, *shape)` along the pairs."""
+    return part.gather(2, places.unsqueeze(2).expand(part.shape[0], *places.shape[1:2], 1, *places.shape[2:])).squeeze(
+        2
+    )
+
+
+def _mixture(test: Value, one: Value, other: Value) -> tuple[Tensor, Tensor]:
+    modulus = moduli(test.data)
+    data = (other.data + test.data * ((one.data - other.data) % modulus)) % modulus
+    equal_ = same(one.data, other.data) & ~infinite(one) & ~infinite(other)
+    known = torch.where(test.known == 1, one.known, torch.where(test.known == 0, other.known, NAN))
+    known = torch.where(test.known.isnan() & equal_, one.known, known)
+    data = torch.where(test.known == 1, one.data, torch.where(test.known == 0, other.data, data))
+    return data, known
+
+
+def _masked(found: Value, test: Value, one: Value, other: Value) -> Value:
+    """Where data choose minus infinity: the logarithm of a number that is multiplied by the truth value."""
+    open_ = test.known.isnan()
+    lower = open_ & ((one.known == -torch.inf) | (other.known == -torch.inf))
+    upper = open_ & ((one.known == torch.inf) | (other.known == torch.inf))
+    if bool(upper.any()):
+        found = replace(found, data=torch.where(upper, fresh(found.data), found.data))
+    lower = lower & ~upper
+    if bool(lower.any()):
+        modulus = moduli(found.data)
+        mixture = (raised(other) + test.data * ((raised(one) - raised(other)) % modulus)) % modulus
+        found = logarithmic(found, mixture, lower.broadcast_to(1, *found.data.shape[1:]))
+    return found
+
+
+def _extreme_choice(found: Value, gap: Tensor, one: Value, other: Value) -> Value:
+    """Where the test compares what is chosen: an extreme."""
+    modulus = moduli(found.data)
+    difference = (one.data - other.data) % modulus
+    open_ = found.known.isnan()
+    larger = same(difference, gap) & open_
+    lesser = same(difference, (modulus - gap) % modulus) & open_
+    if bool(larger.any()):
+        most = largest(one, other, found.dtype)
+        found = replace(found, data=torch.where(larger, most.data, found.data))
+        if bool(larger.all()):
+            found = replace(found, extremes=most.extremes, least=most.least)
+    if bool(lesser.any()):
+        least = smallest(one, other, found.dtype)
+        found = replace(found, data=torch.where(lesser, least.data, found.data))
+        if bool(lesser.all()):
+            found = replace(found, extremes=least.extremes, least=least.least)
+    return found
