@@ -22,7 +22,8 @@ examples:
   python -m pipeline.optimize norm/1 my_program.step --objective memory
   python -m pipeline.optimize norm/1 my_program.step --objective operations -o cheaper.step
 
-Rewrites keep the results, and the program found is verified. docs/cost.md lists them.
+Rewrites keep the results, and the program found is verified, under stress too. Folds are merged or split only where the
+function's code proves that they may be. docs/cost.md lists the rewrites.
 
 exit codes: 0 the program is printed, 1 the given program is wrong, 2 a bad option or file"""
 
@@ -72,6 +73,7 @@ def as_json(found: "Optimized") -> dict[str, Any]:
         "after": dict(found.best.cost.figures()),
         "programs": found.programs,
         "refused": found.refused,
+        "left": dict(found.left),
     }
 
 
@@ -85,7 +87,9 @@ def _report(found: "Optimized") -> str:
         rows.append([figure, exact_number(value), exact_number(after[figure])])
     steps = ", ".join(found.best.rewrites) or "none; no cheaper program was found"
     refused = f"; verification refused {found.refused} that were cheaper" if found.refused else ""
-    return "\n".join([*aligned(rows, right={1, 2}), f"rewrites: {steps}", f"priced {found.programs} programs{refused}"])
+    left = [f"folds by {name} are neither merged nor split: {reason}" for name, reason in found.left.items()]
+    lines = [f"rewrites: {steps}", f"priced {found.programs} programs{refused}", *left]
+    return "\n".join([*aligned(rows, right={1, 2}), *lines])
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ from functools import partial
 from pipeline.base.choices import FloatType
 from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import writable_file
+from pipeline.base.languages import LanguageName
 from pipeline.base.settings import Config, OptionGroup, option
 from pipeline.cli.options import Json, Parser
 from pipeline.languages import registry
 from pipeline.languages.language import Draws, Explains, ExplainsValues, Prices, RunsOwnCalls
-from pipeline.languages.registry import LanguageName
 from pipeline.verification.limits import ProgramLimits
 
 NAME = "pipeline.verify"

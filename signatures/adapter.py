@@ -7,7 +7,7 @@ demonstration, and the inputs. All but the demonstrations and the inputs is the 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import dspy
@@ -41,10 +41,17 @@ class YAMLAdapter(dspy.ChatAdapter):
 
     An answer without a program is not requested again: its text becomes the program, which the verifier rejects.
     Signatures that ask for no program are parsed as `dspy.ChatAdapter` does.
+
+    Args:
+        callbacks: As DSPy's.
+        extract: The program in an answer, by the language that is asked for.
     """
 
-    def __init__(self, callbacks: list[BaseCallback] | None = None) -> None:
+    def __init__(
+        self, callbacks: list[BaseCallback] | None = None, extract: Callable[[str], str] = extract_program
+    ) -> None:
         super().__init__(callbacks=callbacks, use_json_adapter_fallback=False)
+        self._extract = extract
 
     def __call__(
         self, lm: Any, lm_kwargs: Any, signature: type[dspy.Signature], demos: list[Any], inputs: dict[str, Any]
@@ -98,7 +105,7 @@ class YAMLAdapter(dspy.ChatAdapter):
             return parsed
         found = sections(completion)
         others = {name: found.get(name, "") for name in signature.output_fields}
-        return others | {name: extract_program(completion) for name in programs}
+        return others | {name: self._extract(completion) for name in programs}
 
 
 @functools.cache
@@ -142,6 +149,8 @@ def _rendered(value: Any, field: FieldInfo) -> Any:
         extra = field.json_schema_extra
         bare = isinstance(extra, Mapping) and extra.get(FORM) == SCRIPT
         return render_script(value) if bare else render_task(value)
+    if (statement := getattr(value, "statement", None)) is not None:
+        return str(statement).rstrip()  # a task of another language
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", by_alias=True)
     return yaml_format.dump(value).rstrip() if isinstance(value, dict) else value

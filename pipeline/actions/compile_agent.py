@@ -23,19 +23,21 @@ from pipeline.base.text import counted
 from pipeline.cli import summary
 from pipeline.cli.progress import progress_display
 from pipeline.cluster.cluster import open_workers
+from pipeline.languages import registry
+from pipeline.languages.language import Advises
 from pipeline.lms import factory
 from pipeline.record import resume as earlier_runs
 from pipeline.record import store
 from pipeline.record.attempts import read_attempts
 from pipeline.record.request import Request
 from pipeline.record.resume import Finished, Resumed
-from pipeline.reporting.advice import Advice, advise
 from pipeline.running.gate import Gate
 from pipeline.running.job import JobResult, LMs, program_path, resamples, start_job
 from pipeline.running.session import (
     open_lm,
     require_price,
     require_tool_calls,
+    served,
     temperature_note,
     with_context,
     with_temperatures,
@@ -77,7 +79,8 @@ def matched(config: RunConfig, run: str) -> RunConfig:
 def checked(config: RunConfig) -> Request:
     """The request of these settings, which are those of a run to match, too; raises as `prepare`."""
     config = with_temperatures(config, config.lm)
-    tasks = load_tasks(config.tasks)
+    config = served(config, config.lm)
+    tasks = load_tasks(config.tasks, config.language)
     limits = (config.max_iterations, config.match_tokens, config.max_tokens_total, config.max_usd, config.max_minutes)
     if config.selection == RESAMPLE and not any(limits):
         raise UsageError(
@@ -88,14 +91,14 @@ def checked(config: RunConfig) -> Request:
         raise UsageError(f"--validation: `{config.optimizer}` does not use validation tasks; omit the option")
     if config.selection != SELECTIONS[0] and config.optimizer != "adaptive":
         raise UsageError(f"--selection: `{config.optimizer}` does not select demonstrations; omit the option")
-    validation = load_tasks(config.validation) if config.validation else []
+    validation = load_tasks(config.validation, config.language) if config.validation else []
     if config.experience and config.optimizer != "adaptive":
         raise UsageError(
             f"--experience: `{config.optimizer}` does not learn from it; omit the option, or use `adaptive`"
         )
     if config.skills and not config.experience:
         raise UsageError("--skills: patterns are mined from the programs of an earlier run; add --experience RUN")
-    experience = earlier_runs.load_experience(config.experience, tasks) if config.experience else None
+    experience = earlier_runs.load_experience(config.experience, tasks, config.language) if config.experience else None
     return Request(config, "", tasks, validation, experience)
 
 
@@ -146,18 +149,21 @@ def compile_agent(
 
 
 def _finished(name: str, resumed: Resumed, finished: Finished, output: str | None) -> JobResult:
+    language = resumed.request.config.language
     gate, source = Gate(LocalWorkers(), partial(print_message, name)), f"run {resumed.run_id}"
     gate.agent(make_agent(parse_program(finished.program, source), source), f"{source}, compiled.json")
     if gate.refused:
         raise UsageError(f"--resume: {source}: its compiled program shows wrong programs; start a new run")
-    learned = gate.experience(finished.experience, resumed.request.tasks, f"{source}, experience.json")
+    learned = gate.experience(
+        finished.experience, resumed.request.tasks, f"{source}, experience.json", language=language
+    )
     with store.locked_run_folder(resumed.run_id):
         path = Path(output) if output else program_path(resumed.request.config, resumed.run_id)
         write_text(path, finished.program)
     print_message(name, f"run {resumed.run_id} is already complete; no requests made; the record is unchanged")
     tasks, (client, _) = resumed.request.tasks, store.open_store()
     experience = replace(learned, attempts=read_attempts(client, resumed.run_id))
-    return JobResult(experience, resumed.run_id, resumed.name, path, tasks, finished.probe, gate.refused)
+    return JobResult(experience, resumed.run_id, resumed.name, path, tasks, finished.probe, gate.refused, language)
 
 
 def _reflection_lm(config: RunConfig) -> dspy.LM | None:
@@ -230,14 +236,17 @@ def print_summary(result: JobResult) -> None:
         print_lines(stdout, "", f"… and {counted(len(advice) - MOST_ADVISED, 'more unsolved task')}, see --json")
 
 
-def _advice(result: JobResult) -> dict[str, Advice]:
+def _advice(result: JobResult) -> dict[str, Any]:
     """Advice on each unsolved task that has attempts."""
     unsolved = {task.name: task for task in result.tasks if task.name in result.experience.unsolved}
     attempts: dict[str, list[Attempt]] = {name: [] for name in unsolved}
     for attempt in result.experience.attempts if unsolved else ():
         if attempt.task_key in attempts and attempt.iteration >= 0:
             attempts[attempt.task_key].append(attempt)
-    return {name: advise(task, attempts[name]) for name, task in unsolved.items() if attempts[name]}
+    language = registry.find(result.language)
+    if not isinstance(language, Advises):
+        return {}
+    return {name: language.advice(task, attempts[name]) for name, task in unsolved.items() if attempts[name]}
 
 
 def exit_code(name: str, result: JobResult) -> Exit:

@@ -21,12 +21,12 @@ from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
 from pipeline.base.outputs import DryRunBounds
 from pipeline.base.terminal import figures_table
+from pipeline.languages.language import Task
 from pipeline.lms.model_data import count_tokens, known_context, known_price
 from pipeline.record.request import Request
 from pipeline.running.job import resamples
 from pipeline.running.session import mined_skills, new_agent, require_price
 from signatures import YAMLAdapter
-from step_runtime.tasks.task import Task
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -19,6 +19,7 @@ from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.base.text import counted
 from pipeline.cli.progress import progress_display
 from pipeline.cluster.cluster import open_workers
+from pipeline.languages.language import Task
 from pipeline.record.recorder import recorded
 from pipeline.reporting import pass_rates
 from pipeline.running.job import run_params
@@ -35,7 +36,6 @@ from pipeline.running.session import (
 from pipeline.verification.claims import Refusal
 from pipeline.verification.task_files import load_tasks
 from pipeline.verification.workers import Workers
-from step_runtime.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Evaluation:
     experience: Experience
     run_id: str | None
     refused: Sequence[Refusal] = ()
+    language: str | None = None
 
 
 def evaluate_program(
@@ -65,7 +66,7 @@ def evaluate_program(
         LMUnavailable: The LM can't be used.
         ClusterUnavailable: The cluster can't be used.
     """
-    tasks = load_tasks(patterns)
+    tasks = load_tasks(patterns, config.language)
     with open_workers(config, name) as workers:
         return _evaluated(name, open_program(config, workers, partial(print_message, name)), tasks, command, workers)
 
@@ -90,7 +91,9 @@ def _evaluated(
             observers.append(recorder)
             run_id = recorder.run_id
         observers.append(stack.enter_context(progress_display(config.samples)))
-        metric = agent.verifier.metric = stack.enter_context(lm_session(session.lm, config.verdict_cache, workers))
+        metric = agent.verifier.metric = stack.enter_context(
+            lm_session(session.lm, config.verdict_cache, workers, config.language)
+        )
         agent.verifier.tasks = list(tasks)
         optimizer = SinglePass(
             trusted(metric),
@@ -99,12 +102,12 @@ def _evaluated(
             threads=session.threads,
             seed=config.seed,
             budget=budget(session.config),
-            domain=fixed_program_domain(),
+            domain=fixed_program_domain(config.language),
             observers=observers,
             display_progress=False,
         )
         experience: Experience = optimizer.compile(agent, trainset=examples(tasks)).experience
-        return Evaluation(config.program, session.lm.model, tasks, experience, run_id, session.refused)
+        return Evaluation(config.program, session.lm.model, tasks, experience, run_id, session.refused, config.language)
 
 
 def figures(evaluation: Evaluation) -> dict[str, Any]:
@@ -118,15 +121,15 @@ def figures(evaluation: Evaluation) -> dict[str, Any]:
     counts = pass_rates.best_counts(attempts)
     solved = {name for name, count in counts.items() if count.successes}
     tokens = TokenCount.sum(experience.tokens.values())
-    inputs = {task.name: [spec.name for spec in task.inputs] for task in evaluation.tasks}
+    tasks, class_of = {task.name: task for task in evaluation.tasks}, pass_rates.classes_in(evaluation.language)
     return {
         **asdict(pass_rates.score(names, counts)),
         "solved": [name for name in names if name in solved],
         "unsolved": [name for name in names if name not in solved],
         "by_group": {k: asdict(s) for k, s in pass_rates.scores_by(pass_rates.group_of, names, counts).items()},
-        "by_class": {k: asdict(s) for k, s in sorted(pass_rates.scores_by(pass_rates.class_of, names, counts).items())},
-        "by_task": {name: _task(name, counts) for name in names},
-        "diversity": asdict(pass_rates.diversity(attempts, inputs)),
+        "by_class": {k: asdict(s) for k, s in sorted(pass_rates.scores_by(class_of, names, counts).items())},
+        "by_task": {name: _task(name, counts, class_of(name)) for name in names},
+        "diversity": asdict(pass_rates.diversity(attempts, tasks, evaluation.language)),
         "samples": experience.settings["num_samples"],
         "temperatures": list(experience.settings["temperatures"]),
         "seed": experience.settings["seed"],
@@ -147,7 +150,7 @@ def figures(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def _task(name: str, counts: Mapping[str, TaskCount]) -> dict[str, Any]:
+def _task(name: str, counts: Mapping[str, TaskCount], kind: str | None) -> dict[str, Any]:
     count, score = counts.get(name), pass_rates.score([name], counts)
     return {
         "pass_at_1": score.pass_at_1,
@@ -156,7 +159,7 @@ def _task(name: str, counts: Mapping[str, TaskCount]) -> dict[str, Any]:
         "correct": count.successes if count else 0,
         "samples": count.samples if count else 0,
         "temperature": count.temperature if count else None,
-        "class": pass_rates.class_of(name),
+        "class": kind,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -138,13 +138,9 @@ class Offering:
         """Whether `pipeline.verify` has nothing to say of a program that passes."""
         return not self.metric.findings(task, text)
 
-    def passes(self, task: Task) -> Callable[[str], bool]:
-        """Whether a text passes verification."""
-        return lambda text: self.metric.confirm(task, text).passed
-
     def solution(self, task: Task, draft: str, by: str, detail: str) -> Solution:
         """A program that was found, simplified, with its findings; not priced yet."""
-        impl = simplified(task, draft, self.passes(task))
+        impl = simplified(task, draft, self.metric.replaces(task, draft))
         return Solution(impl, draft, by, detail, findings=self.metric.findings(task, impl))
 
     def offer(self, task: Task, found: Sequence[Solution]) -> Offer:
@@ -165,12 +161,12 @@ class Offering:
         if not priced:
             return Offer.unpriced(found)
         priced.sort(key=lambda solution: bool(solution.findings))
-        passes, given = self.passes(task), {solution.impl for solution in priced}
+        given = {solution.impl for solution in priced}
         front = pareto_front(
             [*priced, *rewritten],
             lambda solution: solution.figures,
             self._figure,
-            lambda solution: solution.impl in given or passes(solution.impl),
+            lambda solution: solution.impl in given or self.metric.replaces(task, solution.draft)(solution.impl),
         )
         cheaper = [
             replace(solution, findings=self.metric.findings(task, solution.impl))

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pipeline.base.errors import UsageError
 from pipeline.charts.dataflow import draw
 from pipeline.cli.cost_tables import cost_json, cost_table
 from pipeline.cli.program_arguments import Item, ProgramArguments, read_program
+from pipeline.verification.limits import verification_pool
+from pipeline.verification.metric import Metric
 from pipeline.verification.pricing import pricing
-from pipeline.verification.task_files import load_task_named, scopes, verdict
+from pipeline.verification.task_files import load_task_named, scopes, task_errors
 from step_runtime.base.errors import ChipError, Diagnostic
 from step_runtime.base.units import Figure
 from step_runtime.codegen import generate_test
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip, load_chip
-from step_runtime.rewriting.optimizing import Variant
+from step_runtime.rewriting.optimizing import Explored, Variant
 from step_runtime.tasks.task import Task
 from step_runtime.verification.explain import explain
 from step_runtime.verification.task_costs import Priced
@@ -66,13 +69,15 @@ class Optimized(NamedTuple):
     Attributes:
         given: The given program, without needless Copies.
         best: The cheapest verified program.
-        refused: Cheaper programs that verification did not accept.
+        refused: Cheaper programs that verification, under stress too, did not accept.
+        left: By function, why its folds were neither merged nor split.
     """
 
     given: Variant
     best: Variant
     programs: int
     refused: int
+    left: Mapping[str, str] = MappingProxyType({})
 
 
 def optimize(task: Task, text: str, objective: Figure, chip: Chip, limit: int) -> Optimized | Verdict:
@@ -81,21 +86,25 @@ def optimize(task: Task, text: str, objective: Figure, chip: Chip, limit: int) -
     Raises:
         UsageError: The task's code fails.
     """
-    own = verdict(task, text)
-    if not own.passed:
-        return own
-    with pricing(task, chip) as workers:
-        found = workers.rewritten(text, objective, limit)
-    if isinstance(found, tuple):
-        raise UsageError(found[0].render(text, task.name))
-    given = next(variant for variant in found if not variant.rewrites)
-    better = found[: found.index(given)]
-    refused = 0
-    for variant in better[:_TRIED]:
-        if verdict(task, variant.text).passed:
-            return Optimized(given, variant, len(found), refused)
-        refused += 1
-    return Optimized(given, given, len(found), refused)
+    with verification_pool(1) as judges:
+        metric = Metric(judges)
+        with task_errors(task.name):
+            own = metric.confirm(task, text)
+            if not own.passed:
+                return own
+        with pricing(task, chip) as workers:
+            found = workers.explored(text, objective, limit)
+        if not isinstance(found, Explored):
+            raise UsageError(found[0].render(text, task.name))
+        given = next(variant for variant in found.variants if not variant.rewrites)
+        better, accepts = found.variants[: found.variants.index(given)], metric.replaces(task, text)
+        refused = 0
+        with task_errors(task.name):
+            for variant in better[:_TRIED]:
+                if accepts(variant.text):
+                    return Optimized(given, variant, len(found.variants), refused, found.left)
+                refused += 1
+    return Optimized(given, given, len(found.variants), refused, found.left)
 
 
 def load(arguments: ProgramArguments) -> tuple[Task, str]:

@@ -24,6 +24,7 @@ from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.base.text import counted
 from pipeline.cli.progress import progress_display
 from pipeline.cluster.cluster import open_workers
+from pipeline.languages.language import Task
 from pipeline.record import store
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed, load_experience, open_run
@@ -33,7 +34,6 @@ from pipeline.reporting.runs import read_runs
 from pipeline.running.job import LMs, start_job
 from pipeline.running.session import open_lm, require_price, temperature_note, with_context, with_temperatures
 from pipeline.verification.task_files import load_tasks
-from step_runtime.tasks.task import Task
 
 METHODS: Mapping[str, Mapping[str, Any]] = {
     "Single-WS": {"optimizer": "none", "guardian": "none", "no_ir": True},

@@ -11,7 +11,7 @@ Beyond the paper, a refiner may repair a program that fails verification.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,12 @@ from dspy.utils.exceptions import AdapterParseError
 
 from pipeline.agent.proposer import DEMONSTRATED, Proposer
 from pipeline.agent.refiner import ProgramVerifier, Refiner
+from pipeline.agent.speaking import holds_program_in, instructions_in, signature_in
 from pipeline.base.choices import GUARDIANS, GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.base.paths import DATA
+from pipeline.languages import registry
+from pipeline.languages.language import Repairs, Task
 from signatures import (
     BareWords,
     BasePrompt,
@@ -35,19 +38,10 @@ from signatures import (
     YAMLAdapter,
     compose,
     compose_bare,
-    holds_program,
     load_prompt,
     read_yaml,
-    without_ir,
 )
 from signatures.prompts import Reference
-from step_runtime.language.equivalence import canonical_key
-from step_runtime.language.parser import parse
-from step_runtime.program.graph import Program
-from step_runtime.program.printer import print_program
-from step_runtime.tasks.scope import Scope, static_scope
-from step_runtime.tasks.task import Task
-from step_runtime.verification.check import check_affine, insert_copies
 
 
 class Guardian(dspy.Module):
@@ -62,13 +56,14 @@ class Guardian(dspy.Module):
         ValueError: The mode is unknown.
     """
 
-    def __init__(self, mode: GuardianMode, instructions: str, *, ir: bool = True) -> None:
+    def __init__(self, mode: GuardianMode, instructions: str, *, ir: bool = True, language: str | None = None) -> None:
         super().__init__()
+        self.language = language
         if mode not in GUARDIANS:
             raise ValueError(f"mode: expected one of {', '.join(GUARDIANS)}, found {mode!r}")
         self.mode = mode
         if mode in ("gated", "paper"):
-            signature = Guard if ir else without_ir(Guard)
+            signature = signature_in(language, Guard, ir)
             self.predict = dspy.Predict(signature.with_instructions(instructions))
 
     def forward(self, task: Task, impl: str) -> dspy.Prediction:
@@ -77,10 +72,10 @@ class Guardian(dspy.Module):
             return dspy.Prediction(impl=impl)
         if self.mode == "paper":
             return dspy.Prediction(impl=self._ask(task, impl))
-        program = _affine_violation(task, impl)
-        if program is None:
+        repaired = registry.offer(self.language, Repairs, f"--guardian {self.mode}").repaired(task, impl)
+        if repaired is None:
             return dspy.Prediction(impl=impl)
-        corrected = self._ask(task, impl) if self.mode == "gated" else print_program(insert_copies(program))
+        corrected = self._ask(task, impl) if self.mode == "gated" else repaired
         return dspy.Prediction(impl=corrected)
 
     def _ask(self, task: Task, impl: str) -> str:
@@ -89,23 +84,12 @@ class Guardian(dspy.Module):
             answer: str = self.predict(task=task, input_impl=impl, config=self._config()).output_impl
         except AdapterParseError:
             return impl
-        return answer if holds_program(answer) else impl
+        return answer if holds_program_in(self.language, answer) else impl
 
     def _config(self) -> dict[str, Any]:
         """At temperature 0 one seed for all samples, so that DSPy's response cache answers equal requests once."""
         lm = self.predict.lm or dspy.settings.lm
         return {"seed": 0} if lm is not None and lm.kwargs.get("temperature") == 0 else {}
-
-
-@lru_cache(maxsize=1024)
-def _scope(task: Task) -> Scope:
-    return static_scope(task)
-
-
-def _affine_violation(task: Task, impl: str) -> Program | None:
-    """The program if it parses and consumes a stream more than once."""
-    program, diagnostics = parse(impl, _scope(task))
-    return program if not diagnostics and check_affine(program) else None
 
 
 PROMPTS = DATA / "prompts"
@@ -123,6 +107,7 @@ class Agent(dspy.Module):
         proposer_prompt: The proposer's instructions; None for those in `data/prompts/`.
         guardian_prompt: The guardian's instructions, likewise.
         refiner_prompt: The refiner's instructions, likewise; they begin with the proposer's.
+        language: Of the programs; None for the default.
 
     Attributes:
         verifier: What verifies for the refiner and the tools: at first, this process.
@@ -143,8 +128,10 @@ class Agent(dspy.Module):
         proposer_prompt: str | None = None,
         guardian_prompt: str | None = None,
         refiner_prompt: str | None = None,
+        language: str | None = None,
     ) -> None:
         super().__init__()
+        self.language = language
         if refine < 0:
             raise ValueError(f"refine: expected a number of repairs, at least 0, not {refine}")
         self.ir = ir
@@ -152,16 +139,16 @@ class Agent(dspy.Module):
         self.prompt = prompt
         self.verifier = ProgramVerifier()
         if proposer_prompt is None:
-            proposer_prompt = proposer_instructions(ir, prompt)
-        if guardian_prompt is None:
-            guardian_prompt = _composed(GuardianPrompt, "guardian", ir, prompt)
-        self.proposer = Proposer(proposer_prompt, proposer, self.verifier, ir=ir)
-        self.guardian = Guardian(guardian, guardian_prompt, ir=ir)
+            proposer_prompt = instructions_in(language, "proposer", ir, prompt)
+        if guardian_prompt is None and guardian in ("gated", "paper"):
+            guardian_prompt = instructions_in(language, "guardian", ir, prompt)
+        self.proposer = Proposer(proposer_prompt, proposer, self.verifier, ir=ir, language=language)
+        self.guardian = Guardian(guardian, guardian_prompt or "", ir=ir, language=language)
         if refine:
             if refiner_prompt is None:
                 # It begins exactly like the proposer's, so that providers' prompt caches serve both.
-                refiner_prompt = f"{proposer_prompt}\n\n{_composed(RefinerPrompt, 'refiner', ir, prompt)}"
-            self.refiner = Refiner(refiner_prompt, self.verifier, ir=ir)
+                refiner_prompt = f"{proposer_prompt}\n\n{instructions_in(language, 'refiner', ir, prompt)}"
+            self.refiner = Refiner(refiner_prompt, self.verifier, ir=ir, language=language)
 
     def forward(self, task: Task) -> dspy.Prediction:
         """A prediction with `impl`, the program, and `proposal`, the program before the guardian.
@@ -172,10 +159,11 @@ class Agent(dspy.Module):
         Raises:
             TypeError: `task` is not a `Task`.
         """
+        language = registry.find(self.language)
         if not isinstance(task, Task):
             raise TypeError(f"task: expected a Task, such as step_runtime.load_task gives, found {task!r:.80}")
         task = task.without_impl()
-        with dspy.context(adapter=YAMLAdapter()):
+        with dspy.context(adapter=YAMLAdapter(extract=language.extract)):
             proposed = dict(self.proposer(task=task).items())
             proposal = proposed.pop("impl")
             impl = self.guardian(task=task, impl=proposal).impl
@@ -187,14 +175,15 @@ class Agent(dspy.Module):
     def _refined(self, task: Task, impl: str) -> tuple[str, list[dict[str, str]]]:
         """The last program of a chain of repairs, and those before it; it ends when a repair changes nothing."""
         repairs: list[dict[str, str]] = []
-        seen = {_key(task, impl)}
+        key = registry.find(self.language).key
+        seen = {key(task, impl)}
         while len(repairs) < self.refine and (failure := self.refiner.failure(task, impl)):
             repairs.append({"impl": impl, **failure})
             repaired = self.refiner(task=task, impl=impl, feedback=failure["feedback"]).impl
             impl = self.guardian(task=task, impl=repaired).impl
-            if _key(task, impl) in seen:
+            if key(task, impl) in seen:
                 break
-            seen.add(_key(task, impl))
+            seen.add(key(task, impl))
         return impl, repairs
 
 
@@ -205,7 +194,7 @@ def demonstrated_predictors(agent: Agent) -> tuple[str, ...]:
 
 def proposer_instructions(ir: bool, kind: PromptKind, patterns: Sequence[Reference] = ()) -> str:
     """The proposer's base prompt with further patterns."""
-    return _composed(ProposerPrompt, "proposer", ir, kind, patterns)
+    return composed("proposer", ir, kind, patterns)
 
 
 @lru_cache(maxsize=16)
@@ -214,18 +203,22 @@ def _base_prompt(model: type[BasePrompt], path: Path) -> BasePrompt:
     return load_prompt(model, path)
 
 
-def _composed(
-    model: type[BasePrompt], name: str, ir: bool, kind: PromptKind, patterns: Sequence[Reference] = ()
-) -> str:
+_MODELS: Mapping[str, type[BasePrompt]] = {
+    "proposer": ProposerPrompt, "guardian": GuardianPrompt, "refiner": RefinerPrompt,
+}  # fmt: skip
+
+
+def composed(role: str, ir: bool, kind: PromptKind, patterns: Sequence[Reference] = ()) -> str:
+    """The instructions of a role that writes STeP.
+
+    Raises:
+        UsageError: The file of its base prompt can't be used.
+    """
     folder = PROMPTS / "short" if kind == "short" else PROMPTS
     try:
-        prompt = _base_prompt(model, folder / f"{name}.yaml")
+        prompt = _base_prompt(_MODELS[role], folder / f"{role}.yaml")
         if patterns and isinstance(prompt, ProposerPrompt):
             prompt = prompt.model_copy(update={"patterns": [*prompt.patterns, *patterns]})
         return compose(prompt) if ir else compose_bare(prompt, read_yaml(BareWords, PROMPTS / "bare.yaml"))
     except PromptError as error:
         raise UsageError(str(error)) from None
-
-
-def _key(task: Task, impl: str) -> str:
-    return canonical_key(impl, [spec.name for spec in task.inputs])

@@ -10,7 +10,7 @@ import ast
 import json
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -23,12 +23,13 @@ from pipeline.base.choices import GuardianMode, PromptKind, ProposerKind
 from pipeline.base.errors import UsageError
 from pipeline.base.files import file_errors, read_bytes, write_text
 from pipeline.base.text import visible_json
+from pipeline.languages import registry
+from pipeline.languages.language import ChecksClaims
 from signatures import ANSWERS, digest
 from step_runtime.base.errors import Diagnostic, TaskError, describe_error
 from step_runtime.base.syntax import parse_python
 from step_runtime.language.parser import evaluate, read
 from step_runtime.program.limits import Limits
-from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import check_affine, check_program
@@ -85,6 +86,18 @@ class SavedNeeds(_Saved):
     context: int | None = None
 
 
+class SavedLanguage(_Saved):
+    """The language of a program, if it is not the default, and its version when the program was compiled."""
+
+    name: str
+    version: str
+
+    @classmethod
+    def of(cls, name: str | None) -> SavedLanguage | None:
+        """That of a name, None for the default."""
+        return None if name is None else cls(name=name, version=registry.find(name).version)
+
+
 class SavedProgram(_Saved):
     """The content of the file; `lm` is the model that the program was compiled with."""
 
@@ -96,6 +109,7 @@ class SavedProgram(_Saved):
     refine: int = Field(default=0, ge=0)
     ir: bool = True
     prompt: PromptKind = "full"
+    language: SavedLanguage | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     needs: SavedNeeds | None = None
     predictors: dict[str, SavedPredictor]
@@ -122,11 +136,13 @@ def save_program(
         refine=program.refine,
         ir=program.ir,
         prompt=program.prompt,
+        language=SavedLanguage.of(program.language),
         metadata=dict(metadata or {}),
         needs=needs,
         predictors={name: _saved(predictor) for name, predictor in program.named_predictors()},
     )
-    write_text(Path(path), visible_json(saved.model_dump(), indent=1) + "\n")
+    content = saved.model_dump(exclude={"language"} if saved.language is None else None)
+    write_text(Path(path), visible_json(content, indent=1) + "\n")
 
 
 def read_program(path: str | Path, source: str | None = None) -> SavedProgram:
@@ -178,6 +194,7 @@ def make_agent(saved: SavedProgram, source: str) -> Agent:
         proposer_prompt="",
         guardian_prompt="",
         refiner_prompt="",
+        language=None if saved.language is None else saved.language.name,
     )
     expected = [name for name, _ in agent.named_predictors()]
     if sorted(saved.predictors) != sorted(expected):
@@ -188,7 +205,8 @@ def make_agent(saved: SavedProgram, source: str) -> Agent:
         predictor.signature = predictor.signature.with_instructions("\n".join(known.instructions))
         place = f"{source}: predictors.{name}.demonstrations"
         predictor.demos = [
-            _loaded(demo, f"{place}[{index}]", predictor.signature) for index, demo in enumerate(known.demonstrations)
+            _loaded(demo, f"{place}[{index}]", predictor.signature, agent.language)
+            for index, demo in enumerate(known.demonstrations)
         ]
     return agent
 
@@ -215,29 +233,38 @@ def _saved(predictor: dspy.Predict) -> SavedPredictor:
 
 def _saved_demonstration(demo: Mapping[str, Any], names: list[str]) -> SavedDemonstration:
     task = demo["task"]
-    if not isinstance(task, Task):
+    if isinstance(task, Mapping):
         # A dict, as DSPy's own `load` leaves it.
         task = Task.model_validate(task)
     fields = {name: str(demo[name]).split("\n") for name in names if name != "task" and name in demo}
     return SavedDemonstration(name=task.name, task=task.statement.split("\n"), fields=fields)
 
 
-def _loaded(saved: SavedDemonstration, where: str, signature: type[dspy.Signature]) -> dspy.Example:
+def _loaded(
+    saved: SavedDemonstration, where: str, signature: type[dspy.Signature], language: str | None
+) -> dspy.Example:
     """A saved demonstration as an example; raises `UsageError` if its answer breaks a rule, see `broken_rules`."""
     wanted = [name for name in signature.fields if name != "task"]
     if not set(wanted) - OPTIONAL <= saved.fields.keys() <= set(wanted):
         raise UsageError(f"{where}: fields: expected {', '.join(wanted)}, found {', '.join(saved.fields) or 'none'}")
     texts = {name: "\n".join(lines) for name, lines in saved.fields.items()}
     try:
-        task = loads_task("\n".join(saved.task), saved.name, source=f"{where}.task")
+        spoken = registry.find(language)
+        task = spoken.task("\n".join(saved.task), saved.name, f"{where}.task")
         for name, text in texts.items():
-            if name in ANSWERS and (found := broken_rules(task, text)):
+            if name in ANSWERS and (found := rules_broken(language, task, text)):
                 raise UsageError("\n".join(finding.render(text, f"{where}.fields.{name}") for finding in found))
     except TaskError as error:
         raise UsageError(str(error)) from None
     except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
         raise UsageError(f"{where}: expected a task and a program: {describe_error(error)}") from None
     return dspy.Example(task=task, **texts)
+
+
+def rules_broken(language: str | None, task: Any, text: str) -> Sequence[Diagnostic]:
+    """What is wrong with a text from elsewhere as far as it shows without a run, in a language of a name."""
+    spoken = registry.find(language)
+    return spoken.unrun(task, text) if isinstance(spoken, ChecksClaims) else spoken.check(task, text)
 
 
 def broken_rules(task: Task, text: str) -> list[Diagnostic]:

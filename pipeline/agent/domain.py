@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dspy
 
 from optimizers import Attempt, Domain
+from pipeline.languages import registry
 from step_runtime.base.errors import STAGES
 from step_runtime.base.shapes import format_dim
 from step_runtime.base.syntax import parse_python
 from step_runtime.base.types import Buffer, DType, Element, Multihot, Scalar, StreamType, components_of
-from step_runtime.language.equivalence import canonical_key
 from step_runtime.language.parser import parse
 from step_runtime.program.graph import Node
 from step_runtime.tasks.scope import Scope, static_scope
@@ -46,12 +46,12 @@ def structures(inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> 
     return found if outputs is None else found | frozenset(_of_program(str(outputs["impl"]), static_scope(task)))
 
 
-def closeness(attempt: Attempt) -> float:
+def closeness(attempt: Attempt, stages: Sequence[str] = STAGES) -> float:
     """The share of the verifier's stages that an answer passed; 0 for one that could not be read."""
     if attempt.passed:
         return 1.0
     stage = attempt.feedback.get("stage")
-    return STAGES.index(stage) / len(STAGES) if stage in STAGES else 0.0
+    return stages.index(stage) / len(stages) if stage in stages else 0.0
 
 
 def _of_task(task: Task) -> Iterator[str]:
@@ -121,25 +121,34 @@ def _operators(code: str) -> Iterator[str]:
 
 
 def step_domain(confirm: Callable[[Any, str], bool] | None = None) -> Domain:
-    """Answers are grouped by their syntax trees, the shortest is preferred, and tasks are keyed by name.
+    """The domain of STeP; see `language_domain`."""
+    return language_domain(None, confirm)
 
-    Demonstrations are tasks with their programs, for any number of turns that the agent took to write them. Tasks are
-    compared by their types, functions and references, programs by the primitives along their edges.
+
+def language_domain(name: str | None, confirm: Callable[[Any, str], bool] | None = None) -> Domain:
+    """Answers are grouped by the language's key, the shortest is preferred, and tasks are keyed by name.
+
+    Demonstrations are tasks with their programs, for any number of turns that the agent took to write them. Tasks and
+    programs are compared by the language's structures: of STeP, types, functions and references, and the primitives
+    along edges.
 
     `confirm` verifies a task's program by its own text, such as `Metric.confirm`; None: shared verdicts are trusted.
     """
+    language = registry.find(name)
     return Domain(
         confirm=None if confirm is None else lambda example, outputs: confirm(example.task, outputs["impl"]),
-        grouping_key=lambda outputs: canonical_key(outputs["impl"]),
+        grouping_key=lambda outputs: language.key(None, outputs["impl"]),
         length=lambda outputs: code_length(outputs["impl"]),
         task_key=lambda example: str(example.task.name),
         traced_demos=False,
-        structures=structures,
-        closeness=closeness,
+        structures=lambda inputs, outputs: language.structures(
+            inputs["task"], None if outputs is None else str(outputs["impl"])
+        ),
+        closeness=lambda attempt: closeness(attempt, language.stages),
     )
 
 
-def examples(tasks: Iterable[Task]) -> list[dspy.Example]:
+def examples(tasks: Iterable[Any]) -> list[dspy.Example]:
     """Tasks as an agent's inputs."""
     return [dspy.Example(task=task).with_inputs("task") for task in tasks]
 

@@ -19,9 +19,12 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic import ValidationError
 
 from pipeline.agent.refiner import ProgramVerifier, without_reference_values
+from pipeline.agent.speaking import signature_in
 from pipeline.base.choices import PROPOSERS, ProposerKind
 from pipeline.base.paths import DATA
-from signatures import Propose, ProposerPrompt, compose, extract_program, load_prompt, render_task, without_ir
+from pipeline.languages import registry
+from pipeline.languages.language import OffersTools
+from signatures import Propose, ProposerPrompt, compose, extract_program, load_prompt, render_task
 from step_runtime.base.errors import TaskError
 from step_runtime.language.comments import harmless_title, printable, quoted
 from step_runtime.language.parser import parse
@@ -143,19 +146,23 @@ class Proposer(dspy.Module):
         verifier: ProgramVerifier | None = None,
         *,
         ir: bool = True,
+        language: str | None = None,
     ) -> None:
         super().__init__()
+        self.language = language
         if kind not in PROPOSERS:
             raise ValueError(f"kind: expected one of {', '.join(PROPOSERS)}, found {kind!r}")
         self.kind = kind
         self.verifier = verifier or ProgramVerifier()
-        signature = (Propose if ir else without_ir(Propose)).with_instructions(instructions)
+        signature = signature_in(language, Propose, ir).with_instructions(instructions)
         if kind == "predict":
             self.predict = dspy.Predict(signature)
         elif kind == "cot":
             self.predict = dspy.ChainOfThought(signature)
         else:
-            self.predict = dspy.ReAct(signature, list(TOOLS), max_iters=TURNS)
+            self.predict = dspy.ReAct(
+                signature, list(registry.offer(language, OffersTools, "--proposer react").tools), max_iters=TURNS
+            )
 
     def forward(self, task: Task) -> dspy.Prediction:
         """A prediction with `impl`; with `cot` and `react` also `reasoning`, with `react` its `turns`."""
@@ -172,7 +179,7 @@ class Proposer(dspy.Module):
             return dspy.Prediction(**answer)
         except AdapterParseError as error:
             # The answer is empty, or not what a turn asks for; it may still hold a program.
-            return dspy.Prediction(impl=extract_program(error.lm_response))
+            return dspy.Prediction(impl=registry.find(self.language).extract(error.lm_response))
 
     def _may_run(self, example: SolvedTask) -> bool:
         """Whether an example's code is the package's own or the user's."""

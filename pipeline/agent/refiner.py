@@ -12,10 +12,10 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
+from pipeline.agent.speaking import holds_program_in, signature_in
 from pipeline.verification.metric import Metric, Reward
-from signatures import Refine, holds_program, without_ir
+from signatures import Refine
 from step_runtime.base.errors import TaskError
-from step_runtime.tasks.task import Task
 
 MetricFn = Callable[[Any, Any], Reward]
 """Judges a prediction on an example, such as `pipeline.verification.metric.Metric`."""
@@ -31,9 +31,9 @@ class ProgramVerifier:
 
     def __init__(self, metric: MetricFn | None = None) -> None:
         self.metric = metric
-        self.tasks: list[Task] = []
+        self.tasks: list[Any] = []
 
-    def __call__(self, task: Task, impl: str) -> Reward:
+    def __call__(self, task: Any, impl: str) -> Reward:
         """The verdict on a program.
 
         Raises:
@@ -53,13 +53,16 @@ _VALUES = re.compile(r"(; first at \[[^\]]*\]): .*")
 class Refiner(dspy.Module):
     """Repairs a program that fails verification."""
 
-    def __init__(self, instructions: str, verifier: ProgramVerifier, *, ir: bool = True) -> None:
+    def __init__(
+        self, instructions: str, verifier: ProgramVerifier, *, ir: bool = True, language: str | None = None
+    ) -> None:
         super().__init__()
-        signature = Refine if ir else without_ir(Refine)
+        self.language = language
+        signature = signature_in(language, Refine, ir)
         self.predict = dspy.Predict(signature.with_instructions(instructions))
         self.verifier = verifier
 
-    def failure(self, task: Task, impl: str) -> dict[str, str] | None:
+    def failure(self, task: Any, impl: str) -> dict[str, str] | None:
         """`stage` and `feedback` of a program that fails; None for one that passes.
 
         None, too, if the task itself is faulty: verifying the final answer raises the same error.
@@ -72,13 +75,13 @@ class Refiner(dspy.Module):
             return None
         return {"stage": str(verdict.stage), "feedback": without_reference_values(verdict.stage, verdict.feedback)}
 
-    def forward(self, task: Task, impl: str, feedback: str) -> dspy.Prediction:
+    def forward(self, task: Any, impl: str, feedback: str) -> dspy.Prediction:
         """A prediction with `impl`: the LM's program, or the given one if the answer has none."""
         try:
             answer = self.predict(task=task, input_impl=impl, diagnostics=feedback).output_impl
         except AdapterParseError as error:
             answer = error.lm_response
-        return dspy.Prediction(impl=answer if holds_program(answer) else impl)
+        return dspy.Prediction(impl=answer if holds_program_in(self.language, answer) else impl)
 
 
 def without_reference_values(stage: str | None, feedback: str) -> str:

@@ -32,6 +32,7 @@ from pipeline.base.choices import (
     SelectionName,
 )
 from pipeline.base.files import writable_folder
+from pipeline.base.languages import LanguageName
 from pipeline.base.settings import (
     Config,
     Count,
@@ -93,6 +94,8 @@ class LMConfig(Config):
 
 class AgentConfig(Config):
     """How the agent is built."""
+
+    language: LanguageName = None
 
     guardian: GuardianMode = AGENT.option(
         GUARDIANS[0],
@@ -256,6 +259,8 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
     def recorded(self) -> dict[str, Any]:
         """The settings in JSON's types, without the inputs, which a run records in full."""
         inputs = {name for name in type(self).model_fields if Option.of(type(self), name).resume == "input"}
+        if self.language is None:
+            inputs.add("language")  # the default, which records did not name before there were others
         return self.model_dump(mode="json", exclude=inputs)
 
 

@@ -32,7 +32,7 @@ class Option:
     nargs: str | None = None
     positional: bool = False
     required: bool = False
-    check: Callable[[str], str] | None = None
+    check: Callable[[str], str | None] | None = None
 
     @classmethod
     def of(cls, model: type[BaseModel], name: str) -> Option:

@@ -122,6 +122,35 @@ class WritesPrompts(Protocol):
 
 
 @runtime_checkable
+class RecognizesPrograms(Protocol):
+    """Whether a text has a program in it, for answers that may say that nothing is to be changed."""
+
+    def holds_program(self, text: str) -> bool:
+        """Whether a statement of the language is in the text."""
+
+
+@runtime_checkable
+class OffersTools(Protocol):
+    """What an LM may call while it proposes: `--proposer react`."""
+
+    tools: Sequence[Callable[..., Any]]
+
+
+@runtime_checkable
+class ChecksClaims(Protocol):
+    """Programs of files from elsewhere, whose tasks may compute what `check` would have to run.
+
+    Attributes:
+        refused: The stages at which a file is refused for a program; a program that fails at another is left out.
+    """
+
+    refused: Sequence[str]
+
+    def unrun(self, task: Any, text: str) -> Sequence[Diagnostic]:
+        """The rules that a text breaks for certain, of those that are checked without running the task's code."""
+
+
+@runtime_checkable
 class RestoresTasks(Protocol):
     """Tasks in JSON of a form of their own, as an experience holds them."""
 

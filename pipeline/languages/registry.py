@@ -1,78 +1,32 @@
-"""Languages found by the entry points of the group `adaptive_step.languages`, which any package may declare.
-
-To read the names is fast: a language's package is imported when it is used.
-"""
+"""Languages by their names, imported when they are first used; `pipeline.base.languages` has the names."""
 
 from __future__ import annotations
 
 import functools
-import tomllib
-from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from pipeline.base.errors import UsageError
-from pipeline.base.paths import CHECKOUT, TASKS
-from pipeline.base.settings import Option
+from pipeline.base.languages import DEFAULT, declared, known
+from pipeline.base.paths import TASKS
 
 if TYPE_CHECKING:
     from pipeline.languages.language import Language
 
-GROUP = "adaptive_step.languages"
-DEFAULT = "step"
-"""The language of a command without `--language`."""
 _Offer = TypeVar("_Offer")
 
 
-def declared() -> Mapping[str, EntryPoint]:
-    """The entry points by the names of their languages, sorted.
-
-    Those of the checkout that this code is run from are read from its pyproject.toml, so that it need not be installed.
-    """
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if CHECKOUT is not None:
-        project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        own = project.get("entry-points", {}).get(GROUP, {})
-        found |= {name: EntryPoint(name, value, GROUP) for name, value in own.items()}
-    return dict(sorted(found.items()))
-
-
-def known(name: str) -> str:
-    """The name, for the check of an option.
-
-    Raises:
-        ValueError: No entry point declares it.
-    """
-    names = declared()
-    if name not in names:
-        raise ValueError(
-            f"no language {name!r}; expected one of {', '.join(names)}, or install the package that has it"
-        )
-    return name
-
-
-LanguageName = Annotated[
-    str | None,
-    Option(
-        "the language of the programs, which an installed package declares; of some, programs are run as Python, in"
-        " the isolated workers alone: see docs/security.md (default: step)",
-        metavar="NAME",
-        check=known,
-    ),
-]
-"""The type of a field for `--language`."""
-
-
 @functools.cache
-def find(name: str) -> Language:
-    """The language of a name.
+def find(name: str | None) -> Language:
+    """The language of a name; None for the default.
 
     Raises:
         UsageError: There is none, its package can't be imported, or what it declares is no language.
     """
     from pipeline.languages.language import Language
 
+    name = name or DEFAULT
     try:
         entry = declared()[known(name)]
     except ValueError as error:
@@ -128,7 +82,7 @@ def offer(name: str | None, kind: Callable[..., _Offer], what: str) -> _Offer:
     Raises:
         UsageError: The language lacks the offer.
     """
-    language, protocol = find(name or DEFAULT), cast(type, kind)  # mypy takes no protocol for a type
+    language, protocol = find(name), cast(type, kind)  # mypy takes no protocol for a type
     if not isinstance(language, protocol):
         lacks = ", ".join(_members(protocol))
         raise UsageError(f"{what}: the language `{language.name}` does not offer this ({protocol.__name__}: {lacks})")

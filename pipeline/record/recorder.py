@@ -54,6 +54,7 @@ from pipeline.base.errors import RecordError, RunLost, UsageError
 from pipeline.base.paths import shown
 from pipeline.base.text import first_line, path_of
 from pipeline.charts.plots import draw_run, final_counts
+from pipeline.languages.language import Task
 from pipeline.record import models, ownership, resume, store
 from pipeline.record.attempt_table import FILE, TAG, stage_metrics, tag_value, write_table
 from pipeline.record.attempts import AttemptWriter, read_attempts
@@ -72,7 +73,6 @@ from pipeline.record.request import Request
 from pipeline.record.resume import PersistentLedger
 from pipeline.record.run_tree import NestedRuns, create_parent, recorded_points, run_name
 from pipeline.record.transcript import as_yaml, demonstrations, messages
-from step_runtime.tasks.task import Task, dump_task
 
 logger = logging.getLogger(__name__)
 
@@ -204,7 +204,7 @@ class Recorder(BaseObserver):
         self._samples = event.settings["num_samples"]
         self._temperatures = event.settings["temperatures"]
         for name, task in self._tasks.items():
-            self._client.log_text(self.run_id, dump_task(task), f"tasks/{path_of(name)}.yaml")
+            self._client.log_text(self.run_id, task.statement, f"tasks/{path_of(name)}.yaml")
 
     def iteration_started(self, event: IterationStarted) -> None:
         """Starts the nested run, records its demonstrations and prompt, and opens the file of its attempts."""
@@ -274,8 +274,8 @@ class Recorder(BaseObserver):
         self._heartbeat.check()
         for name, program in programs.items():
             if name in self._tasks:
-                solved = self._tasks[name].model_copy(update={"impl": program})
-                self._client.log_text(self.run_id, dump_task(solved), f"solutions/{path_of(name)}.yaml")
+                solved = self._tasks[name].text_with(program)
+                self._client.log_text(self.run_id, solved, f"solutions/{path_of(name)}.yaml")
 
     def log_costs(self, objective: str, experience: Experience, bounds: Mapping[str, float]) -> None:
         """Records what the best answers cost, and how many tasks are within some multiples of the bound.

@@ -11,13 +11,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from optimizers import Entry, Experience
-from pipeline.agent.compiled import broken_rules
+from pipeline.agent.compiled import rules_broken
 from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
 from pipeline.base.settings import first_error
+from pipeline.languages import registry
+from pipeline.languages.language import ChecksClaims, RestoresTasks, Task
 from step_runtime.base.errors import TaskError, describe_error
-from step_runtime.tasks.reader import loads_task
-from step_runtime.tasks.task import Task, dump_task
 
 VERSION = 1
 LONGEST_EXPERIENCE = 2**28
@@ -58,8 +58,8 @@ class Request:
             "version": VERSION,
             "options": self.config.recorded() | ablation,
             "lm": self.lm,
-            "tasks": [[task.name, dump_task(task)] for task in self.tasks],
-            "validation": [[task.name, dump_task(task)] for task in self.validation],
+            "tasks": [[task.name, task.statement] for task in self.tasks],
+            "validation": [[task.name, task.statement] for task in self.validation],
             "experience": self.experience and self.experience.to_dict(attempts=False),
             "skills_from": self.skills_from and self.skills_from.to_dict(attempts=False),
         }
@@ -88,28 +88,37 @@ class Request:
             config = RunConfig.model_validate(options)
         except ValidationError as error:
             raise ValueError(f"options.{first_error(error)}") from None
+        language, skills = registry.find(config.language), content.get("skills_from")
         return cls(
             config=config,
             lm=content["lm"],
-            tasks=[loads_task(text, name) for name, text in content["tasks"]],
-            validation=[loads_task(text, name) for name, text in content["validation"]],
-            experience=read_experience(content["experience"]) if content["experience"] else None,
+            tasks=[language.task(text, name, name) for name, text in content["tasks"]],
+            validation=[language.task(text, name, name) for name, text in content["validation"]],
+            experience=read_experience(content["experience"], config.language) if content["experience"] else None,
             ablation=ablation,
-            skills_from=read_experience(content["skills_from"]) if content.get("skills_from") else None,
+            skills_from=read_experience(skills, config.language) if skills else None,
         )
 
 
-def read_experience(content: Mapping[str, Any]) -> Experience:
+def read_experience(content: Mapping[str, Any], language: str | None = None) -> Experience:
     """An experience read from JSON, with each entry's fields made a task again."""
     experience = Experience.from_dict(content)
     entries = [
-        replace(entry, inputs={"task": Task.model_validate(entry.inputs["task"]).named(entry.task_key)})
+        replace(entry, inputs={"task": _restored(entry.inputs["task"], entry.task_key, language)})
         for entry in experience.entries
     ]
     return replace(experience, entries=tuple(entries))
 
 
-def parse_experience(text: str | bytes, source: str) -> Experience:
+def _restored(content: Any, name: str, language: str | None) -> Any:
+    """A task of an experience's JSON, in a language of a name."""
+    spoken = registry.find(language)
+    if isinstance(spoken, RestoresTasks):
+        return spoken.restored(content, name)
+    return spoken.task(content["statement"], name, name)
+
+
+def parse_experience(text: str | bytes, source: str, language: str | None = None) -> Experience:
     """An experience from elsewhere: each entry has a program that parses and is well-typed, and possible counts.
 
     Whether a program is right is a claim; see `running.gate`.
@@ -122,16 +131,16 @@ def parse_experience(text: str | bytes, source: str) -> Experience:
     try:
         content = json.loads(text)
         json.dumps(content, ensure_ascii=False).encode()  # refuses lone surrogates, which JSON can write as escapes
-        experience = read_experience(content)
+        experience = read_experience(content, language)
         for index, entry in enumerate(experience.entries):
-            _check_entry(entry, f"entries.{index}")
+            _check_entry(entry, f"entries.{index}", language)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, TaskError) as error:
         message = describe_error(error) if isinstance(error, LookupError | RecursionError) else error
         raise UsageError(f"{source}: expected the experience of a run in JSON: {message}") from None
     return experience
 
 
-def _check_entry(entry: Entry, place: str) -> None:
+def _check_entry(entry: Entry, place: str, language: str | None) -> None:
     """Raises ValueError if an entry's counts are impossible, or its answer is not a program."""
     if not 0 < entry.successes <= entry.samples <= _MOST_SAMPLES:
         counts = f"expected 0 < successes <= samples <= {_MOST_SAMPLES:,}"
@@ -141,6 +150,8 @@ def _check_entry(entry: Entry, place: str) -> None:
     impl, task = entry.outputs.get("impl"), entry.inputs["task"]
     if not isinstance(impl, str):
         raise ValueError(f"{place}.outputs.impl: expected the text of a program, found {type(impl).__name__}")
-    for finding in broken_rules(task, impl):
-        if finding.stage in ("parse", "limits", "type"):
+    spoken = registry.find(language)
+    refused = spoken.refused if isinstance(spoken, ChecksClaims) else spoken.stages
+    for finding in rules_broken(language, task, impl):
+        if finding.stage in refused:
             raise ValueError(finding.render(impl, f"{place}.outputs.impl"))

@@ -22,10 +22,10 @@ from pipeline.agent.agent import Agent
 from pipeline.agent.compiled import make_agent, parse_program
 from pipeline.base.errors import UsageError
 from pipeline.base.files import file_errors, read_bytes, write_text
+from pipeline.languages.language import Task
 from pipeline.record import store
 from pipeline.record.request import LONGEST_EXPERIENCE, Request, parse_experience
 from step_runtime.base.errors import describe_error
-from step_runtime.tasks.task import Task
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -90,10 +90,10 @@ def open_run(text: str) -> Resumed:
         request = Request.from_json(found)
     except ValueError as error:
         raise UsageError(f"--resume: run {_label(run)} has an invalid request.json; start a new run: {error}") from None
-    return Resumed(run.info.run_id, str(run.info.run_name), request, _finished(client, run))
+    return Resumed(run.info.run_id, str(run.info.run_name), request, _finished(client, run, request.config.language))
 
 
-def _finished(client: MlflowClient, run: Run) -> Finished | None:
+def _finished(client: MlflowClient, run: Run, language: str | None) -> Finished | None:
     if run.info.status != "FINISHED" or run.data.tags.get("stopped") not in COMPLETE:
         return None
     found, program = (_read_text(client, run.info.run_id, name) for name in ("experience.json", "compiled.json"))
@@ -101,7 +101,8 @@ def _finished(client: MlflowClient, run: Run) -> Finished | None:
         return None
     probe = TokenCount.sum(overhead(client, run.info.run_id, "probe.json").values())
     parse_program(program, f"--resume: run {_label(run)}: compiled.json")
-    return Finished(parse_experience(found, f"--resume: run {_label(run)}: experience.json"), program, probe)
+    experience = parse_experience(found, f"--resume: run {_label(run)}: experience.json", language)
+    return Finished(experience, program, probe)
 
 
 def overhead(client: MlflowClient, run_id: str, name: str = "overhead.json") -> dict[str, TokenCount]:
@@ -119,7 +120,7 @@ def tuned(client: MlflowClient, run_id: str) -> Agent | None:
     return None if found is None else make_agent(parse_program(found, "tuned.json"), "tuned.json")
 
 
-def load_experience(text: str, tasks: Sequence[Task]) -> Experience:
+def load_experience(text: str, tasks: Sequence[Task], language: str | None = None) -> Experience:
     """Loads what an earlier run learned, from its `experience.json` or by a text that `open_run` accepts.
 
     Raises:
@@ -138,7 +139,7 @@ def load_experience(text: str, tasks: Sequence[Task]) -> Experience:
         if found is None:
             raise UsageError(f"--experience: {where} has not finished; finish it with --resume {run.info.run_id}")
         content = found.encode()
-    experience = parse_experience(content, f"--experience: {where}")
+    experience = parse_experience(content, f"--experience: {where}", language)
     known = {entry.task_key: entry.inputs["task"] for entry in experience.entries}
     changed = [task.name for task in tasks if task.name in known and task != known[task.name]]
     if changed:

@@ -95,7 +95,7 @@ def summarize(attempts: Sequence[Attempt]) -> Failures:
     stages = Counter(failed_at(attempt) for attempt in wrong)
     codes = Counter(code for attempt in wrong for code in set(_codes(attempt)))
     return Failures(
-        stages={stage: stages[stage] for stage in reversed(STAGES) if stages[stage]},
+        stages={stage: stages[stage] for stage in sorted(stages, key=_place, reverse=True)},
         diagnostics=dict(codes.most_common()),
         best=_best(wrong)[:MAX_FAILURES],
         unknown=sum(attempt.unknown for attempt in attempts),
@@ -118,9 +118,14 @@ def _best(wrong: Sequence[Attempt]) -> tuple[Failure, ...]:
 
     def rank(group: Sequence[Attempt]) -> tuple[int, int, int]:
         first = group[0]
-        return -STAGES.index(failed_at(first)), -found[failed_at(first), _codes(first)], -len(group)
+        return -_place(failed_at(first)), -found[failed_at(first), _codes(first)], -len(group)
 
     return tuple(_failure(group) for group in sorted(groups.values(), key=rank))
+
+
+def _place(stage: str) -> int:
+    """How far a stage is; those of other languages than the default come last, in any order."""
+    return STAGES.index(stage) if stage in STAGES else len(STAGES)
 
 
 def _failure(group: Sequence[Attempt]) -> Failure:

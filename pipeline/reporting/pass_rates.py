@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean
+from typing import Any
 
 from optimizers import Attempt, TaskCount, pass_at_k
 from pipeline.base.paths import TASKS
+from pipeline.languages import registry
 from step_runtime.base.errors import STAGES, Stage
-from step_runtime.language.equivalence import canonical_key
 from step_runtime.language.parser import parse
 from step_runtime.program.graph import Program
 from step_runtime.tasks.reader import read_task
@@ -78,7 +79,7 @@ def outcomes(attempts: Iterable[Attempt]) -> dict[str, int]:
     """The number of answers with each of `OUTCOMES`; attempts that are not scored are omitted."""
     scored = (attempt for attempt in attempts if attempt.scored)
     found = Counter(RIGHT if attempt.passed else failed_at(attempt) for attempt in scored)
-    return {outcome: found[outcome] for outcome in OUTCOMES}
+    return {outcome: found[outcome] for outcome in dict.fromkeys([*OUTCOMES, *sorted(found)])}
 
 
 def score(names: Sequence[str], counts: Mapping[str, TaskCount]) -> Score:
@@ -125,16 +126,24 @@ def class_of(name: str) -> str | None:
     return program_class(program)
 
 
-def diversity(attempts: Iterable[Attempt], inputs: Mapping[str, Sequence[str]]) -> Diversity:
-    """Distinct syntax trees among the correct, the wrong and all answers, each divided by their number.
+def classes_in(language: str | None) -> Label:
+    """The classes of a language's own tasks: those of the benchmark in the default, none in another."""
+    return class_of if language is None else lambda name: None
 
-    `inputs` are the names of each task's inputs, by the task's name.
+
+def diversity(attempts: Iterable[Attempt], tasks: Mapping[str, Any], language: str | None = None) -> Diversity:
+    """Distinct programs among the correct, the wrong and all answers, each divided by their number.
+
+    They are told apart by the key of the language; `tasks` are those of the attempts, by name.
     """
+    key_of = registry.find(language).key
+    known: dict[tuple[str, str], str] = {}
     trees: dict[str, list[tuple[bool, str]]] = {}
     for attempt in attempts:
         text = answer(attempt)
         if attempt.scored and text is not None:
-            key = _tree(text, tuple(inputs.get(attempt.task_key, ())))
+            place = (attempt.task_key, text)
+            key = known.get(place) or known.setdefault(place, key_of(tasks.get(attempt.task_key), text))
             trees.setdefault(attempt.task_key, []).append((attempt.passed, key))
 
     def mean(kinds: tuple[bool, ...]) -> float | None:
@@ -160,10 +169,6 @@ def failed_at(attempt: Attempt) -> Stage:
     """The stage at which a wrong answer fails; one without a stage could not be parsed."""
     stage: Stage | None = attempt.feedback.get("stage")
     return stage or STAGES[0]
-
-
-_tree = lru_cache(maxsize=1 << 17)(canonical_key)
-"""A program's syntax tree."""
 
 
 def _rate(count: TaskCount) -> float:

@@ -23,6 +23,8 @@ from optimizers import Attempt, TaskCount, TokenCount
 from pipeline.agent.domain import code_length
 from pipeline.base.errors import UsageError
 from pipeline.base.text import name_of
+from pipeline.languages import registry
+from pipeline.languages.language import Task
 from pipeline.record import store
 from pipeline.record.artifacts import download
 from pipeline.record.attempts import read_folder
@@ -30,15 +32,14 @@ from pipeline.record.resume import ID_PREFIX, all_runs, matches
 from pipeline.record.run_tree import nested_runs
 from pipeline.reporting import pass_rates
 from step_runtime.tasks import yaml_format
-from step_runtime.tasks.reader import loads_task
-from step_runtime.tasks.task import Task
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
 LABEL_FORMATS = {
-    "optimizer": "{}", "lm": "{}", "guardian": "guardian {}", "proposer": "{}", "refine": "refined {} times",
+    "optimizer": "{}", "language": "{}", "lm": "{}",
+    "guardian": "guardian {}", "proposer": "{}", "refine": "refined {} times",
     "no_ir": "bare {}", "granularity": "m = {}", "selection": "{}", "demo_tokens": "{} demonstration tokens",
     "samples": "{} samples", "temperatures": "T {}", "task_set_digest": "tasks {}", "program": "{}", "seed": "seed {}",
 }  # fmt: skip
@@ -116,9 +117,9 @@ class RecordedRun:
         return sum(attempt.scored for attempt in self.attempts)
 
     @property
-    def inputs(self) -> dict[str, list[str]]:
-        """The names of each task's inputs."""
-        return {name: [spec.name for spec in task.inputs] for name, task in self.tasks.items()}
+    def language(self) -> str | None:
+        """The name of its language; None for the default."""
+        return self.params.get("language")
 
     @property
     def score(self) -> pass_rates.Score:
@@ -241,8 +242,9 @@ def _read(client: MlflowClient, run: Run) -> RecordedRun | None:
         before = _overhead(folder / "overhead.json")
         validation = (count for _, each in read_folder(folder, ["validation"]) for count in each.tokens.values())
         overhead = TokenCount.sum((before, *validation))
-        tasks = _tasks(folder / "tasks")
-        solutions = _tasks(folder / "solutions")
+        language = run.data.params.get("language")
+        tasks = _tasks(folder / "tasks", language)
+        solutions = _tasks(folder / "solutions", language)
         inherited = _inherited(folder / "experience.json", tasks, attempts.values())
         demos = _demonstrations(folder / "iterations")
     if not attempts or not tasks:
@@ -298,11 +300,12 @@ def _demonstrations(folder: Path) -> dict[int, tuple[str, ...]]:
     return shown
 
 
-def _tasks(folder: Path) -> dict[str, Task]:
+def _tasks(folder: Path, language: str | None) -> dict[str, Task]:
     """The tasks in a folder of artifacts, by name."""
     paths = sorted(folder.rglob("*.yaml"))
     names = [name_of(path.relative_to(folder).as_posix().removesuffix(".yaml")) for path in paths]
-    return {name: loads_task(path.read_text("utf-8"), name) for name, path in zip(names, paths, strict=True)}
+    spoken = registry.find(language)
+    return {name: spoken.task(path.read_text("utf-8"), name, name) for name, path in zip(names, paths, strict=True)}
 
 
 def _inherited(path: Path, tasks: Iterable[str], attempts: Iterable[Sequence[Attempt]]) -> dict[str, TaskCount]:

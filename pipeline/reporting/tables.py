@@ -169,7 +169,7 @@ def diversity(recorded: Sequence[RecordedRun]) -> Table:
 
 def diversity_cells(attempts: Sequence[Attempt], run: RecordedRun) -> dict[str, Cell]:
     """The diversity of some attempts of a run, by column."""
-    shares = asdict(pass_rates.diversity(attempts, run.inputs))
+    shares = asdict(pass_rates.diversity(attempts, run.tasks, run.language))
     return {f"{kind} diversity": share for kind, share in shares.items()}
 
 
@@ -215,7 +215,8 @@ def tasks(recorded: Sequence[RecordedRun]) -> Table:
         for name in run.tasks:
             count = run.counts.get(name)
             rows.append({
-                "run": run.label, "group": pass_rates.group_of(name), "task": name, "class": pass_rates.class_of(name),
+                "run": run.label, "group": pass_rates.group_of(name), "task": name,
+                "class": pass_rates.classes_in(run.language)(name),
                 "correct": count.successes if count else 0, "samples": count.samples if count else None,
                 "temperature": count.temperature if count else None,
                 "solved_in_iteration": solved_in[name] + 1 if name in solved_in else None,
@@ -233,7 +234,7 @@ def _rows_by(recorded: Sequence[RecordedRun], label: pass_rates.Label) -> list[R
 
 
 def _by_classes(run: RecordedRun, classes: set[str]) -> Score | None:
-    names = [name for name in run.tasks if pass_rates.class_of(name) in classes]
+    names = [name for name in run.tasks if pass_rates.classes_in(run.language)(name) in classes]
     return pass_rates.score(names, run.counts) if names else None
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 
 from optimizers import Entry, Experience
 from pipeline.agent.agent import Agent
+from pipeline.languages.language import Task
 from pipeline.record.request import Request
 from pipeline.verification.claims import Claim, Refusal, message, refusals
 from pipeline.verification.limits import verification_settings
 from pipeline.verification.workers import Workers
 from signatures import ANSWERS
-from step_runtime.tasks.task import Task
 
 
 @dataclass
@@ -33,14 +33,21 @@ class Gate:
 
     def request(self, request: Request) -> Request:
         """The request with what its experiences show to be right."""
-        tasks = request.tasks
+        tasks, language = request.tasks, request.config.language
         return replace(
             request,
-            experience=request.experience and self.experience(request.experience, tasks),
-            skills_from=request.skills_from and self.experience(request.skills_from, tasks),
+            experience=request.experience and self.experience(request.experience, tasks, language=language),
+            skills_from=request.skills_from and self.experience(request.skills_from, tasks, language=language),
         )
 
-    def experience(self, experience: Experience, tasks: Sequence[Task], source: str = "the experience") -> Experience:
+    def experience(
+        self,
+        experience: Experience,
+        tasks: Sequence[Task],
+        source: str = "the experience",
+        *,
+        language: str | None = None,
+    ) -> Experience:
         """The experience with the entries whose program passes; those of `tasks`, by name, are judged by these.
 
         An entry keeps its task's inputs and its answer. Calls of predictors are dropped: an agent's demonstrations are
@@ -52,7 +59,7 @@ class Gate:
             Claim(f"entries.{number} ({entry.task_key})", entry.inputs["task"], str(entry.outputs["impl"]))
             for number, entry in enumerate(entries)
         ]
-        found = self._judged(claims, source)
+        found = self._judged(claims, source, language)
         right = tuple(entry for entry, refusal in zip(entries, found, strict=True) if refusal is None)
         return replace(experience, entries=right)
 
@@ -66,16 +73,16 @@ class Gate:
             for field in ANSWERS
             if field in demo
         ]
-        found = self._judged([claim for _, _, claim in places], source)
+        found = self._judged([claim for _, _, claim in places], source, agent.language)
         wrong = [id(demo) for (_, demo, _), refusal in zip(places, found, strict=True) if refusal is not None]
         for _, predictor in shown:
             predictor.demos = [demo for demo in predictor.demos if id(demo) not in wrong]
 
-    def _judged(self, claims: Sequence[Claim], source: str) -> list[Refusal | None]:
+    def _judged(self, claims: Sequence[Claim], source: str, language: str | None) -> list[Refusal | None]:
         if not claims:
             return []
-        with self.workers.pool(verification_settings(), len(claims)) as pool:
-            found = refusals(claims, pool, self.tell)
+        with self.workers.pool(verification_settings(language=language), len(claims)) as pool:
+            found = refusals(claims, pool, self.tell, language)
         refused = [refusal for refusal in found if refusal is not None]
         self.refused += refused
         if refused:

@@ -17,32 +17,33 @@ from typing import Any
 
 import dspy
 
-from optimizers import Entry, Experience, Observer, TokenCount, registry
+from optimizers import Entry, Experience, Observer, TokenCount
+from optimizers import registry as optimizers
 from optimizers.baselines import Baseline
 from optimizers.context_window import Window
 from optimizers.prompt_sizes import longest_prompt
 from pipeline.agent.agent import demonstrated_predictors
 from pipeline.agent.compiled import SavedNeeds, save_program
-from pipeline.agent.domain import examples, step_domain
+from pipeline.agent.domain import examples, language_domain
 from pipeline.base.choices import RESAMPLE
 from pipeline.base.config import RunConfig, SamplingConfig
 from pipeline.base.errors import RecordError, UsageError
 from pipeline.base.paths import CHECKOUT
+from pipeline.languages import registry
+from pipeline.languages.language import Prices, Simplifies, Task
 from pipeline.record import store
 from pipeline.record.mlflow_metrics import STATUS
 from pipeline.record.recorder import Recorder, recorded
 from pipeline.record.request import Request
 from pipeline.record.resume import Resumed
-from pipeline.rewriting.simplification import simplified
 from pipeline.running.gate import Gate
 from pipeline.running.session import budget, default_threads, lm_session, mined_skills, new_agent, trusted
 from pipeline.verification.claims import Refusal
 from pipeline.verification.metric import Metric
-from pipeline.verification.pricing import AnswerCost, answer_cost, task_bounds
+from pipeline.verification.pricing import AnswerCost, task_bounds
 from pipeline.verification.task_files import digest
 from pipeline.verification.workers import LocalWorkers, Workers
 from signatures import YAMLAdapter
-from step_runtime.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class JobResult:
     tasks: Sequence[Task] = ()
     probe: TokenCount = field(default_factory=TokenCount)
     refused: Sequence[Refusal] = ()
+    language: str | None = None
 
 
 @contextmanager
@@ -129,7 +131,9 @@ class CompileJob:
             raise RecordError(str(error)) from error
         self.recorder.log_program(program)
         tasks, probe = self.request.tasks, self.recorder.probe.total
-        return JobResult(experience, self.run_id, self.name, program, tasks, probe, self.refused)
+        return JobResult(
+            experience, self.run_id, self.name, program, tasks, probe, self.refused, self.request.config.language
+        )
 
     def _needs(self, compiled: Any) -> SavedNeeds | None:
         """What the program's longest request takes, by the LM's own counts; None if there are none."""
@@ -145,7 +149,7 @@ class CompileJob:
 
     def _compile(self, observers: list[Observer]) -> Any:
         request, config = self.request, self.request.config
-        kind, extra = registry.get(config.optimizer), dict[str, Any]()
+        kind, extra = optimizers.get(config.optimizer), dict[str, Any]()
         if config.optimizer == "adaptive":
             extra = {"selection": config.selection}
         if config.optimizer == "none":
@@ -157,9 +161,12 @@ class CompileJob:
         if probe is not None and probe.calls:
             self.recorder.probe.add("probe", probe)
         agent = new_agent(config, mined_skills(config, request.skill_source))
-        with lm_session(self.lms.solving, config.verdict_cache, self.workers) as metric:
+        with lm_session(self.lms.solving, config.verdict_cache, self.workers, config.language) as metric:
             agent.verifier.metric, agent.verifier.tasks = metric, [*request.tasks, *request.validation]
-            cost = None if config.objective == "correctness" else answer_cost(metric.executor, config.objective)
+            cost = None
+            if config.objective != "correctness":
+                pricing = registry.offer(config.language, Prices, "--objective")
+                cost = pricing.priced(metric.executor, config.objective)
             optimizer = kind(
                 metric=trusted(metric),
                 num_samples=config.samples,
@@ -169,7 +176,7 @@ class CompileJob:
                 seed=config.seed,
                 budget=replace(budget(config, config.max_iterations), demo_tokens=config.demo_tokens),
                 domain=replace(
-                    step_domain(lambda task, text: metric.confirm(task, text).passed),
+                    language_domain(config.language, lambda task, text: metric.confirm(task, text).passed),
                     demo_predictors=demonstrated_predictors(agent),
                     cost=cost,
                 ),
@@ -192,16 +199,21 @@ class CompileJob:
 
     def _simplify_solutions(self, experience: Experience, metric: Metric, cost: AnswerCost | None) -> None:
         """Records simpler texts of a run's solutions; the experience and the program keep the answers as sampled."""
-        if experience.stopped in STATUS:
+        language = registry.find(self.request.config.language)
+        if experience.stopped in STATUS or not isinstance(language, Simplifies):
             return
 
+        drafts = {entry.task_key: str(entry.outputs["impl"]) for entry in experience.entries}
+
         def passes(task: Task, text: str) -> bool:
-            return metric.confirm(task, text).passed
+            return metric.replaces(task, drafts[task.name])(text)
 
         def priced(task: Task, text: str) -> float | None:
             return cost(dspy.Example(task=task), {"impl": text}) if cost else None
 
-        programs = readable_solutions(experience.entries, passes, priced if cost else None, self.workers.count)
+        programs = readable_solutions(
+            experience.entries, passes, priced if cost else None, self.workers.count, language.simplified
+        )
         self.recorder.log_solutions(programs)
 
 
@@ -252,6 +264,7 @@ def readable_solutions(
     passes: Callable[[Task, str], bool],
     cost: Callable[[Task, str], float | None] | None,
     threads: int,
+    simplify: Callable[[Any, str, Any], str],
 ) -> dict[str, str]:
     """Simpler texts of solved tasks' programs, by task; a task is absent if its program stays as it was sampled.
 
@@ -266,7 +279,7 @@ def readable_solutions(
 
     pool = ThreadPoolExecutor(max(1, min(threads, MOST_THREADS)), thread_name_prefix="simplify")
     try:
-        texts = list(pool.map(lambda entry: _readable(entry, accepts, cost), entries))
+        texts = list(pool.map(lambda entry: _readable(simplify, entry, accepts, cost), entries))
     finally:
         ended.set()  # after an interrupt, nothing more is verified
         pool.shutdown(cancel_futures=True)
@@ -274,7 +287,10 @@ def readable_solutions(
 
 
 def _readable(
-    entry: Entry, passes: Callable[[Task, str], bool], cost: Callable[[Task, str], float | None] | None
+    simplify: Callable[[Any, str, Any], str],
+    entry: Entry,
+    passes: Callable[[Task, str], bool],
+    cost: Callable[[Task, str], float | None] | None,
 ) -> str:
     task, draft = entry.inputs["task"], str(entry.outputs["impl"])
 
@@ -282,7 +298,7 @@ def _readable(
         return passes(task, text) and (cost is None or _known(cost(task, text)) <= _known(cost(task, draft)))
 
     try:
-        return simplified(task, draft, accepted)
+        return simplify(task, draft, accepted)
     except Exception as error:
         logger.warning("%s: the solution is recorded as it was sampled: %s", entry.task_key, error)
         return draft

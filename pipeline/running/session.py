@@ -27,12 +27,15 @@ from optimizers.errors import UnavailableError, one_line
 from optimizers.prompt_sizes import demo_count, trimmed
 from pipeline.agent.agent import Agent, proposer_instructions
 from pipeline.agent.compiled import SavedNeeds, SavedProgram, make_agent
-from pipeline.agent.domain import examples, step_domain
+from pipeline.agent.domain import examples, language_domain
 from pipeline.agent.skills import Skill, mine
-from pipeline.base.choices import EMBEDDED, NO_PROGRAM, is_embedded
+from pipeline.base.choices import EMBEDDED, NO_PROGRAM, PROMPTS, is_embedded
 from pipeline.base.config import AgentConfig, LMConfig, ProgramConfig, RunConfig, SamplingConfig
 from pipeline.base.errors import ClusterUnavailable, LMUnavailable, UsageError
+from pipeline.base.languages import DEFAULT
 from pipeline.base.settings import flag
+from pipeline.languages import registry
+from pipeline.languages.language import OffersTools, Prices, ProposesOffline, Repairs, Task, WritesPrompts
 from pipeline.lms import factory
 from pipeline.lms.embedded import EmbeddedEngine
 from pipeline.lms.model_data import known_context, known_price
@@ -45,10 +48,11 @@ from pipeline.verification.metric import Metric, Reward
 from pipeline.verification.workers import LocalWorkers, PoolSettings, Workers
 from signatures import YAMLAdapter
 from step_runtime.base.errors import TaskError
-from step_runtime.tasks.task import SolvedTask, Task
+from step_runtime.tasks.task import SolvedTask
 
 RERUN = "To continue, run the same command again: answers of a remote LM are cached"
 AnyLMConfig = TypeVar("AnyLMConfig", bound=LMConfig)
+AnyAgentConfig = TypeVar("AnyAgentConfig", bound=AgentConfig)
 AnySamplingConfig = TypeVar("AnySamplingConfig", bound=SamplingConfig)
 REMOTE_THREADS = 16
 """Requests in flight to an LM elsewhere."""
@@ -87,6 +91,7 @@ def open_program(
     if compiled:
         config = _as_compiled(config, compiled)
     model = config.lm if config.lm is not None else (compiled.lm if compiled else None) or EMBEDDED
+    config = served(config, model)
     require_price(config, config.max_usd, model)
     config = with_temperatures(with_context(config, model), model)
     lm = open_lm(config, model, config.temperatures)
@@ -175,11 +180,41 @@ def _as_compiled(config: ProgramConfig, compiled: SavedProgram) -> ProgramConfig
         "guardian": compiled.guardian, "proposer": compiled.proposer, "refine": compiled.refine,
         "no_ir": not compiled.ir, "prompt": compiled.prompt,
     }  # fmt: skip
+    written = None if compiled.language is None else compiled.language.name
+    if written != config.language:
+        raise UsageError(f"--language: this program writes {written or DEFAULT}; give --language {written or DEFAULT}")
     for name, value in own.items():
         if name in config.model_fields_set and getattr(config, name) != value:
             described = "with the structural IR" if name == "no_ir" else f"with {value}"
             raise UsageError(f"{flag(name)}: this program was compiled {described}; omit the option")
     return config.model_copy(update=own)
+
+
+def served(config: AnyAgentConfig, lm: str) -> AnyAgentConfig:
+    """The settings as the language serves them: without a guardian where it has no rule to guard.
+
+    Raises:
+        UsageError: An option that was given needs what the language does not offer.
+    """
+    language = config.language
+    if language is None:
+        return config
+    if config.guardian != "none" and not isinstance(registry.find(language), Repairs):
+        if "guardian" in config.model_fields_set:
+            registry.offer(language, Repairs, "--guardian")
+        config = config.model_copy(update={"guardian": "none"})
+    wanted: dict[str, tuple[object, type]] = {
+        "--no-ir": (config.no_ir, WritesPrompts),
+        "--prompt": (config.prompt != PROMPTS[0], WritesPrompts),
+        "--proposer react": (config.proposer == "react", OffersTools),
+        f"--lm {lm}": (is_embedded(lm), ProposesOffline),
+        "--skills": (getattr(config, "skills", 0), WritesPrompts),
+        "--objective": (getattr(config, "objective", "correctness") != "correctness", Prices),
+    }
+    for name, (given, kind) in wanted.items():
+        if given:
+            registry.offer(language, kind, name)
+    return config
 
 
 def new_agent(config: AgentConfig, skills: Sequence[Skill] = ()) -> Agent:
@@ -192,6 +227,7 @@ def new_agent(config: AgentConfig, skills: Sequence[Skill] = ()) -> Agent:
         ir=config.ir,
         prompt=config.prompt,
         proposer_prompt=proposer_instructions(config.ir, config.prompt, patterns) if patterns else None,
+        language=config.language,
     )
 
 
@@ -228,9 +264,9 @@ def budget(config: RunConfig | ProgramConfig, iterations: int | None = None) -> 
     return Budget(iterations, *limits, context=config.context, demos=config.max_demos)
 
 
-def fixed_program_domain() -> Domain:
+def fixed_program_domain(language: str | None = None) -> Domain:
     """The domain for optimizers that leave a program's demonstrations unchanged."""
-    return replace(step_domain(), demo_predictors=())
+    return replace(language_domain(language), demo_predictors=())
 
 
 def trusted(metric: Callable[[Any, Any], Reward]) -> Callable[[Any, Any], Reward]:
@@ -248,8 +284,10 @@ def trusted(metric: Callable[[Any, Any], Reward]) -> Callable[[Any, Any], Reward
 
 
 @contextmanager
-def lm_session(lm: dspy.LM, verdict_cache: str | None = None, workers: Workers | None = None) -> Iterator[Metric]:
-    """The metric that judges answers; within the context requests go to `lm`.
+def lm_session(
+    lm: dspy.LM, verdict_cache: str | None = None, workers: Workers | None = None, language: str | None = None
+) -> Iterator[Metric]:
+    """The metric that judges answers in a language; within the context requests go to `lm`.
 
     Answers are verified by workers, which end with the context; the embedded LM answers in as many others.
     `verdict_cache` is a folder that keeps verdicts between runs.
@@ -263,11 +301,11 @@ def lm_session(lm: dspy.LM, verdict_cache: str | None = None, workers: Workers |
     try:
         with (
             dspy.context(lm=lm, adapter=YAMLAdapter()),
-            VerdictStore(Path(verdict_cache)) if verdict_cache else nullcontext() as verdicts,
-            workers.pool(verification_settings()) as judges,
+            VerdictStore(Path(verdict_cache), language) if verdict_cache else nullcontext() as verdicts,
+            workers.pool(verification_settings(language=language)) as judges,
             _sampling_workers(lm, workers),
         ):
-            yield Metric(judges, verdicts)
+            yield Metric(judges, verdicts, registry.find(language))
             # Workers that are still busy were abandoned, as after an interrupt.
             judges.kill_workers()
     except UnavailableError as error:

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from functools import lru_cache
 from typing import Any
 
 from pipeline.actions.price_program import cost_of, draw_program
+from pipeline.agent.agent import composed
+from pipeline.agent.compiled import broken_rules
 from pipeline.agent.domain import structures
+from pipeline.agent.proposer import TOOLS
+from pipeline.base.choices import EMBEDDED, PromptKind
 from pipeline.base.paths import DATA
 from pipeline.cli.program_arguments import Item
+from pipeline.reporting.advice import Advice, advise
 from pipeline.rewriting.simplification import simplified
 from pipeline.verification import checking, metric, worker
 from pipeline.verification.cache import verifier_version
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pricing import answer_cost
-from signatures import extract_program
+from signatures import extract_program, holds_program
+from signatures.prompts import Reference
 from step_runtime.base.errors import STAGES, Diagnostic
 from step_runtime.language.equivalence import canonical_key
 from step_runtime.language.identity import KnownScopes, known_scopes, skeleton
 from step_runtime.language.parser import parse
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.reader import loads_task
-from step_runtime.tasks.scope import static_scope
+from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import check_affine, check_outputs, infer_types, insert_copies
 from step_runtime.verification.explain import explain
@@ -40,6 +47,9 @@ class Step:
     stages: Sequence[str] = STAGES
     executes = False
     folder = DATA
+    tools = TOOLS
+    refused: Sequence[str] = ("parse", "limits", "type")
+    offline_models: Sequence[str] = (EMBEDDED,)
     calls: Mapping[str, Callable[..., Any]] = {
         "judge": worker.judge, "stress": worker.stress, "check": checking.check,
     }  # fmt: skip
@@ -56,6 +66,14 @@ class Step:
             TaskError: It is none.
         """
         return loads_task(text, name, source=source)
+
+    def instructions(self, role: str, *, ir: bool, kind: PromptKind, patterns: Sequence[Reference] = ()) -> str:
+        """The base prompt of a role, composed of the YAML in `data/prompts`."""
+        return composed(role, ir, kind, patterns)
+
+    def holds_program(self, text: str) -> bool:
+        """Whether there is a statement at the beginning of a line."""
+        return holds_program(text)
 
     def extract(self, answer: str) -> str:
         """The program in an answer."""
@@ -82,13 +100,17 @@ class Step:
 
     # --- what it offers beside it ---
 
+    def unrun(self, task: Task, text: str) -> Sequence[Diagnostic]:
+        """The rules of the graph, at each set of sizes that the task's text gives."""
+        return broken_rules(task, text)
+
     def restored(self, content: Mapping[str, Any], name: str) -> Task:
         """A task of an experience's JSON."""
         return Task.model_validate(content).named(name)
 
     def repaired(self, task: Task, text: str) -> str | None:
         """The program with Copies where a stream is consumed twice; None where there is nothing to repair."""
-        program, found = parse(text, static_scope(task))
+        program, found = parse(text, _scope(task))
         return print_program(insert_copies(program)) if not found and check_affine(program) else None
 
     def shared_key(self, text: str) -> str:
@@ -124,9 +146,18 @@ class Step:
         """The cost of an answer by a figure of `step_runtime.base.units`."""
         return answer_cost(executor, objective)  # type: ignore[arg-type] # an option has checked it
 
+    def advice(self, task: Task, attempts: Sequence[Any]) -> Advice:
+        """What drafts never used or reached, and what would help."""
+        return advise(task, attempts)
+
     def simplified(self, task: Task, text: str, accepts: Callable[[str], bool]) -> str:
         """A text with less structure that means the same."""
         return simplified(task, text, accepts)
+
+
+@lru_cache(maxsize=1024)
+def _scope(task: Task) -> Scope:
+    return static_scope(task)
 
 
 STEP = Step()

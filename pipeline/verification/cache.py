@@ -26,6 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import step_runtime
 from pipeline.base.errors import UsageError
+from pipeline.languages import registry
 from pipeline.verification.worker import LOST_BEFORE
 from step_runtime.verification.verify import Verdict
 
@@ -43,13 +44,15 @@ class VerdictStore(AbstractContextManager["VerdictStore"]):
 
     Args:
         folder: Where the databases are, one for each version of the verifier; created, for the user alone, if absent.
+        language: Of the programs; None for the default.
 
     Raises:
         UsageError: The folder, or the user's key, cannot be used.
     """
 
-    def __init__(self, folder: Path) -> None:
-        path = folder / f"signed-verdicts-{verifier_version()}.db"
+    def __init__(self, folder: Path, language: str | None = None) -> None:
+        version = verifier_version() if language is None else _version_of(language)
+        path = folder / f"signed-verdicts-{version}.db"
         self._lock = threading.Lock()
         self._failed = self._warned = False
         self._key = user_key()
@@ -126,6 +129,12 @@ class VerdictStore(AbstractContextManager["VerdictStore"]):
     def _fail(self, error: Exception) -> None:
         self._failed = True
         warnings.warn(f"the kept verdicts can't be used any more; everything is verified: {error}", stacklevel=2)
+
+
+def _version_of(language: str) -> str:
+    """A digest of a language's name and version, and of the verifier's, whose workers it uses."""
+    parts = (language, registry.find(language).version, verifier_version())
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 @functools.cache

@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Any
 
 from pipeline.base.text import counted, visible
+from pipeline.languages import registry
+from pipeline.verification.judging import judging_of
 from pipeline.verification.pool import WorkerLost
-from pipeline.verification.worker import WorkerKilled, judge, verdict_of
+from pipeline.verification.worker import WorkerKilled, verdict_of
 from step_runtime.base.errors import TaskError
-from step_runtime.tasks.task import Task
 from step_runtime.verification.verify import Verdict
 
 MOST_SHOWN = 5
@@ -29,7 +31,7 @@ class Claim:
     """Says, at a place in a file, that a program implements a task."""
 
     place: str
-    task: Task
+    task: Any
     program: str
 
 
@@ -49,7 +51,10 @@ class Refusal:
 
 
 def refusals(
-    claims: Sequence[Claim], executor: Executor, progress: Callable[[str], None] = lambda line: None
+    claims: Sequence[Claim],
+    executor: Executor,
+    progress: Callable[[str], None] = lambda line: None,
+    language: str | None = None,
 ) -> list[Refusal | None]:
     """For each claim None, if its program passes its task, or the refusal.
 
@@ -57,9 +62,12 @@ def refusals(
         claims: What is said; equal programs of one task are judged once.
         executor: Where programs are judged, as for `Metric`: a task's code runs.
         progress: Is told every ten seconds how many are judged.
+        language: Of the programs; None for the default.
     """
     keys = [(claim.task.statement, claim.program) for claim in claims]
-    futures = {key: executor.submit(judge, "task", *key) for key in sorted({*keys})}  # equal tasks share a cell
+    spoken = registry.find(language)
+    judge, arguments = judging_of(spoken)
+    futures = {key: executor.submit(judge, "task", *key, *arguments) for key in sorted({*keys})}  # equal: one cell
     reasons: dict[tuple[str, str], str | None] = {}
     told = time.monotonic()
     for done, (key, future) in enumerate(futures.items()):
@@ -67,7 +75,7 @@ def refusals(
             told = time.monotonic()
             progress(f"{done:,} of {len(futures):,} programs from elsewhere are verified")
         try:
-            reasons[key] = _reason(verdict_of(future))
+            reasons[key] = _reason(verdict_of(future, spoken.stages))
         except (TaskError, WorkerKilled, WorkerLost) as error:
             reasons[key] = _line(f"its task can't be used: {error}")
     return [

@@ -35,6 +35,18 @@ def call_of(language: Language, what: str) -> tuple[Callable[..., Any], tuple[st
     return (judge, (language.name,)) if what == "judge" else None
 
 
+def judging_of(language: Language) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """As `call_of`, to judge.
+
+    Raises:
+        ValueError: The language runs its own calls, and has none for this.
+    """
+    found = call_of(language, "judge")
+    if found is None:
+        raise ValueError(f"language {language.name}: `calls` lacks `judge`")
+    return found
+
+
 # --- what runs in a worker --------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ import dspy
 from pipeline.languages import registry
 from pipeline.languages.language import Language, SharesVerdicts, Task
 from pipeline.verification.cache import VerdictStore
-from pipeline.verification.judging import call_of
+from pipeline.verification.judging import call_of, judging_of
 from pipeline.verification.pool import WorkerLost
 from pipeline.verification.worker import WorkerKilled, verdict_of
 from step_runtime.base.errors import Span
@@ -127,11 +127,8 @@ class Metric:
     def __init__(
         self, executor: Executor | None = None, store: VerdictStore | None = None, language: Language | None = None
     ) -> None:
-        self.language = language or registry.find(registry.DEFAULT)
-        judging = call_of(self.language, "judge")
-        if judging is None:
-            raise ValueError(f"language {self.language.name}: `calls` lacks `judge`")
-        self._judge = judging
+        self.language = language or registry.find(None)
+        self._judge = judging_of(self.language)
         self.executor = executor or ThreadPoolExecutor(1, thread_name_prefix="verify")
         self._store = store
         self._lock = threading.Lock()
@@ -194,6 +191,17 @@ class Metric:
                 _remember(self._findings, key, lines)
             return lines
         return self._findings[key]
+
+    def replaces(self, task: Task, draft: str) -> Callable[[str], bool]:
+        """Whether a text may stand in the place of a program that passes: it passes all that the program passed.
+
+        On stress inputs, nothing is found in it that is not found in the program; see `findings`.
+        """
+
+        def troubles(text: str) -> set[tuple[str, ...]]:
+            return {tuple(finding.split(" ")[:3]) for finding in self.findings(task, text)}
+
+        return lambda text: self.confirm(task, text).passed and (text == draft or troubles(text) <= troubles(draft))
 
     def _verdict(self, task: Task, text: str) -> tuple[Verdict, bool]:
         """The verdict on a text, and whether it was reached now."""

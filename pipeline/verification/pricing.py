@@ -86,7 +86,7 @@ def answer_cost(executor: Executor, figure: Figure) -> AnswerCost:
     return cost
 
 
-def task_bounds(executor: Executor, tasks: Sequence[Task], figure: Figure) -> dict[str, float]:
+def task_bounds(executor: Executor, tasks: Sequence[Any], figure: Figure) -> dict[str, float]:
     """What any program of each task costs at least by one figure, where there is such a bound."""
     found = {}
     for task in tasks:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.base.errors import PipelineError, UsageError
 from pipeline.base.machine import cores
 from pipeline.base.paths import TASKS, shown
+from pipeline.languages import registry
 from pipeline.verification import notes
 
 if TYPE_CHECKING:
@@ -31,21 +32,25 @@ FUNCTIONS_SUFFIXES = (".fns.yaml", ".fns.yml")
 """How the names of functions files end, which folders of tasks may hold: see `fns_from` in docs/tasks.md."""
 
 
-def load_tasks(patterns: Sequence[str] | None = None) -> list[Task]:
-    """The tasks that the patterns name, without duplicates and without their solutions; None: the benchmark.
+def load_tasks(patterns: Sequence[str] | None = None, language: str | None = None) -> list[Any]:
+    """The tasks that the patterns name, without duplicates and without their solutions; None: the language's own.
 
     Raises:
         UsageError: A pattern names nothing, a file is not a valid task, or two tasks have one name.
     """
-    return load_with_warnings(patterns)[0]
+    return load_with_warnings(patterns, language)[0]
 
 
-def load_with_warnings(patterns: Sequence[str] | None = None) -> tuple[list[Task], dict[str, list[str]]]:
+def load_with_warnings(
+    patterns: Sequence[str] | None = None, language: str | None = None
+) -> tuple[list[Any], dict[str, list[str]]]:
     """As `load_tasks`, and the warnings about each task, by its name, which are shown as Python shows warnings, too."""
-    paths = dict.fromkeys(path for pattern in patterns or [str(TASKS)] for path in find(pattern))
-    tasks: dict[str, Task] = {}
+    root = registry.tasks_folder(language)
+    paths = dict.fromkeys(path for pattern in patterns or [str(root)] for path in find(pattern, root))
+    tasks: dict[str, Any] = {}
     doubts: dict[str, list[str]] = {}
-    for path, (task, found) in zip(paths, _load([*paths]), strict=True):
+    loaded = _load([*paths]) if language is None else [(read_in(language, path), []) for path in paths]
+    for path, (task, found) in zip(paths, loaded, strict=True):
         if task.name in tasks:
             raise UsageError(f"{shown(path)}: a second task named {task.name!r}; rename one of the files")
         tasks[task.name], doubts[task.name] = task.without_impl(), found
@@ -75,6 +80,21 @@ def load_task_named(name: str) -> Task:
     if len(paths) > 1:
         raise UsageError(f"{name}: stands for {len(paths)} tasks; name one, such as {shown(paths[0])}")
     return _load(paths)[0][0]
+
+
+def read_in(language: str, path: Path) -> Any:
+    """The task in a file, as a language of a name reads it; none of its code is run.
+
+    Raises:
+        UsageError: The file can't be read, or holds no task.
+    """
+    from step_runtime.base.errors import TaskError
+    from step_runtime.tasks.reader import task_name, task_text
+
+    try:
+        return registry.find(language).task(task_text(path), task_name(path), shown(path))
+    except TaskError as error:
+        raise UsageError(str(error)) from None
 
 
 def _load(paths: Sequence[Path]) -> list[tuple[Task, list[str]]]:
@@ -138,13 +158,10 @@ def verdict(task: Task, text: str, dtype: str = "float64") -> Verdict:
         UsageError: The task's code fails.
         PipelineError: Something else killed the worker, twice.
     """
-    from pipeline.verification.worker import WorkerKilled, judge, verdict_of
+    from pipeline.verification.worker import judge, verdict_of
 
     with _worker(task) as submit:
-        try:
-            return verdict_of(submit(judge, text, dtype))
-        except WorkerKilled as error:
-            raise PipelineError(f"{task.name}: {error}; run the command again") from None
+        return verdict_of(submit(judge, text, dtype))
 
 
 @contextmanager
@@ -158,14 +175,20 @@ def _worker(task: Task) -> Iterator[Callable[..., Future[Any]]]:
 
 @contextmanager
 def task_errors(name: str) -> Iterator[None]:
-    """Within the context, a task whose code fails, or costs the worker, is a `UsageError`."""
+    """Within the context, a task whose code fails, or costs the worker, is a `UsageError`.
+
+    A worker that something else killed twice is a `PipelineError`.
+    """
     from pipeline.verification.pool import WorkerLost
+    from pipeline.verification.worker import WorkerKilled
     from step_runtime.base.errors import TaskError
 
     try:
         yield
     except WorkerLost as error:
         raise UsageError(f"{name}: its code {error}") from None
+    except WorkerKilled as error:
+        raise PipelineError(f"{name}: {error}; run the command again") from None
     except TaskError as error:
         raise UsageError(str(error)) from None
 
@@ -214,9 +237,7 @@ def _is_task_file(path: Path) -> bool:
     return path.suffix in TASK_SUFFIXES and not path.name.endswith(FUNCTIONS_SUFFIXES)
 
 
-def digest(tasks: Iterable[Task]) -> str:
+def digest(tasks: Iterable[Any]) -> str:
     """A short digest of the tasks' names and contents, in any order and however their files are laid out."""
-    from step_runtime.tasks.task import dump_task
-
-    texts = sorted(f"{task.name}\n{dump_task(task)}" for task in tasks)
+    texts = sorted(f"{task.name}\n{task.without_impl().statement}" for task in tasks)
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]

@@ -55,7 +55,7 @@ class Expressions:
         self.names: dict[StreamId, str] = {}
         self.inputs = {name: StreamRef(index) for index, name in enumerate(scope.inputs)}
         self.env: dict[str, Any] = {"step": _STEP, **scope.lists, **scope.fns, **scope.dims}
-        self.env |= {f"{name}_value": size for name, size in scope.sizes.items()}
+        self.env |= {f"{name}_value": size for name, size in scope.sizes.items() if name in scope.dims}
         self.env |= self.inputs
         self.unread = UnreadCode(self.env, (), self.spend)
         self._streams = len(scope.inputs)

@@ -7,8 +7,11 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import sympy
+
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
+from step_runtime.base.shapes import SYMBOLS
 from step_runtime.base.syntax import BUILTINS
 from step_runtime.language.static_values import StreamRef, are_streams, kind
 from step_runtime.primitives import PRIMITIVES, Primitive
@@ -130,6 +133,9 @@ def _suggestion(name: str, known: Mapping[str, Any]) -> str:
         close = _closest(name.removeprefix("fn_"), [key.removeprefix("fn_") for key in functions])
         guess = next((f"did you mean {key}? " for key in functions if close and key.endswith(close)), "")
         return f"{guess}the task's functions are {', '.join(functions)}" if functions else "the task has no functions"
+    if name.removesuffix("_value") in SYMBOLS:
+        dims = [key for key, value in known.items() if isinstance(value, sympy.Symbol)]
+        return f"nothing in the task is of size {name.removesuffix('_value')}; its dims are {', '.join(dims) or 'ints'}"
     if name.swapcase() in known:
         return f"did you mean {name.swapcase()}?"
     # Short names are all similar: E4 is as good a guess for E5 as E is.

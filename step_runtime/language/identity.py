@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from step_runtime.base.syntax import parse_python
 from step_runtime.language.parser import LINE_END, evaluate, read
 from step_runtime.program.graph import Program
+from step_runtime.tasks.further_sizes import further_sets
 from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task
 
@@ -73,7 +74,7 @@ def _dedented(text: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class KnownScopes:
-    """What programs of a task may use, at each set of sizes."""
+    """What programs of a task may use, at each set of sizes; further ones included, wherever they may be run."""
 
     scopes: tuple[Scope, ...]
 
@@ -82,7 +83,8 @@ def known_scopes(task: Task) -> KnownScopes | None:
     """The task's scopes, as its text alone gives them; None if only running its `global` gives them."""
     if task.global_ is not None and not _is_literal(task, task.global_):
         return None
-    return KnownScopes(tuple(static_scope(task, index) for index in range(len(task.size_sets()))))
+    sets = (*task.size_sets(), *further_sets(task))
+    return KnownScopes(tuple(static_scope(task, sizes=sizes) for sizes in sets))
 
 
 @functools.lru_cache(maxsize=512)

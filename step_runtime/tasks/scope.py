@@ -38,14 +38,16 @@ class Scope:
         return replace(self, fns={name: bare[fn] for name, fn in self.fns.items()}, lists=lists)
 
 
-def static_scope(task: Task, set_index: int = 0) -> Scope:
+def static_scope(task: Task, set_index: int = 0, *, sizes: Mapping[str, int] | None = None) -> Scope:
     """The scope as far as the task's text determines it, without running any of its code.
+
+    `sizes` are others than those of one of the task's sets.
 
     Sizes and lists that `global` binds are read if they are literal (`E_value = 3`, `ctx[E] = E_value`,
     `fns = [fn_a, fn_b]`), and unknown otherwise.
     """
     fns = {spec.func_name: declared(task, index) for index, spec in enumerate(task.fns)}
-    sizes = dict(task.size_sets()[set_index])
+    sizes = dict(task.size_sets()[set_index] if sizes is None else sizes)
     lists: dict[str, tuple[Fn, ...]] = {}
     for statement in parse_python(textwrap.dedent(task.global_ or "")).body:
         match statement:
@@ -68,12 +70,16 @@ def static_scope(task: Task, set_index: int = 0) -> Scope:
 def make_scope(
     task: Task, fns: Mapping[str, Fn], sizes: Mapping[str, int], lists: Mapping[str, tuple[Fn, ...]]
 ) -> Scope:
-    """The scope of a task with these functions, sizes and lists; a symbol without a size is not a dim in it."""
+    """The scope of a task with these functions, sizes and lists.
+
+    A symbol without a size is no dim in it, nor is one that nothing in the task uses.
+    """
+    used = task.used_symbols
     return Scope(
         inputs={spec.name: type_ for spec, type_ in zip(task.inputs, task.input_types, strict=True)},
         outputs=task.output_types,
         fns=fns,
-        dims={name: symbol for name, symbol in task.symbols().items() if name in sizes},
+        dims={name: symbol for name, symbol in task.symbols().items() if name in sizes and name in used},
         sizes=sizes,
         lists=lists,
     )

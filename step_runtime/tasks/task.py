@@ -235,19 +235,26 @@ class Task(_Strict):
     def used_symbols(self) -> frozenset[str]:
         """The symbols that the task's types, its `sizes` or its code use, by name."""
         typed = {symbol.name for dims in declared_shapes(self) for dim in dims for symbol in dim.value.free_symbols}
-        code = "\n".join([self.global_ or "", *(fn.apply for fn in self.fns)])
+        references = (text for output in self.outputs for text in output.data_transform)
+        generators = (spec.data_gen or "" for _, spec, _ in self.tensors())
+        code = "\n".join([self.global_ or "", *(fn.apply for fn in self.fns), *references, *generators])
         words = {word.removesuffix("_value") for word in re.findall(r"\w+", code)}
         return frozenset(name for name in self.symbols() if name in typed | words | self.sizes.keys())
 
     def size_sets(self) -> list[dict[str, int]]:
-        """The sets of sizes to verify at, before `global` runs: lists are zipped, single values hold in all."""
+        """The sets of sizes to verify at, before `global` runs: lists are zipped, single values hold in all.
+
+        Default sets that differ in nothing that the task uses are one.
+        """
         lengths = [len(value) for value in self.sizes.values() if isinstance(value, list)]
         count = max(lengths, default=len(DEFAULT_SIZES))
         sets = []
         for index in range(count):
             own = {name: value[index] if isinstance(value, list) else value for name, value in self.sizes.items()}
             sets.append(DEFAULT_SIZES[index % len(DEFAULT_SIZES)] | own)
-        return sets
+        if lengths or any(len({sizes.get(name) for sizes in sets}) > 1 for name in self.used_symbols):
+            return sets
+        return sets[:1]
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values, without values derived from the old ones."""

@@ -18,8 +18,14 @@ TOLERANCES = {
 integers and truth values; see `Format`."""
 
 
+_PART = 2**12
+"""Numbers that are compared first: tensors that differ mostly differ there."""
+
+
 def close(result: Tensor, reference: Tensor) -> bool:
     """Whether two tensors of one shape and type agree within the tolerance of their type; NaN equals NaN."""
+    if result.numel() > _PART and not _matches(result.flatten()[:_PART], reference.flatten()[:_PART]).all():
+        return False
     return torch.equal(result, reference) or bool(_matches(result, reference).all())
 
 

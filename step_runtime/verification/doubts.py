@@ -103,17 +103,24 @@ def unvaried_data(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskWar
 
 def _unvaried(spec: TensorSpec, part: int, dims: Sequence[str], tried: Sequence[TaskInstance]) -> str | None:
     """How a component of an input is constant, if it is; `dims` are in torch's order."""
-    samples = [[one.sampled(seed)[spec.name][part] for seed in range(_MOST_SAMPLES)] for one in tried]
-    if all(torch.equal(first, other) for first, *others in samples for other in others):
+
+    def sample(one: TaskInstance, seed: int) -> Tensor:
+        return one.sampled(seed)[spec.name][part]
+
+    # Lazily: what varies shows it in two samples, and samples may be large.
+    cases = [(one, seed) for one in tried for seed in range(_MOST_SAMPLES)]
+    if all(torch.equal(sample(one, 0), sample(one, seed)) for one, seed in cases if seed):
         return "has the same data at every seed"
     for axis, dim in enumerate(dims):
-        longer = [sample for of_one in samples for sample in of_one if sample.shape[axis] > 1]
-        if longer and all(_repeats(sample, axis) for sample in longer):
+        longer = [(one, seed) for one, seed in cases if sample(one, 0).shape[axis] > 1]
+        if longer and all(_repeats(sample(one, seed), axis) for one, seed in longer):
             return f"has the same data all along {dim}"
     return None
 
 
 def _repeats(data: Tensor, axis: int) -> bool:
+    if not torch.equal(data.select(axis, 0), data.select(axis, 1)):
+        return False
     return torch.equal(data, data.narrow(axis, 0, 1).expand(data.shape))
 
 

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import chain
 from math import prod
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +29,9 @@ from step_runtime.tasks.generators import PLAIN, expression, family
 from step_runtime.tasks.scope import Scope, make_scope
 from step_runtime.tasks.task import FnSpec, Task, TensorSpec, WrittenDim, declared_shapes
 from step_runtime.tasks.yaml_format import Location, format_location
+
+_KEPT = 2**28
+"""Bytes of samples from which on older ones are drawn anew when they are asked for."""
 
 _TYPES = (Buffer, Fn, Multihot, Scalar, Stream, STuple)
 STEP = SimpleNamespace(**PRIMITIVES, **{cls.__name__: cls for cls in _TYPES})
@@ -230,26 +234,28 @@ class TaskInstance:
 
         Tensors have torch shape `reversed(dims) + layout`. The same seed gives the same data.
         """
-        if seed not in self._sampled:
-            generator = torch.Generator().manual_seed(seed)
-            tensors = self.task.tensors()
-            self._sampled[seed] = {spec.name: self._tensors(spec, stream, generator) for _, spec, stream in tensors}
-        data = self._sampled[seed]
+        data = self.sampled(seed)
         self._input_data.clear()
         # Clones: a snippet that writes into its input must not reach the streams, nor either of them the next run.
         self._input_data.update({name: _as_seen(parts) for name, parts in data.items()})
         return {spec.name: tuple(part.clone() for part in data[spec.name]) for spec in self.task.inputs}
 
     def sampled(self, seed: int) -> Mapping[str, Data]:
-        """What `sample_inputs` gives for a seed, and the parameters."""
-        self.sample_inputs(seed)
+        """What `sample_inputs` gives for a seed, and the parameters; the snippets keep the data that they have."""
+        if seed not in self._sampled:
+            if sum(part.nbytes for data in self._sampled.values() for part in chain(*data.values())) > _KEPT:
+                self._sampled.clear()
+            generator = torch.Generator().manual_seed(seed)
+            tensors = self.task.tensors()
+            self._sampled[seed] = {spec.name: self._tensors(spec, stream, generator) for _, spec, stream in tensors}
         return self._sampled[seed]
 
     def use_inputs(self, data: Mapping[str, Data]) -> dict[str, Data]:
         """Gives the snippets and the caller this data for inputs and parameters, in this instance's type."""
         own = {name: tuple(map(self._own, parts)) for name, parts in data.items()}
         self._input_data.update({name: _as_seen(parts) for name, parts in own.items()})
-        return {spec.name: tuple(part.clone() for part in own[spec.name]) for spec in self.task.inputs}
+        pairs = {spec.name: zip(own[spec.name], data[spec.name], strict=True) for spec in self.task.inputs}
+        return {name: tuple(one.clone() if one is of else one for one, of in both) for name, both in pairs.items()}
 
     def _own(self, part: Tensor) -> Tensor:
         """fp32 numbers of another instance in this one's type."""

@@ -11,6 +11,7 @@ import torch
 
 from step_runtime.base.errors import TaskCodeError, TaskError, TaskWarning
 from step_runtime.execution.invocation import BeforeRun, Data
+from step_runtime.execution.number_formats import same_numbers
 from step_runtime.tasks.reader import read_task_file, task_in, task_name
 from step_runtime.tasks.task import Task, declared_shapes
 from step_runtime.verification.compare import close
@@ -67,21 +68,28 @@ def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]
     yield from assumptions(tried[0])
     yield from unstressed(tried[0])
     for instance in tried:
-        sampled = []
-        for seed in range(_SAMPLES):
-            instance.sample_inputs(seed)
-            sampled.append(instance.reference())
-        for index, (spec, *values) in enumerate(zip(task.outputs, *sampled, strict=True)):
+        for index, (spec, values) in enumerate(zip(task.outputs, zip(*_outcomes(instance), strict=True), strict=True)):
             problem = _constant(values)
             if problem is not None:
                 doubted = True
                 message = f"output {spec.name} {problem.format(instance.place)}"
                 yield TaskWarning("constant-output", message, ("outputs", index))
-    yield from _random(task, tried)
+    yield from _random(task, tried, before_run)
     if not doubted:
         yield from _unread(task, tried[0])
         yield from unvaried_data(task, tried)
         yield from simpler_references(tried, _SAMPLES)
+
+
+def _outcomes(instance: TaskInstance) -> list[list[Data]]:
+    """The references of several inputs; no more of them once every output has two that differ."""
+    found: list[list[Data]] = []
+    for seed in range(_SAMPLES):
+        instance.sample_inputs(seed)
+        found.append(instance.reference())
+        if not any(map(agree, found[0], found[-1])):
+            break
+    return found
 
 
 def _constant(values: Sequence[Data]) -> str | None:
@@ -112,14 +120,39 @@ def _unread(task: Task, instance: TaskInstance) -> Iterator[TaskWarning]:
             yield TaskWarning("unread-input", message, ("inputs", index))
 
 
-def _random(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskWarning]:
-    """The references that use torch's generator, and whose value depends on it."""
+def _random(task: Task, tried: Sequence[TaskInstance], before_run: BeforeRun | None) -> Iterator[TaskWarning]:
+    """The references that use torch's generator and whose value depends on it, and those with others for one input."""
     random = [instance for instance in tried if any(place[0] == "outputs" for place in instance.random)]
     pairs = [_at_other_seeds(instance) for instance in random]
+    runs = _again(task, min(range(len(tried)), key=lambda index: sum(tried[index].sizes.values())), before_run)
     for index, spec in enumerate(task.outputs):
+        elsewhere, first, again = (run[index] for run in runs)
         if not all(agree(one[index], other[index]) for one, other in pairs):
             message = f"reference of output {spec.name} uses random numbers, which no program can match"
             yield TaskWarning("random-reference", message, ("outputs", index))
+        elif not all(map(same_numbers, first, again)):
+            message = (
+                f"reference of output {spec.name} gives other values for the same inputs when it runs again, which no"
+                " program can match: it uses random numbers or the time, or keeps state between calls"
+            )
+            yield TaskWarning("random-reference", message, ("outputs", index))
+        elif not all(map(same_numbers, first, elsewhere)):
+            message = (
+                f"reference of output {spec.name} gives other values for the same inputs when `global` runs again:"
+                " draw random numbers by torch, whose seed is set before"
+            )
+            yield TaskWarning("random-reference", message, ("outputs", index))
+
+
+def _again(task: Task, index: int, before_run: BeforeRun | None) -> list[list[Data]]:
+    """The references for one input at a set of sizes, twice in one process of `global`, and once in another."""
+    runs = []
+    for _ in range(2):
+        instance = TaskInstance(task, task.size_sets()[index], before_run=before_run)
+        instance.sample_inputs(0)
+        runs.append(instance.reference())
+    instance.sample_inputs(0)
+    return [*runs, instance.reference()]
 
 
 def _at_other_seeds(instance: TaskInstance) -> tuple[list[Data], list[Data]]:

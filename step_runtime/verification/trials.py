@@ -15,7 +15,7 @@ from step_runtime.base.functions import Fn
 from step_runtime.base.syntax import parse_python
 from step_runtime.base.types import Element, Multihot, components_of
 from step_runtime.execution.invocation import Data, apply, element_layout, initial
-from step_runtime.execution.number_formats import element_type
+from step_runtime.execution.number_formats import element_type, same_numbers
 from step_runtime.tasks.task import FnSpec, Task
 from step_runtime.tasks.yaml_format import Location
 from step_runtime.verification.instance import TaskInstance
@@ -30,7 +30,8 @@ _OF_NUMBERS = (ValueError, ArithmeticError, AssertionError, torch.linalg.LinAlgE
 def function_trials(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskWarning]:
     """Runs each function on elements of its declared types, at each set of sizes.
 
-    Gives those that may take other numbers than were tried, and the inputs that functions read by name.
+    Gives those that may take other numbers than were tried, those that give other results for one element, and the
+    inputs that functions read by name.
 
     Raises:
         TaskCodeError: A function fails on all elements, or returns something other than it declares.
@@ -39,13 +40,22 @@ def function_trials(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskW
     for index, spec in enumerate(task.fns):
         location, named = ("fns", index, "apply"), _named(spec)
         doubt: TaskCodeError | None = None
+        random = False
         for instance in tried:
             instance.sample_inputs(0)
             with instance.reads() as read:
-                doubt = doubt or _failure(instance, instance.fns[spec.func_name], location)
+                outcome = _outcome(instance, instance.fns[spec.func_name], location)
+            doubt = doubt or (outcome if isinstance(outcome, TaskCodeError) else None)
+            random = random or outcome is False
             named |= read
         if doubt is not None:
             yield TaskWarning("function-fails", str(doubt), location)
+        if random:
+            message = (
+                f"function {spec.func_name} gives other results for the same element when it runs again: it uses random"
+                " numbers or the time, or keeps state between calls; no verdict on a program that uses it is certain"
+            )
+            yield TaskWarning("random-function", message, location)
         for name in sorted(inputs & named):
             message = (
                 f"function {spec.func_name} reads input {name} by name, and so all of it at once: a program that"
@@ -54,8 +64,8 @@ def function_trials(task: Task, tried: Sequence[TaskInstance]) -> Iterator[TaskW
             yield TaskWarning("input-by-name", message, location)
 
 
-def _failure(instance: TaskInstance, fn: Fn, location: Location) -> TaskCodeError | None:
-    """Why a function fails on elements of these numbers; None once it succeeds.
+def _outcome(instance: TaskInstance, fn: Fn, location: Location) -> TaskCodeError | bool:
+    """Why a function fails on elements of these numbers; whether it repeats its result once it succeeds.
 
     Raises:
         TaskCodeError: It fails on all of them, whatever their numbers.
@@ -66,11 +76,11 @@ def _failure(instance: TaskInstance, fn: Fn, location: Location) -> TaskCodeErro
         element = [_sample(part, instance, number, generator) for part in components_of(fn.input)]
         try:
             with instance.author_code(f"function {fn.label}", location):
-                _call(fn, element, instance)
+                first, second = (_call(fn, element, instance) for _ in range(2))
         except TaskCodeError as error:
             causes.append(error.__cause__ if isinstance(error.__cause__, TaskCodeError) else error)
         else:
-            return None
+            return all(map(same_numbers, first, second))
     where = f"at {instance.place}, on each element of its declared type that was tried: of random numbers, ones, zeros"
     of_code = [cause for cause in causes if not isinstance(cause.__cause__, _OF_NUMBERS)]
     if len(of_code) < _ELEMENTS:
@@ -78,9 +88,9 @@ def _failure(instance: TaskInstance, fn: Fn, location: Location) -> TaskCodeErro
     raise TaskCodeError(f"{instance.task.name}: {causes[0]}, {where}", location) from causes[0].__cause__
 
 
-def _call(fn: Fn, element: list[Tensor], instance: TaskInstance) -> None:
+def _call(fn: Fn, element: list[Tensor], instance: TaskInstance) -> Data:
     state: list[Data] = [initial(fn, instance.sizes, instance.dtype)] if fn.stateful else []
-    apply(fn, [*state, element], instance.sizes, instance.dtype)
+    return apply(fn, [*state, [part.clone() for part in element]], instance.sizes, instance.dtype)
 
 
 def _sample(element: Element, instance: TaskInstance, number: int, generator: torch.Generator) -> Tensor:

@@ -1,7 +1,8 @@
 """The reward: whether a program implements its task (paper, Section 4.3).
 
 Two verifiers: the affine rule on the graph, and the simulated outputs against the task's PyTorch reference,
-at every set of sizes and seed, in float64 on both sides.
+at every set of sizes and seed, in float64 on both sides. A program that passes is also run at one set of sizes beyond
+the task's own, if its code allows one (`further_sizes`).
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import torch
@@ -25,7 +26,6 @@ from step_runtime.base.errors import (
     TaskError,
     describe_error,
     out_of_memory,
-    quantity,
 )
 from step_runtime.base.types import components_of
 from step_runtime.cost.chip import DEFAULT_CHIP
@@ -39,6 +39,7 @@ from step_runtime.language.parser import Source, evaluate, read
 from step_runtime.program.graph import Program
 from step_runtime.program.limits import Limits
 from step_runtime.program.printer import print_primitive
+from step_runtime.tasks.further_sizes import further_sets
 from step_runtime.tasks.scope import Scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import Types, check_program, infer_types
@@ -49,52 +50,19 @@ from step_runtime.verification.simulate import NodeError, simulate
 from step_runtime.verification.stress import Case, stress
 from step_runtime.verification.task_costs import over_limits
 from step_runtime.verification.values import explain_values
+from step_runtime.verification.verdict import Verdict as Verdict
 
 SEEDS = (0, 1)
 _TORCH = threading.RLock()
 """Held while an author's code runs, as torch's default dtype and random state are global."""
 _RANDOM = "a function of the task uses random numbers"
-_LONGEST_FEEDBACK = 20_000
-"""Characters of a rendered verdict after which no further finding is added."""
+_BEYOND = "these sizes are beyond the task's own; a program has to be right at all at which the reference runs"
+_NOT_OF_PROGRAMS = UNKNOWN | {"task-function"}
+"""Codes of failures that say nothing of a program at sizes that its task does not name."""
 _NO_MEMORY = "the run exceeded the memory limit"
 _NO_NUMBERS = "the reference gives NaN or infinity there, so that nothing is known of the program; change `data_gen`"
 _LOG = logging.getLogger(__name__)
 _INTERNAL = "this is a fault of the verifier; the log has its traceback"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What verification found.
-
-    `stage` is None for a program that passes, else the first stage that fails; `diagnostics` are all those
-    of parse, type and affine, or the first of a later stage; `seconds` is the wall time spent; `exact` is what exact
-    arithmetic says, where that was asked of a program that passes.
-    """
-
-    passed: bool
-    stage: str | None = None
-    diagnostics: tuple[Diagnostic, ...] = ()
-    seconds: float = field(default=0.0, compare=False)
-    exact: ExactVerdict | None = None
-
-    @property
-    def unknown(self) -> bool:
-        """Whether it is not known if the program is right: see `errors.UNKNOWN`."""
-        return bool(self.diagnostics) and not self.passed and self.diagnostics[0].code in UNKNOWN
-
-    def render(self, text: str, name: str = "program") -> str:
-        """The verdict for people and LMs alike; the first findings of very many."""
-        if self.passed:
-            return f"{name}: passed"
-        lines: list[str] = []
-        length = 0
-        for number, diagnostic in enumerate(self.diagnostics):
-            if length > _LONGEST_FEEDBACK:
-                lines.append(f"… and {quantity(len(self.diagnostics) - number, 'more finding')}")
-                break
-            lines.append(diagnostic.render(text, name))
-            length += len(lines[-1])
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -151,8 +119,13 @@ class Verifier:
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """The names that programs may use, at each set of sizes, as the task's `global` left them."""
-        return tuple(instance.scope for instance in self._instances)
+        """The names that programs may use, at each set of sizes, as the task's `global` left them.
+
+        The last are those of the sizes beyond the task's own, if there are such.
+        """
+        with _TORCH:
+            further = [self._further] if self._further else []
+        return tuple(instance.scope for instance in (*self._instances, *further))
 
     def verify(self, text: str) -> Verdict:
         """The verdict on a program text; never raises for a bad program.
@@ -189,7 +162,7 @@ class Verifier:
         """
         source = read(text, self.limits)
         with _TORCH:
-            for index, instance in enumerate(self._instances):
+            for index, instance in self._places():
                 checked = self._check(source, instance)
                 if isinstance(checked, list):
                     return None
@@ -207,14 +180,53 @@ class Verifier:
             if isinstance(result, list):
                 return result
             checked.append(result)
-        found = self._result(checked)
+        found = self._result(checked, self._run_all)
         if found is not None:
             return [found]
-        over = self._over_limits(checked)
-        return over or (self._stress(source, checked[0]) if self.task.stress else [])
+        found_beyond = self._over_limits(checked) or self._beyond(source)
+        return found_beyond or (self._stress(source, checked[0]) if self.task.stress else [])
+
+    def _places(self) -> Iterator[tuple[int, TaskInstance]]:
+        """The task at each set of sizes, that beyond its own last."""
+        yield from enumerate(self._instances)
+        if self._further is not None:
+            yield len(self._instances), self._further
+
+    @cached_property
+    def _further(self) -> TaskInstance | None:
+        """The task at a set of sizes beyond its own, at which its code runs."""
+        for number, sizes in enumerate(further_sets(self.task)):
+            self._input = f"further set {number}"
+            try:
+                instance = TaskInstance(
+                    self.task, sizes, dtype=self._dtype, before_run=self._before_run and self._announce
+                )
+                instance.sample_inputs(self._seeds[0])
+                self._references[len(self._instances), self._seeds[0]] = instance.reference()
+            except (TaskError, RunError):
+                continue
+            return instance
+        return None
+
+    def _beyond(self, source: Source) -> list[Diagnostic]:
+        """What is wrong with a program that passes at the task's own sizes, at those beyond them."""
+        with _TORCH:
+            if self._further is None:
+                return []
+            checked = self._check(source, self._further)
+            if isinstance(checked, list):
+                found = [each for each in checked if each.stage != "limits"]
+            else:
+                failure = self._result([checked], self._run_further)
+                found = [failure] if failure is not None and failure.code not in _NOT_OF_PROGRAMS else []
+        where = f"at {self._further.place}"
+        return [
+            replace(each, details=(*each.details, *([] if each.stage in ("run", "value") else [where]), _BEYOND))
+            for each in found
+        ]
 
     def exact(self, text: str) -> ExactVerdict | None:
-        """What exact arithmetic says of a program that passes, at all sets of sizes; None for one that fails.
+        """What exact arithmetic says of a program that passes, at the task's own sizes; None for one that fails.
 
         Raises:
             TaskError: The task's reference code fails.
@@ -267,11 +279,13 @@ class Verifier:
                     return found
         return []
 
-    def _result(self, checked: Sequence[_Checked]) -> Diagnostic | None:
+    def _result(
+        self, checked: Sequence[_Checked], run: Callable[[Sequence[_Checked]], Diagnostic | None]
+    ) -> Diagnostic | None:
         """The result of running; remembered for programs with one graph at every set of sizes."""
-        key = tuple(one.described.key(whole=True) for one in checked)
+        key = (run.__name__, *(one.described.key(whole=True) for one in checked))
         if key not in self._results:
-            found = self._run_all(checked)
+            found = run(checked)
             if not self._remember or (found is not None and found.stage == "run"):
                 # It names a place in this text, and another text may reach a different failure first.
                 return found
@@ -288,6 +302,11 @@ class Verifier:
                     if found is not None:
                         return found
         return None
+
+    def _run_further(self, checked: Sequence[_Checked]) -> Diagnostic | None:
+        assert self._further is not None
+        self._input = f"further sizes, seed {self._seeds[0]}"
+        return self._run(len(self._instances), self._further, checked[0], self._seeds[0])
 
     def _check(self, source: Source, instance: TaskInstance) -> _Checked | list[Diagnostic]:
         """The checks that need no run, at one set of sizes."""

@@ -136,7 +136,7 @@ def test_script_runs_under_pytest_by_itself(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(path)]
     result = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, check=False)
     assert result.returncode == 0, result.stdout
-    assert "12 passed" in result.stdout
+    assert "18 passed" in result.stdout
     assert ".double()" in path.read_text()
     assert "# the larger" in path.read_text()
 

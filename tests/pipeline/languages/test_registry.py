@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.base.errors import UsageError
+from pipeline.base.languages import DEFAULT, declared, known
 from pipeline.languages import registry
 from pipeline.languages.language import Explains, ListsNextLines
 from tests.support.languages import install
@@ -20,10 +21,10 @@ def forgetting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_project_declares_its_own_first() -> None:
     """STeP, which a command without `--language` uses."""
-    assert registry.DEFAULT in registry.declared()
-    assert registry.find(registry.DEFAULT).name == registry.DEFAULT
-    assert registry.known(registry.DEFAULT) == registry.DEFAULT
-    assert registry.module_of(registry.DEFAULT) == "pipeline.step.language"
+    assert DEFAULT in declared()
+    assert registry.find(DEFAULT).name == DEFAULT
+    assert known(DEFAULT) == DEFAULT
+    assert registry.module_of(DEFAULT) == "pipeline.step.language"
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_an_entry_point_that_is_no_language_is_refused_in_words(
 ) -> None:
     """Whatever is wrong with it."""
     install(tmp_path, monkeypatch, "broken", code)
-    assert "broken" in registry.declared()
+    assert "broken" in declared()
     with pytest.raises(UsageError, match=message):
         registry.find("broken")
     sys.modules.pop("broken_language", None)

@@ -11,8 +11,11 @@ from pipeline.base.paths import TASKS
 from pipeline.reporting import pass_rates
 from pipeline.reporting.pass_rates import program_class
 from step_runtime.language.parser import parse
+from step_runtime.tasks.reader import loads_task
 from tests.support.samples import general_scope
-from tests.support.scripted_runs import RIGHT
+from tests.support.scripted_runs import RIGHT, TASK
+
+TASK_OF_RIGHT = loads_task(TASK, "double")
 
 
 def test_the_benchmark_has_the_classes_of_table_2() -> None:
@@ -44,7 +47,7 @@ def test_diversity_is_distinct_trees_per_answer_averaged_over_tasks() -> None:
     drawn = [attempt("a", 0, RIGHT, True), attempt("a", 1, renamed, True), attempt("a", 2, "return E0", False)]
     drawn += [attempt("a", 3, "return E0", False), attempt("b", 0, RIGHT, True), attempt("b", 1, "return [E0]", True)]
     drawn.append(Attempt(0, 0, "a", 0.7, 9, 0, error="no answer"))
-    found = pass_rates.diversity(drawn, {"a": ["E0"], "b": ["E0"]})
+    found = pass_rates.diversity(drawn, dict.fromkeys("ab", TASK_OF_RIGHT))
     assert asdict(found) == {"success": (1 / 2 + 2 / 2) / 2, "failure": 1 / 2, "overall": (2 / 4 + 2 / 2) / 2}
     assert asdict(pass_rates.diversity([], {})) == {"success": None, "failure": None, "overall": None}
 

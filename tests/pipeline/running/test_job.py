@@ -30,7 +30,7 @@ from pipeline.base.errors import run_command
 from pipeline.record import store
 from pipeline.reporting.runs import read_runs
 from pipeline.reporting.tables import learning
-from pipeline.rewriting.simplification import code_lines
+from pipeline.rewriting.simplification import code_lines, simplified
 from pipeline.running import job as job_module
 from pipeline.running.job import readable_solutions
 from pipeline.verification.task_files import load_tasks
@@ -242,7 +242,7 @@ def passes(task: Task, text: str) -> bool:
 def test_solutions_are_simpler_and_pass() -> None:
     """With the types of streams as comments; the entry holds the answer."""
     solved = entry(GEMM, LONG)
-    (text,) = readable_solutions([solved], passes, None, 2).values()
+    (text,) = readable_solutions([solved], passes, None, 2, simplified).values()
     assert passes(GEMM, text) and code_lines(text) <= code_lines(LONG)
     assert text.count("Bufferize") == 1 and "# fp32" in text
     assert solved.outputs["impl"] == LONG
@@ -256,7 +256,7 @@ def test_no_text_costs_more_than_the_answer() -> None:
         asked.append(text)
         return -text.count("Bufferize")
 
-    (text,) = readable_solutions([entry(GEMM, LONG)], passes, fewest_buffers, 2).values()
+    (text,) = readable_solutions([entry(GEMM, LONG)], passes, fewest_buffers, 2, simplified).values()
     assert text.count("Bufferize") == LONG.count("Bufferize") and "# fp32" in text
     assert any(shorter.count("Bufferize") == 1 for shorter in asked)
 
@@ -269,10 +269,10 @@ def test_a_solution_that_cannot_be_simplified_stays(caplog: pytest.LogCaptureFix
             raise OSError("the worker is lost")
         return passes(task, text)
 
-    found = readable_solutions([entry(GEMM.named("lost"), LONG), entry(GEMM, LONG)], lost, None, 2)
+    found = readable_solutions([entry(GEMM.named("lost"), LONG), entry(GEMM, LONG)], lost, None, 2, simplified)
     assert list(found) == ["gemm/0"]
     assert caplog.messages == ["lost: the solution is recorded as it was sampled: the worker is lost"]
-    assert readable_solutions([entry(GEMM, found["gemm/0"])], passes, None, 2) == {}
+    assert readable_solutions([entry(GEMM, found["gemm/0"])], passes, None, 2, simplified) == {}
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def test_scopes_come_without_the_author_s_code(pool: WorkerPool) -> None:
     content = TASK.replace("BAD", "")
     task = loads_task(content)
     found = pool.submit(scopes, "picky", content).result()
-    assert [scope.sizes["E"] for scope in found] == [3, 3]
+    assert [scope.sizes["E"] for scope in found] == [3, 3, 3]
     assert [fn.label for fn in found[0].lists["both"]] == ["fn_neg", "fn_picky"]
     assert found[0].inputs == static_scope(task).inputs
     assert repr(found[0].fns) == repr(static_scope(task).fns)

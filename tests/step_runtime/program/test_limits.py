@@ -98,9 +98,9 @@ def numbers(text: str) -> int:
         ("return step.Accum(fn=fn_g, b=1).apply(step.Repeat(n=1000).apply(E0))", 2 * E0),
         # But a result is complete at the end, and merged dims that are repeated are copied.
         ("return step.Repeat(n=1000).apply(E0)", E0 + 1000 * E0),
-        ("return step.Accum(fn=fn_g, b=1).apply(step.Flatten(L=[1]).apply(step.Repeat(n=M).apply(E0)))", 6 * E0 + 7),
+        ("return step.Accum(fn=fn_g, b=1).apply(step.Flatten(L=[1]).apply(step.Repeat(n=5).apply(E0)))", 6 * E0 + 7),
     ],
 )  # fmt: skip
 def test_what_is_held_at_a_time(text: str, expected: int) -> None:
-    """In numbers, at D=16, N=7 and M=5."""
+    """In numbers, at D=16 and N=7."""
     assert numbers(text) == expected

@@ -23,13 +23,13 @@ ORACLES = sorted((DATA / "oracles").glob("*/*.step"))
 
 CONFIGURATIONS = [
     "step.Repeat(n=M*M)",
-    "step.Repeat(n=M*N - K)",
+    "step.Repeat(n=M*N - D)",
     "step.Repeat(n=(M + N)//3)",
     "step.Repeat(n=M//(2*N))",
     "step.Repeat(n=2*M + 3)",
-    "step.Repeat(n=M*M*N//(K + 1))",
+    "step.Repeat(n=M*M*N//(D + 1))",
     "step.Repeat(n=(M - N)*(M + N))",
-    "step.Repeat(n=M//(K*(M + N)))",
+    "step.Repeat(n=M//(D*(M + N)))",
     "step.Repeat(n=4)",
     "step.Repeat(n=M//2 + N//3)",
     "step.Repeat(n=M_value)",

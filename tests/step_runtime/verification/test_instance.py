@@ -166,3 +166,12 @@ def test_data_and_references_of_another_kind_are_refused(
     with pytest.raises(TaskError, match=message):
         instance.sample_inputs(0)
         instance.reference()
+
+
+def test_large_samples_are_drawn_anew_instead_of_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task of large data needs memory for few samples; each seed gives the same numbers again."""
+    monkeypatch.setattr("step_runtime.verification.instance._KEPT", 0)
+    instance = TaskInstance(general(), general().size_sets()[0])
+    first = instance.sampled(0)["E0"][0]
+    instance.sampled(1)
+    assert list(instance._sampled) == [1] and torch.equal(instance.sampled(0)["E0"][0], first)

@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+import torch
 
 from step_runtime import load_task
 from tests.support.samples import MINIMAL
@@ -89,6 +90,23 @@ def test_weights_that_global_draws_are_no_random_reference(tmp_path: Path) -> No
     assert warned(tmp_path, text) == []
 
 
+DRAWN = {
+    "import random": "random.random()",
+    "import numpy": "numpy.random.rand()",
+    "import time": "time.time_ns() % 1_000_003",
+    "import itertools; counter = itertools.count()": "next(counter)",
+    "import random; x = random.random()": "x",
+}
+
+
+@pytest.mark.parametrize("drawn", DRAWN)
+def test_random_numbers_from_anywhere_are_reported(drawn: str, tmp_path: Path) -> None:
+    """A reference runs again on the same inputs, and once more after `global` has run again."""
+    text = f"global: {drawn}\n{MINIMAL}".replace("input_data['E0'].sum(1)", f"input_data['E0'].sum(1) + {DRAWN[drawn]}")
+    (found,) = warned(tmp_path, text)
+    assert found.startswith("reference of output S0 gives other values for the same inputs when ")
+
+
 SIZES = {
     "sizes: {M: 6, N: 6}": [
         "M and N are both 6 at every set of sizes: a program that takes one for the other may pass"
@@ -121,3 +139,11 @@ def test_dims_of_functions_count_as_used(tmp_path: Path) -> None:
     )
     (found,) = warned(tmp_path, f"{text}sizes: {{M: [5, 6], K: [5, 6]}}\n")
     assert found.startswith("K and M are both 5 and 6 at every set of sizes")
+
+
+def test_checks_of_a_task_cost_few_runs_of_its_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reference that tells two inputs apart, at sizes that are fixed, is run less than ten times in all."""
+    monkeypatch.setattr("torch.runs", [], raising=False)
+    text = MINIMAL.replace("input_data['E0'].sum(1)", "torch.runs.append(1); input_data['E0'].sum(1)")
+    warned(tmp_path, f"{text}sizes: {{M: 60, N: 70}}\n")
+    assert 0 < len(vars(torch)["runs"]) < 10

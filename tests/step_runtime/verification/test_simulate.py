@@ -122,7 +122,7 @@ FNS = {
 }
 TASK = of_scalars(FNS, "input_data['E0'].sum(1)", out="[N]")
 PROGRAMS = {
-    "a map": "a = step.Map(fn=fn_f).apply(step.Repeat(n=M).apply(E0))\nreturn step.Accum(fn=fn_g, b=2).apply(a)",
+    "a map": "a = step.Map(fn=fn_f).apply(step.Repeat(n=5).apply(E0))\nreturn step.Accum(fn=fn_g, b=2).apply(a)",
     "a chain": "a, b = step.Copy().apply(E0)\na = step.Map(fn=fn_f).apply(a)\na = step.Map(fn=fn_m).apply((a, b))\n"
     "return step.Accum(fn=fn_g, b=1).apply(a)",
 }

@@ -47,6 +47,21 @@ def test_a_function_that_always_fails_is_an_error_at_its_line(apply: str, cause:
         warned(tmp_path, apply)
 
 
+@pytest.mark.parametrize(
+    ("apply", "codes"),
+    [
+        ("return [input[0] + torch.rand(())]", ["random-function"]),
+        ("calls.append(1); return [input[0] * len(calls)]", ["random-function"]),
+        ("torch.rand(()); return [input[0] + w]", []),
+    ],
+)
+def test_a_function_with_another_result_for_the_same_element_is_doubted(
+    apply: str, codes: list[str], tmp_path: Path
+) -> None:
+    """Whether it draws numbers or keeps state; one that only touches the generator is not."""
+    assert warned(tmp_path, apply, more="global: calls = []; w = torch.rand(())") == codes
+
+
 def test_a_function_that_fails_at_one_set_of_sizes_is_an_error(tmp_path: Path) -> None:
     """It has a size of the other in it."""
     buffer = "Buffer(fp32, [N])"

@@ -333,10 +333,10 @@ def test_right_for_one_draw_only_is_wrong() -> None:
 
 
 def test_sizes_and_seeds_are_reported() -> None:
-    """Two sets of sizes and two seeds are tried, and nothing less by default."""
+    """Two sets of sizes and two seeds are tried, and one set beyond the task's own; nothing less by default."""
     verifier = general_verifier()
     verifier.verify(GENERAL_SOLUTION)
-    assert sorted(verifier._references) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert sorted(verifier._references) == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]
 
 
 def test_verdicts_are_the_same_from_many_threads() -> None:
@@ -364,3 +364,38 @@ def test_a_run_rule_that_only_the_data_breaks_is_a_verdict() -> None:
     )
     verdict = general_verifier().verify(text)
     assert verdict.stage == "run" and verdict.diagnostics[0].code == "reshape-divides"
+
+
+SUM_TIMES_N = task_of("input_data['E0'] * N_value", "return [state[0] + input[0]]")
+
+
+@pytest.mark.parametrize(("factor", "right"), [("N", True), ("22 - 3*M", False), ("22 - 3*M_value", False)])
+def test_a_factor_that_is_right_at_the_own_sizes_alone_fails_beyond_them(factor: str, right: bool) -> None:
+    """At both default sets 22 - 3M is N; the verdict names the sizes at which it is not."""
+    text = f"return step.Accum(fn=fn_0, b=1).apply(step.Repeat(n={factor}).apply(E0))"
+    verdict = Verifier(SUM_TIMES_N).verify(text)
+    assert verdict.passed is right
+    if not right:
+        rendered = verdict.render(text)
+        assert "M=7, N=5" in rendered and "beyond the task's own" in rendered
+
+
+def test_a_program_names_only_dims_that_something_in_the_task_has() -> None:
+    """K has a default size, at which a program that names it could be right by chance; the message has the dims."""
+    for factor in ("K - 2", "K_value - 2"):
+        text = f"return step.Accum(fn=fn_0, b=1).apply(step.Repeat(n={factor}).apply(E0))"
+        (finding,) = Verifier(SUM_TIMES_N).verify(text).diagnostics
+        assert finding.code == "name" and finding.hint == "nothing in the task is of size K; its dims are M, N"
+
+
+def test_sizes_that_the_tasks_code_does_not_allow_are_not_tried() -> None:
+    """A reference that works at its own sizes alone costs no right program its verdict."""
+    reference = "assert N_value in (4, 7)\ninput_data['E0'] * 2"
+    task = task_of(reference, "return [2 * input[0]]")
+    assert Verifier(task).verify(MAP).passed and len(Verifier(task).scopes) == 2
+
+
+def test_a_function_that_fails_beyond_the_own_sizes_says_nothing_of_a_program() -> None:
+    """The task promises its functions at its own sizes."""
+    task = task_of("input_data['E0'] * 2", "assert N_value in (4, 7)\nreturn [2 * input[0]]")
+    assert Verifier(task).verify(MAP).passed and len(Verifier(task).scopes) == 3

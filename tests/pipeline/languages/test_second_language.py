@@ -1,0 +1,96 @@
+"""A language of another package learns, records and resumes as STeP does, with the same optimizer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dspy import lm15
+
+from pipeline import compile as compile_command
+from pipeline import evaluate
+from pipeline.base.errors import run_command
+from pipeline.reporting.runs import read_runs
+from tests.support.answering_lm import use
+from tests.support.languages import install_counter
+
+OPTIONS = ["--language", "counter", "--samples", "2", "--temperatures", "0.7", "--threads", "1"]
+
+
+class Counting:
+    """Counts to two at once, and to minus one where the request shows a solved task; never to nine."""
+
+    def __init__(self) -> None:
+        self.requests: list[str] = []
+
+    def complete(self, request: lm15.Request) -> lm15.Response:
+        self.requests.append("\n".join([str(request.system), *(m.text or "" for m in request.messages)]))
+        task, shown = request.messages[-1].text or "", len(request.messages) > 1
+        answer = "up\nup" if "want: 2" in task else "down" if "want: -1" in task and shown else "up"
+        text = f"It counts.\n\n[[ ## impl ## ]]\n```\n{answer}\n```\n"
+        usage = lm15.Usage(input_tokens=10, output_tokens=3)
+        message = lm15.Message.assistant(text)
+        return lm15.Response(id="1", model=request.model, message=message, finish_reason="stop", usage=usage)
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_folder: Path) -> Counting:
+    data = install_counter(tmp_path, monkeypatch)
+    (data / "tasks/nine.yaml").write_text("goal: count to nine\nwant: 9\n")
+    engine = Counting()
+    use(engine, monkeypatch)  # type: ignore[arg-type] # it answers alike
+    return engine
+
+
+def test_it_learns_is_recorded_resumed_and_measured(
+    engine: Counting, tmp_path: Path, capsys: pytest.CaptureFixture[str], unrendered: None
+) -> None:
+    """The second task is solved by showing the first; the program and the record name the language."""
+    program = str(tmp_path / "program.json")
+    argv = ["--optimizer", "adaptive", "--lm", "scripted/x", *OPTIONS, "-o", program, "--json"]
+    assert run_command(compile_command.NAME, compile_command.main, argv) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (set(found["solved"]), found["unsolved"]) == ({"two", "deep/minus"}, ["nine"])
+    assert all("Write the words up and down" in request for request in engine.requests)
+    assert any("goal: count to two" in request and "up\nup" in request for request in engine.requests)
+    assert not any("down\n  down" in request for request in engine.requests)  # no author's solution is shown
+    saved = json.loads(Path(program).read_text())
+    assert saved["language"] == {"name": "counter", "version": "1"} and saved["guardian"] == "none"
+
+    (run,) = read_runs([found["run_id"]])
+    assert (run.language, run.programs["two"]) == ("counter", "up\nup")
+    asked = len(engine.requests)
+    assert run_command(compile_command.NAME, compile_command.main, ["--resume", found["run_id"], "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["solved"]) == {"two", "deep/minus"}
+    assert len(engine.requests) == asked
+
+    argv = ["--program", program, "--lm", "scripted/x", *OPTIONS, "--json"]
+    assert run_command(evaluate.NAME, evaluate.main, argv) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert set(figures["solved"]) == {"two", "deep/minus"} and figures["by_class"] == {}
+    assert run_command(evaluate.NAME, evaluate.main, ["--program", program, "--lm", "scripted/x"]) == 2
+    assert "this program writes counter; give --language counter" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--lm", "embedded"],
+        ["--guardian", "gated", "--lm", "x/y"],
+        ["--proposer", "react", "--lm", "x/y"],
+        ["--no-ir", "--lm", "x/y"],
+        ["--prompt", "short", "--lm", "x/y"],
+        ["--objective", "time", "--lm", "x/y"],
+    ],
+)
+def test_what_it_does_not_offer_ends_the_command(
+    options: list[str], engine: Counting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With exit code 2 and the name of the option, before any request."""
+    argv = ["--optimizer", "adaptive", *OPTIONS, *options]
+    assert run_command(compile_command.NAME, compile_command.main, argv) == 2
+    err = capsys.readouterr().err
+    assert f"{options[0]}" in err and "the language `counter` does not offer this" in err and err.count("\n") == 1
+    assert not engine.requests

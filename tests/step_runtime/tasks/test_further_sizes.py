@@ -1,0 +1,65 @@
+"""Sizes beyond a task's own: off every line, with what the own sets have in common."""
+
+from __future__ import annotations
+
+import pytest
+
+from step_runtime import Task, loads_task
+from step_runtime.tasks.further_sizes import further_sets
+
+
+def task(dims: str, sizes: str = "{}", reference: str = "input_data['X']") -> Task:
+    """A task whose only stream has these dims."""
+    return loads_task(
+        f"inputs:\n- {{name: X, dtype: fp32, dims: [{dims}], data_gen: torch.rand}}\n"
+        f'outputs:\n- {{name: Y, dtype: fp32, dims: [{dims}], data_transform: "{reference}"}}\nsizes: {sizes}\n'
+    )
+
+
+def test_no_dim_follows_from_another_by_a_line() -> None:
+    """At the default sizes `22 - 3*M` is N, and at the further ones it is not; the same for every other pair."""
+    given = task("M, N, K, D")
+    (first, second), (further, *_) = given.size_sets(), further_sets(given)
+    for one in "MNKD":
+        for other in set("MNKD") - {one}:
+            slope = (second[other] - first[other]) / (second[one] - first[one])
+            assert further[other] != first[other] + slope * (further[one] - first[one])
+
+
+@pytest.mark.parametrize(
+    ("dims", "sizes", "common"),
+    [
+        ("M, N", "{M: [2, 3], N: [5, 8]}", lambda M, N: M < N),
+        ("M, H, D", "{M: [3, 5], H: [2, 3], D: [4, 9]}", lambda M, H, D: D % H == 0),
+        ("M, D", "{M: [3, 5], D: [16, 8]}", lambda M, D: D % 8 == 0),
+        ("P, Q, T", "{P: [2, 4], Q: [3, 5], T: [6, 20]}", lambda P, Q, T: P * Q == T),
+        ("P, Q, T", "{P: [2, 4], Q: [3, 7], T: [5, 11]}", lambda P, Q, T: P + Q == T),
+        ("P, Q, T", "{P: [2, 4], Q: [2, 4], T: [5, 6]}", lambda P, Q, T: P == Q),
+        ("P, Q", "{P: [2, 4], Q: 3}", lambda P, Q: Q == 3 and P not in (2, 4)),
+        ("M, N", "{M: [4096, 2048], N: [1024, 3072]}", lambda M, N: M % 64 == N % 64 == 0 and M * N < 2**23),
+    ],
+)
+def test_what_all_own_sizes_have_in_common_is_kept(dims: str, sizes: str, common: object) -> None:
+    """Order, divisibility, a divisor, sums, products, equality and single sizes hold at the first further set, too."""
+    assert callable(common)
+    given = task(dims, sizes)
+    further = next(further_sets(given))
+    assert common(**{name: further[name] for name in dims.split(", ")})
+
+
+def test_a_ratio_is_given_up_first_and_kept_last() -> None:
+    """Where D is twice H in all sets, the first further set has another multiple; a task that needs two gets two."""
+    first, *_, last = further_sets(task("H, D", "{H: [2, 3], D: [4, 6]}"))
+    assert first["D"] % first["H"] == 0 and first["D"] != 2 * first["H"] and last["D"] == 2 * last["H"]
+
+
+@pytest.mark.parametrize("sizes", ["{M: 4, N: 6}", "{M: [2, 4, 6], N: [3, 5, 9]}"])
+def test_sets_that_lie_on_no_line_need_no_further_one(sizes: str) -> None:
+    """Three sets of an author's own suffice, as does a task of fixed sizes."""
+    assert not list(further_sets(task("M, N", sizes)))
+
+
+def test_three_sets_on_a_line_get_a_fourth_beside_it() -> None:
+    """N is M + 1 in all three sets, and not at the further one."""
+    further = next(further_sets(task("M, N", "{M: [2, 4, 6], N: [3, 5, 7]}")))
+    assert further["N"] > further["M"] + 1
