@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from pipeline.lms.embedded.draft import Move
-from pipeline.lms.embedded.lowering import route, zipped
+from pipeline.synthesis.lowering import route, zipped
 from pipeline.lms.embedded.quotients import Divided
-from pipeline.lms.embedded.types.coercions import cut
+from pipeline.synthesis.coercions import cut
 from step_runtime.base.types import DType, StreamType, components_of
 from step_runtime.execution.applier import Applier, Data
 from step_runtime.execution.invocation import default_dtype

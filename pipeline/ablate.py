@@ -19,7 +19,7 @@ NAME = "pipeline.ablate"
 EPILOG = """\
 examples:
   python -m pipeline.ablate
-  python -m pipeline.ablate --lm embedded embedded/small --samples 16 -o ablation
+  python -m pipeline.ablate --lm embedded embedded/50 --samples 16 -o ablation
   OPENAI_API_KEY=... python -m pipeline.ablate --lm openai/gpt-4o --max-usd 5      up to 5 USD for each of four runs
   python -m pipeline.ablate --resume 1a2b3c4d
 

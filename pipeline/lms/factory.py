@@ -25,8 +25,8 @@ from pipeline.base.redaction import MASK, hide
 from pipeline.lms.model_data import count_tokens, known_price
 from pipeline.lms.served import PROVIDERS, MarkingLM, ServedLM
 
-_KNOWN_EMBEDDED = re.compile(rf"{EMBEDDED}(?:/(?:small(?:-\d+)?|\d+))?")
-"""With or without the version, which records and compiled programs name."""
+_KNOWN_EMBEDDED = re.compile(rf"{EMBEDDED}(?:/[1-9]\d{{0,5}})?")
+"""With or without the candidates of a sample, which records and compiled programs name."""
 
 TIMEOUT = 600.0
 """Seconds without data before a request has failed: the providers' own default, as models may think for minutes."""
@@ -56,7 +56,7 @@ def make_lm(
     """The LM that a string names.
 
     Args:
-        model: `embedded`, `embedded/small`, or any DSPy/LiteLLM model string, whose key is read from the environment.
+        model: `embedded`, `embedded/N` with N candidates a sample, or any DSPy/LiteLLM model string, whose key is read from the environment.
         api_base: The address of an OpenAI-compatible server.
         max_tokens: Limit of an answer.
         num_retries: How often a request that fails transiently is retried.
@@ -158,7 +158,7 @@ def _bound_memory_cache() -> None:
 
 def _embedded(model: str, api_base: str | None, n: int, settings: dict[str, Any]) -> dspy.LM:
     if not _KNOWN_EMBEDDED.fullmatch(model):
-        raise LMUnavailable(f"{model}: no such embedded LM; expected {EMBEDDED} or {EMBEDDED}/small")
+        raise LMUnavailable(f"{model}: no such embedded LM; expected {EMBEDDED}, or {EMBEDDED}/N with N candidates")
     if api_base is not None:
         raise UsageError("--api-base: the embedded LM has no address; name another with --lm")
     if n > 1:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from pipeline.lms.embedded.types.coercions import find_coercions
 from pipeline.rewriting.readable_text import readable_text
+from pipeline.synthesis.coercions import find_coercions
 from step_runtime.base.types import StreamType
 from step_runtime.language.parser import parse
 from step_runtime.primitives import Bufferize, Flatten, Map, Promote, Repeat, Reshape, Streamify, Zip

@@ -37,7 +37,7 @@ from pipeline.base.settings import flag
 from pipeline.languages import registry
 from pipeline.languages.language import OffersTools, Prices, ProposesOffline, Repairs, Task, WritesPrompts
 from pipeline.lms import factory
-from pipeline.lms.embedded import EmbeddedEngine
+from pipeline.lms.embedded.engine import SAMPLING, EmbeddedEngine
 from pipeline.lms.model_data import known_context, known_price
 from pipeline.record.models import fetch_program
 from pipeline.running.gate import Gate
@@ -45,7 +45,7 @@ from pipeline.verification.cache import VerdictStore
 from pipeline.verification.claims import Refusal
 from pipeline.verification.limits import verification_settings
 from pipeline.verification.metric import Metric, Reward
-from pipeline.verification.workers import LocalWorkers, PoolSettings, Workers
+from pipeline.verification.workers import LocalWorkers, Workers
 from signatures import YAMLAdapter
 from step_runtime.base.errors import TaskError
 from step_runtime.tasks.task import SolvedTask
@@ -59,9 +59,6 @@ REMOTE_THREADS = 16
 
 CLUSTER_THREADS = (32, 512)
 """Requests in flight to the embedded LM on a cluster, at least and at most: nodes may join, and threads cost memory."""
-
-_SAMPLING = PoolSettings(60.0, 2 * 2**30, preload=("step_runtime", "pipeline.lms.embedded.answering"))
-"""One sample of the embedded LM takes a second of one core at most; the limit is for a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -328,6 +325,6 @@ def _sampling_workers(lm: dspy.LM, workers: Workers) -> Iterator[None]:
     if not isinstance(lm.engine, EmbeddedEngine):
         yield
         return
-    with workers.pool(_SAMPLING) as pool, lm.engine.answering_in(pool):
+    with workers.pool(SAMPLING) as pool, lm.engine.answering_in(pool):
         yield
         pool.kill_workers()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.lms.embedded.lowering import ProgramBuilder, tidy
 from pipeline.synthesis.bottom_up import BottomUp, RuleApplication, StreamRef
+from pipeline.synthesis.lowering import ProgramBuilder, tidy
 from pipeline.synthesis.rules import follow
 from pipeline.synthesis.terms import RuleTerm, Term, TermWriter
 from pipeline.synthesis.top_down import OutputContext, Subgoal, TopDown

@@ -14,7 +14,7 @@ import torch
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.draft_streams import draft_streams
 from pipeline.synthesis.given_streams import GivenStreams
-from pipeline.synthesis.observation import SEED, Observation
+from pipeline.synthesis.observation import Observation, least_instance
 from pipeline.synthesis.rulebook import Reach
 from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.search_budget import FoundProgram, OutOfBudget, Reason, SearchBudget, SearchOutcome
@@ -26,7 +26,6 @@ from step_runtime.execution.invocation import default_dtype
 from step_runtime.primitives import Copy
 from step_runtime.program.printer import print_program
 from step_runtime.tasks.task import Task
-from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.task_costs import TaskCosts
 from step_runtime.verification.verify import Verifier
 
@@ -83,7 +82,7 @@ class BidirectionalSearch:
         self._start = time.monotonic(), time.process_time()
         self._task = task.without_impl()
         self._verifier = Verifier(self._task)
-        self._instance = min(instances(self._task), key=_numbers)
+        self._instance = least_instance(self._task)
         self._executor = BatchExecutor(self._instance, TypeSpace(self._instance.scope), budget)
         self._observation = Observation(self._instance, self._executor)
         self._given = GivenStreams(self._observation.inputs)
@@ -195,8 +194,3 @@ def synthesize(task: Task, budget: SearchBudget | None = None, drafts: Sequence[
             return BidirectionalSearch(task, budget or SearchBudget(), drafts).run()
         except OutOfBudget as error:
             return SearchOutcome(None, error.reason, time.monotonic() - start)
-
-
-def _numbers(instance: TaskInstance) -> int:
-    """Numbers in all inputs."""
-    return sum(part.numel() for parts in instance.sample_inputs(SEED).values() for part in parts)

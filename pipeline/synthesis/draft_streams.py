@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.given_streams import Given
@@ -36,21 +36,21 @@ def draft_streams(executor: BatchExecutor, drafts: Iterable[str], inputs: Sequen
         seen.setdefault(stream.type, SeenValues()).new(stream.values)
     for text in drafts:
         program, wrong = parse(text, executor.space.scope)
-        for type_, data, number in () if wrong else _run(executor, program, inputs):
-            values = executor.layout(type_).pack(tuple(data.data), 1)
-            if len(found) < MOST and len(seen.setdefault(type_, SeenValues()).new(values)):
-                found.append(Given(type_, values, DraftTerm(program, number), 1))
+        for stream in () if wrong else streams_of(executor, program, inputs):
+            if len(found) < MOST and len(seen.setdefault(stream.type, SeenValues()).new(stream.values)):
+                found.append(stream)
     return found
 
 
-def _run(
-    executor: BatchExecutor, program: Program, inputs: Sequence[Given]
-) -> list[tuple[StreamType, Operand, StreamId]]:
-    """The streams that functions make, up to the first primitive that fails."""
+def streams_of(executor: BatchExecutor, program: Program, inputs: Sequence[Given]) -> Iterator[Given]:
+    """The streams that a program's functions make, up to the first primitive that fails.
+
+    Raises:
+        OutOfBudget: The time is up.
+    """
     streams: dict[StreamId, Operand] = {
         place: operand(stream.type, executor.layout(stream.type), stream.values) for place, stream in enumerate(inputs)
     }
-    found = []
     for node in program.nodes:
         executor.spend(0)
         if any(stream not in streams for stream in node.inputs):
@@ -60,13 +60,14 @@ def _run(
         except RunError as error:
             if error.code == "time-limit":
                 raise OutOfBudget("time") from None
-            break
+            return
         except StepError:
-            break
+            return
         streams |= zip(node.outputs, made, strict=True)
         for number, result in zip(node.outputs, made, strict=True):
             *shape, rows = result.type.shape
             # A routed stream has one dim, in which the rows of a block are no longer apart.
             if node.op.functions() and rows == ROWS:
-                found.append((StreamType(result.type.dtype, tuple(shape)), result, number))
-    return found
+                type_ = StreamType(result.type.dtype, tuple(shape))
+                values = executor.layout(type_).pack(tuple(result.data), 1)
+                yield Given(type_, values, DraftTerm(program, number), 1)

@@ -5,7 +5,8 @@ expression runs several times, in a loop, its tensors together are a landmark, t
 not depend on the inputs, that an input or an output already has, or that holds little information, is not a landmark.
 A stream has a landmark's value if one of its components holds the same numbers in any order, as streams and tensors may
 differ in the order of their dims; where few numbers differ, only in the same order. A multiple of a landmark is as good
-a start: functions differ from operators in constant factors.
+a start: functions differ from operators in constant factors. So is a stream that holds each of its numbers equally
+often: a function may repeat along a dim what PyTorch broadcasts.
 """
 
 from __future__ import annotations
@@ -259,29 +260,40 @@ class Landmarks:
         """
         for component, part in enumerate(layout.unpack(values)):
             flat = part.reshape(len(values), -1)
-            marks = self._marks.get(flat.shape[1], [])
-            if not marks:
+            sizes = [size for size in self._marks if flat.shape[1] % size == 0]
+            if not sizes:
                 continue
             clean = finite(flat)
             sums, norms, scale = clean.sum(1), clean.square().sum(1).sqrt(), clean.abs().sum(1)
-            for number, mark in enumerate(marks):
-                place = flat.shape[1], number
+            for number, mark, times in self._candidates(flat.shape[1], sizes):
+                place = len(mark.numbers), number
                 if len(layout.shapes) > 1 and place in self._passed_on:
                     continue
-                near = (sums.abs() * mark.norm - norms * abs(mark.total)).abs() <= _LOOSE * scale * mark.norm
+                # Of numbers that are repeated, the sum grows with the times, the norm with their root.
+                total, norm = abs(mark.total) * math.sqrt(times), mark.norm
+                near = (sums.abs() * norm - norms * total).abs() <= _LOOSE * scale * norm
                 for row in near.nonzero().flatten().tolist():
-                    ratio = mark.ratio(flat[row])
+                    once = _once(flat[row], times)
+                    ratio = 0.0 if once is None else mark.ratio(once)
                     key = (kind, *place, ratio == 1)
                     digest = int(digests(flat[row : row + 1])[0])
                     if not ratio or not self._may_count(key, digest):
                         continue
                     self._chances[key] += 1
                     other = elsewhere(row)
-                    if other is None or mark.holds(layout.unpack(other)[component].reshape(-1), ratio):
+                    other = None if other is None else _once(layout.unpack(other)[component].reshape(-1), times)
+                    if other is None or mark.holds(other, ratio):
                         self._found.setdefault(key, set()).add(digest)
                         self._passed_on.add(place)
                         self._exact |= {place} if ratio == 1 else set()
                         yield row
+
+    def _candidates(self, size: int, sizes: Sequence[int]) -> Iterator[tuple[int, _Mark, int]]:
+        """The landmarks that a stream of so many numbers may have, by number, each with how often it holds each."""
+        for own in sizes:
+            for number, mark in enumerate(self._marks[own]):
+                if own == size or not mark.in_order:
+                    yield number, mark, size // own
 
     def _may_count(self, key: _Key, digest: int) -> bool:
         """Whether a value, or its multiple, may count: few do for each landmark and kind, no multiple after itself."""
@@ -290,6 +302,14 @@ class Landmarks:
         most = _MOST_ORDERS if exact else 1
         spent = len(found) == most or self._chances[key] >= most * _MOST_CHANCES
         return not spent and digest not in found and (exact or (size, number) not in self._exact)
+
+
+def _once(value: Tensor, times: int) -> Tensor | None:
+    """The numbers of a value that holds each of them so many times; None if it does not."""
+    if times == 1:
+        return value
+    columns = _ordered(value).reshape(-1, times)
+    return columns[:, 0] if _same(columns[:, 0], columns[:, -1]) else None
 
 
 def _ordered(values: Tensor) -> Tensor:

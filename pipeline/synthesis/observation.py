@@ -6,22 +6,33 @@ from collections.abc import Callable, Iterator
 
 from torch import Tensor
 
-from pipeline.lms.embedded.lowering import ProgramBuilder
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.given_streams import Given
 from pipeline.synthesis.landmarks import landmarks_of
+from pipeline.synthesis.lowering import ProgramBuilder
 from pipeline.synthesis.terms import InputTerm, Term, TermWriter
 from pipeline.synthesis.value_blocks import close, sane
 from step_runtime.base.errors import StepError
 from step_runtime.base.types import StreamType
 from step_runtime.execution.applier import Applier
 from step_runtime.execution.deadline import Deadline
+from step_runtime.tasks.task import Task
 from step_runtime.verification.check import infer_types
-from step_runtime.verification.instance import TaskInstance
+from step_runtime.verification.instance import TaskInstance, instances
 from step_runtime.verification.simulate import simulate
 
 SEED = 0
 """The seed of the data on which values are observed; landmarks also hold at the next one, and the verifier has more."""
+
+
+def least_instance(task: Task) -> TaskInstance:
+    """The task at the sizes at which its inputs hold the fewest numbers."""
+    return min(instances(task), key=_numbers)
+
+
+def _numbers(instance: TaskInstance) -> int:
+    """Numbers in all inputs."""
+    return sum(part.numel() for parts in instance.sample_inputs(SEED).values() for part in parts)
 
 
 class Observation:

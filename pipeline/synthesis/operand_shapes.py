@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import TypeAlias
 
-from pipeline.lms.embedded.types.coercions import cut, dims_of, factors
+from pipeline.synthesis.coercions import cut, dims_of, factors
 from pipeline.synthesis.type_space import ONE, CoercionPath, TypeId, TypeSpace
 from step_runtime.base.shapes import Dim, as_dim
 from step_runtime.base.types import DType, StreamType, STuple, components_of, layout

@@ -46,6 +46,15 @@ def _centered(_: Sequence[Any], x: Tensor, dim: list[int] | None = None, *__: An
     yield from (mean, x - mean, square, square.sum(dims), square.mean(dims), square.mean(dims).sqrt(), x.square())
 
 
+def _rsqrt(_: Sequence[Any], x: Tensor) -> Iterator[Tensor]:
+    yield x.sqrt()
+
+
+def _logistic(_: Sequence[Any], x: Tensor, *__: Any) -> Iterator[Tensor]:
+    """Of a sigmoid, and of what multiplies by one."""
+    yield from (x.sigmoid(), (-x).exp(), (-x).exp() + 1)
+
+
 def _layer_norm(_: Sequence[Any], x: Tensor, shape: list[int], *__: Any) -> Iterator[Tensor]:
     yield from _centered(_, x, list(range(-len(shape), 0)))
 
@@ -79,6 +88,9 @@ _STEPS: dict[str, Callable[..., Iterator[Tensor]]] = {
     "aten.sort": _sort,
     "aten.nll_loss_forward": _picked,
     "aten.nll_loss2d_forward": _picked,
+    "aten.rsqrt": _rsqrt,
+    "aten.sigmoid": _logistic,
+    "aten.silu": _logistic,
     "aten.std": _centered,
     "aten.var": _centered,
     "aten.native_layer_norm": _layer_norm,

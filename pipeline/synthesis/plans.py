@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pipeline.lms.embedded.lowering import ProgramBuilder, route, tidy, zipped
-from pipeline.lms.embedded.types.coercions import cut
-from pipeline.lms.embedded.types.type_table import TypeTable
-from pipeline.synthesis.type_space import chains
+from pipeline.synthesis.coercions import cut
+from pipeline.synthesis.lowering import ProgramBuilder, route, tidy, zipped
+from pipeline.synthesis.operand_shapes import OperandShapes
+from pipeline.synthesis.type_space import TypeSpace, chains
 from step_runtime.base.errors import RuleError
 from step_runtime.base.functions import Fn
 from step_runtime.base.shapes import Dim
@@ -25,7 +25,8 @@ from step_runtime.verification.check import infer_types
 ValueId = int
 """Values are numbered: first the inputs, then the steps' results in order."""
 
-_MOST_SHAPES = 4
+MOST_SHAPES = 4
+"""Shapes at which the operands of a step are tried, the cheapest first."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,21 @@ def plan_of(program: Program, scope: Scope) -> Plan:
     Raises:
         NotAPlan: A routing has branches that are more than one function each, or a stream is missing.
     """
-    return _Reader(program, scope).plan()
+    return typed_plan_of(program, scope, whole=False)[0]
+
+
+def typed_plan_of(program: Program, scope: Scope, *, whole: bool = True) -> tuple[Plan, list[StreamType]]:
+    """The plan that a program follows, and the types of its values.
+
+    Raises:
+        NotAPlan: As `plan_of`; or, of a `whole` one, a value has no type.
+    """
+    reader = _Reader(program, scope)
+    plan = reader.plan()
+    known = [type_ for type_ in reader.value_types if type_ is not None]
+    if whole and len(known) < len(reader.value_types):
+        raise NotAPlan("a value without a type")
+    return plan, known
 
 
 class _Reader:
@@ -117,6 +132,7 @@ class _Reader:
         self._program = program
         self._types = infer_types(program, scope)[0]
         self._inputs = len(program.inputs)
+        self.value_types: list[StreamType | None] = [self._types[stream] for stream in range(self._inputs)]
         self._steps: list[Step] = []
         self._origins: dict[StreamId, tuple[ValueId, ...]] = {i: (i,) for i in range(self._inputs)}
         self._pieces: dict[StreamId, tuple[int, int, Fn | None]] = {}
@@ -178,6 +194,7 @@ class _Reader:
 
     def _add(self, step: Step, output: StreamId) -> None:
         self._steps.append(step)
+        self.value_types.append(self._types[output])
         self._origins[output] = (self._inputs + len(self._steps) - 1,)
 
     def _all(self, streams: Sequence[StreamId]) -> tuple[ValueId, ...]:
@@ -198,7 +215,8 @@ class PlanLowering:
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
-        self._table = TypeTable(scope, dict(scope.sizes))
+        self._space = TypeSpace(scope)
+        self._operands = OperandShapes(self._space)
 
     def program(self, plan: Plan) -> tuple[Program, Plan]:
         """The program of a plan, without dead nodes, and with Copies; and the plan with all shapes, as they came out.
@@ -210,7 +228,7 @@ class PlanLowering:
         values: list[StreamId] = list(range(plan.inputs))
         resolved = list(plan.steps)
         for place, step in enumerate(self._live(plan)):
-            stream, shape = (-1, ()) if step is None else self._step(builder, step, [values[i] for i in step.sources])
+            stream, shape = (-1, ()) if step is None else self.step(builder, step, [values[i] for i in step.sources])
             values.append(stream)
             resolved[place] = replace(resolved[place], shape=shape or resolved[place].shape)
         results = tuple(
@@ -226,7 +244,13 @@ class PlanLowering:
                 needed.update(plan.steps[place].sources)
         return [step if plan.inputs + place in needed else None for place, step in enumerate(plan.steps)]
 
-    def _step(self, builder: ProgramBuilder, step: Step, streams: list[StreamId]) -> tuple[StreamId, tuple[Dim, ...]]:
+    def step(self, builder: ProgramBuilder, step: Step, streams: list[StreamId]) -> tuple[StreamId, tuple[Dim, ...]]:
+        """The stream that a step makes of others, and the shape at which its operands meet.
+
+        Raises:
+            RuleError: Structural primitives do not lead to some operand.
+        """
+        streams = list(streams)
         index = [streams.pop()] if step.kind is Merge else []
         dtypes = _assigned([builder.types[stream] for stream in streams], step.data)
         error = RuleError("coercion", f"no shape at which the operands of {step.fn.label} meet")
@@ -247,13 +271,14 @@ class PlanLowering:
         """The step's own shape, then those at which its operands meet most cheaply."""
         if step.shape:
             yield step.shape
-        need = components_of(step.data)
-        sources = [self._table.intern(builder.types[stream]) for stream in streams]
-        joins = self._table.plain_joins(sources, dtypes, self._table.number(need))[:_MOST_SHAPES]
-        first = 0 if step.shape else min(step.variant, max(len(joins) - 1, 0))
-        for join in (*joins[first:], *joins[:first]):
-            if join.shape != step.shape:
-                yield join.shape
+        sources = tuple(self._space.intern(builder.types[stream]) for stream in streams)
+        parts = tuple(map(self._operands.part, dtypes))
+        costs: dict[tuple[Dim, ...], int] = {}
+        for paths in self._operands.meetings(sources, parts, split=False, grown=False):
+            costs.setdefault(paths[0].target.shape, sum(path.cost for path in paths))
+        shapes = sorted(costs, key=lambda shape: costs[shape])[:MOST_SHAPES]
+        first = 0 if step.shape else min(step.variant, max(len(shapes) - 1, 0))
+        yield from (shape for shape in (*shapes[first:], *shapes[:first]) if shape != step.shape)
 
     def _coerced(self, builder: ProgramBuilder, stream: StreamId, target: StreamType, variant: int) -> StreamId:
         ways = chains(builder.types[stream], target)

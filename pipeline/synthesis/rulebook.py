@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pipeline.lms.embedded.types.coercions import cut
+from pipeline.synthesis.coercions import cut
 from pipeline.synthesis.operand_shapes import PartId
 from pipeline.synthesis.rules import COST, Rule, RuleTable, Taker, index_bits
 from pipeline.synthesis.type_space import TypeId

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import combinations, islice, permutations, product
 from typing import TypeVar
 
-from pipeline.lms.embedded.lowering import Backend, route, zipped
-from pipeline.lms.embedded.types.coercions import cut
+from pipeline.synthesis.coercions import cut
+from pipeline.synthesis.lowering import Backend, route, zipped
 from pipeline.synthesis.operand_shapes import OperandShapes, PartId, Shape
 from pipeline.synthesis.type_space import ONE, CoercionPath, TypeId, TypeSpace, joined
 from step_runtime.base.errors import RuleError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, product
 
 import numpy
@@ -36,6 +36,7 @@ class SearchRound:
         holes: The operands that can be solved for.
         given: What to start from; what a later round is to start from is added.
         observation: The outputs' values, and landmarks.
+        listener: Told of every block of streams when it is made.
     """
 
     def __init__(
@@ -46,16 +47,17 @@ class SearchRound:
         holes: Holes,
         given: GivenStreams,
         observation: Observation,
+        listener: Callable[[Block], None] = lambda block: None,
     ) -> None:
         self._executor, self._space, self._holes = executor, table.space, holes
-        self._given, self._observation = given, observation
+        self._given, self._observation, self._listener = given, observation, listener
         starts = _buckets(self._space, given, free=reach.free)
         served = {fn for stream in given for fn in functions_of(stream.term)}
         costs = {type_: min(by_cost) for type_, by_cost in starts.items()}
         book = self._book = Rulebook(table, costs, reach, served, lambda: executor.spend(0))
-        self._bottom_up = BottomUp(executor, book, starts, sane_only=observation.sane_only)
-        self._top_down = TopDown(executor, book, self._bottom_up.buckets, holes)
-        self._assembler = Assembler(self._space, self._bottom_up, self._top_down)
+        self.bottom_up = BottomUp(executor, book, starts, sane_only=observation.sane_only)
+        self.top_down = TopDown(executor, book, self.bottom_up.buckets, holes)
+        self.assembler = Assembler(self._space, self.bottom_up, self.top_down)
         self._starts = [(type_, cost) for type_, by_cost in starts.items() for cost in by_cost]
         self._streams: dict[TypeId, tuple[ValueIndex, list[int]]] = {type_: (ValueIndex(), []) for type_ in book.types}
         self._ways: list[list[Meeting]] = [[] for _ in observation.wanted]
@@ -67,12 +69,12 @@ class SearchRound:
     @property
     def distinct(self) -> int:
         """Streams of different value that were kept."""
-        return sum(len(bucket.values) for by_cost in self._bottom_up.buckets.values() for bucket in by_cost.values())
+        return sum(len(bucket.values) for by_cost in self.bottom_up.buckets.values() for bucket in by_cost.values())
 
     @property
     def subgoals(self) -> int:
         """Values wanted top-down."""
-        return sum(len(goals.values) for goals in self._top_down.sets)
+        return sum(len(goals.values) for goals in self.top_down.sets)
 
     def programs(self) -> Iterator[Program]:
         """The programs of all ways to meet.
@@ -81,28 +83,28 @@ class SearchRound:
             OutOfBudget: The budget is used up.
         """
         for meetings in self._meetings():
-            yield self._assembler.program(meetings)
+            yield self.assembler.program(meetings)
 
     def _meetings(self) -> Iterator[tuple[Meeting, ...]]:
         """A meeting for every output, in all ways found."""
-        for meeting in self._found():
-            output = self._assembler.output(meeting.subgoal)
+        for meeting in self.met():
+            output = self.assembler.output(meeting.subgoal)
             others = [ways if place != output else [meeting] for place, ways in enumerate(self._ways)]
             self._ways[output].append(meeting)
             yield from islice(product(*others), _MOST_TOGETHER)
 
-    def _found(self) -> Iterator[Meeting]:
+    def met(self) -> Iterator[Meeting]:
         """Where streams and subgoals meet, in turns: the side that has tried fewer candidates continues."""
         yield from self._met_at_first()
         spent = {"up": 0, "down": 0}
         landmarks = [type_ for type_ in self._book.types if self._is_wanted(self._space.types[type_])]
-        bottom_up = self._bottom_up.run(self._book.remaining(self._space.outputs, landmarks))
+        bottom_up = self.bottom_up.run(self._book.remaining(self._space.outputs, landmarks))
         ended = False
-        while not (ended and self._top_down.idle):
+        while not (ended and self.top_down.idle):
             before = self._executor.candidates
-            down = ended or (not self._top_down.idle and spent["down"] <= spent["up"])
+            down = ended or (not self.top_down.idle and spent["down"] <= spent["up"])
             if down:
-                new = self._top_down.step()
+                new = self.top_down.step()
                 yield from () if new is None else self._met_from_above(new)
             else:
                 made = next(bottom_up, None)
@@ -115,20 +117,21 @@ class SearchRound:
     def _met_at_first(self) -> Iterator[Meeting]:
         """Where the given streams have the outputs' values."""
         for output, value in enumerate(self._observation.wanted):
-            before = len(self._top_down.sets)
-            self._top_down.add_output(output, value)
-            for number in range(before, len(self._top_down.sets)):
+            before = len(self.top_down.sets)
+            self.top_down.add_output(output, value)
+            for number in range(before, len(self.top_down.sets)):
                 yield from self._met_from_above(number)
         for type_, cost in self._starts:
-            bucket = self._bottom_up.buckets[type_][cost]
-            for row, subgoal in self._top_down.find(type_, bucket.values):
+            bucket = self.bottom_up.buckets[type_][cost]
+            for row, subgoal in self.top_down.find(type_, bucket.values):
                 yield Meeting(StreamRef(type_, cost, row), subgoal)
             self._make_known(type_, cost)
 
     def _met_from_below(self, made: Block | tuple[TypeId, int]) -> Iterator[Meeting]:
         """Streams meet subgoals when they are made; a full bucket then meets those found later."""
         if isinstance(made, Block):
-            for row, subgoal in self._top_down.find(made.type, made.values):
+            self._listener(made)
+            for row, subgoal in self.top_down.find(made.type, made.values):
                 yield Meeting(made.derivation.made(row), subgoal)
             self._note_landmarks(made)
         else:
@@ -142,7 +145,7 @@ class SearchRound:
         kind = self._space.types[made.type]
 
         def term(row: int) -> Term:
-            return self._assembler.term(made.derivation.made(row))
+            return self.assembler.term(made.derivation.made(row))
 
         rows = set(self._observation.reached(kind, made.values, term)) | set(self._rearranged(made))
         for row in sorted(rows):
@@ -155,18 +158,18 @@ class SearchRound:
         rule, costs, rows = made.derivation
         if costs == (min(costs[0], GIVEN),) and self._holes.rearranges(rule):
             for row, source in enumerate(rows[0]):
-                term = self._assembler.term(StreamRef(rule.operands[0].source, costs[0], int(source)))
+                term = self.assembler.term(StreamRef(rule.operands[0].source, costs[0], int(source)))
                 if rule.fn not in functions_of(term):
                     yield row
 
     def _make_known(self, type_: TypeId, cost: int) -> None:
         index, costs = self._streams[type_]
-        index.add(self._bottom_up.buckets[type_][cost].values)
+        index.add(self.bottom_up.buckets[type_][cost].values)
         costs.append(cost)
-        self._top_down.offer(type_, cost)
+        self.top_down.offer(type_, cost)
 
     def _met_from_above(self, number: int) -> Iterator[Meeting]:
-        goals = self._top_down.sets[number]
+        goals = self.top_down.sets[number]
         index, costs = self._streams[goals.type]
         for row, block, other in index.find(goals.values):
             yield Meeting(StreamRef(goals.type, costs[block], other), Subgoal(number, row))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pipeline.lms.embedded.lowering import ProgramBuilder
+from pipeline.synthesis.lowering import ProgramBuilder
 from pipeline.synthesis.rules import Rule
 from step_runtime.base.functions import Fn
 from step_runtime.program.graph import Node, Program, StreamId

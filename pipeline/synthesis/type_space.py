@@ -18,7 +18,7 @@ from itertools import chain, permutations
 
 import sympy
 
-from pipeline.lms.embedded.types.coercions import cut, dims_of, factors, find_coercions
+from pipeline.synthesis.coercions import cut, dims_of, factors, find_coercions
 from step_runtime.base.errors import RuleError
 from step_runtime.base.shapes import Dim, try_evaluate
 from step_runtime.base.types import DType, StreamType, STuple, components_of, layout

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import hashlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from pipeline.lms.embedded.prompt.parsing import (
-    Examples,
-    Question,
-    SolvedExample,
-    demonstration,
-    question,
-    solved_examples,
-)
-from pipeline.lms.embedded.small.small_proposer import SmallProposer
-from pipeline.lms.embedded.strong.strong_proposer import StrongProposer
-from pipeline.lms.embedded.task_view import TaskView, view_of
+from pipeline.lms.embedded.prompt.parsing import Question, demonstration, find_task, question, solved_examples
+from pipeline.synthesis.chart import Chart
+from pipeline.synthesis.precedents import SolvedExample
+from pipeline.synthesis.sampling import sample
+from step_runtime.base.errors import StepError
 from step_runtime.language.equivalence import canonical_key
 from step_runtime.language.parser import parse
 from step_runtime.program.printer import print_program
@@ -31,19 +23,9 @@ from step_runtime.verification.check import check_affine, insert_copies
 DEFAULT_TEMPERATURE = 0.7
 OTHERWISE = 4
 """How often a new program is sampled if the last equals the rejected one."""
-_MANY = 50_000
-"""The number of new objects from which on a pass of the garbage collector over them takes milliseconds."""
-
-
-class OfflineProposer(Protocol):
-    """What finds programs. `name` changes whenever a request may get another answer under the same seed."""
-
-    name: str
-    how: str
-    """One sentence on how it finds a program, for requests that ask for reasoning."""
-
-    def propose(self, view: TaskView, read: Examples, seed: int, temperature: float) -> str | None:
-        """A program for the task, given the examples; None if none is found. Safe to call from several threads."""
+_CHARTS = 4
+"""Charts that a process keeps: samples of one task and the same demonstrations mostly follow each other."""
+_charts: OrderedDict[tuple[str, tuple[SolvedExample, ...]], Chart] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -56,63 +38,63 @@ class EmbeddedRequest:
     temperature: float | None = None
 
 
-def proposer_named(model: str) -> OfflineProposer:
-    """The proposer of `embedded` or `embedded/small`, with or without a version suffix."""
-    size = model.partition("/")[2].partition("-")[0]
-    return SmallProposer() if size == "small" else StrongProposer()
+def prepare_process() -> None:
+    """One process a core: more threads in each would only be in each other's way."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
-def answer(proposer: OfflineProposer, asked: EmbeddedRequest) -> str:
-    """The answer's text; if the request cannot be interpreted, the answer says so."""
+def task_asked(candidates: int, asked: EmbeddedRequest) -> str:
+    """Which task a request is about: only such requests share a process, as it runs the task's code."""
+    task = question(asked.messages[-1][1]).task or ""
+    return hashlib.sha256(task.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def answer(candidates: int, asked: EmbeddedRequest) -> str:
+    """The answer's text, for which the code of the task runs in this process; what can't be interpreted is told."""
     query = question(asked.messages[-1][1])
     if "next_tool_name" in query.fields:
         return "I call no tools: I can only write STeP programs at once."
-    view = None if query.task is None else view_of(query.task)
-    if view is None:
+    task = None if query.task is None else find_task(query.task)
+    if query.task is None or task is None:
         return "I can only write STeP programs, and found no task (YAML with inputs and outputs) in this request."
     if query.program is not None:
-        repaired = repair(view.task, query.program, query.diagnostics is None)
+        repaired = repair(task, query.program, query.diagnostics is None)
         if query.diagnostics is None or repaired is not None:
             # What cannot be parsed is returned unchanged: the checker's own message helps more than a guess.
             return _formatted(query, repaired or query.program, "every stream that is used again gets a Copy")
-    read = (solved_examples(asked.system), _demonstrations(asked.messages[:-1]))
-    mixed = _mixed(asked.seed, asked.messages[-1][1])
+    shown = (*solved_examples(asked.system), *_demonstrations(asked.messages[:-1]))
     heat = DEFAULT_TEMPERATURE if asked.temperature is None else asked.temperature
-    with _without_collector():
-        program = _proposed(proposer, view, read, (mixed, heat), query.program)
-    if program is None:
-        return "I found no well-typed program that applies every function of this task and gives its outputs."
-    return _formatted(query, program, proposer.how)
-
-
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    """Puts off the garbage collector: a pass over all that a process holds takes longer than a sample may.
-
-    What a large sample leaves in caches is set aside, so that no later pass visits it. Garbage in cycles would be set
-    aside with it: a sample leaves next to none.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
     try:
-        yield
-    finally:
-        if enabled:
-            if gc.get_count()[0] > _MANY:
-                gc.freeze()
-            gc.enable()
+        chart = _chart(query.task, task, shown)
+    except StepError as error:
+        return f"I can't run the code of this task: {error}"
+    program = _proposed(chart, candidates, (_mixed(asked.seed, asked.messages[-1][1]), heat), query.program)
+    if program is None:
+        return "I found no streams that types allow as the outputs of this task."
+    return _formatted(query, program, "each function is applied where it makes a value that the reference computes")
 
 
-def _proposed(
-    proposer: OfflineProposer, view: TaskView, read: Examples, settings: tuple[int, float], rejected: str | None
-) -> str | None:
+def _chart(text: str, task: Task, shown: tuple[SolvedExample, ...]) -> Chart:
+    """The chart of a task and what is shown, made once."""
+    key = text, shown
+    if key not in _charts:
+        _charts[key] = Chart(task, shown)
+        if len(_charts) > _CHARTS:
+            _charts.popitem(last=False)
+    _charts.move_to_end(key)
+    return _charts[key]
+
+
+def _proposed(chart: Chart, candidates: int, settings: tuple[int, float], rejected: str | None) -> str | None:
     """A program, if possible another than the rejected one; `settings` are seed and temperature."""
     seed, heat = settings
-    program = proposer.propose(view, read, seed, heat)
+    program = sample(chart, candidates, heat, seed)
     for turn in range(OTHERWISE if rejected else 0):
         if program is not None and canonical_key(program) != canonical_key(rejected or ""):
             break
-        program = proposer.propose(view, read, _mixed(seed, f"another, {turn}"), heat)
+        program = sample(chart, candidates, heat, _mixed(seed, f"another, {turn}"))
     return program
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.lms.embedded.lowering import ProgramBuilder
+from pipeline.synthesis.lowering import ProgramBuilder
 from pipeline.synthesis.rulebook import Reach, Rulebook
 from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.terms import DraftTerm, InputTerm, RuleTerm, TermWriter, functions_of, needed_nodes

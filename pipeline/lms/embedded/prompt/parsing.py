@@ -6,53 +6,26 @@ block at one indentation with the keys `inputs` and `outputs`, in any surroundin
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
 
 import yaml
 
 from pipeline.lms.embedded.prompt.python_tasks import scripts
+from pipeline.synthesis.precedents import SolvedExample
 from step_runtime.base.errors import TaskError
-from step_runtime.base.types import StreamType
-from step_runtime.language.parser import parse
-from step_runtime.program.graph import Program
 from step_runtime.tasks import yaml_format
 from step_runtime.tasks.reader import task_of
-from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task
-from step_runtime.verification.check import infer_types
 
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*$", re.MULTILINE)
-_MINED = re.compile(r"^.*\bMined pattern \d+: .*$", re.MULTILINE)
-_LINE = re.compile(r"^\s*(Y\d+(?:, Y\d+)* = step\.\w+\(.*\)\.apply\([^#]*\))", re.MULTILINE)
 _ASKED = re.compile(r"`\[\[ ## (\w+) ## \]\]`")
 _KEY = re.compile(r"^(?P<indent> *)(?P<dash>- )?(?P<key>[a-z_]+):(\s|$)")
 _TASK_KEYS = {"test_name", "global", "inputs", "parameters", "fns", "outputs", "impl", "sizes", "limits"}
 _EXTRA_KEYS = {"input_impl", "output_impl", "explanation"}
 _END = "completed"
-
-
-@dataclass(frozen=True, eq=False)
-class SolvedExample:
-    """A task and the program given as its implementation. Equal texts are parsed once, so identity compares them.
-
-    Attributes:
-        task: The task.
-        program: The text of its program.
-        part: The lines of the mined pattern that it is an example of, if it is of one.
-    """
-
-    task: Task
-    program: str
-    part: tuple[str, ...] = ()
-
-
-Examples: TypeAlias = tuple[tuple[SolvedExample, ...], tuple[SolvedExample, ...]]
-"""The solved tasks in a request: the instructions' examples, and the demonstrations."""
 
 
 @dataclass(frozen=True)
@@ -82,28 +55,12 @@ def sections(text: str) -> dict[str, str]:
 @lru_cache(maxsize=64)
 def solved_examples(text: str) -> tuple[SolvedExample, ...]:
     """The tasks in a text that have a solution there, in order."""
-    starts = [0, *(found.start() for found in _MINED.finditer(text)), len(text)]
     found: list[SolvedExample] = []
-    for number, (start, end) in enumerate(itertools.pairwise(starts)):
-        passage = text[start:end]
-        part = tuple(_LINE.findall(passage)) if number else ()
-        for content in _contents(passage):
-            program = content.get("output_impl", content.get("impl"))
-            task = _task(content)
-            if task is not None and isinstance(program, str):
-                found.append(SolvedExample(task, program, part))
-                part = ()
+    for content in _contents(text):
+        program, task = content.get("output_impl", content.get("impl")), _task(content)
+        if task is not None and isinstance(program, str):
+            found.append(SolvedExample(task, program))
     return tuple(found)
-
-
-@lru_cache(maxsize=1024)
-def as_graph(solved: SolvedExample) -> tuple[Program, list[StreamType], Scope] | None:
-    """The program's graph, the types of its streams, and its scope; None if it is not well-typed."""
-    scope = static_scope(solved.task)
-    program, wrong = parse(solved.program, scope)
-    types, broken = infer_types(program, scope)
-    known = [type_ for type_ in types if type_ is not None]
-    return None if wrong or broken or len(known) < len(types) else (program, known, scope)
 
 
 @lru_cache(maxsize=512)

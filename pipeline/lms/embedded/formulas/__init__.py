@@ -1,1 +1,0 @@
-"""The fourth reading of a task: what each element is computed by, as polynomials that are compared by fingerprints."""

@@ -1,1 +1,0 @@
-"""Solved examples that resemble a task, and which of their applications serve as precedents."""

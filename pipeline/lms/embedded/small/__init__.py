@@ -1,1 +1,0 @@
-"""The small proposer: a random walk over typed actions, weighted by its examples."""

@@ -1,1 +1,0 @@
-"""The strong proposer: interprets the reference and searches for drafts that follow it."""

@@ -1,0 +1,186 @@
+"""Precedents: solved tasks as evidence about another one, whatever their functions, streams and dims are called.
+
+A solved program is read as a plan. Each of its steps is a production of the grammar: a function, the form in which its
+operands meet and are folded, and what made the operands. How much a precedent counts is its relevance: by the functions
+that two tasks share, by the operations of their references, and by their streams.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+from pipeline.synthesis.coercions import dims_of, factors, without_ones
+from pipeline.synthesis.fingerprints import Fingerprint, features_of, fingerprints_of, jaccard, kind_of, similarity
+from pipeline.synthesis.plans import NotAPlan, Plan, typed_plan_of
+from step_runtime.base.shapes import Dim
+from step_runtime.base.types import StreamType
+from step_runtime.language.parser import parse
+from step_runtime.primitives import Accum, Map, Merge, Scan
+from step_runtime.tasks.scope import Scope, static_scope
+from step_runtime.tasks.task import Task
+
+Maker: TypeAlias = Fingerprint | tuple[str, ...]
+"""What made a stream: a function, by its fingerprint; of an input, its elements' kind and its rank."""
+
+_KINDS_ALIKE = 0.5
+"""How alike two inputs of other kinds or ranks are."""
+_FUNCTIONS, _REFERENCES, _STREAMS = 0.6, 0.25, 0.15
+"""Shares of functions, references' operations and streams in the relevance of a task to another."""
+
+
+@dataclass(frozen=True, eq=False)
+class SolvedExample:
+    """A task and the text of a program that solves it. Equal texts are read once, so identity compares them."""
+
+    task: Task
+    program: str
+
+
+class Form(NamedTuple):
+    """How streams meet and are folded, whatever their dims are called and however many there are.
+
+    Attributes:
+        folded: The number of dims that are folded.
+        columns: For each dim of the common shape, innermost first, which operands have it; equal neighbors are one.
+    """
+
+    folded: int
+    columns: tuple[tuple[bool, ...], ...]
+
+
+def form_of(shape: Sequence[Dim], folded: int, sources: Sequence[StreamType]) -> Form:
+    """The form in which sources meet in a shape whose innermost dims are folded; dims of 1 do not count."""
+    own = [{part for dim in dims_of(source) for part in (dim, *factors(dim))} for source in sources]
+    columns = (
+        tuple(dim in dims or (bool(factors(dim)) and dims.issuperset(factors(dim))) for dims in own)
+        for dim in without_ones(shape)
+    )
+    return Form(len(without_ones(shape[:folded])), tuple(column for column, _ in itertools.groupby(columns)))
+
+
+class Production(NamedTuple):
+    """A step of a solved program, without names.
+
+    Attributes:
+        kind: The primitive that applies the function; Merge for a routing.
+        fingerprint: Of the function, or of the one that merges.
+        form: How the operands meet.
+        makers: What made each operand.
+        again: Whether an earlier step applies the same function.
+        reused: Of each operand whether an earlier step takes it.
+        order: Of a routing the places of the branches' functions in the task's list, -1 for none.
+    """
+
+    kind: type[Map | Accum | Scan | Merge]
+    fingerprint: Fingerprint
+    form: Form
+    makers: tuple[Maker, ...]
+    again: bool
+    reused: tuple[bool, ...]
+    order: tuple[int, ...] = ()
+
+
+class Profile(NamedTuple):
+    """The features by which tasks are compared."""
+
+    fingerprints: tuple[Fingerprint, ...]
+    streams: frozenset[str]
+    operations: frozenset[str]
+
+    @classmethod
+    def of(cls, task: Task, scope: Scope, fingerprints: Sequence[Fingerprint]) -> Profile:
+        """A task's profile."""
+        streams = [f"in {kind_of(s.dtype)} {len(s.shape)}" for s in scope.inputs.values()]
+        streams += [f"out {kind_of(s.dtype)} {len(s.shape)}" for s in scope.outputs]
+        operations = {name for spec in task.outputs for code in spec.data_transform for name in features_of(code)}
+        return cls(tuple(fingerprints), frozenset(streams), frozenset(name for name in operations if "(" not in name))
+
+
+@dataclass(frozen=True, eq=False)
+class Precedent:
+    """A solved task: its plan, with the type of each value, its productions and its profile."""
+
+    task: Task
+    scope: Scope
+    plan: Plan
+    fingerprints: dict[str, Fingerprint]
+    productions: tuple[Production, ...]
+    profile: Profile
+
+
+@lru_cache(maxsize=1024)
+def precedent_of(solved: SolvedExample) -> Precedent | None:
+    """What a solved task shows; None if its program is not well-typed, or no plan describes it."""
+    scope = static_scope(solved.task)
+    program, wrong = parse(solved.program, scope)
+    if wrong:
+        return None
+    try:
+        plan, types = typed_plan_of(program, scope)
+    except NotAPlan:
+        return None
+    fingerprints = fingerprints_of(solved.task, scope.fns)
+    productions = tuple(_productions(plan, types, scope, fingerprints))
+    profile = Profile.of(solved.task, scope, [*fingerprints.values()])
+    return Precedent(solved.task, scope, plan, fingerprints, productions, profile)
+
+
+def _productions(
+    plan: Plan, types: Sequence[StreamType], scope: Scope, fingerprints: dict[str, Fingerprint]
+) -> Iterator[Production]:
+    makers: list[Maker] = [maker_of_input(type_) for type_ in types[: plan.inputs]]
+    places = {fn: place for place, fn in enumerate(scope.fns.values())}
+    applied, taken = set[str](), set[int]()
+    for step in plan.steps:
+        label = step.fn.label
+        form = form_of(step.shape, step.folded, [types[source] for source in step.sources])
+        order = branch_order(tuple(-1 if fn is None else places[fn] for fn in step.fns[:-1]))
+        own = tuple(makers[source] for source in step.sources)
+        reused = tuple(source in taken for source in step.sources)
+        yield Production(step.kind, fingerprints[label], form, own, label in applied, reused, order)
+        applied.add(label)
+        taken.update(step.sources)
+        makers.append(fingerprints[label])
+
+
+def branch_order(places: tuple[int, ...]) -> tuple[int, ...]:
+    """The order of a routing's branches, whatever other functions the task lists between them."""
+    ranks = {place: rank for rank, place in enumerate(sorted({place for place in places if place >= 0}))}
+    return tuple(ranks.get(place, -1) for place in places)
+
+
+def maker_of_input(type_: StreamType) -> Maker:
+    """What an input counts as among makers."""
+    return kind_of(type_.dtype), str(len(type_.shape))
+
+
+def alike(one: Maker, other: Maker) -> float:
+    """How alike two makers are, in [0, 1]."""
+    if isinstance(one, Fingerprint) and isinstance(other, Fingerprint):
+        return similarity(one, other)
+    if isinstance(one, Fingerprint) or isinstance(other, Fingerprint):
+        return 0.0
+    return 1.0 if one == other else _KINDS_ALIKE
+
+
+def relevance(shown: Profile, new: Profile) -> float:
+    """The relevance of a solved task to a new one, in [0, 1]: by functions first, then references and streams."""
+    one, other = _covered(shown.fingerprints, new.fingerprints), _covered(new.fingerprints, shown.fingerprints)
+    references, streams = jaccard(shown.operations, new.operations), jaccard(shown.streams, new.streams)
+    return _FUNCTIONS * max(one, other) + _REFERENCES * references + _STREAMS * streams
+
+
+def _covered(fingerprints: Sequence[Fingerprint], among: Sequence[Fingerprint]) -> float:
+    best = [max((similarity(fingerprint, other) for other in among), default=0.0) for fingerprint in fingerprints]
+    return sum(best) / len(best) if best else 0.0
+
+
+def nearest(solved: Sequence[SolvedExample], profile: Profile, most: int) -> list[tuple[Precedent, float]]:
+    """The most relevant precedents, each with its relevance; of equal ones the first."""
+    found = [known for each in dict.fromkeys(solved) if (known := precedent_of(each)) is not None]
+    weighed = [(known, relevance(known.profile, profile)) for known in found]
+    return sorted(weighed, key=lambda pair: -pair[1])[:most]
