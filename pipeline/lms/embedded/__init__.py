@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CANDIDATES", "EmbeddedEngine", "engine_named"]
 
-CANDIDATES = 10
-"""The dial: streams that a sample may try between one landmark of the reference and the next. With 10, the benchmark
+CANDIDATES = 8
+"""The dial: streams that a sample may try between one landmark of the reference and the next. With 8, the benchmark
 has tasks that only demonstrations bring within reach."""
 
 
