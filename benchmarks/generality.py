@@ -1,4 +1,4 @@
-"""How strong the embedded proposers are, on the tasks they were developed on and on others.
+"""How strong the embedded LM is, on the tasks it was developed on and on others.
 
 Solved tasks and correct samples without demonstrations: on the benchmark; on it with its functions listed in other
 orders; on it with functions, dims, streams and weights renamed to meaningless names; on data/tasks-extra. Then with

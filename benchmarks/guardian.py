@@ -6,7 +6,7 @@ benchmark, on the embedded LMs and on a scripted LM behind real HTTP (`tests.sup
 task, the scripted LM gives four right ones, four that lack all Copies, and two wrong ones; as guardian it puts the
 Copies in, and leaves everything else as it is. Tokens are those that the servers report, four characters each.
 
-How to run: python -m benchmarks.guardian [--samples 8] [--tasks GLOB...] [--lm scripted embedded embedded/small]
+How to run: python -m benchmarks.guardian [--samples 8] [--tasks GLOB...] [--lm scripted embedded]
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=8, help="answers a task (default: %(default)s)")
     parser.add_argument("--tasks", nargs="+", help="as of pipeline.compile (default: the benchmark)")
-    parser.add_argument("--lm", nargs="+", default=[SCRIPTED, "embedded", "embedded/small"])
+    parser.add_argument("--lm", nargs="+", default=[SCRIPTED, "embedded"])
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         rows = measure(options, Path(folder))

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", help="a run's id, or the path of its experience.json")
     parser.add_argument("tasks", nargs="+")
-    parser.add_argument("--lm", default="embedded/small")
+    parser.add_argument("--lm", default="embedded")
     parser.add_argument("--samples", type=int, default=48)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)

@@ -12,6 +12,7 @@ import dspy
 import pytest
 import yaml
 from dspy.lm15 import Config, Message, Request, Response
+from pipeline.lms.embedded.task_view import TaskView, view_of
 
 from optimizers import SampleError
 from optimizers.errors import UnavailableError
@@ -19,7 +20,6 @@ from pipeline.base.errors import ClusterUnavailable
 from pipeline.lms.embedded import EmbeddedEngine, StrongProposer
 from pipeline.lms.embedded.engine import estimate_tokens
 from pipeline.lms.embedded.prompt.parsing import Examples, question, sections
-from pipeline.lms.embedded.task_view import TaskView, view_of
 from pipeline.verification.pool import WorkerPool
 from step_runtime.language.parser import parse
 from step_runtime.tasks.reader import loads_task
