@@ -56,7 +56,8 @@ def make_lm(
     """The LM that a string names.
 
     Args:
-        model: `embedded`, `embedded/N` with N candidates a sample, or any DSPy/LiteLLM model string, whose key is read from the environment.
+        model: `embedded`, `embedded/N` with N candidates a sample, or any DSPy/LiteLLM model string, whose key is
+            read from the environment.
         api_base: The address of an OpenAI-compatible server.
         max_tokens: Limit of an answer.
         num_retries: How often a request that fails transiently is retried.

@@ -84,7 +84,7 @@ def _counterparts(precedent: Precedent, scope: Scope, fingerprints: Mapping[str,
 
 
 def _inputs(precedent: Precedent, task: Task, scope: Scope) -> list[tuple[int, StreamId]]:
-    """The input that stands for each of the precedent's: of its kind, if possible of its rank and data, and not taken."""
+    """The input that stands for each of the precedent's: of its kind, if possible of its rank and data, not taken."""
     theirs = list(zip(precedent.task.inputs, precedent.scope.inputs.values(), strict=True))
     own = list(zip(task.inputs, scope.inputs.values(), strict=True))
     found, taken = list[tuple[int, StreamId]](), set[int]()

@@ -29,7 +29,12 @@ def workers_start_fast() -> None:
 
     Else a worker would, within the seconds of its first call.
     """
-    preloaded = ["step_runtime", "pipeline.verification.worker", "pipeline.synthesis.parallel_search"]
+    preloaded = [
+        "step_runtime",
+        "pipeline.verification.worker",
+        "pipeline.synthesis.parallel_search",
+        "pipeline.lms.embedded.answering",
+    ]
     forkserver.set_forkserver_preload(preloaded)
     forkserver.ensure_running()
 

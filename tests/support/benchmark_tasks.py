@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.lms.embedded.prompt.parsing import SolvedExample, solved_examples
+from pipeline.lms.embedded.prompt.parsing import solved_examples
+from pipeline.synthesis.precedents import SolvedExample
 from step_runtime.tasks.task import Task
 from step_runtime.verification.loading import load_task
 from tests.support.paths import PROJECT

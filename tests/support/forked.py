@@ -168,7 +168,12 @@ def _serve(address: str) -> Callable[[], object]:
     """Takes requests until stdin ends; in each process that it forks for one, what that is to do."""
     # One server of workers for all, as every process would import the same into its own.
     forkserver.set_forkserver_preload(
-        ["step_runtime", "pipeline.verification.worker", "pipeline.synthesis.parallel_search"]
+        [
+            "step_runtime",
+            "pipeline.verification.worker",
+            "pipeline.synthesis.parallel_search",
+            "pipeline.lms.embedded.answering",
+        ]
     )
     forkserver.ensure_running()
     with socket.socket(socket.AF_UNIX) as server:

@@ -73,7 +73,7 @@ def test_a_compiled_program_fills_in_the_settings_that_are_not_given(tmp_path: P
 
 def test_an_lm_that_computes_gets_two_requests_per_core() -> None:
     """One is computed while another is prepared or verified; others wait for their provider."""
-    assert default_threads("embedded/small-1") == 2 * cores()
+    assert default_threads("embedded/50") == 2 * cores()
     assert default_threads("openai/gpt-4o") == REMOTE_THREADS
 
 

@@ -27,7 +27,7 @@ def test_of_equal_streams_one_is_kept() -> None:
         search = BidirectionalSearch(unsolvable, SearchBudget(seconds=600, candidates=1_000))
         assert search.run().reason == "candidates"
     assert search._turn is not None
-    for buckets in search._turn._bottom_up.buckets.values():
+    for buckets in search._turn.bottom_up.buckets.values():
         values = torch.cat([bucket.values for bucket in buckets.values()]) if buckets else torch.zeros(0, 1)
         for row, other in list(combinations(range(min(len(values), 60)), 2)):
             assert not bool(close(values[row : row + 1], values[other : other + 1]))
