@@ -19,12 +19,12 @@ START = time.perf_counter()
 
 def places() -> Mapping[str, Sequence[Place]]:
     """What to measure, imported here so that the import's time counts."""
-    import pipeline.agent.agent
     import pipeline.running.job
     from optimizers import sampling
     from pipeline.cli.progress import ProgressDisplay
     from pipeline.lms.embedded.engine import EmbeddedEngine
     from pipeline.record.recorder import Recorder
+    from pipeline.step.language import Step
     from pipeline.verification.metric import Metric
     from signatures import YAMLAdapter
 
@@ -32,7 +32,7 @@ def places() -> Mapping[str, Sequence[Place]]:
     return {
         "the embedded LM": [(EmbeddedEngine, "complete")],
         "adapter": [(YAMLAdapter, "format"), (YAMLAdapter, "parse")],
-        "the guardian's gate": [(pipeline.agent.agent, "_affine_violation")],
+        "the guardian's gate": [(Step, "repaired")],
         "metric, waiting for verdicts": [(Metric, "__call__")],
         "DSPy, accounting": [(sampling.Sampler, "_ask")],
         "recording": [(Recorder, name) for name in recording],

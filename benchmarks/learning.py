@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -20,34 +21,28 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
+from optimizers import Experience
+from pipeline.record.resume import load_experience
+
 SELECTIONS = ("adaptive", "resample")
 
 
 def solved(tasks: Path, selection: str, seed: int, settings: argparse.Namespace) -> list[int]:
     """Solved tasks after each iteration of one run."""
     with tempfile.TemporaryDirectory() as folder:
-        uri, report = f"sqlite:///{folder}/runs.db", Path(folder) / "report.csv"
+        os.environ["MLFLOW_TRACKING_URI"] = uri = f"sqlite:///{folder}/runs.db"
         command = [
             *(sys.executable, "-m", "pipeline.compile", "--optimizer", "adaptive", "--selection", selection),
             *("--tasks", str(tasks), "--lm", settings.lm, "--samples", str(settings.samples), "--seed", str(seed)),
-            *(
-                "--max-iterations",
-                str(settings.iterations),
-                "--tracking-uri",
-                uri,
-                "--json",
-                "-o",
-                f"{folder}/out.json",
-            ),
+            *("--max-iterations", str(settings.iterations), "--tracking-uri", uri),
+            *("--json", "-o", f"{folder}/program.json"),
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode not in (0, 1):
             raise RuntimeError(done.stderr)
-        from pipeline.record.resume import load_experience
-
-        run = load_experience(json.loads(done.stdout)["run_id"], uri)
+        run: Experience = load_experience(json.loads(done.stdout)["run_id"], [])
     counts = [iteration.solved_total for iteration in run.iterations]
-    return counts + counts[-1:] * (settings.iterations - len(counts))
+    return [*counts, *counts[-1:] * int(settings.iterations - len(counts))]
 
 
 def interval(values: Sequence[float], resamples: int = 4000) -> tuple[float, float]:
@@ -65,6 +60,7 @@ def sign_flip(differences: Sequence[float]) -> float:
 
 
 def main() -> None:
+    """Runs, prints and saves."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", type=Path)
     parser.add_argument("--lm", default="embedded")

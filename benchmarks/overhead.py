@@ -24,8 +24,6 @@ import dspy
 from dspy import lm15
 from rich.console import Console
 
-import pipeline.agent.agent
-import pipeline.verification.metric
 from benchmarks.parts import Parts, Place
 from optimizers import Experience, sampling
 from optimizers.baselines import SinglePass
@@ -35,6 +33,7 @@ from pipeline.agent.agent import Agent
 from pipeline.agent.domain import step_domain
 from pipeline.cli.progress import ProgressDisplay
 from pipeline.record.recorder import Recorder, recorded
+from pipeline.step.language import Step
 from pipeline.verification.metric import Metric
 from signatures import YAMLAdapter
 from step_runtime.language import equivalence
@@ -51,8 +50,8 @@ PLACES: Mapping[str, Sequence[Place]] = {
     "the scripted LM": [],
     "adapter: request": [(YAMLAdapter, "format")],
     "adapter: answer, extraction": [(YAMLAdapter, "parse")],
-    "the guardian's gate": [(pipeline.agent.agent, "_affine_violation")],
-    "metric: the key": [(pipeline.verification.metric, "skeleton")],
+    "the guardian's gate": [(Step, "repaired")],
+    "metric: the key": [(Metric, "_shared_key")],
     "metric: the rest": [(Metric, "__call__")],
     "accounting": [(sampling, "metered"), (Ledger, "add"), (RequestMeter, "count"), (RequestMeter, "add_usage")],
     "recording": [(Recorder, "sample_done"), (Recorder, "iteration_started"), (Recorder, "iteration_finished")],

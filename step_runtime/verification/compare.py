@@ -26,14 +26,14 @@ def close(result: Tensor, reference: Tensor) -> bool:
     """Whether two tensors of one shape and type agree within the tolerance of their type; NaN equals NaN."""
     if result.numel() > _PART and not _matches(result.flatten()[:_PART], reference.flatten()[:_PART]).all():
         return False
-    return torch.equal(result, reference) or bool(_matches(result, reference).all())
+    return _equal(result, reference) or bool(_matches(result, reference).all())
 
 
 def difference(result: Tensor, reference: Tensor) -> str | None:
     """How a result differs from its reference, or None if the two are close."""
     if result.shape != reference.shape:
         return f"has shape {tuple(result.shape)}, expected {tuple(reference.shape)}"
-    if torch.equal(result, reference):
+    if _equal(result, reference):
         return None
     bad = ~_matches(result, reference)
     if not bad.any():
@@ -57,6 +57,13 @@ def tolerance(format_: Format) -> Iterator[str]:
     if not format_.wide:
         within = f"within {format_.rtol:g} (relative) or {format_.atol:.2g} (absolute)"
         yield f"{format_.name} is compared {within if format_.rtol else 'exactly'}"
+
+
+def _equal(result: Tensor, reference: Tensor) -> bool:
+    """Whether two tensors of one shape are equal; PyTorch has no such test for float8, whose bits are compared."""
+    if result.dtype == reference.dtype and result.is_floating_point() and result.itemsize == 1:
+        return torch.equal(result.view(torch.uint8), reference.view(torch.uint8))
+    return torch.equal(result, reference)
 
 
 def _matches(result: Tensor, reference: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from pipeline.actions.offers import Offering
 from pipeline.actions.price_program import Optimized, optimize
 from pipeline.optimize import as_json
 from pipeline.running.job import readable_solutions
+from pipeline.step.language import STEP
 from pipeline.verification.metric import Metric
 from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.tasks.reader import loads_task, read_task
@@ -54,7 +55,7 @@ def test_what_is_recorded_as_a_solution_is_no_worse() -> None:
     def replaces(given: Task, text: str) -> bool:
         return metric.replaces(given, draft)(text)
 
-    (text,) = readable_solutions([entry], replaces, None, 1).values() or [draft]
+    (text,) = readable_solutions([entry], replaces, None, 1, STEP.simplified).values() or [draft]
     assert metric.findings(task("softmax"), text) == ()
 
 

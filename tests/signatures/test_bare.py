@@ -28,6 +28,7 @@ from signatures import (
 )
 from step_runtime import load_task
 from step_runtime.codegen import generate_test, prompt_tests
+from step_runtime.verification.verify import Verifier
 from tests.support.paths import PROJECT
 from tests.support.scripted_answers import RIGHT, task
 
@@ -44,10 +45,11 @@ def code_blocks(text: str) -> list[str]:
 
 @pytest.mark.parametrize("path", TASKS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_script_is_what_the_code_generator_writes(path: Path) -> None:
-    """But for its title, its tests and its program, to the letter."""
+    """But for its title, its tests, its program and the sizes beyond the task's own, to the letter."""
     shown = load_task(path)
+    own = Verifier(shown).scopes[:2]
     program = (DATA / "oracles" / path.parent.name / f"{path.stem}.step").read_text(encoding="utf-8")
-    whole = generate_test(shown, program, dtype="float32")
+    whole = generate_test(shown, program, dtype="float32", scopes=own)
     script = render_script(shown)
     before, after = script.split("        ...  # the program\n")
     assert before in whole

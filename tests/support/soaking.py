@@ -45,18 +45,21 @@ ATTACKS = (
 SNIPPETS = {
     "double": "pass",
     "triple": "pass",
-    "exits": "__import__('os')._exit(3)",
+    "exits": "bool(input[0] < 0) and __import__('os')._exit(3)",
     "leaves": (
         "import os, time; 'LEFT' in os.environ or (os.environ.setdefault('LEFT', 'x'), os.fork() or time.sleep(600))"
     ),
     "tampers": "torch.equal = torch.allclose = torch.isclose = lambda *a, **k: torch.ones(1)",
 }
-"""What the function of each task does before it returns its result; a right program passes where that is harmless."""
+"""What the function of each task does before it returns its result; a right program passes where that is harmless.
+
+Tasks are tried on positive numbers when they are loaded, so one that exits there would be refused.
+"""
 PASSING = {"double", "leaves", "triple"}
 
 TASK = """
 inputs:
-- {{name: E0, dtype: fp32, dims: [M], data_gen: torch.rand}}
+- {{name: E0, dtype: fp32, dims: [M], data_gen: torch.randn}}
 fns:
 - name: Scale
   apply: |

@@ -84,7 +84,7 @@ def test_a_function_that_hangs_costs_the_verdict_only(
     path = written(tmp_path, TASK.replace("return [input[0] * 2]", hangs).replace("torch.rand", "torch.randn"))
     program = tmp_path / "program.txt"
     program.write_text(RIGHT)
-    assert run_command(verify.NAME, verify.main, [path, str(program)]) == 1
+    assert run_command(verify.NAME, verify.main, [path, str(program)]) == 4
     out, err = capfd.readouterr()
     assert (
         f"time-limit: verification took longer than {limit} s of processor time and was killed\n"
