@@ -49,11 +49,11 @@ SNIPPETS = {
     "leaves": (
         "import os, time; 'LEFT' in os.environ or (os.environ.setdefault('LEFT', 'x'), os.fork() or time.sleep(600))"
     ),
-    "tampers": "torch.equal = torch.allclose = torch.isclose = lambda *a, **k: torch.ones(1)",
+    "tampers": "if input[0] < 0: torch.equal = torch.allclose = torch.isclose = lambda *a, **k: torch.ones(1)",
 }
 """What the function of each task does before it returns its result; a right program passes where that is harmless.
 
-Tasks are tried on positive numbers when they are loaded, so one that exits there would be refused.
+Tasks are tried on positive numbers when they are loaded, so one that attacks there would be refused.
 """
 PASSING = {"double", "leaves", "triple"}
 
@@ -196,7 +196,7 @@ def soak(samples: int, folder: Path, options: Sequence[str] = ()) -> Report:
     growth = watch.growth()
     checks = {
         "every sample once": len(places) == len(SNIPPETS) * 3 * each and set(places.values()) == {1},
-        "a verdict or a reason": all(it.scored or it.error for it in attempts),
+        "a verdict or a reason": all(it.scored or it.error or it.feedback.get("stage") for it in attempts),
         "right programs pass": all(it.passed == (it.task_key in PASSING) for it in right) and bool(right),
         "no other passes": all(it.outputs.get("impl") == RIGHT for it in attempts if it.passed),
         "memory is flat": len(attempts) < LONG or growth[0] < GROWTH,
