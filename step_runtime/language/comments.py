@@ -17,6 +17,7 @@ code is printed from its tree: strings are replaced by `REMOVED_TEXT`, names by 
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import io
 import re
@@ -102,6 +103,7 @@ def harmless_title(title: str, most_words: int = MOST_WORDS) -> str:
 # --- programs and code ------------------------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=1024)  # the same demonstrations stand in thousands of requests
 def printable(text: str) -> str:
     """A program's text without what could steer a reader, and no character that is not printable."""
     text = _all_escaped(text)
