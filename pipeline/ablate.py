@@ -14,6 +14,7 @@ from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, option
 from pipeline.base.terminal import console
 from pipeline.cli.options import Json, Parser, TrackingURI, command_line, output_option
+from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.ablate"
 EPILOG = """\
@@ -47,7 +48,7 @@ class AblateOptions(Config):
 def main(argv: Sequence[str] | None = None) -> int:
     """Makes the runs that are missing, then writes the page; see the exit codes."""
     given = Parser(NAME, "Measures what the structural IR, the guardian and learning each contribute.", EPILOG,
-                   PlanOptions, AblateOptions).given(argv)  # fmt: skip
+                   PlanOptions, AblateOptions, SandboxOptions).given(argv)  # fmt: skip
     options, plan_options = AblateOptions.of(given), PlanOptions.of(given)
     if len(set(plan_options.lm)) < len(plan_options.lm):
         raise UsageError("--lm: an LM is named twice")

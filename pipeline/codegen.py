@@ -9,6 +9,7 @@ from pipeline.base.files import write_text
 from pipeline.base.settings import Config
 from pipeline.cli.options import Parser, output_option
 from pipeline.cli.program_arguments import ProgramArguments
+from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.codegen"
 EPILOG = """\
@@ -28,7 +29,7 @@ class CodegenOptions(Config):
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the script."""
     given = Parser(NAME, "Writes a pytest script that passes or fails as the verifier does.", EPILOG,
-                   ProgramArguments, CodegenOptions).given(argv)  # fmt: skip
+                   ProgramArguments, CodegenOptions, SandboxOptions).given(argv)  # fmt: skip
     output = CodegenOptions.of(given).output
 
     from pipeline.actions.price_program import pytest_script

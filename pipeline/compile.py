@@ -12,6 +12,7 @@ from pipeline.base.files import writable_file
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, option
 from pipeline.cli.options import Json, Parser, TrackingURI, command_line, output_option
+from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.compile"
 EPILOG = """\
@@ -48,7 +49,7 @@ class CompileOptions(Config):
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the job; see the exit codes."""
     given = Parser(NAME, "Optimizes the agent on tasks: it learns from its own verified answers.", EPILOG,
-                   RunConfig, CompileOptions).given(argv)  # fmt: skip
+                   RunConfig, CompileOptions, SandboxOptions).given(argv)  # fmt: skip
     options = CompileOptions.of(given)
     if not (options.resume or "optimizer" in given):
         raise UsageError("--optimizer: expected an optimizer's name, or a run to resume with --resume")

@@ -10,6 +10,7 @@ from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, Count, option
 from pipeline.cli.options import Json, Parser
 from pipeline.cli.program_arguments import ProgramName, read_program
+from pipeline.verification.sandbox import SandboxOptions
 
 if TYPE_CHECKING:
     from pipeline.actions.price_program import Subject
@@ -53,7 +54,7 @@ class CostOptions(Config):
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints what a program costs; returns 1 if a program fails its checks."""
     given = Parser(NAME, "Shows what a program costs: memory, off-chip traffic, operations, time and queues.", EPILOG,
-                   ProgramName, CostOptions).given(argv)  # fmt: skip
+                   ProgramName, CostOptions, SandboxOptions).given(argv)  # fmt: skip
     arguments, options = ProgramName.of(given), CostOptions.of(given)
     if options.compare and (arguments.impl or options.svg):
         raise UsageError("--compare names the programs itself, and draws none: leave out IMPL and --svg")

@@ -13,6 +13,7 @@ from pipeline.base.files import writable_file, write_text
 from pipeline.base.outputs import versioned
 from pipeline.base.settings import Config, option
 from pipeline.cli.options import Json, Parser, TrackingURI, command_line, output_option
+from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.evaluate"
 EPILOG = """\
@@ -39,7 +40,7 @@ class EvaluateOptions(Config):
 def main(argv: Sequence[str] | None = None) -> int:
     """Evaluates; see the exit codes."""
     parser = Parser(NAME, "Measures a program on tasks: pass@k in total, by group and by class.", EPILOG,
-                    ProgramConfig, EvaluateOptions)  # fmt: skip
+                    ProgramConfig, EvaluateOptions, SandboxOptions)  # fmt: skip
     parser.arguments["program"].required = True
     given = parser.given(argv)
     options, config = EvaluateOptions.of(given), ProgramConfig.of(given)

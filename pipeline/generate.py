@@ -17,6 +17,7 @@ from pipeline.base.files import writable_folder
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, Count, OptionGroup, Positive, flag, option
 from pipeline.cli.options import Json, Parser, TrackingURI, output_option
+from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.generate"
 EPILOG = """\
@@ -106,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> Parser:
     """The command's options; `--max-minutes` belongs to both the budget of an LM and to synthesis."""
     parser = Parser(NAME, "Writes programs for tasks, and shows only those that pass the verifier.", EPILOG,
-                    GenerateOptions, ProgramConfig, SearchConfig)  # fmt: skip
+                    GenerateOptions, ProgramConfig, SearchConfig, SandboxOptions)  # fmt: skip
     proposer = parser.arguments["proposer"]
     proposer.choices, proposer.type = (*PROPOSERS, SEARCH, ALL), None
     proposer.help = (

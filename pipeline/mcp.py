@@ -11,6 +11,7 @@ from pipeline.base.errors import Exit, UsageError, print_message, start
 from pipeline.base.settings import Config, Natural, Positive, option
 from pipeline.cli.options import Parser
 from pipeline.verification.limits import ProgramLimits
+from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.mcp"
 TOKEN = "ADAPTIVE_STEP_MCP_TOKEN"
@@ -44,7 +45,7 @@ class ServerOptions(Config):
 def main(argv: Sequence[str] | None = None) -> int:
     """Serves until the client ends the session, or Ctrl-C."""
     given = Parser(NAME, "Serves the checks as tools for coding agents (Model Context Protocol).", EPILOG,
-                   ServerOptions, ProgramLimits).given(argv)  # fmt: skip
+                   ServerOptions, ProgramLimits, SandboxOptions).given(argv)  # fmt: skip
     options, limits = ServerOptions.of(given), ProgramLimits.of(given)
     if options.port is not None and not options.http:
         raise UsageError("--port: only --http listens on a port; add --http, or omit the option")

@@ -12,6 +12,7 @@ from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, Count, option
 from pipeline.cli.options import Json, Parser, output_option
 from pipeline.cli.program_arguments import ProgramName, read_program
+from pipeline.verification.sandbox import SandboxOptions
 
 if TYPE_CHECKING:
     from pipeline.actions.price_program import Optimized
@@ -41,7 +42,7 @@ class OptimizeOptions(Config):
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the cheapest program; returns 1 if the given one is wrong."""
     given = Parser(NAME, "Rewrites a program so that it costs less, and verifies the result.", EPILOG,
-                   ProgramName, OptimizeOptions).given(argv)  # fmt: skip
+                   ProgramName, OptimizeOptions, SandboxOptions).given(argv)  # fmt: skip
     arguments, options = ProgramName.of(given), OptimizeOptions.of(given)
 
     from pipeline.actions.price_program import Optimized, chip_of, optimize

@@ -13,6 +13,7 @@ from pipeline.base.errors import UsageError, print_message, start
 from pipeline.base.files import writable_folder
 from pipeline.base.settings import Config, flag, option
 from pipeline.cli.options import Parser, TrackingURI, output_option
+from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.skill"
 SAMPLES, TEMPERATURES = 4, (0.7,)
@@ -41,7 +42,7 @@ class SkillOptions(Config):
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the skill; see the exit codes."""
     parser = Parser(NAME, "Writes an Agent Skill of the language, and measures what it brings.", EPILOG,
-                    SkillOptions, LMConfig, SamplingConfig, BudgetConfig)  # fmt: skip
+                    SkillOptions, LMConfig, SamplingConfig, BudgetConfig, SandboxOptions)  # fmt: skip
     for name, default in (("samples", SAMPLES), ("temperatures", TEMPERATURES[0])):
         text = str(parser.arguments[name].help)
         parser.arguments[name].help = f"{text.partition(' (default: ')[0]} (default: {default})"

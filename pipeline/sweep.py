@@ -12,6 +12,7 @@ from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, option
 from pipeline.base.terminal import console
 from pipeline.cli.options import Json, Parser, TrackingURI, command_line, output_option
+from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.sweep"
 EPILOG = """\
@@ -49,7 +50,7 @@ class SweepOptions(Config):
 def main(argv: Sequence[str] | None = None) -> int:
     """Makes the runs that are missing, then prints the table; see the exit codes."""
     description = "Runs every combination of settings, and compares them by means and intervals over the seeds."
-    options = SweepOptions.of(Parser(NAME, description, EPILOG, SweepOptions).given(argv))
+    options = SweepOptions.of(Parser(NAME, description, EPILOG, SweepOptions, SandboxOptions).given(argv))
 
     from pipeline.actions import dry_run, run_sweep, sweep_figures
 

@@ -16,6 +16,7 @@ from pipeline.cli.options import Json, Parser
 from pipeline.languages import registry
 from pipeline.languages.language import Draws, Explains, ExplainsValues, Prices, RunsOwnCalls
 from pipeline.verification.limits import ProgramLimits
+from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.verify"
 EPILOG = """\
@@ -74,7 +75,7 @@ class VerifyOptions(Config):
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the verdict; returns the exit code."""
     parser = Parser(NAME, "Checks programs against tasks: in STeP, syntax, types, affine use, and results.", EPILOG,
-                    VerifyOptions, ProgramLimits)  # fmt: skip
+                    VerifyOptions, ProgramLimits, SandboxOptions)  # fmt: skip
     given = parser.given(argv)
     options = VerifyOptions.of(given)
 

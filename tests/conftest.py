@@ -10,6 +10,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,8 @@ atexit.register(shutil.rmtree, os.environ["DSPY_CACHEDIR"], ignore_errors=True)
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="state-")
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+# Functions of tests run in cells, too.
+os.environ["ADAPTIVE_STEP_ALLOW_READ"] = str(Path(__file__).parents[1])
 os.environ.pop("MLFLOW_TRACKING_URI", None)
 # A proxy does not know the servers that tests start on this machine.
 for name in ("http_proxy", "https_proxy", "all_proxy"):

@@ -21,6 +21,7 @@ class Option:
             `changed`, or names an `input` that `request.json` holds a copy of, and can't be given again.
         flags: The option's names; empty for `--` and the field's name.
         nargs: As in argparse, where an option takes several values.
+        repeated: Whether the option may be given several times, with a value each.
         check: Checks, and may convert, the text on the command line only.
     """
 
@@ -30,6 +31,7 @@ class Option:
     resume: Literal["fixed", "changed", "input"] = "fixed"
     flags: tuple[str, ...] = ()
     nargs: str | None = None
+    repeated: bool = False
     positional: bool = False
     required: bool = False
     check: Callable[[str], str | None] | None = None

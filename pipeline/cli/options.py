@@ -16,9 +16,11 @@ from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from pipeline.base.errors import UsageError
+from pipeline.base.errors import UsageError, print_message
 from pipeline.base.settings import Config, Option, flag, option
 from pipeline.record import store
+from pipeline.verification import sandbox
+from pipeline.verification.sandbox import SandboxOptions
 
 TrackingURI = Annotated[
     str | None,
@@ -63,6 +65,7 @@ class Parser(argparse.ArgumentParser):
             argument_default=argparse.SUPPRESS,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        self._models = models
         self.arguments: dict[str, argparse.Action] = {}
         groups: dict[str, Any] = {"": self}
         for model in models:
@@ -76,7 +79,8 @@ class Parser(argparse.ArgumentParser):
     def given(self, argv: Sequence[str] | None) -> dict[str, Any]:
         """The options on the command line, by field; those that are not given are absent.
 
-        A `tracking_uri` is also set as MLFLOW_TRACKING_URI, which the processes that the command starts inherit.
+        A `tracking_uri` is also set as MLFLOW_TRACKING_URI, which the processes that the command starts inherit. How
+        tasks' code is confined applies at once, and a message says what the system can't confine.
 
         Raises:
             UsageError: The command line is not valid.
@@ -84,6 +88,10 @@ class Parser(argparse.ArgumentParser):
         given = vars(self.parse_args(argv))
         if "tracking_uri" in given:
             os.environ["MLFLOW_TRACKING_URI"] = given["tracking_uri"]
+        if SandboxOptions in self._models:
+            options = {name: given.pop(name) for name in SandboxOptions.model_fields if name in given}
+            if unconfined := sandbox.use(options):
+                print_message(self.prog.removeprefix("python -m "), f"{unconfined}; see --sandbox")
         return given
 
     def error(self, message: str) -> NoReturn:
@@ -109,6 +117,8 @@ def _argument(name: str, field: FieldInfo, option: Option) -> tuple[tuple[str, .
         settings["type"] = _checked(option.check)
     elif kind is not str and option.nargs is None and "choices" not in settings:
         settings["type"] = _converter(field)
+    if option.repeated:
+        settings["action"] = "append"
     return names, settings | {"metavar": option.metavar, "nargs": option.nargs}
 
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Protocol
 
 from pipeline.base.addresses import NO_CLUSTER
@@ -22,6 +23,7 @@ from pipeline.cluster import node
 from pipeline.cluster.connection import CLOSE_SECONDS, CONNECT_SECONDS, Connection
 from pipeline.cluster.dispatcher import Dispatcher
 from pipeline.cluster.node import NodeFacts, installed
+from pipeline.verification.sandbox import current
 from pipeline.verification.workers import KillableExecutor, LocalWorkers, PoolSettings, Workers
 
 POLL = 0.5
@@ -197,7 +199,9 @@ class ClusterPool(KillableExecutor):
     """
 
     def __init__(self, dispatcher: Dispatcher, settings: PoolSettings) -> None:
-        self._dispatcher, self._name, self._group = dispatcher, dispatcher.pool(settings), settings.group
+        # Which files this machine's tasks may read means nothing to a node.
+        own = replace(settings, reads=None, sandbox=replace(settings.sandbox or current(), reads=()))
+        self._dispatcher, self._name, self._group = dispatcher, dispatcher.pool(own), settings.group
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Calls a module's function in a worker of a node; waits while very many calls are unanswered.

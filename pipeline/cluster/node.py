@@ -27,6 +27,7 @@ from typing import Any
 
 from pipeline.verification.isolation import answers
 from pipeline.verification.pool import WorkerLost, settle
+from pipeline.verification.sandbox import current
 from pipeline.verification.workers import PoolSettings
 
 PACKAGES = ("optimizers", "pipeline", "signatures", "step_runtime")
@@ -131,7 +132,9 @@ class Mailbox:
     """A pool of so many workers, and the results that wait for the client; for use in one event loop."""
 
     def __init__(self, settings: PoolSettings, workers: int) -> None:
-        self._pool, self._workers = replace(settings, group=group_of).start(workers), workers
+        mode = settings.sandbox.mode if settings.sandbox else current().mode
+        own = replace(settings, group=group_of, sandbox=replace(current(), mode=mode))
+        self._pool, self._workers = own.start(workers), workers
         self._finished: list[Answer] = []
         self._open = 0  # calls without a result
         # The pool hands out several calls at once where many wait, which those behind a slow one would wait for.

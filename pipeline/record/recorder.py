@@ -71,8 +71,9 @@ from pipeline.record.mlflow_metrics import (
 )
 from pipeline.record.request import Request
 from pipeline.record.resume import PersistentLedger
-from pipeline.record.run_tree import NestedRuns, create_parent, recorded_points, run_name
+from pipeline.record.run_tree import SANDBOX, NestedRuns, create_parent, recorded_points, run_name
 from pipeline.record.transcript import as_yaml, demonstrations, messages
+from pipeline.verification.sandbox import applied
 
 logger = logging.getLogger(__name__)
 
@@ -108,6 +109,7 @@ def recorded(
             journal = read_attempts(opened, run_id)
             if resumed:
                 client.update_run(run_id, status="RUNNING")
+                client.set_tag(run_id, SANDBOX, applied())
             elif request:
                 client.log_text(run_id, request.to_json(), "request.json")
             carried = request.experience.entries if request and request.experience else ()

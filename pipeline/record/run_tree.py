@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from optimizers import IterationStarted
 from pipeline.record import ownership
+from pipeline.verification.sandbox import applied
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
+SANDBOX = "sandbox"
+"""The tag that says what confines the code of a run's tasks on the machine that leads it."""
 TAGS = ("command",)
 """Parameters that differ in every run: as tags they do not become axes of the UI's plots."""
 
@@ -29,6 +32,7 @@ def create_parent(client: Any, experiment: str, name: str, params: Mapping[str, 
         "mlflow.source.name": Path(sys.argv[0]).name,
         "mlflow.source.type": "LOCAL",
         **{key: str(params[key])[:5000] for key in TAGS if key in params},
+        SANDBOX: applied(),
         **ownership.first_tags(owner),
     }
     run = _created_once(client, experiment, name, tags, f"tags.`{ownership.HEARTBEAT}` LIKE '{owner.id}%'")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.synthesis.search_budget import Reason, RepairOutcome, SearchBudget, SearchOutcome
-from pipeline.verification.limits import MEMORY, task_of
+from pipeline.verification.limits import MEMORY, files_of, task_of
 from pipeline.verification.pool import WorkerLost
 from pipeline.verification.workers import PoolSettings, Workers
 from step_runtime.base.errors import TaskError, describe_error
@@ -137,7 +137,7 @@ def _repairing(task: Task, failures: Sequence[str], seconds: float) -> _Call:
 def _running(calls: Sequence[_Call], workers: Workers) -> Iterator[tuple[float, list[Future[Any]]]]:
     """When calls started, and their futures, which end with the context."""
     limit = max((call.seconds for call in calls), default=0.0) + _GRACE
-    with workers.pool(PoolSettings(limit, MEMORY, _settle, (__name__,), task_of), most=len(calls)) as pool:
+    with workers.pool(PoolSettings(limit, MEMORY, _settle, (__name__,), task_of, files_of), most=len(calls)) as pool:
         try:
             yield time.monotonic(), [pool.submit(call.function, *call.arguments) for call in calls]
         finally:

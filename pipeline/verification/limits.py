@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.base.files import read_bytes
 from pipeline.base.settings import Config, Count, OptionGroup, Positive
 from pipeline.languages import registry
 from pipeline.verification.isolation import integrity
+from pipeline.verification.isolation.confinement import Sandbox
 from pipeline.verification.pool import WorkerPool
 from pipeline.verification.workers import PoolSettings
 
@@ -67,10 +71,12 @@ class ProgramLimits(Config):
         return self.model_copy(update={"limit_seconds": 10 * own.seconds, "limit_bytes": 4 * own.bytes})
 
 
-def verification_settings(seconds: float = SECONDS, memory: int = MEMORY, language: str | None = None) -> PoolSettings:
+def verification_settings(
+    seconds: float = SECONDS, memory: int = MEMORY, language: str | None = None, sandbox: Sandbox | None = None
+) -> PoolSettings:
     """What workers that verify are started with, on whichever machine; they find a language that is named imported."""
     own = () if language is None else (registry.module_of(language),)
-    return PoolSettings(seconds, memory, _settle, (*PRELOAD, *own), task_of)
+    return PoolSettings(seconds, memory, _settle, (*PRELOAD, *own), task_of, files_of, sandbox)
 
 
 def proving_settings(seconds: float = SECONDS, memory: int = MEMORY, language: str | None = None) -> PoolSettings:
@@ -80,16 +86,46 @@ def proving_settings(seconds: float = SECONDS, memory: int = MEMORY, language: s
 
 
 def verification_pool(
-    workers: int, *, seconds: float = SECONDS, memory: int = MEMORY, language: str | None = None
+    workers: int,
+    *,
+    seconds: float = SECONDS,
+    memory: int = MEMORY,
+    language: str | None = None,
+    sandbox: Sandbox | None = None,
 ) -> WorkerPool:
     """Killable processes of this machine to verify in, none of which runs the code of two tasks."""
-    return verification_settings(seconds, memory, language).start(workers)
+    return verification_settings(seconds, memory, language, sandbox).start(workers)
 
 
 def task_of(*args: Any, **_: Any) -> str:
     """Which task a call is about: a digest of its name and its YAML, or of the path in its request."""
     words = getattr(args[0], "path", "\0".join(map(str, args[:2]))) if args else ""
     return hashlib.sha256(str(words).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_FOLDERS: dict[str, str] = {}
+"""Where tasks were read from, by `task_of`."""
+_LONGEST_TASK = 2**24
+_FUNCTIONS_FILE = re.compile(r"""^fns_from\s*:\s*(["']?)([^\n#]+?)\1\s*(?:#.*)?$""", re.MULTILINE)
+
+
+def remember_folder(name: str, content: str, folder: Path) -> None:
+    """Has the code of a task, given by its name and its YAML, read the files in the folder that it comes from."""
+    _FOLDERS[task_of(name, content)] = str(folder.absolute())
+
+
+def files_of(*args: Any, **_: Any) -> tuple[str, ...]:
+    """What the code of a call's task may read: the files in its folder, and its file of functions."""
+    path = getattr(args[0], "path", args[0] if len(args) == 1 else None) if args else None
+    if not isinstance(path, str):
+        folder = _FOLDERS.get(task_of(*args))
+        return (folder,) if folder else ()
+    file = Path(path).absolute()
+    try:
+        named = _FUNCTIONS_FILE.search(read_bytes(file, _LONGEST_TASK).decode())
+    except (OSError, ValueError):
+        return ()
+    return (str(file.parent), str(file), *([str(file.parent / named[2])] if named else []))
 
 
 def _settle_to_prove() -> Callable[[], bool]:

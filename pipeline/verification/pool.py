@@ -33,6 +33,8 @@ from multiprocessing import resource_tracker
 from typing import Any, Literal
 
 from pipeline.verification.isolation import answers, warden
+from pipeline.verification.isolation.confinement import Sandbox
+from pipeline.verification.sandbox import current
 
 BATCH = 8
 """Calls sent to a worker at a time, so that it continues while the parent's threads wait for their turn."""
@@ -88,6 +90,11 @@ class WorkerPool(Executor):
             whether what judges programs is what it was.
         preload: Modules that workers find imported when they start.
         group: Called with the arguments of a call: only calls of one group share a process. None: all may.
+        reads: Called with the arguments of a call: the files that a process of its group may read, see `confinement`.
+        sandbox: What its processes are confined to; None for what `sandbox.current` says.
+
+    Attributes:
+        sandbox: What its processes are confined to.
     """
 
     def __init__(
@@ -99,12 +106,15 @@ class WorkerPool(Executor):
         initializer: Callable[[], Callable[[], bool] | None] | None = None,
         preload: Sequence[str] = (),
         group: Callable[..., str] | None = None,
+        reads: Callable[..., tuple[str, ...]] | None = None,
+        sandbox: Sandbox | None = None,
     ) -> None:
+        self.sandbox = sandbox or current()
         self._context = multiprocessing.get_context(_METHOD)
         self._context.set_forkserver_preload([*preload])
         self._seconds = seconds
-        self._settings = (initializer, warden.Limits(seconds, PATIENCE, memory))
-        self._group = group
+        self._settings = (initializer, warden.Limits(seconds, PATIENCE, memory), self.sandbox)
+        self._group, self._reads = group, reads
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = self._killed = False
         self._lock = threading.Lock()
@@ -129,7 +139,8 @@ class WorkerPool(Executor):
             RuntimeError: The pool is shut down.
         """
         group = self._group(*args, **kwargs) if self._group else ""
-        job = _Job(Future(), pickle.dumps((fn, args, kwargs)), group, fn.__module__)
+        reads = self._reads(*args, **kwargs) if self._reads else ()
+        job = _Job(Future(), pickle.dumps((fn, args, kwargs)), group, fn.__module__, reads)
         with self._lock:
             if self._closed:
                 raise RuntimeError("the pool is shut down")
@@ -196,7 +207,7 @@ class WorkerPool(Executor):
 
     def _batch(self, worker: _Worker, jobs: deque[_Job]) -> None:
         """Has calls answered; those whose process was lost, and that are to be tried again, stay in `jobs`."""
-        worker.send([(job.group, job.module, self._lost_of(job.group), job.call) for job in jobs])
+        worker.send([(job.group, job.module, job.reads, self._lost_of(job.group), job.call) for job in jobs])
         again = []
         try:
             while jobs:
@@ -260,6 +271,7 @@ class _Job:
     call: bytes
     group: str
     module: str
+    reads: tuple[str, ...]
     retried: bool = False
     at: str = ""
 

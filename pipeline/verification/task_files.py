@@ -99,7 +99,7 @@ def read_in(language: str, path: Path) -> Any:
 
 def _load(paths: Sequence[Path]) -> list[tuple[Task, list[str]]]:
     """Reads task files, and tries their code in worker processes, which start meanwhile; the warnings are shown."""
-    from pipeline.verification.limits import verification_pool
+    from pipeline.verification.limits import remember_folder, verification_pool
 
     with verification_pool(min(len(paths), cores())) as workers:
         from pipeline.verification.worker import try_task
@@ -108,6 +108,8 @@ def _load(paths: Sequence[Path]) -> list[tuple[Task, list[str]]]:
 
         try:
             tasks = [read_task(path) for path in paths]
+            for path, task in zip(paths, tasks, strict=True):
+                remember_folder(task.name, task.statement, path.parent)
             doubts = []
             for path, tried in [(path, workers.submit(try_task, str(path))) for path in paths]:
                 doubts.append(_survived(path, tried))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pipeline.base.machine import cores
+from pipeline.verification.isolation.confinement import Sandbox
 from pipeline.verification.pool import WorkerPool
 
 
@@ -22,6 +23,8 @@ class PoolSettings:
         initializer: A module's function, called in every worker before its first call.
         preload: Modules that workers find imported.
         group: A module's function, called with a call's arguments: only calls of one group share a process.
+        reads: Likewise: the files that a process of its group may read.
+        sandbox: What these processes are confined to; None for what applies where they are.
     """
 
     seconds: float
@@ -29,6 +32,8 @@ class PoolSettings:
     initializer: Callable[[], Callable[[], bool] | None] | None = None
     preload: tuple[str, ...] = ()
     group: Callable[..., str] | None = None
+    reads: Callable[..., tuple[str, ...]] | None = None
+    sandbox: Sandbox | None = None
 
     def start(self, workers: int) -> WorkerPool:
         """A pool of this machine's processes."""

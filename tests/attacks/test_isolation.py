@@ -21,6 +21,7 @@ from optimizers import Attempt
 from optimizers.sampling import Sampler, SampleSpec, Sampling, TaskExample
 from pipeline.verification import notes
 from pipeline.verification.isolation import processes
+from pipeline.verification.isolation.confinement import Sandbox
 from pipeline.verification.metric import Metric
 from pipeline.verification.pool import WorkerLost, WorkerPool
 from pipeline.verification.worker import WorkerKilled, judge, verdict_of, verification_pool
@@ -86,7 +87,8 @@ TAMPERING = {
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[WorkerPool]:
-    with verification_pool(1, seconds=30.0, memory=2**30) as pool:
+    """Of cells that are not confined: what holds of them holds without the system's help."""
+    with verification_pool(1, seconds=30.0, memory=2**30, sandbox=Sandbox("off")) as pool:
         yield pool
 
 
@@ -217,7 +219,7 @@ def test_a_process_killed_twice_by_others_leaves_its_attempt_unscored() -> None:
             asked.append(super().submit(attacking.killed_from_outside if not asked else fn, *args, **kwargs))
             return asked[-1]
 
-    with Killing(1, seconds=60, memory=2**30) as pool:
+    with Killing(1, seconds=60, memory=2**30, sandbox=Sandbox("off")) as pool:
         metric = Metric(pool)
         example, prediction = dspy.Example(task=task), dspy.Prediction(impl=RIGHT)
         with pytest.raises(WorkerKilled, match="killed by the system, twice"):

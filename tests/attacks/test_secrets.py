@@ -285,7 +285,7 @@ if __name__ == "__main__":
         print(*pool.submit(crashing.environment, ("OPENAI_API_KEY", "STORE", "Q", "HARMLESS")).result())
 """
     secret = {"OPENAI_API_KEY": "sk-planted-key", "STORE": "http://a:planted@host", "Q": "http://host?token=planted"}
-    environment = os.environ | secret | {"HARMLESS": "http://host/?a=b"}
+    environment = os.environ | secret | {"HARMLESS": "http://host/?a=b", "ADAPTIVE_STEP_SANDBOX": "off"}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["None", "None", "None", "http://host/?a=b"]

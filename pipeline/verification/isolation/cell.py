@@ -24,22 +24,30 @@ HEADER = struct.Struct(f">{NUMBER_BYTES}sI")
 """What a call begins with: its number, and the length of what is known of losses. An answer begins with its number."""
 
 OUT_OF_MEMORY = 86
+UNCONFINED = 87
 TAMPERED = 88
-"""Exit codes of a process that was refused memory, and of one whose judge was changed."""
+"""Exit codes of a process that was refused memory, of one that could not be confined, and of one whose judge was
+changed."""
 
 Check = Callable[[], bool]
 
 
-def serve(sock: socket.socket, note: mmap.mmap, memory: int, intact: Check) -> NoReturn:
+def serve(sock: socket.socket, note: mmap.mmap, memory: int, intact: Check, confine: Callable[[], None]) -> NoReturn:
     """A cell's life, connected to its warden by a socket and by shared memory for notes.
 
-    `memory` is the bytes that calls may hold; `intact` says whether what judges programs is what it was.
+    `memory` is the bytes that calls may hold; `intact` says whether what judges programs is what it was; `confine`
+    confines this process.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     processes.end_with_parent()
     os.setsid()
-    sock = _alone(sock)
     processes.limit_this(memory)
+    try:
+        confine()
+    except OSError:
+        os._exit(UNCONFINED)
+    sock = _alone(sock)
+    processes.limit_files()
     ran = [False]
 
     def write(text: bytes) -> None:

@@ -22,10 +22,12 @@ OPEN_FILES = 256
 LINUX = sys.platform == "linux"
 
 _SET_PDEATHSIG = 1
+_SET_DUMPABLE = 4
 _SET_CHILD_SUBREAPER = 36
 _SET_NO_NEW_PRIVS = 38
 _PATIENCE = 5.0
 """Seconds in which processes must be gone after SIGKILL."""
+_PAUSE = 0.0003
 _HELD = re.compile(rb"^Rss(?:Anon|Shmem):\s*(\d+) kB", re.MULTILINE)
 _PAGE = resource.getpagesize()
 
@@ -39,6 +41,21 @@ def end_with_parent() -> None:
     """Has this process killed when its parent ends, and keeps it from gaining rights."""
     _prctl(_SET_PDEATHSIG, signal.SIGKILL)
     _prctl(_SET_NO_NEW_PRIVS, 1)
+
+
+def guard_memory() -> None:
+    """Keeps other processes of the same user from tracing this one, or taking what it has open; it dumps no core.
+
+    A process that it forks is guarded, too; one that it executes is not.
+    """
+    _prctl(_SET_DUMPABLE, 0)
+
+
+def offer_to_end() -> None:
+    """Has the system end this process, and all that it starts, before others of the user's, in want of memory."""
+    if LINUX:
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("500")
 
 
 def _prctl(option: int, value: int) -> None:
@@ -65,19 +82,18 @@ def forget_secrets() -> None:
 
 
 def limit_this(memory: int) -> None:
-    """Limits this process: bytes of private memory beyond what it has now, files, and no core dumps.
-
-    In want of memory, the system ends it before others of the user's.
-    """
+    """Limits this process: bytes of private memory beyond what it has now, and of each file; and no core dumps."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
     if LINUX:
-        with contextlib.suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text("500")
         data_pages = int(Path("/proc/self/statm").read_text().split()[5])
         limit = data_pages * _PAGE + memory
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def limit_files() -> None:
+    """Limits how many files this process may have open."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
 
 
 def silence() -> None:
@@ -184,6 +200,20 @@ def kill_strays(known: Collection[int]) -> None:
         for stray in strays:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(stray, os.WNOHANG)
+
+
+def end(pid: int) -> int | None:
+    """Kills a child and all below it, and gives its exit status; None for one that something keeps from ending."""
+    until = time.monotonic() + _PATIENCE
+    while True:
+        for each in [*descendants(pid), pid]:
+            kill(each)
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return status
+        if time.monotonic() > until:  # such as a tracer that is not below it
+            return None
+        time.sleep(_PAUSE)
 
 
 def kill(pid: int, number: int = signal.SIGKILL) -> None:

@@ -21,13 +21,16 @@ import signal
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, NoReturn
 
 from pipeline.verification import notes
 from pipeline.verification.isolation import answers, cell, frames, processes
+from pipeline.verification.isolation.confinement import Confinement, Sandbox
+from pipeline.verification.isolation.scratch import LARGEST, MOST_FILES, Scratch, overfull, remove, used
 
 ANSWER, LOST = b"A", b"L"
 """What a message to the parent begins with: an answer, or the loss of a call."""
@@ -75,6 +78,7 @@ class _Cell:
     Attributes:
         note: Memory shared with it, for its notes.
         base: Bytes that it had in memory in the beginning.
+        scratch: Its folder for temporary files.
         held: Bytes that it has held more than that since its last call.
     """
 
@@ -82,6 +86,7 @@ class _Cell:
     sock: socket.socket
     note: mmap.mmap
     base: int
+    scratch: Path | None
     held: int = 0
     _status: int | None = field(default=None, init=False)
 
@@ -103,10 +108,9 @@ class _Cell:
         return self._status
 
     def kill(self) -> None:
-        """Ends the process, and waits for its end."""
+        """Ends the process and all below it."""
         if self.status() is None:
-            processes.kill(self.pid)
-            _, self._status = os.waitpid(self.pid, 0)
+            self._status = processes.end(self.pid)
         self.sock.close()
         self.note.close()
         self.watched.close()
@@ -114,36 +118,38 @@ class _Cell:
             os.close(self.pidfd)
 
 
-def run(connection: Connection, initializer: Callable[[], cell.Check | None] | None, limits: Limits) -> NoReturn:
+def run(
+    connection: Connection,
+    initializer: Callable[[], cell.Check | None] | None,
+    limits: Limits,
+    sandbox: Sandbox,
+) -> NoReturn:
     """A worker's life: batches of calls come in, an answer a call goes out.
 
-    What the initializer returns says whether what judges programs is what it was.
+    What the initializer returns says whether what judges programs is what it was; cells are confined to the sandbox.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.forget_secrets()
+    processes.offer_to_end()
+    processes.guard_memory()
     intact = (initializer() if initializer is not None else None) or (lambda: True)
     processes.silence()
     processes.adopt_orphans()
-    signal.signal(signal.SIGTERM, _end)
+    serving = _Warden(connection, intact, limits, sandbox)
+    signal.signal(signal.SIGTERM, serving.end)
     try:
-        _Warden(connection, intact, limits).serve()
+        serving.serve()
     finally:
-        _end()
-
-
-def _end(*_: object) -> NoReturn:
-    """Ends this process and all below it."""
-    try:
-        processes.kill_strays(())
-    finally:
-        os._exit(0)
+        serving.end()
 
 
 class _Warden:
     """One worker's state."""
 
-    def __init__(self, connection: Connection, intact: cell.Check, limits: Limits) -> None:
+    def __init__(self, connection: Connection, intact: cell.Check, limits: Limits, sandbox: Sandbox) -> None:
         self._connection, self._intact, self._limits = connection, intact, limits
+        self._confinement = Confinement(sandbox)
+        self._scratch = Scratch() if self._confinement.applies else None
         self._cells: OrderedDict[str, _Cell] = OrderedDict()
         self._own = processes.Watched(os.getpid())
         parent = multiprocessing.parent_process()
@@ -155,10 +161,19 @@ class _Warden:
         with contextlib.suppress(EOFError, OSError):
             while True:
                 self._await_parent()
-                for group, module, lost_at, call in self._connection.recv():
+                for group, module, reads, lost_at, call in self._connection.recv():
                     _import(module)
                     known = json.dumps(lost_at).encode()
-                    self._connection.send_bytes(self._outcome(group, known, call))
+                    self._connection.send_bytes(self._outcome(group, reads, known, call))
+
+    def end(self, *_: object) -> NoReturn:
+        """Ends this process and all below it."""
+        try:
+            processes.kill_strays(())
+            if self._scratch is not None:
+                self._scratch.close()
+        finally:
+            os._exit(0)
 
     def _await_parent(self) -> None:
         """Waits for a message of the parent's; raises `EOFError` if that is gone."""
@@ -168,38 +183,40 @@ class _Warden:
         if self._connection.fileno() not in {number for number, _ in poll.poll()}:
             raise EOFError
 
-    def _outcome(self, group: str, lost_at: bytes, call: bytes) -> bytes:
+    def _outcome(self, group: str, reads: Sequence[str], lost_at: bytes, call: bytes) -> bytes:
         """What to tell the parent of a call: its answer, or its loss."""
         running = None
         try:
-            running = self._cell(group)
+            running = self._cell(group, reads)
             answer = self._call(running, lost_at, call)
         except _Lost as lost:
             report = self._report(running, lost)
             self._drop(group)
             return LOST + json.dumps(report).encode()
         running.held = running.watched.held()
-        if not running.watched.alone() or running.held > self._limits.memory / 2:
+        # Files of its own go with their call, like processes.
+        if not running.watched.alone() or running.held > self._limits.memory / 2 or used(running.scratch):
             self._drop(group)
         elif self._own.children() != len(self._cells):
             self._end_strays()
         return ANSWER + answer
 
-    def _cell(self, group: str) -> _Cell:
-        """The process of a group; makes room for it."""
-        found = self._cells.pop(group, None)
+    def _cell(self, group: str, reads: Sequence[str]) -> _Cell:
+        """The process of a group, which may read these files if it is a new one; makes room for it."""
+        found = self._cells.get(group)
         if found is not None and found.status() is not None:
-            found.kill()
+            self._drop(group)
             found = None
         if found is None:
             while len(self._cells) >= KEPT or self._held() > self._limits.memory / 2:
                 self._drop(next(iter(self._cells)))
-            found = self._fork()
-        self._cells[group] = found
+            found = self._cells[group] = self._fork(reads)
+        self._cells.move_to_end(group)
         return found
 
-    def _fork(self) -> _Cell:
+    def _fork(self, reads: Sequence[str]) -> _Cell:
         """A new cell; raises `_Lost` if the system refuses one."""
+        scratch = self._scratch.folder() if self._scratch else None
         note = mmap.mmap(-1, notes.NOTE_BYTES)
         ours, theirs = socket.socketpair()
         base = processes.memory(os.getpid())
@@ -211,11 +228,12 @@ class _Warden:
             try:
                 for other in self._cells.values():
                     other.note.close()
-                cell.serve(theirs, note, self._limits.memory, self._intact)
+                confine = functools.partial(self._confinement.enter, scratch, reads)
+                cell.serve(theirs, note, self._limits.memory, self._intact, confine)
             finally:
                 os._exit(1)
         theirs.close()
-        made = _Cell(pid, ours, note, base)
+        made = _Cell(pid, ours, note, base, scratch)
         for end in self._parent_ends:
             made.poll.register(end, 0)  # a hang-up is always reported
         return made
@@ -266,6 +284,9 @@ class _Warden:
             raise _Lost("time-limit", f"took longer than {most:g} s by the clock and was killed", waited=True)
         if sum(max(0, processes.memory(pid) - running.base) for pid in below) > limits.memory:
             raise _Lost("memory-limit", "exceeded the memory limit and was killed")
+        if overfull(running.scratch):
+            message = f"wrote more than {LARGEST:,} bytes or {MOST_FILES:,} temporary files and was killed"
+            raise _Lost("crashed", message)
 
     def _report(self, running: _Cell | None, lost: _Lost) -> dict[str, Any]:
         """What to tell the parent of a loss: how, and what the call noted last."""
@@ -278,9 +299,12 @@ class _Warden:
 
     def _drop(self, group: str) -> None:
         """Ends a group's cell, and all that it has left."""
-        if (found := self._cells.pop(group, None)) is not None:
+        found = self._cells.pop(group, None)
+        if found is not None:
             found.kill()
         self._end_strays()
+        if found is not None:
+            remove(found.scratch)
 
     def _end_strays(self) -> None:
         processes.kill_strays({kept.pid for kept in self._cells.values()})
@@ -316,6 +340,8 @@ def _cause(status: int) -> _Lost:
     code = os.waitstatus_to_exitcode(status)
     if code == cell.OUT_OF_MEMORY:
         return _Lost("memory-limit", "exceeded the memory limit: it asked for more than a worker may hold")
+    if code == cell.UNCONFINED:
+        return _Lost("crashed", "could not be confined, and ran nothing (see --sandbox)")
     if code == cell.TAMPERED:
         return _Lost("tampered", "ran code of the task that changed what judges programs, and was discarded")
     if code == -signal.SIGKILL:

@@ -27,6 +27,7 @@ from pipeline.base.machine import cores
 from pipeline.cluster import cluster as module
 from pipeline.cluster.cluster import Cluster, Membership, open_cluster, open_workers
 from pipeline.cluster.node import NodeFacts, installed
+from pipeline.verification.isolation.confinement import Sandbox
 from pipeline.verification.pool import WorkerLost
 from pipeline.verification.worker import judge, verdict_of, verification_pool, verification_settings
 from pipeline.verification.workers import LocalWorkers, PoolSettings
@@ -143,7 +144,8 @@ def test_a_program_that_kills_nodes_gets_a_verdict(tmp_path: Path) -> None:
                 processes.add_node(PROJECT, "--nanny")
         finally:
             del os.environ["DASK_DISTRIBUTED__WORKER__DAEMON"]
-        with open_cluster(processes.address, "test") as cluster, cluster.pool(SETTINGS) as pool:
+        free = replace(SETTINGS, sandbox=Sandbox("off"))
+        with open_cluster(processes.address, "test") as cluster, cluster.pool(free) as pool:
             futures = [pool.submit(crashing.echo, number) for number in range(40)]
             killer = pool.submit(crashing.kill_node)
             futures += [pool.submit(crashing.echo, number) for number in range(40, 80)]

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.verification.isolation.confinement import Sandbox
 from pipeline.verification.pool import WorkerLost, WorkerPool
 from tests.support import crashing
 from tests.support.paths import PROJECT
@@ -32,7 +33,7 @@ PATIENCE = 120.0
 
 
 def make_pool(workers: int = 1, seconds: float = PATIENCE, **settings: Any) -> WorkerPool:
-    return WorkerPool(workers, seconds=seconds, memory=MEMORY, **settings)
+    return WorkerPool(workers, seconds=seconds, memory=MEMORY, sandbox=Sandbox("off"), **settings)
 
 
 @pytest.fixture(scope="module")

@@ -16,18 +16,21 @@ from typing import Any
 import pytest
 
 from pipeline.verification.isolation import processes, warden
+from pipeline.verification.isolation.confinement import Sandbox
 from pipeline.verification.pool import WorkerLost, WorkerPool
 from tests.support import attacking, crashing
 from tests.support.processes import eventually, gone, state
 
 MEMORY = 2**28
+OFF = Sandbox("off")
+"""Limits hold of cells that are not confined, too."""
 PATIENCE = 120.0
 pytestmark = pytest.mark.skipif(not processes.LINUX, reason="the limits are Linux's")
 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[WorkerPool]:
-    with WorkerPool(1, seconds=60, memory=MEMORY) as pool:
+    with WorkerPool(1, seconds=60, memory=MEMORY, sandbox=OFF) as pool:
         yield pool
 
 
@@ -70,7 +73,7 @@ def test_what_exceeds_a_limit_costs_its_own_call(pool: WorkerPool, attack: str) 
 def test_time_is_bounded(function: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Also that of a process that stops itself, and uses none of its processor time."""
     monkeypatch.setattr("pipeline.verification.pool.PATIENCE", 3)
-    with WorkerPool(1, seconds=1, memory=MEMORY) as pool:
+    with WorkerPool(1, seconds=1, memory=MEMORY, sandbox=OFF) as pool:
         assert pool.submit(crashing.echo, 1).result(PATIENCE) == 1
         assert error_of(pool.submit(function)).code == "time-limit"
         assert pool.submit(crashing.echo, 2).result(PATIENCE) == 2
@@ -120,7 +123,7 @@ def test_no_core_is_dumped(pool: WorkerPool) -> None:
 
 def test_a_warden_that_is_killed_is_replaced() -> None:
     """The call is tried again, then given up as one whose process was killed, and others are answered."""
-    with WorkerPool(1, seconds=60, memory=MEMORY) as pool:
+    with WorkerPool(1, seconds=60, memory=MEMORY, sandbox=OFF) as pool:
         first = pool.submit(crashing.worker_id).result(PATIENCE)
         assert error_of(pool.submit(attacking.kill_parent)).code == "killed"
         assert pool.submit(crashing.worker_id).result(PATIENCE) != first
@@ -129,7 +132,7 @@ def test_a_warden_that_is_killed_is_replaced() -> None:
 def test_a_stopped_warden_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It holds the pool up no longer than the pool is open."""
     monkeypatch.setattr("pipeline.verification.pool._FAREWELL", 0.5)
-    pool = WorkerPool(1, seconds=600, memory=MEMORY)
+    pool = WorkerPool(1, seconds=600, memory=MEMORY, sandbox=OFF)
     worker, parent = (pool.submit(function).result(PATIENCE) for function in (crashing.process_id, crashing.worker_id))
     pool.submit(attacking.stop_worker)
     assert eventually(lambda: state(parent) == "T")
@@ -140,14 +143,14 @@ def test_a_stopped_warden_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_process_that_holds_much_retires() -> None:
     """After the call that made it do so, which is answered."""
-    with WorkerPool(1, seconds=60, memory=MEMORY) as pool:
+    with WorkerPool(1, seconds=60, memory=MEMORY, sandbox=OFF) as pool:
         workers = [pool.submit(crashing.hold, MEMORY // 4).result(PATIENCE) for _ in range(6)]
         assert 1 < len(set(workers)) <= 6
 
 
 def test_processes_of_many_groups_are_bounded() -> None:
     """The groups that were not asked for the longest make room."""
-    with WorkerPool(1, seconds=60, memory=MEMORY, group=crashing.first_word) as pool:
+    with WorkerPool(1, seconds=60, memory=MEMORY, sandbox=OFF, group=crashing.first_word) as pool:
         workers = {pool.submit(crashing.hold_in_group, number, MEMORY // 8).result(PATIENCE) for number in range(8)}
         parent = pool.submit(crashing.worker_id).result(PATIENCE)
         assert len(workers) == 8
@@ -158,7 +161,7 @@ def test_processes_of_many_groups_are_bounded() -> None:
 def test_nothing_is_left_when_the_parent_is_gone() -> None:
     """A warden's limits on its life are those of its connection."""
     assert warden.MAX_PROCESSES < 100
-    with WorkerPool(1, seconds=60, memory=MEMORY) as pool:
+    with WorkerPool(1, seconds=60, memory=MEMORY, sandbox=OFF) as pool:
         worker, parent = (pool.submit(each).result(PATIENCE) for each in (crashing.process_id, crashing.worker_id))
         assert parent != os.getpid()
     assert gone(worker)

@@ -1,0 +1,196 @@
+"""What a cell gives up before it runs a line of a task, and what it is left: see `docs/security.md`.
+
+A warden prepares a `Confinement` once; each cell that it forks enters it, by `landlock` for files and by `seccomp` for
+all else. Neither needs privileges, and neither can be undone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import struct
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from pipeline.base.paths import CHECKOUT, DATA
+from pipeline.verification.isolation import landlock, seccomp
+
+Mode = Literal["auto", "require", "off"]
+
+MOST_FILES = 1000
+"""Files beside a task that its code may read."""
+
+_PACKAGES = ("step_runtime", "signatures", "optimizers", "pipeline")
+_SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/etc/localtime",
+           "/usr/share/zoneinfo", "/sys/devices/system/cpu", "/dev/zero", "/dev/random", "/dev/urandom")  # fmt: skip
+"""What the C library, and libraries that Python's packages load late, read."""
+_WRITABLE = ("/dev/null",)
+_VARIABLES = ("PATH", "LANG", "LANGUAGE", "TZ", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE")
+_PREFIXES = ("LC_", "OMP_", "MKL_", "OPENBLAS_")
+"""Variables that a cell keeps: they hold no more than the locale and numbers of threads."""
+
+_KEPT_CAPABILITIES = 0b1111
+"""Those of root that concern files alone, which Landlock decides about; without the others root is a user like any."""
+_CAPGET_CAPSET = {"x86_64": (125, 126), "aarch64": (90, 91)}
+_CAPABILITY_VERSION = 0x20080522
+_CAPABILITY_SETS = struct.Struct("=6I")
+"""The effective, permitted and inheritable capabilities, the lower half of each, and the same of the upper half."""
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """What a pool's cells are to be confined to.
+
+    Attributes:
+        mode: `auto`, as far as the system can; `require`, wholly or not at all; `off`, not.
+        reads: Files and folders that cells may read beyond Python and their task's own folder.
+    """
+
+    mode: Mode = "auto"
+    reads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Means:
+    """What this system offers to confine a process by.
+
+    Attributes:
+        landlock: The version of Landlock; 0 for none.
+        seccomp: Whether system calls can be filtered.
+    """
+
+    landlock: int
+    seccomp: bool
+
+    @classmethod
+    def here(cls) -> Means:
+        """Those of this system."""
+        return cls(landlock.version(), seccomp.available())
+
+    def __str__(self) -> str:
+        names = [f"landlock {self.landlock}"] if self.landlock else []
+        return ", ".join([*names, *(["seccomp"] if self.seccomp else [])]) or "none"
+
+    @property
+    def missing(self) -> str:
+        """What a task's code can do although it is to be confined; empty for nothing."""
+        if sys.platform != "linux":
+            return "only Linux can confine a task's code: it has your rights"
+        if not self.landlock and not self.seccomp:
+            return "this system has neither Landlock nor seccomp: a task's code has your rights"
+        if not self.landlock:
+            return "this system has no Landlock (Linux 5.13 or later): a task's code can read and write your files"
+        if not self.seccomp:
+            return "this system has no seccomp for this processor: a task's code can use the network"
+        return ""
+
+
+class Confinement:
+    """What all cells of a worker enter; made by the worker, whose environment it cleans."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._means = Means(0, False) if sandbox.mode == "off" else Means.here()
+        self.applies = self._means != Means(0, False)
+        self._complete = sandbox.mode != "require" or not self._means.missing
+        self._readable = [*_opened([*_python(), *_SYSTEM, *sandbox.reads])] if self._means.landlock else []
+        self._writable = [*_opened(_WRITABLE)] if self._means.landlock else []
+        if self.applies:
+            _clean_environment()
+
+    def enter(self, scratch: Path | None, reads: Sequence[str]) -> None:
+        """Confines this process, and all that it will start, for good.
+
+        Args:
+            scratch: The folder for temporary files.
+            reads: The files of the task, and folders of which the files in sight may be read.
+
+        Raises:
+            OSError: The system refuses a part of it.
+        """
+        _drop_capabilities()
+        if not self._complete:
+            raise PermissionError(self._means.missing)
+        if not self.applies:
+            return
+        os.environ["HOME"] = os.environ["TMPDIR"] = tempfile.tempdir = str(scratch or os.devnull)
+        if self._means.landlock:
+            own = [*_opened(_visible(reads))]
+            writable = [*self._writable, *_opened([str(scratch)] if scratch else [])]
+            landlock.restrict(self._means.landlock, [*self._readable, *own], writable)
+            for folder in {*self._readable, *own, *writable}:
+                folder.close()
+        if self._means.seccomp:
+            version = self._means.landlock
+            seccomp.restrict(signals=version < landlock.SIGNALS_SINCE, truncation=version < landlock.TRUNCATION_SINCE)
+
+
+def _opened(paths: Sequence[str]) -> Iterator[landlock.Folder]:
+    """Those that are there."""
+    for path in dict.fromkeys(paths):
+        with contextlib.suppress(OSError):
+            yield landlock.Folder(path)
+
+
+def _python() -> list[str]:
+    """Where Python, its packages and this project are installed."""
+    places = [os.path.realpath(sys.executable), f"{sys.prefix}/pyvenv.cfg"]
+    places += [f"{prefix}/{name}" for prefix in (sys.prefix, sys.base_prefix) for name in ("lib", "lib64")]
+    places += [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    # Packages of the user's own, and of the system's; not other folders of the path, such as the current one.
+    places += [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    for name in _PACKAGES:
+        spec = find_spec(name)
+        places += [*(spec.submodule_search_locations or ())] if spec else []
+    # Packages that are installed elsewhere, such as another language's, as far as they were imported.
+    packages = [module for name, module in [*sys.modules.items()] if "." not in name]
+    places += [path for module in packages for path in getattr(module, "__path__", ()) if isinstance(path, str)]
+    places += [str(DATA), *([str(CHECKOUT / "pyproject.toml")] if CHECKOUT else [])]
+    kept: list[str] = []
+    for path in sorted(map(os.path.abspath, places)):
+        if not kept or not f"{path}/".startswith(f"{kept[-1]}/"):
+            kept.append(path)
+    return kept
+
+
+def _visible(reads: Sequence[str]) -> list[str]:
+    """Files, and those in folders that are neither hidden nor links, which could lead anywhere."""
+    found: list[str] = []
+    for path in reads:
+        try:
+            with os.scandir(path) as entries:
+                files = [e.path for e in entries if not e.name.startswith(".") and e.is_file(follow_symlinks=False)]
+            found += sorted(files)[:MOST_FILES]
+        except NotADirectoryError:
+            found.append(path)
+        except OSError:
+            continue
+    return found
+
+
+def _clean_environment() -> None:
+    for name in [*os.environ]:
+        if name not in _VARIABLES and not name.startswith(_PREFIXES):
+            del os.environ[name]
+
+
+def _drop_capabilities() -> None:
+    """Leaves of root's rights those to files: what another process of root's holds is then out of reach as well."""
+    if sys.platform != "linux" or (numbers := _CAPGET_CAPSET.get(os.uname().machine)) is None:
+        return
+    libc, header = ctypes.CDLL(None, use_errno=True), struct.pack("=Ii", _CAPABILITY_VERSION, 0)
+    sets = ctypes.create_string_buffer(_CAPABILITY_SETS.size)
+    failed = libc.syscall(ctypes.c_long(numbers[0]), header, sets)
+    if not failed:
+        effective, permitted, *_ = _CAPABILITY_SETS.unpack(sets.raw)
+        kept = _CAPABILITY_SETS.pack(effective & _KEPT_CAPABILITIES, permitted & _KEPT_CAPABILITIES, 0, 0, 0, 0)
+        failed = libc.syscall(ctypes.c_long(numbers[1]), header, kept)
+    if failed:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))

@@ -1,0 +1,167 @@
+"""A filter of system calls (seccomp) for what Landlock leaves: sockets of every kind, other processes, file attributes.
+
+Landlock decides about paths, which a filter can't read; the filter about calls, all of which it sees. It names what is
+refused, as what Python and torch call can't be listed; a call that is newer than this list does not exist, so that
+libraries fall back to an older one. Source: https://docs.kernel.org/userspace-api/seccomp_filter.html.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import platform
+import socket
+import struct
+import sys
+from collections.abc import Sequence
+
+from pipeline.verification.isolation.syscall_numbers import NEWEST, NUMBERS, SECCOMP
+
+_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+"""As the kernel names them (AUDIT_ARCH_*), for programs of 64 bits."""
+_X32 = 0x40000000
+"""Numbers from here on are those of another interface of x86_64."""
+
+_SET_MODE_FILTER, _GET_ACTION_AVAIL = 1, 2
+_SPEC_ALLOW = 4
+"""No mitigations beyond those of other processes, which would slow all down."""
+_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+_NUMBER, _ARCHITECTURE = 0, 4
+"""Where a call's number and architecture are, in the data that a filter sees; its arguments begin at 16."""
+
+_NAMESPACES = 0x00000080 | 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+"""Flags of `clone` for new namespaces; 0x80 is no flag of it, but of its successor."""
+_OWNER_COMMANDS = (fcntl.F_SETOWN, 15, 10) if sys.platform == "linux" else ()
+"""`fcntl` commands, F_SETOWN_EX and F_SETSIG among them, by which the system signals another process."""
+_OWNER_CONTROLS = (0x8901, 0x8902)
+_KIND = 0xF
+"""The bits of a socket's type without its flags."""
+
+Instruction = tuple[int, int, int, int]
+
+
+def _argument(index: int) -> Instruction:
+    """Loads the lower half of an argument."""
+    return (_LOAD, 0, 0, 16 + 8 * index + (0 if sys.byteorder == "little" else 4))
+
+
+def _refuse(error: int = errno.EPERM) -> Instruction:
+    return (_RETURN, 0, 0, _ERRNO | error)
+
+
+_PASS: Instruction = (_RETURN, 0, 0, _ALLOW)
+
+
+def _only(index: int, allowed: Sequence[int], mask: int | None = None) -> list[Instruction]:
+    """Allows a call whose argument, after the mask, is among these values."""
+    block = [_argument(index), *([(_AND, 0, 0, mask)] if mask is not None else [])]
+    for value in allowed:
+        block += [(_EQUAL, 0, 1, value & 0xFFFFFFFF), _PASS]
+    return [*block, _refuse()]
+
+
+def _never(index: int, refused: Sequence[int], mask: int | None = None) -> list[Instruction]:
+    """Refuses a call whose argument, after the mask, is among these values."""
+    block = [_argument(index), *([(_AND, 0, 0, mask)] if mask is not None else [])]
+    for value in refused:
+        block += [(_EQUAL, 0, 1, value), _refuse()]
+    return [*block, _PASS]
+
+
+def _all_of(*tests: tuple[int, int, int | None]) -> list[Instruction]:
+    """Allows a call all of whose arguments have these values: index, value, mask."""
+    block: list[Instruction] = []
+    for index, value, mask in tests:
+        block += [_argument(index), *([(_AND, 0, 0, mask)] if mask is not None else [])]
+        block += [(_EQUAL, 1, 0, value), _refuse()]
+    return [*block, _PASS]
+
+
+def _conditions(me: int, *, signals: bool, truncation: bool) -> dict[str, list[Instruction]]:
+    """The calls that depend on their arguments; see `program`."""
+    found = {
+        "clone": [_argument(0), (_AND, 0, 0, _NAMESPACES & ~0x80), (_EQUAL, 0, 1, 0), _PASS, _refuse()],
+        "clone3": [_refuse(errno.ENOSYS)],  # its flags are out of a filter's sight; the C library then uses clone
+        "openat2": [_refuse(errno.ENOSYS)],  # likewise
+        # A datagram socket of a pair could still send to any address.
+        "socketpair": _all_of((0, socket.AF_UNIX, None), (1, socket.SOCK_STREAM, _KIND)),
+        "fcntl": _never(1, _OWNER_COMMANDS),
+        "ioctl": _never(1, _OWNER_CONTROLS),
+        "setpriority": _all_of((0, os.PRIO_PROCESS, None), (1, 0, None)),
+    }
+    for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"):
+        found[name] = _only(0, [0])
+    if signals:
+        for name in ("kill", "rt_sigqueueinfo"):
+            found[name] = _only(0, [me, 0] if name == "kill" else [me])
+        for name in ("tgkill", "rt_tgsigqueueinfo"):
+            found[name] = _only(0, [me])
+        found["tkill"] = [_refuse()]
+    if truncation:
+        found["truncate"] = [_refuse()]
+        for name, index in (("open", 1), ("openat", 2)):
+            # To open a file for reading can empty it.
+            found[name] = _never(index, [os.O_TRUNC, os.O_TRUNC | os.O_ACCMODE], os.O_TRUNC | os.O_ACCMODE)
+    return found
+
+
+def program(architecture: str, me: int, *, signals: bool, truncation: bool) -> bytes:
+    """The filter for a process, as instructions of the kernel's.
+
+    Args:
+        architecture: The processor's, as `platform.machine` names it.
+        me: The number of the process, which may signal itself.
+        signals: Whether to refuse signals to others, as Landlock does not.
+        truncation: Whether to refuse to empty a file that may only be read, as Landlock does not.
+    """
+    numbers = NUMBERS[architecture]
+    code: list[Instruction] = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, _ARCHITECTURES[architecture]),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER),
+        (_AT_LEAST, 0, 1, _X32),
+        _refuse(),
+        (_AT_LEAST, 0, 1, NEWEST + 1),
+        _refuse(errno.ENOSYS),
+    ]
+    conditions = _conditions(me, signals=signals, truncation=truncation)
+    for name, block in conditions.items():
+        if name in numbers:
+            code += [(_EQUAL, 0, len(block), numbers[name]), *block]
+    for number in sorted(number for name, number in numbers.items() if name not in CONDITIONAL):
+        code += [(_EQUAL, 0, 1, number), _refuse()]
+    return b"".join(struct.pack("=HBBI", *each) for each in [*code, _PASS])
+
+
+CONDITIONAL = frozenset(_conditions(1, signals=True, truncation=True))
+"""Calls that are not always refused."""
+
+
+def available() -> bool:
+    """Whether this system filters the system calls of a process that asks for it."""
+    if sys.platform != "linux" or platform.machine() not in _ARCHITECTURES or sys.maxsize < 2**32:
+        return False
+    number, action = ctypes.c_long(SECCOMP[platform.machine()]), ctypes.c_uint32(_ERRNO)
+    libc = ctypes.CDLL(None, use_errno=True)
+    return not libc.syscall(number, ctypes.c_uint(_GET_ACTION_AVAIL), ctypes.c_uint(0), ctypes.byref(action))
+
+
+def restrict(*, signals: bool, truncation: bool) -> None:
+    """Filters what this process calls from here on, and all that it starts; see `program`.
+
+    Raises:
+        OSError: The system refuses it.
+    """
+    machine = platform.machine()
+    code = program(machine, os.getpid(), signals=signals, truncation=truncation)
+    kept = ctypes.create_string_buffer(code, len(code))
+    filter_ = struct.pack("@HP", len(code) // 8, ctypes.addressof(kept))
+    libc = ctypes.CDLL(None, use_errno=True)
+    number = SECCOMP[machine]
+    if libc.syscall(ctypes.c_long(number), ctypes.c_uint(_SET_MODE_FILTER), ctypes.c_uint(_SPEC_ALLOW), filter_):
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
