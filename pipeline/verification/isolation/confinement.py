@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from pipeline.base.languages import declared
 from pipeline.base.paths import CHECKOUT, DATA
 from pipeline.verification.isolation import landlock, seccomp
 
@@ -148,7 +149,8 @@ def _python() -> list[str]:
     for name in _PACKAGES:
         spec = find_spec(name)
         places += [*(spec.submodule_search_locations or ())] if spec else []
-    # Packages that are installed elsewhere, such as another language's, as far as they were imported.
+    places += _languages()
+    # Packages that are installed elsewhere, as far as they were imported.
     packages = [module for name, module in [*sys.modules.items()] if "." not in name]
     places += [path for module in packages for path in getattr(module, "__path__", ()) if isinstance(path, str)]
     places += [str(DATA), *([str(CHECKOUT / "pyproject.toml")] if CHECKOUT else [])]
@@ -157,6 +159,16 @@ def _python() -> list[str]:
         if not kept or not f"{path}/".startswith(f"{kept[-1]}/"):
             kept.append(path)
     return kept
+
+
+def _languages() -> Iterator[str]:
+    """Where the languages of other packages are: their metadata, by which they are found, and their modules."""
+    for entry in declared().values():
+        if entry.dist is not None:
+            yield str(entry.dist.locate_file(""))
+        with contextlib.suppress(ImportError, ValueError):
+            if spec := find_spec(entry.module.partition(".")[0]):
+                yield from spec.submodule_search_locations or filter(None, [spec.origin])
 
 
 def _visible(reads: Sequence[str]) -> list[str]:
