@@ -6,7 +6,7 @@ several runs with different seeds: answers up to the first right one at temperat
 the seconds for those answers and their verification. Seconds are processor time of one thread; `wall` is what a search
 took on the clock, which says little on a busy machine.
 
-How to run: python -m benchmarks.synthesis (two minutes of an idle core for the first two sets; --sets,
+How to run: python -m benchmarks.synthesis (some minutes; --sets,
 --seconds, --runs 0 for the search alone, --tasks)
 """
 
@@ -28,7 +28,7 @@ from step_runtime.tasks.task import Task
 
 SAMPLES = 64
 TEMPERATURE = 0.7
-_FOLDERS = ("tasks", "tasks-extra", "tasks-modern")
+_FOLDERS = ("tasks", "tasks-extra", "tasks-modern", "tasks-formats", "tasks-field")
 _SEARCH = ("task", "search", "seconds", "wall", "candidates", "distinct values", "primitives")
 _EMBEDDED = ("embedded: answers", "seconds")
 
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--runs", type=int, default=5, help="of the proposer, for each task (default: %(default)s)")
     parser.add_argument(
-        "--sets", nargs="+", choices=_FOLDERS, default=_FOLDERS, help="folders of data/ (default: all three)"
+        "--sets", nargs="+", choices=_FOLDERS, default=_FOLDERS, help="folders of data/ (default: all)"
     )
     parser.add_argument("--tasks", default="", help="only tasks whose names begin so")
     args = parser.parse_args(argv)

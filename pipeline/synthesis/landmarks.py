@@ -6,7 +6,7 @@ not depend on the inputs, that an input or an output already has, or that holds 
 A stream has a landmark's value if one of its components holds the same numbers in any order, as streams and tensors may
 differ in the order of their dims; where few numbers differ, only in the same order. A multiple of a landmark is as good
 a start: functions differ from operators in constant factors. So is a stream that holds each of its numbers equally
-often: a function may repeat along a dim what PyTorch broadcasts.
+often, if none had the landmark itself: a function may repeat along a dim what PyTorch broadcasts.
 """
 
 from __future__ import annotations
@@ -254,7 +254,8 @@ class Landmarks:
     ) -> Iterator[int]:
         """The rows of a block that have a landmark, or a multiple of it, that few streams of this kind had before.
 
-        A component of a tuple counts only for a landmark that no stream has had: functions pass components on.
+        A component of a tuple, and a stream that repeats numbers, count only for a landmark that no stream has had:
+        functions pass components on.
         `elsewhere` gives the value of a row for the other input, or None if there is none: what is a landmark by
         chance is none there.
         """
@@ -267,7 +268,7 @@ class Landmarks:
             sums, norms, scale = clean.sum(1), clean.square().sum(1).sqrt(), clean.abs().sum(1)
             for number, mark, times in self._candidates(flat.shape[1], sizes):
                 place = len(mark.numbers), number
-                if len(layout.shapes) > 1 and place in self._passed_on:
+                if (len(layout.shapes) > 1 or times > 1) and place in self._passed_on:
                     continue
                 # Of numbers that are repeated, the sum grows with the times, the norm with their root.
                 total, norm = abs(mark.total) * math.sqrt(times), mark.norm
