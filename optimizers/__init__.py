@@ -7,7 +7,8 @@ parts are `call_seeds`, `deadline`, `temperatures` and `usage`. `context_fit` sa
 `context_window` and `prompt_sizes`. `filtering` is the algorithm's function sigma, and `solutions` its choices;
 `demonstrations` are made of solutions and of a `call_trace`; `experience` is the record, whose attempts are in an
 `attempt_log`; `observer` is how to listen, also with DSPy's callbacks, and `autologging` MLflow's way; `baselines`
-are DSPy's own optimizers within such a run, which `tuning` serves; `arguments` are checked first.
+are DSPy's own optimizers within such a run, which `tuning` serves; `per_query` chooses demonstrations for each query;
+`arguments` are checked first.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from optimizers.experience import Entry, Experience, IterationResult, LevelScore
 from optimizers.ledger import TokenCount
 from optimizers.observer import BaseObserver, InFlight, IterationStarted, Observer, RunStarted
 from optimizers.pass_at_k import pass_at_k
+from optimizers.per_query import PerQuery
 from optimizers.sampling import Sampling
 from optimizers.strategies.base import DemoSet, Progress, Selection
 from optimizers.usage import Price
@@ -53,6 +55,7 @@ __all__ = [
     "NoAnswerError",
     "Observer",
     "OptimizerError",
+    "PerQuery",
     "Price",
     "Progress",
     "RunStarted",

@@ -50,13 +50,13 @@ class PerTask(Cycles):
     def _cycle(self, progress: Progress, cycle: int) -> list[DemoSet]:
         sets = []
         for demo_set in super()._cycle(progress, cycle):
-            chooser = _Chooser(self, progress, demo_set.demos)
+            chooser = Chooser(self, progress, demo_set.demos)
             shared = chooser.for_all(progress.tasks.values())
             sets.append(replace(demo_set, demos=shared, select=chooser.for_task, reason=chooser.reason))
         return sets
 
 
-class _Chooser:
+class Chooser:
     """Chooses from one pool; remembers the reasons."""
 
     def __init__(self, strategy: PerTask, progress: Progress, entries: Sequence[Entry]) -> None:

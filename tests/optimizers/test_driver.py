@@ -17,6 +17,7 @@ from dspy.utils.exceptions import LMAuthError
 
 from optimizers import AdaptiveFewShot, Budget, Domain, MetricError, SinglePass, registry
 from tests.support.scripted_program import (
+    Asynchronous,
     Refusing,
     ScriptedEngine,
     Solver,
@@ -262,16 +263,6 @@ class Later(dspy.Module):
 
     async def aforward(self, task):
         return await self.solve.acall(task=task)
-
-
-class Asynchronous:
-    """An engine's asynchronous counterpart."""
-
-    def __init__(self, engine):
-        self.engine = engine
-
-    async def complete(self, request):
-        return self.engine.complete(request)
 
 
 def test_a_student_with_aforward_alone_learns_as_any():

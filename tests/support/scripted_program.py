@@ -60,6 +60,16 @@ class ScriptedEngine:
         return respond(request, text, usage)
 
 
+class Asynchronous:
+    """An engine's asynchronous counterpart."""
+
+    def __init__(self, engine: ScriptedEngine) -> None:
+        self.engine = engine
+
+    async def complete(self, request: lm15.Request) -> lm15.Response:
+        return self.engine.complete(request)
+
+
 class Solver(dspy.Module):
     """The smallest student: one predictor."""
 

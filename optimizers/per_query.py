@@ -1,0 +1,146 @@
+"""A program that shows each query the demonstrations that suit it, as selections per task do while they learn.
+
+A compiled program shows every query the same, and needs DSPy alone. This one carries what the run solved, and needs
+this package wherever it is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import dspy
+
+from optimizers.demonstrations import copy_program, demo_tokens, set_demos
+from optimizers.domain import Domain, Outputs
+from optimizers.experience import Entry, Experience, IterationResult
+from optimizers.iteration_counts import Trials
+from optimizers.jsonable import to_jsonable
+from optimizers.metering import replace_lms
+from optimizers.sampling import TaskExample
+from optimizers.strategies.base import Trial
+from optimizers.strategies.per_task import Chooser, PerTask
+from optimizers.strategies.registry import SELECTIONS, make_selection
+from optimizers.typed_fields import ProgramTypes
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A finished run as a strategy sees it."""
+
+    program: dspy.Module
+    names: Sequence[str]
+    domain: Domain
+    entries: Mapping[str, Entry]
+    tasks: Mapping[str, TaskExample] = field(default_factory=dict)
+    unsolved: Sequence[TaskExample] = ()
+    iterations: Sequence[IterationResult] = ()
+    trials: Sequence[Trial] = ()
+    nearest_misses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    max_demo_tokens: int | None = None
+    seed: int = 0
+
+    def structures(self, inputs: Outputs, outputs: Outputs | None) -> frozenset[Hashable]:
+        """See `Progress.structures`."""
+        return self.domain.structures(inputs, outputs)
+
+    def demo_tokens(self, entry: Entry) -> int:
+        """See `Progress.demo_tokens`."""
+        return demo_tokens(self.program, self.names, entry)
+
+
+class PerQuery(dspy.Module):
+    """A compiled program whose demonstrations are chosen for each query from the tasks that were solved.
+
+    Args:
+        program: The compiled program.
+        selection: A strategy that chooses per task, or its name: `similar`, `mmr`, `coverage`, `utility` or `hybrid`.
+            The last two use what helped during the run, from the attempts of its record.
+        experience: The record of the run; None: the program's own `experience`.
+        domain: As for the optimizer.
+        token_budget: Estimated tokens of all demonstrations of a query; None: as many as the strategy has by default.
+
+    Raises:
+        ValueError: The strategy does not choose per task, or nothing was solved.
+    """
+
+    def __init__(
+        self,
+        program: dspy.Module,
+        selection: str | PerTask = "coverage",
+        *,
+        experience: Experience | None = None,
+        domain: Domain | None = None,
+        token_budget: int | None = None,
+    ) -> None:
+        super().__init__()
+        strategy = make_selection(selection)
+        if not isinstance(strategy, PerTask):
+            names = ", ".join(name for name in SELECTIONS if isinstance(make_selection(name), PerTask))
+            raise ValueError(f"selection: {strategy.name} shows every query the same; expected one of {names}")
+        experience = getattr(program, "experience", None) if experience is None else experience
+        if experience is None or not experience.entries:
+            raise ValueError("experience: it has no solved task to show")
+        self.program = copy_program(program)
+        for record in ("candidate_programs", "experience"):
+            vars(self.program).pop(record, None)
+        self._strategy, self._domain, self._token_budget = strategy, domain or Domain(), token_budget
+        self._entries, self._trials = tuple(experience.entries), trials_of(experience, self._domain)
+        self._compiled = True
+
+    def forward(self, **inputs: Any) -> Any:
+        """The program's prediction, shown what suits these inputs."""
+        return self._shown(inputs)(**inputs)
+
+    async def aforward(self, **inputs: Any) -> Any:
+        """The same, awaited."""
+        return await self._shown(inputs).acall(**inputs)
+
+    def choose(self, **inputs: Any) -> list[Entry]:
+        """The solved tasks that a query with these inputs is shown, hardest first."""
+        example = dspy.Example(**inputs).with_inputs(*inputs)
+        return self._chooser().for_task(TaskExample(0, "", example), self._entries, self._token_budget)
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """The state of the program, and the solved tasks."""
+        record = Experience(tuple(entry.task_key for entry in self._entries), self._entries)
+        own = {"solved": record.to_dict(attempts=False), "trials": to_jsonable(self._trials)}
+        return {**super().dump_state(json_mode=json_mode), **own}
+
+    def load_state(self, state: dict[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
+        """Takes over what `dump_state` gave."""
+        rest = {name: value for name, value in state.items() if name not in ("solved", "trials")}
+        super().load_state(rest, allow_unsafe_lm_state=allow_unsafe_lm_state)
+        types = ProgramTypes(self.program)
+        self._entries = tuple(map(types.entry, Experience.from_dict(state["solved"]).entries))
+        self._trials = [Trial(each["task_key"], tuple(each["demos"]), each["reward"]) for each in state["trials"]]
+
+    @property
+    def _names(self) -> list[str]:
+        """The predictors that get demonstrations."""
+        own = self._domain.demo_predictors
+        return [name for name, _ in self.program.named_predictors() if own is None or name in own]
+
+    def _chooser(self) -> Chooser:
+        known = {entry.task_key: entry for entry in self._entries}
+        solved = Solved(self.program, self._names, self._domain, known, trials=self._trials)
+        return Chooser(self._strategy, solved, self._entries)
+
+    def _shown(self, inputs: Mapping[str, Any]) -> dspy.Module:
+        """A copy of the program with the demonstrations of a query, for its thread alone."""
+        twin: dspy.Module = replace_lms(self.program, lambda lm: lm)
+        set_demos(twin, self._names, self.choose(**inputs))
+        return twin
+
+
+def trials_of(experience: Experience, domain: Domain) -> Sequence[Trial]:
+    """What every task was shown in every iteration of a run and what came of it; none if its attempts are not known."""
+    trials, attempts = Trials(domain.closeness), groupby(experience.attempts, lambda attempt: attempt.iteration)
+    made = {index: list(group) for index, group in attempts}
+    for result in experience.iterations if made else ():
+        for attempt in made.get(result.index, ()):
+            trials.add(attempt)
+        trials.finish_iteration({task: tuple(result.reasons.get(task, result.demos)) for task in result.tasks})
+    return trials.finished

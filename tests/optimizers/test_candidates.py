@@ -1,0 +1,40 @@
+"""What could have been a run's result, and what the result does not show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.scripted_program import ScriptedEngine, answer, learn, tasks
+
+NAMES = ("hard", "harder", "hardest", "easy", "easier", "easiest")
+RIGHT = {"hard": 2, "harder": 2, "hardest": 1, "easy": 3, "easier": 3, "easiest": 4}
+
+
+def classified(**compiling: Any) -> None:
+    """Two classes, of which the hardest tasks have one."""
+    learn(
+        NAMES, lambda task, *_: RIGHT.get(task, 0), metric=lambda example, prediction: prediction.answer != "wrong",
+        engine=ScriptedEngine(lambda task, *_: RIGHT.get(task, 0), 4, lambda request, task, right: answer(
+            "wrong" if not right else "red" if task.startswith("hard") else "blue")),
+        compiling=compiling, granularity=2,
+    )  # fmt: skip
+
+
+def test_classes_that_no_demonstration_has_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    """With the levels among which a validation set chooses; with such a set, nothing is said."""
+    classified()
+    (warning,) = [each.message for each in caplog.records if "compiled program shows" in each.message]
+    assert warning == (
+        "the compiled program shows 3 of 6 solved tasks, none with answer: blue; a valset chooses among 1_1, 12_1"
+    )
+    caplog.clear()
+    classified(valset=tasks("easy"))
+    assert "compiled program shows" not in caplog.text
+
+
+def test_answers_that_are_all_different_are_no_classes(caplog: pytest.LogCaptureFixture) -> None:
+    """Each task has its own; what is not shown is not missing."""
+    learn(NAMES, lambda task, *_: RIGHT[task], granularity=2)
+    assert "compiled program shows" not in caplog.text

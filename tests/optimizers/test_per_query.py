@@ -1,0 +1,95 @@
+"""A program that carries what was solved shows each query what suits it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+from optimizers import Experience, PerQuery
+from optimizers.demonstrations import demo_tokens
+from optimizers.strategies.similar import Similar
+from optimizers.strategies.utility import Utility
+from tests.support.scripted_program import FIELD, Asynchronous, ScriptedEngine, answer, learn, some
+
+NAMES = ("red rose", "red brick", "blue sky", "blue sea")
+
+
+def solved(*, selection: str = "similar") -> dspy.Module:
+    return learn(NAMES, lambda *_: 2, selection=selection)
+
+
+def shown(program: dspy.Module, task: str) -> list[str]:
+    """The tasks in the prompt of a query."""
+    engine = ScriptedEngine(some, 1, lambda request, task, right: answer("done"))
+    with dspy.context(lm=dspy.LM("scripted", engine=engine, cache=False)):
+        assert program(task=task).answer == "done"
+    (request,) = engine.requests
+    users = [message.text or "" for message in request.messages if message.role == "user"][:-1]
+    return [found.group(1) for user in users if (found := FIELD.search(user))]
+
+
+@pytest.mark.parametrize("selection", ["similar", "mmr", "coverage", "hybrid"])
+def test_each_query_is_shown_what_suits_it(selection: str) -> None:
+    """The nearest within a budget of tokens; the program itself is not changed."""
+    compiled = solved()
+    size = max(demo_tokens(compiled, ["solve"], entry) for entry in compiled.experience.entries)
+    program = PerQuery(compiled, selection, token_budget=size)
+    before = program.program.dump_state()
+    assert [name.split()[0] for name in shown(program, "red apple")] == ["red"]
+    assert [name.split()[0] for name in shown(program, "blue bird")] == ["blue"]
+    assert program.program.dump_state() == before
+
+
+def test_utility_counts_what_helped_in_the_run(tmp_path: Path) -> None:
+    """Of demonstrations that are equally near, the one that led to a right answer comes first, also when read again."""
+    compiled = learn(("one", "two", "far"), helped, selection="easy-first", granularity=2)
+    program, other = PerQuery(compiled, Utility(most=1)), PerQuery(learn("ab", some), Utility(most=1))
+    program.save(tmp_path / "program.json")
+    other.load(tmp_path / "program.json")
+    assert [shown(each, "new") for each in (PerQuery(compiled, Similar(most=1)), program, other)] == [
+        ["one"], ["two"], ["two"],
+    ]  # fmt: skip
+
+
+def helped(task: str, demos: tuple[str, ...], visit: int) -> int:
+    """`far` is solved once `two` is shown; `one` is the hardest otherwise."""
+    return 4 * (demos == ("two",)) if task == "far" else {"one": 1, "two": 2}[task]
+
+
+def test_it_is_saved_with_what_was_solved(tmp_path: Path) -> None:
+    """A file of its state is read into one that knows another run."""
+    program, other = PerQuery(solved(), "similar"), PerQuery(learn("ab", some), "similar")
+    program.save(tmp_path / "program.json")
+    other.load(tmp_path / "program.json")
+    assert [entry.task_key for entry in other.choose(task="red apple")] == [
+        entry.task_key for entry in program.choose(task="red apple")
+    ]
+    assert shown(other, "red apple") == shown(program, "red apple")
+    assert shown(program.deepcopy(), "red apple") == shown(program, "red apple")
+
+
+def test_it_can_be_awaited() -> None:
+    """As the program that it is made of."""
+    program = PerQuery(learn(("a", "b"), some, student=dspy.Predict("task -> answer")), "coverage")
+    engine = ScriptedEngine(some, 1, lambda *_: answer("done"))
+
+    async def ask() -> Any:
+        lm = dspy.LM("scripted", engine=engine, async_engine=Asynchronous(engine), cache=False)
+        with dspy.context(lm=lm):
+            return (await program.acall(task="red apple")).answer
+
+    assert asyncio.run(ask()) == "done"
+
+
+def test_what_cannot_choose_per_query_is_refused() -> None:
+    """A strategy that shows all the same, or nothing to show."""
+    with pytest.raises(ValueError, match="selection: adaptive shows every query the same; expected one of similar, "):
+        PerQuery(solved(), "adaptive")
+    with pytest.raises(ValueError, match="no solved task"):
+        PerQuery(dspy.Predict("task -> answer"))
+    with pytest.raises(ValueError, match="no solved task"):
+        PerQuery(dspy.Predict("task -> answer"), experience=Experience(("a",)))
