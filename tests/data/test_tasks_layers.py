@@ -13,7 +13,7 @@ from step_runtime.verification.instance import instances
 from tests.support.paths import PROJECT
 
 DATA = PROJECT / "data"
-LEVELS = ("blocks",)
+LEVELS = ("blocks", "models", "serving")
 NAMES = [f"{level}/{path.stem}" for level in LEVELS for path in sorted((DATA / "tasks-layers" / level).glob("*.yaml"))]
 
 
