@@ -56,17 +56,18 @@ class Skill:
         primitives: Each primitive, with solved examples.
         patterns: Patterns of usage and recipes, with solved examples.
         learned: Solved tasks of a compiled program, by name.
+        contained: The tasks of all examples, learned ones included.
     """
 
     prompt: str
     primitives: str
     patterns: str
     learned: Mapping[str, SolvedTask]
-    contained: frozenset[str]
+    contained: frozenset[Task]
 
     def contains(self, task: Task) -> bool:
         """Whether the skill shows a solution of a task, whatever the task's name is."""
-        return task.without_impl().statement in self.contained
+        return task.without_impl() in self.contained
 
     def files(self, name: str, measured: str = UNMEASURED) -> dict[str, str]:
         """The texts of the files by their paths below the skill's folder, whose name a skill has to bear."""
@@ -91,16 +92,17 @@ class Skill:
 def make_skill(learned: Mapping[str, SolvedTask]) -> Skill:
     """The skill of the language, with what a compiled program has learned."""
     prompt = packaged_prompt()
-    recipes = [read_task(path) for path in sorted((DOCS / "cookbook").glob("*.yaml"))]
+    paths = sorted((DOCS / "cookbook").glob("*.yaml"))
+    recipes = {path.stem: solved for path in paths if (solved := read_task(path).solved()) is not None}
     shown = [example.solved().task for part in (*prompt.primitives, *prompt.patterns) for example in part.examples]
-    solved = [*shown, *recipes, *(each.task for each in learned.values())]
-    patterns = [*_references(prompt.patterns), *(_recipe(task) for task in recipes)]
+    contained = [*shown, *(each.task for each in (*recipes.values(), *learned.values()))]
+    patterns = [*_references(prompt.patterns), *(_recipe(*recipe) for recipe in recipes.items())]
     return Skill(
         f"{prompt.desc.strip()}\n\n```text\n{prompt.syntax.strip()}\n```\n",
         "\n".join(_references(prompt.primitives)),
         "\n".join(patterns),
         learned,
-        frozenset(task.without_impl().statement for task in solved),
+        frozenset(contained),
     )
 
 
@@ -139,10 +141,8 @@ def _references(parts: Iterable[Reference]) -> Iterator[str]:
         yield "\n".join([f"## {part.name}\n\n{part.desc.strip()}\n", *examples])
 
 
-def _recipe(task: Task) -> str:
-    return (
-        f"## {task.name.replace('_', ' ')}\n\n{_example('Example', SolvedTask(task.without_impl(), task.impl or ''))}"
-    )
+def _recipe(name: str, solved: SolvedTask) -> str:
+    return f"## {name.replace('_', ' ')}\n\n{_example('Example', solved)}"
 
 
 def _example(title: str, solved: SolvedTask) -> str:

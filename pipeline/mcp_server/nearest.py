@@ -71,8 +71,8 @@ def of_files(paths: Iterable[Path]) -> Iterator[Example]:
             task = read_task(path)
         except TaskError:
             continue
-        if task.impl is not None:
-            yield Example(path.stem, SolvedTask(task.without_impl(), task.impl), path=path)
+        if (solved := task.solved()) is not None:
+            yield Example(path.stem, solved, path=path)
 
 
 def _indented(program: str) -> str:
