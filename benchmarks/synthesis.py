@@ -75,9 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--seconds", type=float, default=600.0, help="wall clock, for each search (default: %(default)g)"
     )
     parser.add_argument("--runs", type=int, default=5, help="of the proposer, for each task (default: %(default)s)")
-    parser.add_argument(
-        "--sets", nargs="+", choices=_FOLDERS, default=_FOLDERS, help="folders of data/ (default: all)"
-    )
+    parser.add_argument("--sets", nargs="+", choices=_FOLDERS, default=_FOLDERS, help="folders of data/ (default: all)")
     parser.add_argument("--tasks", default="", help="only tasks whose names begin so")
     args = parser.parse_args(argv)
     torch.set_num_threads(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
@@ -39,3 +40,11 @@ def test_nothing_is_imported_from_benchmarks() -> None:
         imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         imported |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
         assert not [name for name in imported if name.split(".")[0] == "benchmarks"], path
+
+
+def test_every_helper_has_a_line_in_the_index() -> None:
+    """`tests/support/README.md` names each module of its folder, and no other."""
+    support = PROJECT / "tests" / "support"
+    names = re.findall(r"^- `(\w+)`: ", (support / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    modules = {path.stem for path in support.glob("*.py")} | {path.parent.name for path in support.glob("*/*.py")}
+    assert sorted(names) == sorted(modules - {"__init__"})
