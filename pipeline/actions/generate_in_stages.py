@@ -65,7 +65,10 @@ class Progress:
     repairs: dict[str, RepairOutcome] = field(default_factory=dict)
     searches: dict[str, SearchOutcome] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    """How long each task was worked on, by the clock."""
     stopped: str = ""
+    _earlier: dict[str, float] = field(default_factory=dict)
+    """The same without the present stage."""
 
     def offer(self, name: str) -> Offer:
         """What is offered for a solved task."""
@@ -75,6 +78,16 @@ class Progress:
         """What would help with an unsolved task."""
         search = self.searches.get(task.name)
         return advise(task, self.attempts.get(task.name, ()), search.missed if search else None)
+
+    def begin(self) -> float:
+        """The time, at which a stage begins."""
+        self._earlier = dict(self.seconds)
+        return time.monotonic()
+
+    def spent(self, name: str, seconds: float, start: float) -> None:
+        """Adds the time of a part of a stage that began at `start`; parts that run side by side are counted once."""
+        before = self.seconds.get(name, 0.0)
+        self.seconds[name] = max(before, min(before + seconds, time.monotonic() - start + self._earlier.get(name, 0.0)))
 
     def unsolved(self, tasks: Iterable[Task]) -> list[Task]:
         """The tasks without a solution."""
@@ -142,10 +155,12 @@ class Stages:
         examples = {task.name: dspy.Example(task=task).with_inputs("task") for task in self.tasks}
         watch = sampling_lines(len(self.tasks), config.samples * len(config.temperatures))
         sampler, suffices = Sampler(offering.metric.confirmed, sampling), clean_answers(self.tasks, offering)
+        start = progress.begin()
         found = sample_until_solved(session.agent, examples, sampler, budget=limits, watch=watch, suffices=suffices)
         progress.attempts |= found.attempts
         for task in self.tasks:
-            progress.seconds[task.name] = sum(each.seconds + each.metric_seconds for each in found.attempts[task.name])
+            taken = sum(each.seconds + each.metric_seconds for each in found.attempts[task.name])
+            progress.spent(task.name, taken, start)
             answer = preferred(task, found, offering)
             if answer is not None:
                 source = lm, how(answer, found.attempts[task.name])
@@ -166,8 +181,9 @@ class Stages:
         nearest = {task.name: nearest_failures(progress.attempts.get(task.name, ())) for task in searched}
         drafts = {name: [failure.impl for failure in found[:MOST_REPAIRED]] for name, found in nearest.items()}
         seconds = left if share == 1 else left - share * left
+        start = progress.begin()
         for task, outcome in solve_all(searched, limits, repaired, seconds, drafts, workers):
-            progress.seconds[task.name] += outcome.seconds
+            progress.spent(task.name, outcome.seconds, start)
             if isinstance(outcome, SearchOutcome):
                 progress.searches[task.name] = outcome
                 for draft in programs_of(outcome):
@@ -185,8 +201,9 @@ class Stages:
             for name, solutions in progress.solutions.items()
         }
         limits = search_budget(60 * self.minutes, self.candidates, thorough=False)
+        start = progress.begin()
         for task, outcome in search_clean(self.tasks, found, limits, workers, offering):
-            progress.seconds[task.name] += outcome.seconds
+            progress.spent(task.name, outcome.seconds, start)
             for draft in programs_of(outcome):
                 self._keep(task, draft, ("search", f"{outcome.candidates:,} candidates"), offering, progress)
 

@@ -89,19 +89,34 @@ def outcome(request: CheckRequest, name: str, future: Future[Checked]) -> Checke
         return future.result()
     except WorkerLost as error:
         if error.at.startswith(_LOADING):
-            return unusable(request, name, lost_at_message(Path(request.path), error))
+            return unusable(request, name, lost_at_message(Path(request.path), error), error.spent)
         if error.code == "killed":
             return unusable(request, name, f"verification {error}, twice: nothing is known of the program")
-        what = notes.snippet(error.at)
-        details = (f"it had come to {what}",) if what else ()
-        hint = "a function of the task may be at fault, and not the program; --limit-seconds raises the limit of time"
+        details, hint = _place_and_advice(error)
         message = f"verification {error}"
         found = {"code": error.code, "message": message, "details": details, "hint": hint}
         finding = Finding(severity="error", stage="run", file=request.name, **found)
         text = "\n".join([f"{request.name or name}: {error.code}: {message}", *details, f"hint: {hint}"])
         unknown = error.code != "tampered"
-        verdict = _failed(request, name, unknown=unknown, stage="run", diagnostics=(finding,))
+        seconds = round(error.spent, 3)
+        verdict = _failed(request, name, unknown=unknown, stage="run", diagnostics=(finding,), seconds=seconds)
         return Checked(verdict, text.replace("\n", "\n  "))
+
+
+def _place_and_advice(error: WorkerLost) -> tuple[tuple[str, ...], str]:
+    """What a verification was doing when it was lost, and for how long; and what to do about it."""
+    what, stressed = notes.snippet(error.at), " stress: " in error.at
+    doing = f"{what}{' on stress inputs' if stressed else ''}"
+    before = f", {error.seconds:.1f} s before, after {error.spent - error.seconds:.1f} s"
+    details = (f"it had come to {doing}{before if error.code == 'time-limit' else ''}",) if what else ()
+    if error.code == "tampered":
+        return details, "code of the task must leave Python, torch and the verifier as they are"
+    advice = ["a function of the task may be at fault, and not the program"]
+    if error.code == "time-limit":
+        advice += ["--limit-seconds raises the limit of time", *(["--no-stress leaves these out"] if stressed else [])]
+    if error.code == "memory-limit":
+        advice += ["--limit-bytes raises the limit of memory"]
+    return details, "; ".join(advice)
 
 
 def _failed(request: CheckRequest, name: str, **fields: Any) -> ProgramVerdict:
@@ -109,9 +124,9 @@ def _failed(request: CheckRequest, name: str, **fields: Any) -> ProgramVerdict:
     return ProgramVerdict(task=name, task_file=request.path, program=request.name, passed=False, **fields)
 
 
-def unusable(request: CheckRequest, name: str, message: str) -> Checked:
-    """The outcome for a task or a program that can't be used."""
-    return Checked(_failed(request, name, stage=None, error=message), message)
+def unusable(request: CheckRequest, name: str, message: str, seconds: float = 0.0) -> Checked:
+    """The outcome for a task or a program that can't be used, found in so many seconds of processor time."""
+    return Checked(_failed(request, name, stage=None, error=message, seconds=round(seconds, 3)), message)
 
 
 # --- what runs in a worker --------------------------------------------------------------------------------------------

@@ -57,22 +57,25 @@ _METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 """Both are safe with threads; a fork of a server that has imported everything is ready in 15 ms, not in seconds."""
 
 
+LossCode = Literal["time-limit", "memory-limit", "crashed", "killed", "tampered"]
+
+
 class WorkerLost(Exception):
     """A call that cost the process that it ran in.
 
     Attributes:
         code: How: `killed` by something else, or `tampered` with what judges programs; the others say it.
         at: What the call said last that it was at.
-        seconds: How much of its limit was left then.
+        seconds: How much of its limit it used after that.
+        spent: Processor time that it had used when it was lost, in seconds.
     """
 
-    def __init__(
-        self, code: Literal["time-limit", "memory-limit", "crashed", "killed", "tampered"], message: str
-    ) -> None:
+    def __init__(self, code: LossCode, message: str) -> None:
         super().__init__(message)
         self.code = code
         self.at = ""
         self.seconds = 0.0
+        self.spent = 0.0
         self.waited = False
 
 
@@ -348,6 +351,7 @@ class _Worker:
         report = json.loads(message[1:])
         lost = WorkerLost(report["code"], report["message"])
         lost.at, lost.seconds, lost.waited = report["at"], report["seconds"], report["waited"]
+        lost.spent = report["spent"]
         return _Loss(lost, report["ready"])
 
     def kill(self) -> None:

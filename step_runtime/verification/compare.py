@@ -24,9 +24,9 @@ _PART = 2**12
 
 def close(result: Tensor, reference: Tensor) -> bool:
     """Whether two tensors of one shape and type agree within the tolerance of their type; NaN equals NaN."""
-    if result.numel() > _PART and not _matches(result.flatten()[:_PART], reference.flatten()[:_PART]).all():
+    if result.numel() > _PART and not matches(result.flatten()[:_PART], reference.flatten()[:_PART]).all():
         return False
-    return _equal(result, reference) or bool(_matches(result, reference).all())
+    return _equal(result, reference) or bool(matches(result, reference).all())
 
 
 def difference(result: Tensor, reference: Tensor) -> str | None:
@@ -35,7 +35,7 @@ def difference(result: Tensor, reference: Tensor) -> str | None:
         return f"has shape {tuple(result.shape)}, expected {tuple(reference.shape)}"
     if _equal(result, reference):
         return None
-    bad = ~_matches(result, reference)
+    bad = ~matches(result, reference)
     if not bad.any():
         return None
     odd = int((~torch.isfinite(exact(result)) & torch.isfinite(exact(reference))).sum())
@@ -49,7 +49,7 @@ def difference(result: Tensor, reference: Tensor) -> str | None:
 def differs_beyond_numbers(result: Tensor, reference: Tensor) -> bool:
     """Whether tensors of one shape and type differ only where the reference is NaN or infinite."""
     finite = torch.isfinite(exact(reference))
-    return bool((_matches(result, reference) | ~finite).all())
+    return bool((matches(result, reference) | ~finite).all())
 
 
 def tolerance(format_: Format) -> Iterator[str]:
@@ -66,7 +66,8 @@ def _equal(result: Tensor, reference: Tensor) -> bool:
     return torch.equal(result, reference)
 
 
-def _matches(result: Tensor, reference: Tensor) -> Tensor:
+def matches(result: Tensor, reference: Tensor) -> Tensor:
+    """Where two tensors of one shape and type agree within the tolerance of their type; NaN equals NaN."""
     rtol, atol = TOLERANCES[reference.dtype]
     return torch.isclose(exact(result), exact(reference), rtol=rtol, atol=atol, equal_nan=True)
 

@@ -15,6 +15,7 @@ from step_runtime.execution.number_formats import same_numbers
 from step_runtime.tasks.reader import read_task_file, task_in, task_name
 from step_runtime.tasks.task import Task, declared_shapes
 from step_runtime.verification.compare import close
+from step_runtime.verification.depth import negligible_ends
 from step_runtime.verification.doubts import (
     agree,
     assumptions,
@@ -79,6 +80,7 @@ def _warnings(task: Task, before_run: BeforeRun | None) -> Iterator[TaskWarning]
         yield from _unread(task, tried[0])
         yield from unvaried_data(task, tried)
         yield from simpler_references(tried, _SAMPLES)
+        yield from negligible_ends(task, tried)
 
 
 def _outcomes(instance: TaskInstance) -> list[list[Data]]:

@@ -80,6 +80,7 @@ class _Cell:
         base: Bytes that it had in memory in the beginning.
         scratch: Its folder for temporary files.
         held: Bytes that it has held more than that since its last call.
+        began: Its processor time when the present call began, in seconds.
     """
 
     pid: int
@@ -88,6 +89,7 @@ class _Cell:
     base: int
     scratch: Path | None
     held: int = 0
+    began: float = 0.0
     _status: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -243,6 +245,7 @@ class _Warden:
         # What a call sent by itself has not the number of a later one.
         number = secrets.token_bytes(cell.NUMBER_BYTES)
         start, used = time.monotonic(), processes.processor_time(running.pid)
+        running.began = used
         running.sock.settimeout(self._limits.seconds)
         with contextlib.suppress(OSError):  # a cell that is gone is noticed when its answer is waited for
             frames.send(running.sock, cell.HEADER.pack(number, len(lost_at)) + lost_at + call)
@@ -291,11 +294,13 @@ class _Warden:
     def _report(self, running: _Cell | None, lost: _Lost) -> dict[str, Any]:
         """What to tell the parent of a loss: how, and what the call noted last."""
         at, when, used = notes.read(running.note[:]) if running else ("", 0.0, 0.0)
-        seconds = processes.processor_time(running.pid) - used if running else 0.0
+        spent = processes.processor_time(running.pid) if running else 0.0
+        seconds = spent - used
         if lost.waited:
             seconds = (time.monotonic() - when) / self._limits.patience
         report = {"code": lost.code, "message": str(lost), "waited": lost.waited, "ready": running is not None}
-        return {**report, "at": at, "seconds": seconds if at else 0.0}
+        spent -= running.began if running else 0.0
+        return {**report, "at": at, "seconds": seconds if at else 0.0, "spent": max(0.0, spent)}
 
     def _drop(self, group: str) -> None:
         """Ends a group's cell, and all that it has left."""

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.verification.checking import Checked, CheckRequest, check, checking_pool, outcome
 from pipeline.verification.limits import ProgramLimits
-from pipeline.verification.pool import WorkerLost, WorkerPool
+from pipeline.verification.pool import LossCode, WorkerLost, WorkerPool
 from tests.support.scripted_runs import RIGHT, TASK
 
 WRONG = "E1 = step.Map(fn=fun).apply(E0)\nreturn E1"
@@ -87,9 +87,9 @@ def test_limits_are_those_of_the_request(tmp_path: Path) -> None:
     assert check(CheckRequest(path, twice, limits=ProgramLimits(limit_primitives=1))).verdict.stage == "limits"
 
 
-def lost(request: CheckRequest, at: str) -> Checked:
-    error = WorkerLost("time-limit", "took too long")
-    error.at = at
+def lost(request: CheckRequest, at: str, code: LossCode = "time-limit") -> Checked:
+    error = WorkerLost(code, "took too long")
+    error.at, error.seconds, error.spent = at, 1.5, 20.0
     future: Future[Checked] = Future()
     future.set_exception(error)
     return outcome(request, "double", future)
@@ -102,17 +102,35 @@ def test_a_lost_worker_is_the_tasks_fault_or_a_verdict(tmp_path: Path) -> None:
     assert loading.verdict.error and "double.yaml:5: global: its code took too long at M=5" in loading.verdict.error
     running = lost(request, "abc set 0\tstep.Map(fn=fn)")
     assert running.verdict.stage == "run" and running.verdict.diagnostics[0].details == (
-        "it had come to step.Map(fn=fn)",
+        "it had come to step.Map(fn=fn), 1.5 s before, after 18.5 s",
     )
     assert running.text.startswith("p.step: time-limit: verification took too long\n  it had come to")
+    assert (loading.verdict.seconds, running.verdict.seconds) == (20.0, 20.0)
+
+
+@pytest.mark.parametrize(
+    ("code", "at", "advised"),
+    [
+        ("time-limit", "abc set 0: S0\treference", ["--limit-seconds"]),
+        ("time-limit", "abc stress: S0\treference", ["--limit-seconds", "--no-stress"]),
+        ("memory-limit", "abc set 0: S0\treference", ["--limit-bytes"]),
+        ("crashed", "abc set 0: S0\treference", []),
+        ("tampered", "abc set 0: S0\treference", []),
+    ],
+)
+def test_advice_is_of_what_was_exceeded(code: LossCode, at: str, advised: list[str], tmp_path: Path) -> None:
+    """No other limit helps, and none helps what changes the verifier."""
+    [found] = lost(CheckRequest(write(tmp_path, TASK), RIGHT, "p.step"), at, code).verdict.diagnostics
+    assert [word.rstrip(";") for word in (found.hint or "").split() if word.startswith("--")] == advised
 
 
 def test_a_worker_that_something_else_kills_twice_is_not_a_verdict() -> None:
     """Nothing is known of the program; the control, a crash, is a verdict."""
     verdicts = []
-    for code in ("killed", "crashed"):
+    codes: tuple[LossCode, ...] = ("killed", "crashed")
+    for code in codes:
         future: Future[Checked] = Future()
-        future.set_exception(WorkerLost(code, "was killed by the system"))  # type: ignore[arg-type]
+        future.set_exception(WorkerLost(code, "was killed by the system"))
         verdicts.append(outcome(CheckRequest("double.yaml", WRONG), "double", future).verdict)
     killed, crashed = verdicts
     assert (killed.stage, killed.diagnostics) == (None, ())

@@ -114,6 +114,7 @@ def test_a_hang_costs_its_own_call_only(function: Callable[[], Any]) -> None:
         assert isinstance(error, WorkerLost)
         assert error.code == "time-limit"
         assert "1 s" in str(error)
+        assert error.spent >= 0.9
         assert after.result(PATIENCE) != worker
         assert gone(worker)
 

@@ -142,8 +142,14 @@ def test_dims_of_functions_count_as_used(tmp_path: Path) -> None:
 
 
 def test_checks_of_a_task_cost_few_runs_of_its_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reference that tells two inputs apart, at sizes that are fixed, is run less than ten times in all."""
+    """A reference that tells two inputs apart, at sizes that are fixed, is run less than ten times in all.
+
+    Once more for either end of each dim, and once for what these are compared with, where the data is small.
+    """
     monkeypatch.setattr("torch.runs", [], raising=False)
     text = MINIMAL.replace("input_data['E0'].sum(1)", "torch.runs.append(1); input_data['E0'].sum(1)")
     warned(tmp_path, f"{text}sizes: {{M: 60, N: 70}}\n")
+    assert 0 < len(vars(torch)["runs"]) < 10 + 2 * 2 + 1
+    vars(torch)["runs"].clear()
+    warned(tmp_path, f"{text}sizes: {{M: 1500, N: 700}}\n")
     assert 0 < len(vars(torch)["runs"]) < 10
