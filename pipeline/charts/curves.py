@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from optimizers import IterationResult
 from pipeline.charts.plots import COLOURS, MARKERS, SIZE_INCHES, legend_below, new_figure, save
 
 
@@ -48,6 +49,19 @@ def draw_curves(panels: Mapping[str, Mapping[str, Sequence[Step]]], tasks: int, 
     axes[0].set_ylabel(f"solved tasks, of {tasks}", fontsize=13)
     legend_below(figure, names)
     save(figure, path)
+
+
+def draw_solved(
+    iterations: Sequence[IterationResult], control: Sequence[tuple[float, float]], tasks: int, path: Path
+) -> None:
+    """Draws a run's solved tasks over its samples, and those of its control, points of samples and solved tasks."""
+    points, samples = [(0.0, 0.0)], 0
+    for iteration in iterations:
+        samples += iteration.samples
+        points.append((samples, iteration.solved_total))
+    curves = {"this run": points} | ({"without demonstrations": control} if control else {})
+    steps = {name: [Step(x, y, y, y) for x, y in curve] for name, curve in curves.items()}
+    draw_curves({"samples": steps}, tasks, path)
 
 
 def _columns(curve: Sequence[Step]) -> tuple[list[float], list[float], list[float]]:

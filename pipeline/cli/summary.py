@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from optimizers import Entry, TokenCount
+from optimizers import Entry, Experience, TokenCount
 from pipeline.base.paths import shown
 from pipeline.base.terminal import console, figures_table, print_lines
 from pipeline.base.text import counted
+from pipeline.record.curve import Control
 from pipeline.running.job import JobResult
 from pipeline.verification.claims import listed
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_BAR = 26
+"""Characters of a full bar."""
 
 
 def as_json(result: JobResult) -> dict[str, Any]:
@@ -53,6 +60,11 @@ def print_summary(result: JobResult) -> None:
         table.add_row(key, *_cells(entries.get(key), key in experience.solved_earlier))
     stdout.print()
     stdout.print(table)
+    stdout.print()
+    stdout.print(_curve(experience, result.control, ascii_only=stdout.options.ascii_only))
+    if result.control is None and any(iteration.demos or iteration.reasons for iteration in experience.iterations):
+        rerun = f"--optimizer none --match-tokens {result.run_id[:8]}"
+        print_lines(stdout, f"what demonstrations brought is unknown: run the command again with {rerun}")
     solved, total = len(experience.solved), len(experience.tasks)
     tokens = TokenCount.sum(experience.tokens.values())
     refused = result.refused
@@ -65,6 +77,21 @@ def print_summary(result: JobResult) -> None:
         f"program  {shown(result.program)}   (load it with pipeline.load_program)",
         f"record   run {result.run_name!r}; view it with: python -m pipeline.ui",
     )
+
+
+def _curve(experience: Experience, control: Control | None, *, ascii_only: bool) -> Table:
+    """A row for each iteration: samples so far and solved tasks, beside the control's with as many samples."""
+    headings = ("samples", "solved", "", *(["without demonstrations"] if control else []))
+    table, samples, total = figures_table(*headings, texts=0), 0, len(experience.tasks)
+    table.columns[1].justify = "left"
+    full, empty = "#." if ascii_only else "█░"
+    for iteration in experience.iterations:
+        samples += iteration.samples
+        solved = round(_BAR * iteration.solved_total / total) if total else 0
+        other = control.solved_at(samples) if control else None
+        row = (f"{samples:,}", full * solved + empty * (_BAR - solved), f"{iteration.solved_total}")
+        table.add_row(*row, *(["" if other is None else f"{other:.0f}"] if control else []))
+    return table
 
 
 def _cells(entry: Entry | None, earlier: bool) -> tuple[str, ...]:

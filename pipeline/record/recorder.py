@@ -15,6 +15,7 @@ Artifacts of the parent:
     probe.json                              tokens of the request by which the LM was found usable
     solutions/GROUP/NAME.yaml               the solved tasks, each with its program, simplified if the run was completed
     learning_curve.png, pass_at_k.png       written at the end, and from time to time in a long run
+    solved.png                              the solved tasks over samples, beside those of a run that shows nothing
     experience.json, compiled.json          the record that another run can start from, with the programs as they were
                                             sampled, and the compiled program
 
@@ -34,6 +35,7 @@ import time
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +55,13 @@ from pipeline.agent.compiled import save_program
 from pipeline.base.errors import RecordError, RunLost, UsageError
 from pipeline.base.paths import shown
 from pipeline.base.text import first_line, path_of
+from pipeline.charts.curves import draw_solved
 from pipeline.charts.plots import draw_run, final_counts
 from pipeline.languages.language import Task
 from pipeline.record import models, ownership, resume, store
 from pipeline.record.attempt_table import FILE, TAG, stage_metrics, tag_value, write_table
 from pipeline.record.attempts import AttemptWriter, read_attempts
+from pipeline.record.curve import Control, control_of
 from pipeline.record.heartbeat import Heartbeat
 from pipeline.record.mlflow_metrics import (
     STATUS,
@@ -200,6 +204,11 @@ class Recorder(BaseObserver):
         self._tables: dict[str, None] = {}  # an ordered set of paths
         self._status = "FINISHED"
         self._drawn = time.monotonic()
+
+    @cached_property
+    def control(self) -> Control | None:
+        """The run on record that shows nothing and is otherwise like this one."""
+        return control_of(self._client, self._experiment, self.run_id)
 
     def run_started(self, event: RunStarted) -> None:
         """Records the tasks."""
@@ -360,6 +369,8 @@ class Recorder(BaseObserver):
         self._drawn = time.monotonic()
         with tempfile.TemporaryDirectory() as scratch:
             draw_run(self._iterations, len(self._tasks), self._samples, Path(scratch))
+            control = self.control and [(point["samples"], point["solved"]) for point in self.control.points]
+            draw_solved(self._iterations, control or (), len(self._tasks), Path(scratch) / "solved.png")
             self._client.log_artifacts(self.run_id, scratch)
 
 

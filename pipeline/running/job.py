@@ -32,6 +32,7 @@ from pipeline.base.paths import CHECKOUT
 from pipeline.languages import registry
 from pipeline.languages.language import Prices, Simplifies, Task
 from pipeline.record import store
+from pipeline.record.curve import Control
 from pipeline.record.mlflow_metrics import STATUS
 from pipeline.record.recorder import Recorder, recorded
 from pipeline.record.request import Request
@@ -61,6 +62,7 @@ class JobResult:
     Attributes:
         probe: Tokens of the requests by which the LM was found usable, which are not in the experience.
         refused: What earlier records say is right and is not; it is left out.
+        control: The run on record that shows nothing and is otherwise alike.
     """
 
     experience: Experience
@@ -71,6 +73,7 @@ class JobResult:
     probe: TokenCount = field(default_factory=TokenCount)
     refused: Sequence[Refusal] = ()
     language: str | None = None
+    control: Control | None = None
 
 
 @contextmanager
@@ -131,9 +134,8 @@ class CompileJob:
             raise RecordError(str(error)) from error
         self.recorder.log_program(program)
         tasks, probe = self.request.tasks, self.recorder.probe.total
-        return JobResult(
-            experience, self.run_id, self.name, program, tasks, probe, self.refused, self.request.config.language
-        )
+        language, control = self.request.config.language, self.recorder.control
+        return JobResult(experience, self.run_id, self.name, program, tasks, probe, self.refused, language, control)
 
     def _needs(self, compiled: Any) -> SavedNeeds | None:
         """What the program's longest request takes, by the LM's own counts; None if there are none."""

@@ -11,6 +11,7 @@ import pytest
 
 from optimizers import Experience, TokenCount
 from pipeline.cli.summary import as_json, counts_as_text, print_summary
+from pipeline.record.curve import Control
 from pipeline.running.job import JobResult
 from tests.support.scripted_runs import learn
 
@@ -44,6 +45,21 @@ def test_the_summary_has_a_row_for_each_task_and_says_where_all_is(
     assert rows == {"easy/0": "2 of 2 1.0 1", "hard/0": "2 of 2 1.0 2", "no/0": "none unsolved"}
     assert re.search(r"solved 2 of 3 tasks in \d+ s: 1 task remains unsolved", out)
     assert "program  /programs/p.json" in out and "run 'a run'" in out
+
+
+def test_the_curve_stands_beside_its_control(experience: Experience, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row for each iteration; the control's figure is missing where it took fewer samples, and so is the hint."""
+    print_summary(result(experience))
+    alone = capsys.readouterr().out
+    assert "--optimizer none --match-tokens r1" in alone and "without demonstrations" not in alone
+    first, *_, last = experience.iterations
+    control = Control("r2", [{"samples": 0, "solved": 0}, {"samples": first.samples, "solved": 1}])
+    print_summary(replace(result(experience), control=control))
+    out = capsys.readouterr().out
+    rows = [line.split() for line in out.splitlines() if "█" in line]
+    assert "--match-tokens" not in out and len(rows) == len(experience.iterations)
+    assert rows[0][0] == f"{first.samples}" and rows[0][2:] == [f"{first.solved_total}", "1"]
+    assert rows[-1][2:] == [f"{last.solved_total}"]
 
 
 def test_a_task_that_an_earlier_run_solved_says_so(experience: Experience, capsys: pytest.CaptureFixture[str]) -> None:
