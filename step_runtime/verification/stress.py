@@ -40,7 +40,7 @@ from step_runtime.verification.simulate import simulate
 Change = Callable[[Tensor], Tensor]
 
 _HINT = "the inputs of the task are few numbers near 1; `assumes` and `data_gen` say what others may occur"
-_EQUAL = (
+TIES = (
     "where these inputs differ a little, the program agrees: it chooses another of equal numbers (topk, argmax),"
     " or compares them otherwise (> for >=)"
 )
@@ -91,7 +91,7 @@ def stress(wide: Case, narrow: Case, limits: Limits) -> list[Diagnostic]:
             key = (code, message.partition(" ")[2].partition(" ")[0])  # its output
             if key not in found:
                 equal = code == "stress-value" and _agrees_apart(wide, narrow, data, limits)
-                details = (f"with inputs {name}, at {wide.instance.place}", *([_EQUAL] if equal else []))
+                details = (f"with inputs {name}, at {wide.instance.place}", *([TIES] if equal else []))
                 found[key] = Diagnostic("stress", code, message, wide.program.result_span, details, _HINT)
     return list(found.values())
 
