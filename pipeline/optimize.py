@@ -79,7 +79,7 @@ def as_json(found: "Optimized") -> dict[str, Any]:
 
 
 def _report(found: "Optimized") -> str:
-    from pipeline.base.text import exact_number
+    from pipeline.base.text import counted, exact_number
     from pipeline.cli.cost_tables import aligned
 
     rows = [["figure", "before", "after"]]
@@ -89,7 +89,7 @@ def _report(found: "Optimized") -> str:
     steps = ", ".join(found.best.rewrites) or "none; no cheaper program was found"
     refused = f"; verification refused {found.refused} that were cheaper" if found.refused else ""
     left = [f"folds by {name} are neither merged nor split: {reason}" for name, reason in found.left.items()]
-    lines = [f"rewrites: {steps}", f"priced {found.programs} programs{refused}", *left]
+    lines = [f"rewrites: {steps}", f"priced {counted(found.programs, 'program')}{refused}", *left]
     return "\n".join([*aligned(rows, right={1, 2}), *lines])
 
 

@@ -77,7 +77,8 @@ class Progress:
     def advice(self, task: Task) -> Advice:
         """What would help with an unsolved task."""
         search = self.searches.get(task.name)
-        return advise(task, self.attempts.get(task.name, ()), search.missed if search else None)
+        missed, exhausted = (search.missed, search.reason == "exhausted") if search else (None, False)
+        return advise(task, self.attempts.get(task.name, ()), missed, exhausted=exhausted)
 
     def begin(self) -> float:
         """The time, at which a stage begins."""
@@ -187,11 +188,11 @@ class Stages:
             if isinstance(outcome, SearchOutcome):
                 progress.searches[task.name] = outcome
                 for draft in programs_of(outcome):
-                    self._keep(task, draft, ("search", f"{outcome.candidates:,} candidates"), offering, progress)
+                    self._keep(task, draft, ("search", counted(outcome.candidates, "candidate")), offering, progress)
             else:
                 progress.repairs[task.name] = outcome
                 if outcome.impl is not None:
-                    detail = f"{'; '.join(outcome.edits)}; {outcome.tried:,} programs tried"
+                    detail = f"{'; '.join(outcome.edits)}; {counted(outcome.tried, 'program')} tried"
                     self._keep(task, outcome.impl, ("repair", detail), offering, progress)
 
     def _improve(self, offering: Offering, workers: Workers, progress: Progress) -> None:
@@ -205,7 +206,7 @@ class Stages:
         for task, outcome in search_clean(self.tasks, found, limits, workers, offering):
             progress.spent(task.name, outcome.seconds, start)
             for draft in programs_of(outcome):
-                self._keep(task, draft, ("search", f"{outcome.candidates:,} candidates"), offering, progress)
+                self._keep(task, draft, ("search", counted(outcome.candidates, "candidate")), offering, progress)
 
     def _keep(self, task: Task, draft: str, source: tuple[str, str], offering: Offering, progress: Progress) -> None:
         known = progress.solutions.setdefault(task.name, [])
@@ -279,8 +280,8 @@ def _task_text(
     yield from failures.counted()
     repair, search = progress.repairs.get(name), progress.searches.get(name)
     if repair is not None:
-        yield f"  repairs: {repair.tried:,} programs in {repair.seconds:.1f} s: {why(repair)}"
+        yield f"  repairs: {counted(repair.tried, 'program')} in {repair.seconds:.1f} s: {why(repair)}"
     if search is not None:
-        yield f"  search: {search.candidates:,} candidates in {search.seconds:.1f} s: {why(search)}"
+        yield f"  search: {counted(search.candidates, 'candidate')} in {search.seconds:.1f} s: {why(search)}"
     yield from advice[name].lines()
     yield from failures.shown(1)

@@ -290,7 +290,7 @@ def search_clean(
 def _programs(outcomes: Mapping[str, SearchOutcome]) -> dict[str, list[tuple[str, str, str]]]:
     """For each task solved its programs, what gave them, and how."""
     return {
-        task: [(draft, SEARCH, f"{outcome.candidates:,} candidates") for draft in results.programs_of(outcome)]
+        task: [(draft, SEARCH, counted(outcome.candidates, "candidate")) for draft in results.programs_of(outcome)]
         for task, outcome in outcomes.items()
         if outcome.impl is not None
     }

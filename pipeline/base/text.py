@@ -89,6 +89,12 @@ def first_line(error: Exception) -> str:
     return line if len(line) <= 2 * MAX_END else f"{line[:MAX_END]} … {line[-MAX_END:]}"
 
 
+def natural_order(text: str) -> tuple[tuple[str, int, str], ...]:
+    """A key that sorts names as people do, numbers by their value: `l3/2` before `l3/10`."""
+    parts = re.split("([0-9]+)", text)
+    return tuple((word, int(digits or -1), digits) for word, digits in zip(parts[::2], [*parts[1::2], ""], strict=True))
+
+
 def exact_number(value: float) -> str:
     """A number in full, with separators of thousands and without needless zeros: `1,234`, `0.375`."""
     return f"{value:,.0f}" if value == int(value) else f"{value:,}"

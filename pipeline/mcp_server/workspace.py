@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.base.errors import UsageError
-from pipeline.base.text import visible
+from pipeline.base.text import natural_order, visible
 from pipeline.verification.task_files import FUNCTIONS_SUFFIXES, TASK_SUFFIXES
 
 _LISTED = 20
@@ -29,7 +29,7 @@ class Workspace:
     def names(self) -> list[str]:
         """The tasks by their paths below the folder, without suffix, sorted; links that lead out are left out."""
         found = [path for path in self.folder.rglob("*") if path.suffix in TASK_SUFFIXES and self._holds(path)]
-        return sorted(path.relative_to(self.folder).with_suffix("").as_posix() for path in found)
+        return sorted((path.relative_to(self.folder).with_suffix("").as_posix() for path in found), key=natural_order)
 
     def path(self, name: str) -> Path:
         """The file of a task, named by its path below the folder, with or without suffix, or by its absolute path.

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
+
+from sympy import Expr
 
 from optimizers import Attempt
 from pipeline.base.text import counted
 from pipeline.reporting.failures import Failure, nearest_failures
 from pipeline.reporting.pass_rates import answer_text
 from step_runtime.base.errors import STAGES
-from step_runtime.base.types import Buffer, DType, STuple, components_of
+from step_runtime.base.syntax import parse_python
+from step_runtime.base.types import Buffer, DType, Multihot, STuple, components_of
 from step_runtime.language.equivalence import canonical_key
 from step_runtime.language.parser import parse
 from step_runtime.tasks.scope import Scope, static_scope
@@ -55,13 +62,16 @@ class Advice:
         return lines
 
 
-def advise(task: Task, attempts: Iterable[Attempt], missed: Sequence[str] | None = None) -> Advice:
+def advise(
+    task: Task, attempts: Iterable[Attempt], missed: Sequence[str] | None = None, *, exhausted: bool = False
+) -> Advice:
     """Advice on an unsolved task.
 
     Args:
         task: The task.
         attempts: The attempts at it, in the order of sampling.
         missed: The lines of the reference none of whose values a search has made, in order; None without a search.
+        exhausted: Whether the search has tried all that it can reach, so that time helps no further.
     """
     wrong = [attempt for attempt in attempts if attempt.scored]
     texts = [answer_text(attempt) for attempt in wrong]
@@ -76,7 +86,16 @@ def advise(task: Task, attempts: Iterable[Attempt], missed: Sequence[str] | None
     unused = tuple(name for name in scope.fns if texts and name not in used)
     unreached = tuple(spec.name for place, spec in enumerate(task.outputs) if texts and place not in reached)
     nearest = next(iter(nearest_failures(wrong)), None)
-    hints = (*_missing(scope), *_unmade(missed), *_sampling(texts, parsed), *_by_stage(nearest, unused))
+    beyond = [*_reordered(task, scope), *_loops(task)]
+    searched = [] if beyond and not missed else [*_unmade(missed, exhausted=exhausted)]
+    hints = (
+        *_missing(scope),
+        *_untaken(scope),
+        *beyond,
+        *searched,
+        *_sampling(texts, parsed),
+        *_by_stage(nearest, unused),
+    )
     return Advice(unused, unreached, nearest, hints)
 
 
@@ -106,7 +125,73 @@ def _missing(scope: Scope) -> Iterator[str]:
                 yield f"an output consists of {part}, which no function returns: add a helper function that does"
 
 
-def _unmade(missed: Sequence[str] | None) -> Iterator[str]:
+def _untaken(scope: Scope) -> Iterator[str]:
+    """Inputs that no function takes, and of which no output consists."""
+    taken = [part for fn in scope.fns.values() for part in components_of(fn.input)]
+    taken += [part for output in scope.outputs for part in components_of(output.dtype)]
+    for name, type_ in scope.inputs.items():
+        for part in components_of(type_.dtype):
+            if _given(part, taken):
+                continue
+            head = f"no function takes input {name}, of {part}"
+            if isinstance(part, Multihot):
+                yield f"{head}, so that Partition and Merge can route by it and nothing can compute with it"
+            else:
+                yield f"{head}: add one that does, or leave the input out if the operator does not need it"
+
+
+def _reordered(task: Task, scope: Scope) -> Iterator[str]:
+    """Outputs with two dims in the other order than an input has them, where no function exchanges any."""
+    if any(_exchanged(_dims_of(fn.output), _dims_of(fn.input)) for fn in scope.fns.values()):
+        return
+    for spec, output in zip(task.outputs, scope.outputs, strict=True):
+        for name, type_ in scope.inputs.items():
+            pair = _exchanged([*_dims_of(output.dtype), *output.shape], [*_dims_of(type_.dtype), *type_.shape])
+            if pair is not None:
+                inner, outer = pair
+                yield (
+                    f"output {spec.name} has {inner} inside of {outer}, input {name} has {outer} inside of {inner}, and"
+                    " primitives keep the order of elements: if the operator transposes, add a function that does so on"
+                    f" a Buffer, from [{outer}, {inner}] to [{inner}, {outer}] (docs/cookbook/transpose.md)"
+                )
+                return
+
+
+def _dims_of(dtype: DType) -> list[Expr]:
+    """The dims of an element, innermost first."""
+    return [dim for part in components_of(dtype) if isinstance(part, Buffer) for dim in part.dims]
+
+
+def _exchanged(dims: Sequence[Expr], others: Sequence[Expr]) -> tuple[Expr, Expr] | None:
+    """The first two dims that are in the other order among others, if there are any."""
+    place = {dim: index for index, dim in enumerate(others) if not dim.is_number}
+    common = [dim for dim in dims if dim in place]
+    return next(((a, b) for a, b in pairwise(common) if place[a] > place[b]), None)
+
+
+def _loops(task: Task) -> Iterator[str]:
+    """References that loop: along a dim without a function that keeps a state, or for so many rounds."""
+    folds = any(fn.init is not None for fn in task.fns)
+    for spec in task.outputs:
+        trees = [parse_python(textwrap.dedent(snippet)) for snippet in spec.data_transform]
+        for node in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)):
+            head = ast.unparse(node).partition("\n")[0]
+            if not re.search(r"_value\b|\binput_data\b", head):
+                yield (
+                    f"the reference of output {spec.name} repeats steps (`{head}`), and the search does not write so"
+                    " many out: offer a function of all rounds, or write a program of your own, which may repeat the"
+                    " steps of a round by `for`"
+                )
+                return
+            if not folds:
+                yield (
+                    f"the reference of output {spec.name} loops along a dim (`{head}`), and no function keeps a state:"
+                    " offer one of a whole round, with `init`, for Scan or Accum"
+                )
+                return
+
+
+def _unmade(missed: Sequence[str] | None, *, exhausted: bool) -> Iterator[str]:
     """Which steps of the reference the functions do not seem to compute."""
     if missed:
         rest = f" (nor of {counted(len(missed) - 1, 'further line')})" if len(missed) > 1 else ""
@@ -114,6 +199,11 @@ def _unmade(missed: Sequence[str] | None) -> Iterator[str]:
             f"the search computed no value of this line of the reference{rest}: `{missed[0]}`. If the functions should"
             " compute it, check their arguments, dims and constants; if they take other steps, write the reference in"
             " those, as the search proceeds from one to the next"
+        )
+    elif missed is not None and exhausted:
+        yield (
+            "the search computed a value of every line of the reference, but not the outputs, and has tried all within"
+            " reach, so that more time does not help: a function for one of the last steps is missing"
         )
     elif missed is not None:
         yield (
@@ -146,7 +236,8 @@ def _sampling(texts: Sequence[str], parsed: int) -> Iterator[str]:
     elif new > _SATURATED:
         yield f"{new:.0%} of the later answers are new programs: a larger --samples may help"
     else:
-        yield f"the later answers repeat earlier ones ({len(set(keys))} programs): a larger --samples will not help"
+        programs = counted(len(set(keys)), "program")
+        yield f"the later answers repeat earlier ones ({programs}): a larger --samples will not help"
 
 
 def _by_stage(nearest: Failure | None, unused: Sequence[str]) -> Iterator[str]:

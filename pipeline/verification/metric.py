@@ -32,7 +32,7 @@ from step_runtime.verification.verify import Verdict
 
 _NEEDS_A_RUN = ("run", "value", "cost")
 """Stages whose findings name neither variables nor lines; those of the others do."""
-_OF_THE_TEXT = frozenset({"syntax", "length"})
+_OF_THE_TEXT = frozenset({"syntax", "no-program", "length"})
 """Codes of findings that depend on the whole text, comments included."""
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.base.errors import PipelineError, UsageError
 from pipeline.base.machine import cores
 from pipeline.base.paths import TASKS, shown
+from pipeline.base.text import natural_order
 from pipeline.languages import registry
 from pipeline.verification import notes
 
@@ -207,7 +208,7 @@ def find(pattern: str, root: Path = TASKS) -> list[Path]:
         named = [match for match in matches if match == pattern or not match.endswith(FUNCTIONS_SUFFIXES)]
         files = [file for match in named for file in _files(Path(match))]
         if files:
-            return sorted(files)
+            return sorted(files, key=lambda file: [natural_order(part) for part in file.parts])
     if pattern and _exists(pattern) and Path(pattern).is_dir():
         raise UsageError(f"{pattern}: no task file (*.yaml, *.yml) in this folder")
     raise UsageError(f"{pattern}: no such task; give a file, a folder, a pattern or a name below {shown(root)}")

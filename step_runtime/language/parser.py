@@ -22,6 +22,15 @@ from step_runtime.tasks.scope import Scope
 
 LINE_END = re.compile(r"\r\n|\r|\n")
 _FENCE = "```"
+NO_PROGRAM = "no-program"
+"""The code of an answer in words."""
+_IN_WORDS = "this is no program: it binds no name and returns nothing"
+_ALONE = "write the program alone, without prose: names bound to step.NAME(config).apply(stream), and a return"
+_STATEMENT = re.compile(
+    r"^[ \t]*(?:\w+(?:[ \t]*,[ \t]*\w+)*[ \t]*=|return\b(?!(?:[ \t]+[a-z]+){2})|(?:def|for|if|while)\b.*:[ \t]*$)",
+    re.MULTILINE,
+)
+"""What a program's text has somewhere, however wrong it is, and an answer in words has not."""
 _HUGE_INT = re.compile(r"\d[\d_]{4000,}")
 
 
@@ -62,6 +71,8 @@ def read(text: str, limits: Limits | None = None) -> Source:
     try:
         tree = parse_python("\n".join(lines))
     except SyntaxError as error:
+        if not _STATEMENT.search(text):
+            return Source(diagnostics=(Diagnostic("parse", NO_PROGRAM, _IN_WORDS, hint=_ALONE),))
         return Source(diagnostics=(_syntax_error(error, lines, indent),))
     except (ValueError, MemoryError, RecursionError) as error:
         message = f"the program is not Python syntax: {str(error) or 'it nests too deep'}"
@@ -122,7 +133,7 @@ def _syntax_hint(message: str) -> str:
         return "close every bracket and string; the program may be cut off"
     if "positional argument follows keyword" in message:
         return "streams go into apply: step.NAME(config).apply(stream)"
-    return "write the program alone, without prose: names bound to step.NAME(config).apply(stream), and a return"
+    return _ALONE
 
 
 def _bounded(source: Source, limits: Limits) -> Source:

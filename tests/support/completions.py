@@ -271,16 +271,16 @@ def as_it_is(text: str, code: str) -> Completion:
 REFUSED = {
     "nothing": as_it_is("", "return"),
     "spaces": as_it_is(" \n", "return"),
-    "a refusal": as_it_is("I can't do that.", "syntax"),
-    "a word": as_it_is("Sure!", "syntax"),
-    "the rule in words": as_it_is("No step.Copy() is needed: every stream is consumed once.", "syntax"),
-    "prose with return": as_it_is("The stream is used once,\nreturn it as it is.", "syntax"),
+    "a refusal": as_it_is("I can't do that.", "no-program"),
+    "a word": as_it_is("Sure!", "no-program"),
+    "the rule in words": as_it_is("No step.Copy() is needed: every stream is consumed once.", "no-program"),
+    "prose with return": as_it_is("The stream is used once,\nreturn it as it is.", "no-program"),
     "a fence with Python": as_it_is("```python\nprint('hello')\n```", "statement"),
     "another program": as_it_is("import torch\n\nprint(torch.ones(3))", "statement"),
-    "a promise": as_it_is("impl: |\n  to be done", "syntax"),
+    "a promise": as_it_is("impl: |\n  to be done", "no-program"),
     "control characters": as_it_is("\x00\ud800", "syntax"),
-    "a thought that broke off": as_it_is("<think>\nFirst, zip the two; then", "syntax"),
-    "the format alone": as_it_is("[[ ## impl ## ]]\n{impl}\n\n[[ ## completed ## ]]", "syntax"),
+    "a thought that broke off": as_it_is("<think>\nFirst, zip the two; then", "no-program"),
+    "the format alone": as_it_is("[[ ## impl ## ]]\n{impl}\n\n[[ ## completed ## ]]", "no-program"),
     "the task, and nothing else": Completion(ECHO, "y = input[0] * input[1]\nreturn [y]", "name"),
     "cut off in a statement": Completion(
         f"```python\n{LINES[0]}\nE3 = step.Map(fn=fn_", f"{LINES[0]}\nE3 = step.Map(fn=fn_", "syntax"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.base.text import MAX_END, exact_number, first_line
+from pipeline.base.text import MAX_END, exact_number, first_line, natural_order
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,9 @@ def test_the_first_line_stands_for_the_error_without_its_middle(error: Exception
 def test_numbers_are_shown_in_full(value: float, text: str) -> None:
     """As costs are exact."""
     assert exact_number(value) == text
+
+
+def test_names_are_sorted_by_the_numbers_in_them() -> None:
+    """As people count; what has no number is in the order of its characters."""
+    names = ["l3/10", "l3/2b", "l3/2", "b", "10", "9", "a02", "a2"]
+    assert sorted(names, key=natural_order) == ["9", "10", "a02", "a2", "b", "l3/2", "l3/2b", "l3/10"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from optimizers import Attempt
 from pipeline.reporting.advice import advise
 from step_runtime.tasks.reader import loads_task
@@ -46,6 +48,57 @@ def test_the_first_line_of_the_reference_that_nothing_computes_is_named() -> Non
     found = advise(TASK, [wrong("return step.Map(fn=fn_double).apply(E0)")], ["output S0, line 1: a", "line 2: b"])
     (hint,) = [hint for hint in found.hints if "`output S0, line 1: a`" in hint]
     assert "nor of 1 further line)" in hint
+
+
+def hints_of(inputs: dict[str, str], output: str, reference: str, fns: str = "[]") -> str:
+    """The advice on a task that a search has not solved although it made every line."""
+    streams = "".join(f"- {{name: {name}, {text}}}\n" for name, text in inputs.items())
+    lines = "".join(f"    {line}\n" for line in reference.splitlines())
+    task = f"inputs:\n{streams}outputs:\n- name: Y\n  {output}\n  data_transform:\n  - |\n{lines}fns: {fns}\n"
+    return "\n".join(advise(loads_task(task, "t"), [], ()).hints)
+
+
+NEGATE = "[{name: F, apply: 'return [-input[0]]', input_dtype: fp32, output_dtype: fp32, func_name: fn_f}]"
+TRANSPOSE = (
+    "[{name: T, apply: 'return [input[0].T]', input_dtype: 'Buffer(fp32, [N, M])',"
+    " output_dtype: 'Buffer(fp32, [M, N])', func_name: fn_t}]"
+)
+MINUTES = "but not the outputs: raise --max-minutes"
+X = {"X": "dtype: fp32, dims: [N, M], data_gen: torch.randn"}
+
+
+def test_an_input_that_no_function_takes_is_named() -> None:
+    """Routing primitives may still take a Multihot, so no more is said of it than that nothing computes with it."""
+    mask = X | {"B": "dtype: bool, dims: [N, M], data_gen: binary"}
+    found = hints_of(mask, "dtype: fp32\n  dims: [N, M]", "input_data['X'] * input_data['B']", NEGATE)
+    assert "no function takes input B, of bool: add one that does" in found and "input X" not in found
+
+
+def test_a_missing_permutation_asks_for_a_function_that_transposes() -> None:
+    """Time brings no search there, as no primitive exchanges dims."""
+    found = hints_of(X, "dtype: fp32\n  dims: [M, N]", "-input_data['X'].T", NEGATE)
+    assert "output Y has M inside of N" in found and "from [N, M] to [M, N]" in found and MINUTES not in found
+    found = hints_of(X, "dtype: fp32\n  dims: [M, N]", "-input_data['X'].T", TRANSPOSE)
+    assert "inside of" not in found and MINUTES in found
+
+
+@pytest.mark.parametrize(
+    ("head", "advice"),
+    [("for t in range(N_value)", "loops along a dim (`for t in range(N_value):`)"),
+     ("for _ in range(20)", "repeats steps (`for _ in range(20):`)"),
+     ("while x.sum() < 9", "repeats steps (`while x.sum() < 9:`)")],
+)  # fmt: skip
+def test_a_reference_that_loops_asks_for_a_function_of_its_rounds(head: str, advice: str) -> None:
+    """More time writes no loop out."""
+    found = hints_of(X, "dtype: fp32\n  dims: [N, M]", f"x = input_data['X']\n{head}:\n    x = x + 1\nx", NEGATE)
+    assert advice in found and MINUTES not in found
+
+
+def test_more_time_is_advised_only_where_a_search_has_left_something() -> None:
+    """A search that has tried all within reach finds no more in more time."""
+    attempts = [wrong("return step.Map(fn=fn_double).apply(E0)")]
+    found = "\n".join(advise(TASK, attempts, (), exhausted=True).hints)
+    assert "has tried all within reach" in found and "max-minutes" not in found
 
 
 def test_a_search_that_made_every_line_asks_for_time_or_smaller_steps() -> None:

@@ -17,7 +17,7 @@ import pytest
 from pipeline import codegen, verify
 from pipeline.base.errors import Exit, run_command
 from pipeline.verification import checking, limits
-from pipeline.verification.task_files import load_task_named, load_tasks
+from pipeline.verification.task_files import find, load_task_named, load_tasks
 from tests.support.scripted_runs import RIGHT, TASK
 
 BAD = {
@@ -115,3 +115,10 @@ def test_warnings_come_from_the_workers(tmp_path: Path) -> None:
     path = written(tmp_path, TASK.replace("input_data['E0'] * 2", "torch.ones(M_value)"))
     with pytest.warns(UserWarning, match="output S0 does not depend on the inputs"):
         assert load_task_named(path).name == "double"
+
+
+def test_the_files_of_a_folder_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    """`l3/2` comes before `l3/10`."""
+    for number in (10, 2, 1):
+        (tmp_path / f"{number}.yaml").write_text("")
+    assert [path.stem for path in find(str(tmp_path))] == ["1", "2", "10"]

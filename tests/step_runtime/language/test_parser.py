@@ -56,6 +56,16 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.parametrize(
+    "text", ["I'm sorry, but I can't help with that.", "No step.Copy() is needed.", "Used once,\nreturn it as it is."]
+)
+def test_an_answer_in_words_is_no_syntax_error_at_one_of_them(text: str) -> None:
+    """Such an answer has no wrong place: the finding says that there is no program, and how to write one."""
+    (found,) = parse(text, general_scope())[1]
+    assert (found.stage, found.code, found.span) == ("parse", "no-program", None)
+    assert found.hint is not None and found.hint.startswith("write the program alone")
+
+
 @pytest.mark.parametrize("mistake", MISTAKES, ids=str)
 def test_text_that_is_not_syntax_is_reported_with_place_and_hint(mistake: Mistake) -> None:
     """What Python's grammar refuses is one finding at its place."""
