@@ -13,13 +13,13 @@ import torch
 
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.draft_streams import draft_streams
-from pipeline.synthesis.given_streams import GivenStreams
 from pipeline.synthesis.observation import Observation, least_instance
-from pipeline.synthesis.rulebook import Reach
+from pipeline.synthesis.rulebook import RoundLimits
 from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.search_budget import FoundProgram, OutOfBudget, Reason, SearchBudget, SearchOutcome
 from pipeline.synthesis.search_round import SearchRound
-from pipeline.synthesis.top_down import Holes
+from pipeline.synthesis.seed_streams import SeedStreams
+from pipeline.synthesis.top_down import InvertibleOperands
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.cost.front import pareto_front
 from step_runtime.execution.invocation import default_dtype
@@ -36,33 +36,33 @@ class _Phase(NamedTuple):
     Attributes:
         spare: How much oftener a dim may occur than in a declared type.
         invented: The dims that elements may have and their stream lacks.
-        reach: How far its rounds go.
+        limits: How far its rounds go.
         share: The share of the whole budget that a round may use.
     """
 
     spare: int
     invented: int
-    reach: Reach
+    limits: RoundLimits
     share: float
 
 
 _PHASES = (
-    _Phase(0, 0, Reach(5, 4_000, False, free=True), 0.04),
-    _Phase(0, 0, Reach(8, 16_000, False), 0.12),
-    _Phase(1, 0, Reach(6, 4_000, False, free=True), 0.06),
-    _Phase(0, 0, Reach(11, 8_000, True), 0.1),
-    _Phase(0, 0, Reach(8, 16_000, False, free=True), 0.08),
-    _Phase(1, 0, Reach(9, 8_000, False), 0.12),
-    _Phase(0, 1, Reach(10, 4_000, True), 0.05),
-    _Phase(0, 0, Reach(14, 8_000, True), 0.1),
-    _Phase(1, 0, Reach(12, 8_000, True), 0.1),
-    _Phase(0, 0, Reach(12, 8_000, False), 0.1),
-    _Phase(0, 1, Reach(14, 8_000, True, once=False), 0.1),
-    _Phase(0, 1, Reach(18, 16_000, True, once=False), 0.2),
-    _Phase(1, 1, Reach(18, 16_000, True, once=False), 0.2),
-    _Phase(1, 1, Reach(24, 30_000, True), 0.2),
-    _Phase(0, 1, Reach(40, 30_000, True, once=False), 1.0),
-    _Phase(1, 1, Reach(40, 30_000, True, once=False), 1.0),
+    _Phase(0, 0, RoundLimits(5, 4_000, False, free=True), 0.04),
+    _Phase(0, 0, RoundLimits(8, 16_000, False), 0.12),
+    _Phase(1, 0, RoundLimits(6, 4_000, False, free=True), 0.06),
+    _Phase(0, 0, RoundLimits(11, 8_000, True), 0.1),
+    _Phase(0, 0, RoundLimits(8, 16_000, False, free=True), 0.08),
+    _Phase(1, 0, RoundLimits(9, 8_000, False), 0.12),
+    _Phase(0, 1, RoundLimits(10, 4_000, True), 0.05),
+    _Phase(0, 0, RoundLimits(14, 8_000, True), 0.1),
+    _Phase(1, 0, RoundLimits(12, 8_000, True), 0.1),
+    _Phase(0, 0, RoundLimits(12, 8_000, False), 0.1),
+    _Phase(0, 1, RoundLimits(14, 8_000, True, once=False), 0.1),
+    _Phase(0, 1, RoundLimits(18, 16_000, True, once=False), 0.2),
+    _Phase(1, 1, RoundLimits(18, 16_000, True, once=False), 0.2),
+    _Phase(1, 1, RoundLimits(24, 30_000, True), 0.2),
+    _Phase(0, 1, RoundLimits(40, 30_000, True, once=False), 1.0),
+    _Phase(1, 1, RoundLimits(40, 30_000, True, once=False), 1.0),
 )
 _WITH_DRAFTS = 6
 """The phase from which on all streams of drafts are started from: they are many."""
@@ -85,11 +85,11 @@ class BidirectionalSearch:
         self._instance = least_instance(self._task)
         self._executor = BatchExecutor(self._instance, TypeSpace(self._instance.scope), budget)
         self._observation = Observation(self._instance, self._executor)
-        self._given = GivenStreams(self._observation.inputs)
+        self._seeds = SeedStreams(self._observation.inputs)
         self._drafted = draft_streams(self._executor, drafts, self._observation.inputs)
         self._take_drafted(near=True)
         self._refused: set[str] = set()
-        self._tables: dict[tuple[int, int], tuple[RuleTable, Holes]] = {}
+        self._tables: dict[tuple[int, int], tuple[RuleTable, InvertibleOperands]] = {}
         self._known: set[str] = set()
         self._turn: SearchRound | None = None
 
@@ -98,7 +98,7 @@ class BidirectionalSearch:
         later = []
         for stream in self._drafted:
             if not near or self._observation.has_landmark(stream):
-                self._given.add(stream)
+                self._seeds.add(stream)
             else:
                 later.append(stream)
         self._drafted = later
@@ -146,16 +146,16 @@ class BidirectionalSearch:
         kind = phase.spare, phase.invented
         if kind not in self._tables:
             space = TypeSpace(self._instance.scope, phase.spare)
-            self._tables[kind] = RuleTable(space, phase.invented), Holes(self._executor)
-        table, holes = self._tables[kind]
+            self._tables[kind] = RuleTable(space, phase.invented), InvertibleOperands(self._executor)
+        table, invertible = self._tables[kind]
         self._executor.enter(table.space, phase.share)
         self._turn = None
         turn = self._turn = SearchRound(
             self._executor,
             table,
-            phase.reach,
-            holes,
-            self._given,
+            phase.limits,
+            invertible,
+            self._seeds,
             self._observation,
         )
         for program in turn.programs():

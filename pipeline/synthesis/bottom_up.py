@@ -126,7 +126,7 @@ class BottomUp:
         self._book = book
         self._sane = sane_only
         self._bits = {fn: number for number, fn in enumerate(book.space.scope.fns.values())}
-        self._once = book.reach.once and len(self._bits) <= _MOST_BITS
+        self._once = book.limits.once and len(self._bits) <= _MOST_BITS
         self.buckets: dict[TypeId, dict[int, Bucket]] = {type_: dict(given.get(type_, {})) for type_ in book.types}
         self._seen = {type_: SeenValues() for type_ in book.types}
         self._done = dict.fromkeys(book.types, GIVEN)
@@ -140,7 +140,7 @@ class BottomUp:
         Raises:
             OutOfBudget: The budget is used up.
         """
-        for level in range(GIVEN + 1, self._book.reach.cost + 1):
+        for level in range(GIVEN + 1, self._book.limits.cost + 1):
             for cost in range(GIVEN + 1, level + 1):
                 open_ = [type_ for type_, left in remaining.items() if self._done[type_] < cost <= level - left]
                 # The smallest first: what they hold may end the round before the larger are tried.

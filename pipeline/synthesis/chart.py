@@ -18,16 +18,16 @@ from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.bottom_up import Block, StreamRef
 from pipeline.synthesis.draft_streams import streams_of
 from pipeline.synthesis.fingerprints import fingerprints_of
-from pipeline.synthesis.given_streams import Given, GivenStreams
 from pipeline.synthesis.grammar import Grammar
 from pipeline.synthesis.observation import Observation, least_instance
 from pipeline.synthesis.precedents import Maker, Profile, SolvedExample, maker_of_input, nearest
-from pipeline.synthesis.rulebook import Reach
+from pipeline.synthesis.rulebook import RoundLimits
 from pipeline.synthesis.rules import Rule, RuleTable
 from pipeline.synthesis.search_budget import OutOfBudget, SearchBudget
 from pipeline.synthesis.search_round import SearchRound
+from pipeline.synthesis.seed_streams import SeedStream, SeedStreams
 from pipeline.synthesis.terms import Term
-from pipeline.synthesis.top_down import Holes, OutputContext, Subgoal
+from pipeline.synthesis.top_down import InvertibleOperands, OutputContext, Subgoal
 from pipeline.synthesis.transplants import programs_of
 from pipeline.synthesis.type_space import CoercionPath, TypeId, TypeSpace
 from pipeline.synthesis.value_blocks import digests
@@ -43,8 +43,8 @@ _SECONDS = 50.0
 """A worker's limit for a call is longer; no task of the data comes near."""
 _SHOWN = 8
 """Precedents that count, the most relevant first."""
-_REACHES = tuple(
-    Reach(cost, 4_000, choices=True, free=free) for cost, free in ((5, True), (8, False), (12, True), (18, True))
+_LIMITS = tuple(
+    RoundLimits(cost, 4_000, choices=True, free=free) for cost, free in ((5, True), (8, False), (12, True), (18, True))
 )
 _KINDS = ((0, 0), (1, 0), (0, 1))
 
@@ -106,10 +106,10 @@ class Chart:
         self._nodes: dict[tuple[StreamType, int], NodeId] = {}
         self._derived: dict[tuple[Rule, tuple[NodeId, ...]], NodeId] = {}
         self._buckets: dict[tuple[TypeId, int], list[NodeId]] = {}
-        self._tables: dict[tuple[int, int], tuple[RuleTable, Holes]] = {}
+        self._tables: dict[tuple[int, int], tuple[RuleTable, InvertibleOperands]] = {}
         with default_dtype(torch.float64):
             self._observation = Observation(instance, self._executor)
-            self._given = GivenStreams(self._observation.inputs)
+            self._seeds = SeedStreams(self._observation.inputs)
             for stream in self._observation.inputs:
                 self.starts.append(Start(self._node(stream), stream.term, maker_of_input(stream.type), 0.0))
             try:
@@ -120,28 +120,28 @@ class Chart:
             except OutOfBudget:
                 pass
 
-    def _transplant(self, stream: Given, weight: float) -> None:
+    def _transplant(self, stream: SeedStream, weight: float) -> None:
         node = self._node(stream)
         self.starts.append(Start(node, stream.term, None, 1 - 2 * log2(weight)))
         if self._observation.has_landmark(stream):
             self.landmarks.add(node)
-            self._given.add(stream)
+            self._seeds.add(stream)
 
     def _enumerate(self) -> None:
         number = 0
-        phases = [(kind, reach) for reach in _REACHES for kind in _KINDS]
+        phases = [(kind, limits) for limits in _LIMITS for kind in _KINDS]
         while number < len(phases) and not all(self.results):
             reached = self._round(*phases[number])
             number = 0 if reached else number + 1
 
-    def _round(self, kind: tuple[int, int], reach: Reach) -> bool:
+    def _round(self, kind: tuple[int, int], limits: RoundLimits) -> bool:
         """Whether one round has reached landmarks."""
         if kind not in self._tables:
             space = TypeSpace(self.scope, kind[0])
-            self._tables[kind] = RuleTable(space, kind[1]), Holes(self._executor)
-        table, holes = self._tables[kind]
+            self._tables[kind] = RuleTable(space, kind[1]), InvertibleOperands(self._executor)
+        table, invertible = self._tables[kind]
         self._executor.enter(table.space, 1.0)
-        turn = SearchRound(self._executor, table, reach, holes, self._given, self._observation, self._made)
+        turn = SearchRound(self._executor, table, limits, invertible, self._seeds, self._observation, self._made)
         self._turn, self._buckets = turn, {}
         for meeting in turn.met():
             self._met(turn, meeting)
@@ -149,7 +149,7 @@ class Chart:
             self.landmarks.add(self._node(stream))
         return bool(turn.reached)
 
-    def _node(self, stream: Given) -> NodeId:
+    def _node(self, stream: SeedStream) -> NodeId:
         return self._numbered(stream.type, digests(stream.values).tolist())[0]
 
     def _numbered(self, type_: StreamType, values: Sequence[int]) -> list[NodeId]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from pipeline.synthesis.batch_execution import BatchExecutor
-from pipeline.synthesis.given_streams import Given
 from pipeline.synthesis.search_budget import OutOfBudget
+from pipeline.synthesis.seed_streams import SeedStream
 from pipeline.synthesis.terms import DraftTerm
 from pipeline.synthesis.value_blocks import ROWS, SeenValues, operand
 from step_runtime.base.errors import RunError, StepError
@@ -19,7 +19,7 @@ MOST = 40
 """Streams of all drafts together, those of the nearest failures first."""
 
 
-def draft_streams(executor: BatchExecutor, drafts: Iterable[str], inputs: Sequence[Given]) -> list[Given]:
+def draft_streams(executor: BatchExecutor, drafts: Iterable[str], inputs: Sequence[SeedStream]) -> list[SeedStream]:
     """The streams of drafts that differ in value, as far as the drafts run.
 
     Args:
@@ -30,7 +30,7 @@ def draft_streams(executor: BatchExecutor, drafts: Iterable[str], inputs: Sequen
     Raises:
         OutOfBudget: The time is up.
     """
-    found: list[Given] = []
+    found: list[SeedStream] = []
     seen: dict[StreamType, SeenValues] = {}
     for stream in inputs:
         seen.setdefault(stream.type, SeenValues()).new(stream.values)
@@ -42,7 +42,7 @@ def draft_streams(executor: BatchExecutor, drafts: Iterable[str], inputs: Sequen
     return found
 
 
-def streams_of(executor: BatchExecutor, program: Program, inputs: Sequence[Given]) -> Iterator[Given]:
+def streams_of(executor: BatchExecutor, program: Program, inputs: Sequence[SeedStream]) -> Iterator[SeedStream]:
     """The streams that a program's functions make, up to the first primitive that fails.
 
     Raises:
@@ -70,4 +70,4 @@ def streams_of(executor: BatchExecutor, program: Program, inputs: Sequence[Given
             if node.op.functions() and rows == ROWS:
                 type_ = StreamType(result.type.dtype, tuple(shape))
                 values = executor.layout(type_).pack(tuple(result.data), 1)
-                yield Given(type_, values, DraftTerm(program, number), 1)
+                yield SeedStream(type_, values, DraftTerm(program, number), 1)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from torch import Tensor
 
 from pipeline.synthesis.batch_execution import BatchExecutor
-from pipeline.synthesis.given_streams import Given
 from pipeline.synthesis.landmarks import landmarks_of
 from pipeline.synthesis.lowering import ProgramBuilder
+from pipeline.synthesis.seed_streams import SeedStream
 from pipeline.synthesis.terms import InputTerm, Term, TermWriter
 from pipeline.synthesis.value_blocks import close, sane
 from step_runtime.base.errors import StepError
@@ -58,12 +58,12 @@ class Observation:
             for type_, parts in zip(scope.outputs, instance.reference(), strict=True)
         ]
         self.inputs = [
-            Given(type_, executor.layout(type_).pack(parts, 1), InputTerm(place), 0)
+            SeedStream(type_, executor.layout(type_).pack(parts, 1), InputTerm(place), 0)
             for place, (type_, parts) in enumerate(zip(scope.inputs.values(), data.values(), strict=True))
         ]
         self.sane_only = self.landmarks.finite and all(bool(sane(value).all()) for value in self.wanted)
 
-    def has_landmark(self, stream: Given) -> bool:
+    def has_landmark(self, stream: SeedStream) -> bool:
         """As `reached`, for one stream."""
         return bool(list(self.reached(stream.type, stream.values, lambda _: stream.term)))
 

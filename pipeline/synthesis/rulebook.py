@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pipeline.synthesis.coercions import cut
 from pipeline.synthesis.operand_shapes import PartId
-from pipeline.synthesis.rules import COST, Rule, RuleTable, Taker, index_bits
+from pipeline.synthesis.rules import COST, Consumer, Rule, RuleTable, index_bits
 from pipeline.synthesis.type_space import TypeId
 from step_runtime.base.functions import Fn
 
@@ -20,7 +20,7 @@ _AGAIN = 2
 
 
 @dataclass(frozen=True)
-class Reach:
+class RoundLimits:
     """How far a round goes from what it starts from.
 
     Attributes:
@@ -28,7 +28,7 @@ class Reach:
         meetings: The most ways to choose operands by type that are looked at, the cheapest types first.
         choices: Whether choices of structure cost, and functions that have served cost more; else only functions do.
         free: Whether streams that are given cost nothing, so that a function of many of them is as near as of one.
-        once: Whether no function is applied to what it has led to itself, from the given streams on. Between one
+        once: Whether no function is applied to what it has led to itself, from the seed streams on. Between one
             landmark and the next few programs do that, and there are far fewer such streams.
     """
 
@@ -42,14 +42,14 @@ class Reach:
 class Rulebook:
     """The rules of a round.
 
-    `types` are those of given streams and of what rules make, `into` the rules by the type of their result; `cheapest`
+    `types` are those of seed streams and of what rules make, `into` the rules by the type of their result; `cheapest`
     has the least cost of a stream of each type.
 
     Args:
         table: The rules of the space.
         given: The least cost of the streams to start from, by type.
-        reach: How far the round goes.
-        served: The functions that made given streams: a task mostly lists a function because a program needs it once.
+        limits: How far the round goes.
+        served: The functions that made seed streams: a task mostly lists a function because a program needs it once.
         check: Called often; it may raise, which ends the listing.
     """
 
@@ -57,16 +57,16 @@ class Rulebook:
         self,
         table: RuleTable,
         given: Mapping[TypeId, int],
-        reach: Reach,
+        limits: RoundLimits,
         served: Iterable[Fn] = (),
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self.space = table.space
-        self._table, self.reach, self._check = table, reach, check
-        self._served = frozenset(served if reach.choices else ())
+        self._table, self.limits, self._check = table, limits, check
+        self._served = frozenset(served if limits.choices else ())
         self.cheapest: dict[TypeId, int] = dict(given)
         self.rules: dict[Rule, None] = {}
-        self._left = reach.meetings
+        self._left = limits.meetings
         self._list()
         self.types = list(self.cheapest)
         self.into: dict[TypeId, list[Rule]] = {type_: [] for type_ in self.types}
@@ -75,7 +75,7 @@ class Rulebook:
 
     def cost(self, rule: Rule) -> int:
         """What a rule costs in this round."""
-        return COST + (rule.choices + _AGAIN * (rule.fn in self._served) if self.reach.choices else 0)
+        return COST + (rule.choices + _AGAIN * (rule.fn in self._served) if self.limits.choices else 0)
 
     def remaining(self, outputs: Iterable[TypeId], others: Iterable[TypeId] = ()) -> dict[TypeId, int]:
         """For each type the least cost from there to some goal; types without a way there are absent.
@@ -109,24 +109,26 @@ class Rulebook:
 
         A rule costs something itself, so that all types that cost no more than some operands are known by then.
         """
-        takers = list(self._table.functions)
+        consumers = list(self._table.functions)
         by_cost: dict[PartId, dict[int, list[TypeId]]] = {}
-        for total in range(self.reach.cost - COST + 1):
-            self._add_routings(takers)
-            by_cost = {part: self._serving(part) for part in dict.fromkeys(p for taker in takers for p in taker.parts)}
-            for taker in takers:
-                for sources in self._choices([by_cost[part] for part in taker.parts], total):
+        for total in range(self.limits.cost - COST + 1):
+            self._add_routings(consumers)
+            by_cost = {
+                part: self._serving(part) for part in dict.fromkeys(p for consumer in consumers for p in consumer.parts)
+            }
+            for consumer in consumers:
+                for sources in self._choices([by_cost[part] for part in consumer.parts], total):
                     self._check()
                     self._left -= 1
                     if self._left < 0 or len(self.rules) > _MOST_RULES:
                         return
-                    for rule in self._table.rules(taker, sources):
+                    for rule in self._table.rules(consumer, sources):
                         self._add(rule, total)
 
     def _add(self, rule: Rule, total: int) -> None:
         cost = total + self.cost(rule)
         known = self.cheapest.get(rule.result)
-        if cost <= self.reach.cost and (known is not None or len(self.cheapest) < _MOST_TYPES):
+        if cost <= self.limits.cost and (known is not None or len(self.cheapest) < _MOST_TYPES):
             self.rules[rule] = None
             self.cheapest[rule.result] = cost if known is None else min(cost, known)
 
@@ -138,14 +140,14 @@ class Rulebook:
                 found.setdefault(cost, []).append(type_)
         return found
 
-    def _add_routings(self, takers: list[Taker]) -> None:
+    def _add_routings(self, consumers: list[Consumer]) -> None:
         """A stream of indices lets whatever it may route be taken."""
-        known = {taker.index for taker in takers}
+        known = {consumer.index for consumer in consumers}
         for type_ in self.cheapest:
             index = cut(self.space.types[type_].dtype)[0]
             if index not in known and index_bits(index, self.space.scope.sizes):
                 known.add(index)
-                takers += self._table.routings(index)
+                consumers += self._table.routings(index)
 
     def _choices(self, options: list[dict[int, list[TypeId]]], total: int) -> Iterator[tuple[TypeId, ...]]:
         """One type of each list, which cost so much together."""

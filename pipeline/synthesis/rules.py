@@ -97,7 +97,7 @@ class _TypeBackend:
 
 
 @dataclass(frozen=True, eq=False)
-class Taker:
+class Consumer:
     """A function with what each of its operands holds; or of a routing the function that merges, and the index last.
 
     Attributes:
@@ -121,23 +121,23 @@ class RuleTable:
         self._shapes = OperandShapes(space, invented)
         self._invented = bool(invented)
         self._backend = _TypeBackend(Rules(space.scope.sizes))
-        self._known: dict[tuple[Taker, tuple[TypeId, ...]], tuple[Rule, ...]] = {}
+        self._known: dict[tuple[Consumer, tuple[TypeId, ...]], tuple[Rule, ...]] = {}
         self._results: dict[tuple[object, ...], tuple[tuple[Flatten, ...], TypeId] | None] = {}
-        self._routings: dict[DType, tuple[Taker, ...]] = {}
+        self._routings: dict[DType, tuple[Consumer, ...]] = {}
         self.functions = tuple(
-            Taker(fn, self._parts(parts)) for fn in space.scope.fns.values() for parts in _groupings(fn.input)
+            Consumer(fn, self._parts(parts)) for fn in space.scope.fns.values() for parts in _groupings(fn.input)
         )
 
     def _parts(self, dtypes: Iterable[DType]) -> tuple[PartId, ...]:
         return tuple(map(self._shapes.part, dtypes))
 
-    def routings(self, index: DType) -> tuple[Taker, ...]:
+    def routings(self, index: DType) -> tuple[Consumer, ...]:
         """The ways to take streams that indices of a type route."""
         if index not in self._routings:
             self._routings[index] = tuple(self._found_routings(index))
         return self._routings[index]
 
-    def _found_routings(self, index: DType) -> Iterator[Taker]:
+    def _found_routings(self, index: DType) -> Iterator[Consumer]:
         fns = list(self.space.scope.fns.values())
         for merge in fns:
             maps = [fn for fn in fns if not fn.stateful and fn.output == merge.input]
@@ -146,35 +146,39 @@ class RuleTable:
                 if dtype == merge.input:
                     branches.append(None)
                 for parts in _groupings(dtype):
-                    yield Taker(merge, self._parts((*parts, index)), index, tuple(branches))
+                    yield Consumer(merge, self._parts((*parts, index)), index, tuple(branches))
 
     def serves(self, source: TypeId, part: PartId) -> bool:
         """Whether a stream may hold a part of what is taken."""
         return self._shapes.serves(source, part)
 
-    def rules(self, taker: Taker, sources: tuple[TypeId, ...]) -> tuple[Rule, ...]:
-        """The rules by which something takes streams of these types."""
-        key = taker, sources
+    def rules(self, consumer: Consumer, sources: tuple[TypeId, ...]) -> tuple[Rule, ...]:
+        """The rules by which a consumer takes streams of these types."""
+        key = consumer, sources
         if key not in self._known:
-            found = self._applied(taker, sources) if taker.index is None else self._routed(taker, sources, taker.index)
+            found = (
+                self._applied(consumer, sources)
+                if consumer.index is None
+                else self._routed(consumer, sources, consumer.index)
+            )
             self._known[key] = tuple(found)
         return self._known[key]
 
-    def _applied(self, taker: Taker, sources: tuple[TypeId, ...]) -> Iterator[Rule]:
-        fn, invented = taker.fn, self._invented
+    def _applied(self, consumer: Consumer, sources: tuple[TypeId, ...]) -> Iterator[Rule]:
+        fn, invented = consumer.fn, self._invented
         grown = isinstance(fn.output, STuple) or (fn.stateful and invented)
-        for paths in self._shapes.meetings(sources, taker.parts, split=fn.stateful, grown=grown):
+        for paths in self._shapes.meetings(sources, consumer.parts, split=fn.stateful, grown=grown):
             made = _folds(fn, paths, invented=invented) if fn.stateful else _maps(fn, paths)
             yield from self._made(made, paths)
 
-    def _routed(self, taker: Taker, sources: tuple[TypeId, ...], index: DType) -> Iterator[Rule]:
+    def _routed(self, consumer: Consumer, sources: tuple[TypeId, ...], index: DType) -> Iterator[Rule]:
         bits = index_bits(index, self.space.scope.sizes)
-        for data in self._shapes.meetings(sources[:-1], taker.parts[:-1], split=False, grown=False):
+        for data in self._shapes.meetings(sources[:-1], consumer.parts[:-1], split=False, grown=False):
             shape = data[0].target.shape
             if _common_repeats(data) or _has_placeholder(shape):
                 continue
             for path in self._indices(sources[-1], index, shape):
-                branches, merge = taker.branches, taker.fn
+                branches, merge = consumer.branches, consumer.fn
                 orders = permutations(branches, bits) if len(branches) >= bits else product(branches, repeat=bits)
                 routings = [OrderedRouting(order, merge) for order in islice(orders, _MOST_ORDERS) if any(order)]
                 yield from self._made(routings, (*data, path))

@@ -1,4 +1,4 @@
-"""One round of a search: bottom-up from given streams and top-down from the outputs, until landmarks are reached."""
+"""One round of a search: bottom-up from seed streams and top-down from the outputs, until landmarks are reached."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import torch
 from pipeline.synthesis.assembly import Assembler, Meeting
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.bottom_up import GIVEN, Block, BottomUp, Bucket, StreamRef
-from pipeline.synthesis.given_streams import Given, GivenStreams
 from pipeline.synthesis.observation import Observation
-from pipeline.synthesis.rulebook import Reach, Rulebook
+from pipeline.synthesis.rulebook import RoundLimits, Rulebook
 from pipeline.synthesis.rules import RuleTable
+from pipeline.synthesis.seed_streams import SeedStream, SeedStreams
 from pipeline.synthesis.terms import Term, functions_of
-from pipeline.synthesis.top_down import Holes, Subgoal, TopDown
+from pipeline.synthesis.top_down import InvertibleOperands, Subgoal, TopDown
 from pipeline.synthesis.type_space import TypeId, TypeSpace
 from pipeline.synthesis.value_blocks import ValueIndex
 from step_runtime.base.types import StreamType
@@ -27,14 +27,14 @@ _MOST_TOGETHER = 64
 
 
 class SearchRound:
-    """Searches from given streams; it ends early when a bucket is full in which streams have reached landmarks.
+    """Searches from seed streams; it ends early when a bucket is full in which streams have reached landmarks.
 
     Args:
         executor: Runs rules, within the budget.
         table: The rules of the space.
-        reach: How far it goes.
-        holes: The operands that can be solved for.
-        given: What to start from; what a later round is to start from is added.
+        limits: How far it goes.
+        invertible: The operands that can be solved for.
+        seeds: What to start from; what a later round is to start from is added.
         observation: The outputs' values, and landmarks.
         listener: Told of every block of streams when it is made.
     """
@@ -43,25 +43,25 @@ class SearchRound:
         self,
         executor: BatchExecutor,
         table: RuleTable,
-        reach: Reach,
-        holes: Holes,
-        given: GivenStreams,
+        limits: RoundLimits,
+        invertible: InvertibleOperands,
+        seeds: SeedStreams,
         observation: Observation,
         listener: Callable[[Block], None] = lambda block: None,
     ) -> None:
-        self._executor, self._space, self._holes = executor, table.space, holes
-        self._given, self._observation, self._listener = given, observation, listener
-        starts = _buckets(self._space, given, free=reach.free)
-        served = {fn for stream in given for fn in functions_of(stream.term)}
+        self._executor, self._space, self._invertible = executor, table.space, invertible
+        self._seeds, self._observation, self._listener = seeds, observation, listener
+        starts = _buckets(self._space, seeds, free=limits.free)
+        served = {fn for stream in seeds for fn in functions_of(stream.term)}
         costs = {type_: min(by_cost) for type_, by_cost in starts.items()}
-        book = self._book = Rulebook(table, costs, reach, served, lambda: executor.spend(0))
+        book = self._book = Rulebook(table, costs, limits, served, lambda: executor.spend(0))
         self.bottom_up = BottomUp(executor, book, starts, sane_only=observation.sane_only)
-        self.top_down = TopDown(executor, book, self.bottom_up.buckets, holes)
+        self.top_down = TopDown(executor, book, self.bottom_up.buckets, invertible)
         self.assembler = Assembler(self._space, self.bottom_up, self.top_down)
         self._starts = [(type_, cost) for type_, by_cost in starts.items() for cost in by_cost]
         self._streams: dict[TypeId, tuple[ValueIndex, list[int]]] = {type_: (ValueIndex(), []) for type_ in book.types}
         self._ways: list[list[Meeting]] = [[] for _ in observation.wanted]
-        self.reached: list[Given] = []
+        self.reached: list[SeedStream] = []
 
     def _is_wanted(self, type_: StreamType) -> bool:
         return self._observation.landmarks.wanted(self._executor.layout(type_))
@@ -115,7 +115,7 @@ class SearchRound:
             spent["down" if down else "up"] += self._executor.candidates - before
 
     def _met_at_first(self) -> Iterator[Meeting]:
-        """Where the given streams have the outputs' values."""
+        """Where the seed streams have the outputs' values."""
         for output, value in enumerate(self._observation.wanted):
             before = len(self.top_down.sets)
             self.top_down.add_output(output, value)
@@ -149,14 +149,14 @@ class SearchRound:
 
         rows = set(self._observation.reached(kind, made.values, term)) | set(self._rearranged(made))
         for row in sorted(rows):
-            stream = Given(kind, made.values[row : row + 1].clone(), term(row), 1)
-            if self._given.add(stream):
+            stream = SeedStream(kind, made.values[row : row + 1].clone(), term(row), 1)
+            if self._seeds.add(stream):
                 self.reached.append(stream)
 
     def _rearranged(self, made: Block) -> Iterator[int]:
-        """The rows that a function has made of given streams, once, by putting their numbers in another order."""
+        """The rows that a function has made of seed streams, once, by putting their numbers in another order."""
         rule, costs, rows = made.derivation
-        if costs == (min(costs[0], GIVEN),) and self._holes.rearranges(rule):
+        if costs == (min(costs[0], GIVEN),) and self._invertible.rearranges(rule):
             for row, source in enumerate(rows[0]):
                 term = self.assembler.term(StreamRef(rule.operands[0].source, costs[0], int(source)))
                 if rule.fn not in functions_of(term):
@@ -175,10 +175,10 @@ class SearchRound:
             yield Meeting(StreamRef(goals.type, costs[block], other), Subgoal(number, row))
 
 
-def _buckets(space: TypeSpace, given: Iterable[Given], *, free: bool) -> dict[TypeId, dict[int, Bucket]]:
-    """The given streams by type and cost, which is 0 if they are free."""
-    grouped: dict[TypeId, dict[int, list[Given]]] = {}
-    for stream in given:
+def _buckets(space: TypeSpace, seeds: Iterable[SeedStream], *, free: bool) -> dict[TypeId, dict[int, Bucket]]:
+    """The seed streams by type and cost, which is 0 if they are free."""
+    grouped: dict[TypeId, dict[int, list[SeedStream]]] = {}
+    for stream in seeds:
         cost = 0 if free else stream.cost
         grouped.setdefault(space.intern(stream.type), {}).setdefault(cost, []).append(stream)
     return {

@@ -109,7 +109,7 @@ class _Inversion(NamedTuple):
     costs: tuple[int, ...]
 
 
-class Holes:
+class InvertibleOperands:
     """The operands of rules that can be solved for; what was found serves all rounds in one space."""
 
     def __init__(self, executor: BatchExecutor) -> None:
@@ -152,7 +152,7 @@ class TopDown:
         executor: BatchExecutor,
         book: Rulebook,
         buckets: Mapping[TypeId, Mapping[int, Bucket]],
-        holes: Holes,
+        invertible: InvertibleOperands,
     ) -> None:
         self._executor = executor
         self._book = book
@@ -165,9 +165,9 @@ class TopDown:
         self._into: dict[TypeId, list[tuple[Rule, int]]] = {}
         self._beside: dict[TypeId, list[tuple[Rule, int]]] = {}
         self._passed: dict[tuple[Rule, int], numpy.ndarray[tuple[int], numpy.dtype[numpy.float64]]] = {}
-        self._holes = holes
+        self._invertible = invertible
         self._sets_of: dict[TypeId, list[int]] = {}
-        self._solver = holes.solver
+        self._solver = invertible.solver
         self._number = 0
 
     def add_output(self, output: int, wanted: Tensor) -> None:
@@ -204,7 +204,7 @@ class TopDown:
         for costs in combinations:
             cost = goals.cost + self._book.cost(rule) + sum(costs)
             least = cost + self._book.cheapest[path.source]
-            if least <= self._book.reach.cost:
+            if least <= self._book.limits.cost:
                 self._number += 1
                 priority = least - goals.credit - _HOPED * bool(path.repeated)
                 heapq.heappush(self._jobs, _Inversion(priority, cost, self._number, rule, hole, number, costs))
@@ -216,15 +216,15 @@ class TopDown:
         index.add(goals.values)
         sets.append(number)
         self._sets_of.setdefault(goals.type, []).append(number)
-        for rule, hole in self._holes_into(goals.type):
+        for rule, hole in self._invertible_into(goals.type):
             paths = [path for place, path in enumerate(rule.operands) if place != hole]
             self._push(rule, hole, number, list(self._costs(paths)))
 
-    def _holes_into(self, type_: TypeId) -> list[tuple[Rule, int]]:
+    def _invertible_into(self, type_: TypeId) -> list[tuple[Rule, int]]:
         """The operands that can be solved for of rules that give a type, found when a value of it is first wanted."""
         if type_ not in self._into:
             rules = self._book.into[type_]
-            self._into[type_] = [(rule, hole) for rule in rules for hole in self._holes.of(rule)]
+            self._into[type_] = [(rule, hole) for rule in rules for hole in self._invertible.of(rule)]
             for rule, hole in self._into[type_]:
                 for other in {path.source for place, path in enumerate(rule.operands) if place != hole}:
                     self._beside.setdefault(other, []).append((rule, hole))

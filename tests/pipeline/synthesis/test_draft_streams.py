@@ -9,7 +9,7 @@ import torch
 from pipeline.synthesis import SearchBudget, synthesize
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.draft_streams import draft_streams
-from pipeline.synthesis.search_round import Given
+from pipeline.synthesis.search_round import SeedStream
 from pipeline.synthesis.terms import InputTerm
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime import load_task
@@ -32,7 +32,7 @@ def test_streams_up_to_the_first_failure_are_given_once() -> None:
         instance = instances(TASK)[0]
         executor = BatchExecutor(instance, TypeSpace(instance.scope), SearchBudget())
         ((type_, parts),) = zip(instance.scope.inputs.values(), instance.sample_inputs(0).values(), strict=True)
-        given = [Given(type_, executor.layout(type_).pack(parts, 1), InputTerm(0), 0)]
+        given = [SeedStream(type_, executor.layout(type_).pack(parts, 1), InputTerm(0), 0)]
         found = draft_streams(executor, [DRAFT, DRAFT, "return E9"], given)
     values = [parts[0].flatten().sin(), 2 * parts[0].flatten().sin()]
     assert len(found) == 2

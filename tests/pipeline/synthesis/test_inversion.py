@@ -11,7 +11,7 @@ import torch
 
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.inversion import OperandSolver, invert_path, is_elementwise
-from pipeline.synthesis.rulebook import Reach, Rulebook
+from pipeline.synthesis.rulebook import RoundLimits, Rulebook
 from pipeline.synthesis.rules import Rule, RuleTable
 from pipeline.synthesis.search_budget import SearchBudget
 from pipeline.synthesis.type_space import TypeSpace
@@ -39,7 +39,7 @@ def made(fns: dict[str, tuple[str, int]]) -> tuple[BatchExecutor, Rulebook]:
 
 
 def book_of(space: TypeSpace) -> Rulebook:
-    return Rulebook(RuleTable(space), dict.fromkeys(space.inputs, 0), Reach(6, 1_000, False))
+    return Rulebook(RuleTable(space), dict.fromkeys(space.inputs, 0), RoundLimits(6, 1_000, False))
 
 
 def rule_of(book: Rulebook, name: str) -> Rule:

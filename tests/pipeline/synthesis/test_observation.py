@@ -10,9 +10,9 @@ import torch
 from pipeline.synthesis import SearchBudget
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.bidirectional_search import BidirectionalSearch
-from pipeline.synthesis.given_streams import Given
 from pipeline.synthesis.observation import SEED, Observation
 from pipeline.synthesis.rules import RuleTable
+from pipeline.synthesis.seed_streams import SeedStream
 from pipeline.synthesis.terms import InputTerm, RuleTerm
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.execution.invocation import default_dtype
@@ -44,13 +44,13 @@ def test_a_landmark_holds_at_a_second_input() -> None:
     table = RuleTable(executor.space)
     made = {
         rule.fn.label: RuleTerm(rule, (InputTerm(0),))
-        for taker in table.functions
-        for rule in table.rules(taker, (type_,))
+        for consumer in table.functions
+        for rule in table.rules(consumer, (type_,))
     }
     value = (10 * source.values).round()
-    assert not observation.has_landmark(Given(source.type, value, made["fn_sine"], 1))
-    assert observation.has_landmark(Given(source.type, value, made["fn_round"], 1))
-    assert not observation.has_landmark(Given(source.type, value.sin(), made["fn_sine"], 1)), "the output"
+    assert not observation.has_landmark(SeedStream(source.type, value, made["fn_sine"], 1))
+    assert observation.has_landmark(SeedStream(source.type, value, made["fn_round"], 1))
+    assert not observation.has_landmark(SeedStream(source.type, value.sin(), made["fn_sine"], 1)), "the output"
     data = instance.sample_inputs(SEED)["E0"][0]
     assert torch.equal(data.flatten(), source.values[0])
 

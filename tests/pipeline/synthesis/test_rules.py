@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.synthesis.lowering import ProgramBuilder
-from pipeline.synthesis.rulebook import Reach, Rulebook
+from pipeline.synthesis.rulebook import RoundLimits, Rulebook
 from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.type_space import TypeSpace
 from step_runtime.primitives import Accum, Map, Scan
@@ -15,7 +15,7 @@ from tests.support.small_tasks import of_scalars
 FNS = {"double": ("2 * input[0]", 1), "times": ("input[0] * input[1]", 2), "add": ("state[0] + input[0]", 0)}
 TASK = of_scalars(FNS, "input_data['E0']")
 SPACE = TypeSpace(static_scope(TASK))
-BOOK = Rulebook(RuleTable(SPACE), dict.fromkeys(SPACE.inputs, 0), Reach(8, 1_000, True))
+BOOK = Rulebook(RuleTable(SPACE), dict.fromkeys(SPACE.inputs, 0), RoundLimits(8, 1_000, True))
 
 
 def test_every_function_has_rules_of_its_own_primitives() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.synthesis.lowering import ProgramBuilder
-from pipeline.synthesis.rulebook import Reach, Rulebook
+from pipeline.synthesis.rulebook import RoundLimits, Rulebook
 from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.terms import DraftTerm, InputTerm, RuleTerm, TermWriter, functions_of, needed_nodes
 from pipeline.synthesis.type_space import TypeSpace
@@ -19,7 +19,7 @@ SCOPE = static_scope(
 def test_a_term_that_is_used_twice_is_written_once() -> None:
     """Also deep down, where a tree would have thousands of nodes."""
     space = TypeSpace(SCOPE)
-    rules = list(Rulebook(RuleTable(space), dict.fromkeys(space.inputs, 0), Reach(6, 1_000, False)).rules)
+    rules = list(Rulebook(RuleTable(space), dict.fromkeys(space.inputs, 0), RoundLimits(6, 1_000, False)).rules)
     plus = next(rule for rule in rules if rule.fn.label == "fn_plus" and not any(path.ops for path in rule.operands))
     term: InputTerm | RuleTerm = InputTerm(0)
     for _ in range(20):

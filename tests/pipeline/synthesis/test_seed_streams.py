@@ -5,20 +5,20 @@ from __future__ import annotations
 import sympy
 import torch
 
-from pipeline.synthesis.given_streams import Given, GivenStreams
+from pipeline.synthesis.seed_streams import SeedStream, SeedStreams
 from pipeline.synthesis.terms import InputTerm
 from step_runtime.base.types import Scalar, StreamType
 
 N, M = sympy.symbols("N M")
 
 
-def stream(values: list[float], dim: sympy.Symbol = N) -> Given:
-    return Given(StreamType(Scalar("float"), (dim,)), torch.tensor([values]).double(), InputTerm(0), 1)
+def stream(values: list[float], dim: sympy.Symbol = N) -> SeedStream:
+    return SeedStream(StreamType(Scalar("float"), (dim,)), torch.tensor([values]).double(), InputTerm(0), 1)
 
 
 def test_a_stream_is_added_once() -> None:
     """Another type with the same numbers is another stream; so is another order, or a mask in another place."""
-    given = GivenStreams([stream([1.0, 2.0])])
+    given = SeedStreams([stream([1.0, 2.0])])
     assert not given.add(stream([1.0, 2.0]))
     assert given.add(stream([1.0, 2.0], M)) and given.add(stream([2.0, 1.0]))
     assert given.add(stream([1.0, -torch.inf])) and given.add(stream([-torch.inf, 1.0]))
