@@ -10,6 +10,7 @@
     top_down, inversion   find the values that would do, from the outputs
     observation           inputs, outputs and landmarks (operator_steps: those within one call) on data
     search_round          one round, from seed_streams until landmarks are reached
+    phases                what rounds leave out at first, widened step by step
     bidirectional_search  lets the two meet; assembly writes the program
     parallel_search       searches for many tasks in processes that may be killed; results reports them
 

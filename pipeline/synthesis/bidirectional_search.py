@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import torch
 
 from pipeline.synthesis.batch_execution import BatchExecutor
 from pipeline.synthesis.draft_streams import draft_streams
 from pipeline.synthesis.observation import Observation, least_instance
-from pipeline.synthesis.rulebook import RoundLimits
+from pipeline.synthesis.phases import PHASES, Phase, Types
 from pipeline.synthesis.rules import RuleTable
 from pipeline.synthesis.search_budget import FoundProgram, OutOfBudget, Reason, SearchBudget, SearchOutcome
 from pipeline.synthesis.search_round import SearchRound
@@ -29,43 +28,6 @@ from step_runtime.tasks.task import Task
 from step_runtime.verification.task_costs import TaskCosts
 from step_runtime.verification.verify import Verifier
 
-
-class _Phase(NamedTuple):
-    """What a part of the search leaves out.
-
-    Attributes:
-        spare: How much oftener a dim may occur than in a declared type.
-        invented: The dims that elements may have and their stream lacks.
-        limits: How far its rounds go.
-        share: The share of the whole budget that a round may use.
-    """
-
-    spare: int
-    invented: int
-    limits: RoundLimits
-    share: float
-
-
-_PHASES = (
-    _Phase(0, 0, RoundLimits(5, 4_000, False, free=True), 0.04),
-    _Phase(0, 0, RoundLimits(8, 16_000, False), 0.12),
-    _Phase(1, 0, RoundLimits(6, 4_000, False, free=True), 0.06),
-    _Phase(0, 0, RoundLimits(11, 8_000, True), 0.1),
-    _Phase(0, 0, RoundLimits(8, 16_000, False, free=True), 0.08),
-    _Phase(1, 0, RoundLimits(9, 8_000, False), 0.12),
-    _Phase(0, 1, RoundLimits(10, 4_000, True), 0.05),
-    _Phase(0, 0, RoundLimits(14, 8_000, True), 0.1),
-    _Phase(1, 0, RoundLimits(12, 8_000, True), 0.1),
-    _Phase(0, 0, RoundLimits(12, 8_000, False), 0.1),
-    _Phase(0, 1, RoundLimits(14, 8_000, True, once=False), 0.1),
-    _Phase(0, 1, RoundLimits(18, 16_000, True, once=False), 0.2),
-    _Phase(1, 1, RoundLimits(18, 16_000, True, once=False), 0.2),
-    _Phase(1, 1, RoundLimits(24, 30_000, True), 0.2),
-    _Phase(0, 1, RoundLimits(40, 30_000, True, once=False), 1.0),
-    _Phase(1, 1, RoundLimits(40, 30_000, True, once=False), 1.0),
-)
-_WITH_DRAFTS = 6
-"""The phase from which on all streams of drafts are started from: they are many."""
 _GRAVEST: tuple[Reason, ...] = ("exhausted", "memory", "candidates", "time", "crashed")
 """Of the reasons of several phases, the last in this order counts."""
 _LEAST_BEYOND = 20_000
@@ -89,7 +51,7 @@ class BidirectionalSearch:
         self._drafted = draft_streams(self._executor, drafts, self._observation.inputs)
         self._take_drafted(near=True)
         self._refused: set[str] = set()
-        self._tables: dict[tuple[int, int], tuple[RuleTable, InvertibleOperands]] = {}
+        self._tables: dict[Types, tuple[RuleTable, InvertibleOperands]] = {}
         self._known: set[str] = set()
         self._turn: SearchRound | None = None
 
@@ -108,10 +70,13 @@ class BidirectionalSearch:
         reasons: list[Reason] = []
         found: dict[str, int] = {}
         budget = self._executor.budget
-        phase = 0
-        while phase < len(_PHASES) and not self._executor.over and len(found) < budget.programs:
+        number = 0
+        while number < len(PHASES) and not self._executor.over and len(found) < budget.programs:
+            phase = PHASES[number]
+            if phase.drafts:
+                self._take_drafted(near=False)
             try:
-                for text, length in self._programs(_PHASES[phase]):
+                for text, length in self._programs(phase):
                     found.setdefault(text, length)
                     if len(found) >= budget.programs:
                         break
@@ -123,9 +88,7 @@ class BidirectionalSearch:
             reached = self._turn.reached if self._turn else []
             if found and not reached:
                 break
-            phase = 0 if reached else phase + 1
-            if phase == _WITH_DRAFTS:
-                self._take_drafted(near=False)
+            number = 0 if reached else number + 1
         impl = next(iter(found), None)
         return SearchOutcome(
             impl,
@@ -141,23 +104,16 @@ class BidirectionalSearch:
             missed=() if found else self._observation.landmarks.missed(),
         )
 
-    def _programs(self, phase: _Phase) -> Iterator[tuple[str, int]]:
+    def _programs(self, phase: Phase) -> Iterator[tuple[str, int]]:
         """Programs of one round that pass the verifier, each with its number of primitives besides Copies."""
-        kind = phase.spare, phase.invented
-        if kind not in self._tables:
-            space = TypeSpace(self._instance.scope, phase.spare)
-            self._tables[kind] = RuleTable(space, phase.invented), InvertibleOperands(self._executor)
-        table, invertible = self._tables[kind]
-        self._executor.enter(table.space, phase.share)
+        types, depth = phase.types, phase.depth
+        if types not in self._tables:
+            space = TypeSpace(self._instance.scope, types.spare)
+            self._tables[types] = RuleTable(space, types.invented), InvertibleOperands(self._executor)
+        table, invertible = self._tables[types]
+        self._executor.enter(table.space, depth.share)
         self._turn = None
-        turn = self._turn = SearchRound(
-            self._executor,
-            table,
-            phase.limits,
-            invertible,
-            self._seeds,
-            self._observation,
-        )
+        turn = self._turn = SearchRound(self._executor, table, depth.limits, invertible, self._seeds, self._observation)
         for program in turn.programs():
             text = print_program(program)
             if text in self._known or text in self._refused:

@@ -20,6 +20,7 @@ from pipeline.synthesis.draft_streams import streams_of
 from pipeline.synthesis.fingerprints import fingerprints_of
 from pipeline.synthesis.grammar import Grammar
 from pipeline.synthesis.observation import Observation, least_instance
+from pipeline.synthesis.phases import DECLARED, INVENTED, SPARE, Types
 from pipeline.synthesis.precedents import Maker, Profile, SolvedExample, maker_of_input, nearest
 from pipeline.synthesis.rulebook import RoundLimits
 from pipeline.synthesis.rules import Rule, RuleTable
@@ -46,7 +47,8 @@ _SHOWN = 8
 _LIMITS = tuple(
     RoundLimits(cost, 4_000, choices=True, free=free) for cost, free in ((5, True), (8, False), (12, True), (18, True))
 )
-_KINDS = ((0, 0), (1, 0), (0, 1))
+_TYPES = (DECLARED, SPARE, INVENTED)
+"""What the rounds of the enumeration go through, all types at each limit: nothing deeper fits into `SIZE`."""
 
 
 class Derivation(NamedTuple):
@@ -106,7 +108,7 @@ class Chart:
         self._nodes: dict[tuple[StreamType, int], NodeId] = {}
         self._derived: dict[tuple[Rule, tuple[NodeId, ...]], NodeId] = {}
         self._buckets: dict[tuple[TypeId, int], list[NodeId]] = {}
-        self._tables: dict[tuple[int, int], tuple[RuleTable, InvertibleOperands]] = {}
+        self._tables: dict[Types, tuple[RuleTable, InvertibleOperands]] = {}
         with default_dtype(torch.float64):
             self._observation = Observation(instance, self._executor)
             self._seeds = SeedStreams(self._observation.inputs)
@@ -129,17 +131,17 @@ class Chart:
 
     def _enumerate(self) -> None:
         number = 0
-        phases = [(kind, limits) for limits in _LIMITS for kind in _KINDS]
+        phases = [(types, limits) for limits in _LIMITS for types in _TYPES]
         while number < len(phases) and not all(self.results):
             reached = self._round(*phases[number])
             number = 0 if reached else number + 1
 
-    def _round(self, kind: tuple[int, int], limits: RoundLimits) -> bool:
+    def _round(self, types: Types, limits: RoundLimits) -> bool:
         """Whether one round has reached landmarks."""
-        if kind not in self._tables:
-            space = TypeSpace(self.scope, kind[0])
-            self._tables[kind] = RuleTable(space, kind[1]), InvertibleOperands(self._executor)
-        table, invertible = self._tables[kind]
+        if types not in self._tables:
+            space = TypeSpace(self.scope, types.spare)
+            self._tables[types] = RuleTable(space, types.invented), InvertibleOperands(self._executor)
+        table, invertible = self._tables[types]
         self._executor.enter(table.space, 1.0)
         turn = SearchRound(self._executor, table, limits, invertible, self._seeds, self._observation, self._made)
         self._turn, self._buckets = turn, {}

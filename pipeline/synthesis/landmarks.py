@@ -1,7 +1,8 @@
 """Landmarks: values that the reference computes on its way, and that a program is likely to compute, too.
 
 The reference runs once for each of two inputs while every tensor that its operators make is recorded. Where one
-expression runs several times, in a loop, its tensors together are a landmark, too: a Scan emits them. A value that does
+expression runs several times, in a loop, its tensors together are a landmark, too: a Scan emits them. A tensor that
+operators have written into counts as it is when it is read next. A value that does
 not depend on the inputs, that an input or an output already has, or that holds little information, is not a landmark.
 A stream has a landmark's value if one of its components holds the same numbers in any order, as streams and tensors may
 differ in the order of their dims; where few numbers differ, only in the same order. A multiple of a landmark is as good
@@ -65,6 +66,7 @@ class ReferenceRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.made: dict[tuple[_Site, str, int], list[Tensor]] = {}
         self._logits = (torch.empty(0), torch.empty(0))
+        self._written: set[int] = set()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -72,19 +74,32 @@ class ReferenceRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
         place = _place()
+        read = self._read(func._schema, args) if place else []
+        result = func(*args, **(kwargs or {}))
         if not place:
             return result
         results = result if isinstance(result, tuple | list) else [result]
-        for number, tensor in enumerate([*results, *self._steps(str(func), results, args, kwargs or {})]):
+        steps = self._steps(str(func), results, args, kwargs or {})
+        for number, tensor in enumerate([*results, *steps, *read]):
             if isinstance(tensor, Tensor) and 0 < tensor.numel() <= _MOST_NUMBERS:
                 calls = self.made.setdefault((place, str(func), number), [])
                 if len(calls) < _MOST_CALLS:
-                    # A later operator may write into it.
-                    real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-                    calls.append(real.detach().to(torch.float64).flatten().clone())
+                    calls.append(_numbers(tensor))
         return result
+
+    def _read(self, schema: Any, args: Sequence[Any]) -> list[Tensor]:
+        """What an operator is about to read and others have written into, which is the result of none as it is now."""
+        tensors = [arg for arg in args if isinstance(arg, Tensor)]
+        if schema.is_mutable:
+            operands = zip(schema.arguments, args, strict=False)
+            written = [arg for spec, arg in operands if spec.is_write and isinstance(arg, Tensor)]
+            self._written.update(map(_storage, written))
+            return []
+        views = any(returned.alias_info for returned in schema.returns)
+        read = [] if views else [tensor for tensor in tensors if _storage(tensor) in self._written]
+        self._written.difference_update(map(_storage, read))
+        return [_numbers(tensor) for tensor in read]
 
     def _steps(self, operator: str, results: Sequence[Any], args: Any, kwargs: Any) -> Iterator[Tensor]:
         """An operator's steps; of a cross entropy the logits at the targets, too."""
@@ -93,6 +108,16 @@ class ReferenceRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if operator.startswith("aten.nll_loss") and self._logits[0].data_ptr() == args[0].data_ptr():
             yield from steps_of(operator, results, (self._logits[1], *args[1:]), kwargs)
         yield from steps_of(operator, results, args, kwargs)
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _numbers(tensor: Tensor) -> Tensor:
+    """The flat numbers of a tensor as it is now: a later operator may write into it."""
+    real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    return real.detach().to(torch.float64).flatten().clone()
 
 
 def _place() -> _Site:

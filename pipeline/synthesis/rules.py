@@ -119,7 +119,6 @@ class RuleTable:
     def __init__(self, space: TypeSpace, invented: int = 0) -> None:
         self.space = space
         self._shapes = OperandShapes(space, invented)
-        self._invented = bool(invented)
         self._backend = _TypeBackend(Rules(space.scope.sizes))
         self._known: dict[tuple[Consumer, tuple[TypeId, ...]], tuple[Rule, ...]] = {}
         self._results: dict[tuple[object, ...], tuple[tuple[Flatten, ...], TypeId] | None] = {}
@@ -165,10 +164,10 @@ class RuleTable:
         return self._known[key]
 
     def _applied(self, consumer: Consumer, sources: tuple[TypeId, ...]) -> Iterator[Rule]:
-        fn, invented = consumer.fn, self._invented
-        grown = isinstance(fn.output, STuple) or (fn.stateful and invented)
+        fn = consumer.fn
+        grown = isinstance(fn.output, STuple) or fn.stateful
         for paths in self._shapes.meetings(sources, consumer.parts, split=fn.stateful, grown=grown):
-            made = _folds(fn, paths, invented=invented) if fn.stateful else _maps(fn, paths)
+            made = _folds(fn, paths) if fn.stateful else _maps(fn, paths)
             yield from self._made(made, paths)
 
     def _routed(self, consumer: Consumer, sources: tuple[TypeId, ...], index: DType) -> Iterator[Rule]:
@@ -248,8 +247,8 @@ def _maps(fn: Fn, paths: tuple[CoercionPath, ...]) -> Iterator[Map]:
         yield Map(fn)
 
 
-def _folds(fn: Fn, paths: tuple[CoercionPath, ...], *, invented: bool) -> Iterator[Accum | Scan]:
-    """Folds of operands; if dims may be invented, a Scan may also emit a state for each of them."""
+def _folds(fn: Fn, paths: tuple[CoercionPath, ...]) -> Iterator[Accum | Scan]:
+    """Folds of operands. They may be repeated along the folded dims: a phase accumulator counts, a power grows."""
     shape = paths[0].target.shape
     repeated = _common_repeats(paths)
     for b in range(1, len(shape)):
@@ -258,7 +257,7 @@ def _folds(fn: Fn, paths: tuple[CoercionPath, ...], *, invented: bool) -> Iterat
         if _only_here(fn, frozenset(place - b for place in repeated)):
             yield Accum(fn, b)
         outer = frozenset(place for place in repeated if not 0 <= place < b)
-        if _only_here(fn, outer) and (invented or outer == repeated):
+        if _only_here(fn, outer):
             yield Scan(fn, b)
 
 

@@ -88,6 +88,27 @@ def test_recorded_values_are_not_those_that_later_writes_leave() -> None:
     assert any(torch.equal(value, first) for _, value in values)
 
 
+def test_a_buffer_that_is_written_into_counts_when_it_is_read() -> None:
+    """Slices are written one by one, and no operator gives the whole; what it was before the last write is none."""
+    written = (
+        LOOP[: LOOP.index("    total = ")]
+        + """\
+    doubled = torch.zeros(N_value, D_value)
+    for step in range(D_value):
+        doubled[:, step] = 2 * input_data['E0'][:, step]
+    torch.sin(doubled.prod(1))
+"""
+    )
+    with default_dtype(torch.float64):
+        instance = instances(task(written))[0]
+        (data,) = instance.sample_inputs(0)["E0"]
+        values = [value for _, value in reference_values(instance, 0)]
+    assert any(torch.equal(value, 2 * data.flatten()) for value in values)
+    columns = data.shape[1]
+    partly = torch.cat((2 * data[:, : columns - 1], torch.zeros_like(data[:, :1])), 1)
+    assert not any(torch.equal(value, partly.flatten()) for value in values)
+
+
 def test_a_search_starts_again_from_landmarks() -> None:
     """With far fewer candidates than without."""
     given = task(LOOP)

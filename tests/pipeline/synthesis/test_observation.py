@@ -71,4 +71,4 @@ def test_an_output_is_a_landmark_for_the_next() -> None:
         search = BidirectionalSearch(task(text), SearchBudget())
         assert search.run().impl is not None
         first = search._observation.wanted[0]
-    assert any(torch.equal(stream.values, first) for stream in search._given)
+    assert any(torch.equal(stream.values, first) for stream in search._seeds)

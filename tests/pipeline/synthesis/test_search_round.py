@@ -19,7 +19,7 @@ def test_the_next_round_starts_from_the_landmarks_of_the_last() -> None:
         search = BidirectionalSearch(given, SearchBudget(candidates=10_000))
         outcome = search.run()
     assert outcome.impl is not None and "fn_sine" in outcome.impl
-    assert [stream.cost for stream in search._given] == [0, 1, 1]
+    assert [stream.cost for stream in search._seeds] == [0, 1, 1]
 
 
 def test_inputs_in_another_order_are_started_from() -> None:
@@ -49,7 +49,7 @@ def test_inputs_in_another_order_are_started_from() -> None:
         outcome = search.run()
         reversed_ = [stream.values[0].view(-1, 4).flip(1).flatten() for stream in search._observation.inputs]
     assert outcome.impl is not None and outcome.impl.count("fn_reverse") == 3
-    assert all(any(torch.equal(value, stream.values[0]) for stream in search._given) for value in reversed_)
+    assert all(any(torch.equal(value, stream.values[0]) for stream in search._seeds) for value in reversed_)
 
 
 def test_a_single_element_is_repeated_along_any_dim() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from pipeline.synthesis import SearchBudget, bidirectional_search, synthesize
 from pipeline.synthesis.landmarks import Landmarks
+from pipeline.synthesis.phases import DECLARED, Depth, Phase
 from pipeline.synthesis.rulebook import RoundLimits
 from pipeline.synthesis.top_down import TopDown
 from step_runtime.verification.loading import load_task
@@ -16,8 +17,8 @@ DATA = PROJECT / "data"
 
 def test_going_backward_reaches_deeper(monkeypatch: pytest.MonkeyPatch) -> None:
     """LayerNorm is found within so many candidates, and not bottom-up alone, if no landmark shows the way."""
-    phase = bidirectional_search._Phase(0, 0, RoundLimits(40, 8_000, True, once=False), 1.0)
-    monkeypatch.setattr(bidirectional_search, "_PHASES", (phase,))
+    depth = Depth("no end", RoundLimits(40, 8_000, True, once=False), 1.0)
+    monkeypatch.setattr(bidirectional_search, "PHASES", (Phase(DECLARED, depth, drafts=False),))
     monkeypatch.setattr(Landmarks, "reached", lambda *args: iter(()))
     given, budget = load_task(DATA / "tasks" / "norm" / "0.yaml"), SearchBudget(seconds=1200, candidates=30_000)
     assert synthesize(given, budget).impl is not None

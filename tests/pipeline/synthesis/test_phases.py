@@ -1,0 +1,29 @@
+"""The phases of the search widen types and depth in turn."""
+
+from __future__ import annotations
+
+from pipeline.synthesis.phases import DECLARED, DEPTHS, PHASES, TYPES, widening
+
+
+def test_no_phase_comes_before_a_narrower_one() -> None:
+    """What a phase of fewer types, or of less depth, may find is never left to a later phase."""
+    place = {(phase.types, phase.depth): number for number, phase in enumerate(PHASES)}
+    assert list(widening()) == list(PHASES) and len(place) == len(PHASES)
+    for (types, depth), number in place.items():
+        shallower = [(types, DEPTHS[at]) for at in range(DEPTHS.index(depth))]
+        narrower = [(other, depth) for other in TYPES if other.width < types.width]
+        assert all(place.get(each, -1) < number for each in shallower + narrower)
+
+
+def test_dims_of_elements_need_depths_that_count_choices() -> None:
+    """They are structure that types do not force; the widest types are reached at all such depths."""
+    for types in TYPES:
+        depths = [phase.depth for phase in PHASES if phase.types == types]
+        assert depths == [depth for depth in DEPTHS if depth.limits.choices or not types.invented]
+
+
+def test_the_first_phases_leave_drafts_out() -> None:
+    """The streams of drafts are many: from some phase on, all later ones start from them."""
+    drafts = [phase.drafts for phase in PHASES]
+    assert drafts == sorted(drafts) and not drafts[0] and drafts[-1]
+    assert PHASES[0].types == DECLARED and PHASES[0].name == "a function or two, declared types"
