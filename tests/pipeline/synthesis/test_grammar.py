@@ -1,0 +1,59 @@
+"""The grammar: uniform costs without evidence, and fewer bits for what relevant precedents do."""
+
+from __future__ import annotations
+
+import math
+
+from pipeline.synthesis.fingerprints import fingerprints_of
+from pipeline.synthesis.grammar import Grammar
+from pipeline.synthesis.precedents import Precedent, SolvedExample, precedent_of
+from pipeline.synthesis.rulebook import RoundLimits, Rulebook
+from pipeline.synthesis.rules import COST, Rule, RuleTable
+from pipeline.synthesis.type_space import TypeSpace
+from step_runtime.primitives import Accum
+from step_runtime.tasks.scope import static_scope
+from tests.support.benchmark_tasks import oracle, task_named
+
+TASK = task_named("gemm/1")
+SPACE = TypeSpace(static_scope(TASK))
+RULES = list(Rulebook(RuleTable(SPACE), dict.fromkeys(SPACE.inputs, 0), RoundLimits(8, 2_000, True)).rules)
+
+
+def grammar(*shown: tuple[str, float]) -> Grammar:
+    precedents: list[tuple[Precedent, float]] = []
+    for name, weight in shown:
+        known = precedent_of(SolvedExample(task_named(name).without_impl(), oracle(name).program))
+        assert known
+        precedents.append((known, weight))
+    return Grammar(SPACE.scope, fingerprints_of(TASK, SPACE.scope.fns), precedents)
+
+
+def ways(known: Grammar) -> dict[Rule, float]:
+    return {rule: known.way(rule) for rule in RULES}
+
+
+def test_without_evidence_a_way_costs_its_rule_and_choices() -> None:
+    """The bits are the search's units, what made the operands is free, and repetition is what is rare."""
+    known = grammar()
+    assert ways(known) == {rule: COST + rule.choices for rule in RULES}
+    maker = known.maker(RULES[0])
+    assert all(known.operands(rule, (maker,) * len(rule.operands)) == 0 for rule in RULES)
+    assert all(known.repetition(rule) == 2 == known.reuse(rule, 0) for rule in RULES)
+
+
+def test_a_precedent_makes_its_own_ways_cheaper() -> None:
+    """Of the rules of a function that it applies, some cost less than before, others more; none is impossible."""
+    before, after = ways(grammar()), ways(grammar(("gemm/0", 1.0)))
+    cheaper = [rule for rule in RULES if after[rule] < before[rule]]
+    assert cheaper and any(isinstance(rule.apply, Accum) for rule in cheaper)
+    assert any(after[rule] > before[rule] for rule in RULES if rule.fn in {one.fn for one in cheaper})
+    assert all(0 <= bits < math.inf for bits in after.values())
+
+
+def test_evidence_counts_by_relevance() -> None:
+    """The more relevant a precedent, the cheaper what it does; two that agree say more than one."""
+    weak, strong, both = (
+        ways(grammar(*shown)) for shown in ([("gemm/0", 0.3)], [("gemm/0", 1.0)], [("gemm/0", 1.0), ("gemm/2", 1.0)])
+    )
+    least = min(RULES, key=strong.__getitem__)
+    assert both[least] < strong[least] < weak[least] < COST + least.choices
