@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -17,6 +17,7 @@ from step_runtime.cost.front import figures_key
 from step_runtime.cost.model import Cost
 from step_runtime.execution.invocation import Data, apply, default_dtype, element_layout, initial
 from step_runtime.execution.number_formats import element_type, exact
+from step_runtime.language.parser import parse
 from step_runtime.program.graph import Program
 from step_runtime.program.printer import print_program
 from step_runtime.rewriting.associativity import unproved
@@ -95,7 +96,8 @@ class Explored:
     """What rewrites lead to.
 
     Attributes:
-        variants: The programs, the cheapest first; the program itself is among them.
+        variants: The programs, the cheapest first; the program itself is among them, as it is written, or without what
+            is needless in it: Copies, and streams that nothing uses.
         left: By function, why its folds, which rewrites could merge or split, stay as they are.
     """
 
@@ -132,7 +134,11 @@ def explored(costs: TaskCosts, text: str, objective: Figure, limit: int = MAX_PR
         return known[fn.label] is None
 
     found = variants(program, scope, price, objective, merges, limit)
+    own = found[0]
     found.sort(key=lambda variant: (*figures_key(variant.cost.figures(), objective), len(variant.text)))
+    if len(parse(own.text, scope)[0].nodes) == len(program.nodes):
+        # Nothing in it is needless, so the author's names and comments stay.
+        found[found.index(own)] = replace(own, text=f"{text.rstrip()}\n")
     return Explored(tuple(found), {label: reason for label, reason in known.items() if reason is not None})
 
 

@@ -7,11 +7,13 @@ function whose folds may be split, such as a sum from 0; `Shared.merges` says wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from typing import TypeAlias
 
 from step_runtime.base.errors import RuleError
 from step_runtime.base.shapes import is_routed
+from step_runtime.base.types import StreamType
 from step_runtime.primitives import (
     Accum,
     Bufferize,
@@ -78,16 +80,15 @@ def drop_round_trip(shared: Shared, node: Node) -> Iterator[Build]:
 
 
 def reshape_at_once(shared: Shared, node: Node) -> Iterator[Build]:
-    """Several primitives that reshape a stream: one that gives the same type."""
+    """Several primitives that reshape a stream: one that gives the same type, or two in the place of three or more."""
     target = shared.types[node.outputs[0]]
-    for stream in list(_origins(shared, node))[1:]:
-        for op in _single_reshapes(shared, stream):
-            try:
-                found = op.infer([shared.types[stream]], Rules(shared.scope.sizes))
-            except RuleError:
-                continue
-            if found == (target,):
+    for replaced, stream in enumerate(_origins(shared, node), 1):
+        steps = _reshapes(shared, shared.types[stream]) if replaced > 1 else ()
+        for op, between in steps:
+            if between == target:
                 yield in_turn(stream, op)
+            elif replaced > 2 and isinstance(op, _SHAPE):
+                yield from (in_turn(stream, op, last) for last, found in _reshapes(shared, between) if found == target)
 
 
 def _origins(shared: Shared, node: Node | None) -> Iterator[StreamId]:
@@ -97,14 +98,19 @@ def _origins(shared: Shared, node: Node | None) -> Iterator[StreamId]:
         node = shared.made_by(node.inputs[0])
 
 
-def _single_reshapes(shared: Shared, stream: StreamId) -> Iterator[Primitive]:
-    rank = shared.types[stream].rank
-    yield from (Promote(b) for b in range(rank + 2))
-    yield from (
-        Flatten(tuple(range(first, last + 1))) for first in range(1, rank + 1) for last in range(first, rank + 1)
-    )
-    yield Streamify()
-    yield from (Bufferize(a) for a in range(1, rank + 1))
+def _reshapes(shared: Shared, type_: StreamType) -> Iterator[tuple[Primitive, StreamType]]:
+    """The primitives that reshape a stream of a type, with the type that each gives."""
+    rank = type_.rank
+    ops = [
+        *(Promote(b) for b in range(rank + 2)),
+        *(Flatten(tuple(range(first, last + 1))) for first in range(1, rank + 1) for last in range(first, rank + 1)),
+        Streamify(),
+        *(Bufferize(a) for a in range(1, rank + 1)),
+    ]
+    for op in ops:
+        with suppress(RuleError):
+            [found] = op.infer([type_], Rules(shared.scope.sizes))
+            yield op, found
 
 
 def repeat_without_reference(shared: Shared, node: Node) -> Iterator[Build]:

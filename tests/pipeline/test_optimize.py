@@ -44,6 +44,28 @@ def test_a_file_and_json(needless: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert found["programs"] <= 40 and found["refused"] == 0
 
 
+def test_a_program_that_nothing_makes_cheaper_stays_as_its_author_wrote_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its names, comments and layout; a needless Copy is left out all the same."""
+    own = tmp_path / "own.step"
+    text = "# online\nmine = step.Accum(fn=fn_sum, b=1).apply(E0)  # a sum\n\nreturn mine\n"
+    task = tmp_path / "sum.yaml"
+    fn = "{name: S, apply: 'return [state[0] + input[0]]', init: [0], input_dtype: fp32, output_dtype: fp32"
+    task.write_text(
+        "inputs: [{name: E0, dtype: fp32, dims: [N, M], data_gen: torch.rand}]\n"
+        f"fns: [{fn}, func_name: fn_sum}}]\n"
+        "outputs: [{name: S0, dtype: fp32, dims: [M], data_transform: [\"input_data['E0'].sum(-1)\"]}]\n"
+    )
+    own.write_text(text)
+    assert run(str(task), str(own)) == 0
+    out, err = capsys.readouterr()
+    assert out == text and "none; no cheaper program was found" in err
+    own.write_text(text.replace("apply(E0)", "apply(step.Copy().apply(E0)[0])"))
+    assert run(str(task), str(own)) == 0
+    assert "Copy" not in capsys.readouterr().out
+
+
 def test_a_wrong_program_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "wrong.step"
     path.write_text("return E0")

@@ -196,6 +196,12 @@ def found(text: str, objective: Figure = "memory", limit: int = 100, merges: boo
         (
             "return step.Flatten(L=[1]).apply(step.Promote(b=0).apply(E0))", "time", "return E0\n", "drop a round trip"
         ),
+        (
+            "E1 = step.Bufferize(a=1).apply(E0)\nE2 = step.Promote(b=1).apply(E1)\n"
+            "return step.Bufferize(a=1).apply(E2)",
+            "memory", "E1 = step.Promote(b=2).apply(E0)\nE2 = step.Bufferize(a=2).apply(E1)\nreturn E2\n",
+            "reshape at once",
+        ),
     ],
 )  # fmt: skip
 def test_the_cheapest_program_is_found(text: str, objective: Figure, cheapest: str, rewrite: str) -> None:

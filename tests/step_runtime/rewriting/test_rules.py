@@ -104,6 +104,13 @@ def reshaped(add: Add, stream: int, known: list[StreamType], rng: Random, case: 
     return [add(p.Flatten((1, 2)), twice) if known[twice].rank > 1 else twice, add(p.Zip(), one, other)]
 
 
+def gathered(add: Add, stream: int, known: list[StreamType], rng: Random, case: Case) -> list[int]:
+    if not known[stream].rank or len(str(known[stream].dtype).split("[")) > 1:
+        return []
+    rows = add(p.Bufferize(known[stream].rank), stream)
+    return [add(p.Bufferize(1), add(p.Promote(1), rows))] if known[rows].rank else []
+
+
 def folded(add: Add, stream: int, known: list[StreamType], rng: Random, case: Case) -> list[int]:
     kind = known[stream]
     if kind.dtype != F:
@@ -117,7 +124,7 @@ def folded(add: Add, stream: int, known: list[StreamType], rng: Random, case: Ca
     return [add(p.Accum(fn, 1), add(p.Accum(fn, 1), wide)), add(p.Accum(fn, most), wide)]
 
 
-PATTERNS = [repeated, computed_then_repeated, referenced, round_trip, reshaped, folded]
+PATTERNS = [repeated, computed_then_repeated, referenced, round_trip, reshaped, gathered, folded]
 
 
 def merges(fn: Fn) -> bool:
