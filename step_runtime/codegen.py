@@ -1,8 +1,8 @@
 """Task and program to a self-contained pytest script (paper, Section 4.2 and Figure 19).
 
 The script needs only this package: it runs the program eagerly at every set of sizes and seed, and passes or fails as
-the verifier does. Nothing of the program's text becomes code: `body` is printed from its graph, one primitive a line.
-What has no graph is quoted as a string, with the verifier's diagnostics. The author's code is copied unchanged.
+the verifier does, which its last test asks. Nothing of the program's text becomes code: `body` is printed from its
+graph, one primitive a line; else it is quoted as a string, as is the task. The author's code is copied unchanged.
 """
 
 from __future__ import annotations
@@ -70,25 +70,30 @@ def generate_test(
     title = f"Unit test of {task.name}: a program in STeP against its PyTorch reference."
     tests = _format_tests(task, dtype) if task.names_formats else _TESTS
     lines = [_docstring(title), "", *_head(sizes), *_case(task, sizes, body, dtype), *tests]
-    return "\n".join([*lines, *_cost_test(task, bodies)]) + "\n"
+    return "\n".join([*lines, *_verdict_test(task, program)]) + "\n"
 
 
-def _cost_test(task: Task, texts: Sequence[str]) -> list[str]:
-    """A test that holds the program to the task's limits on its cost, if there are any; it quotes both as text."""
-    if not task.limits:
-        return []
+def _verdict_test(task: Task, program: str) -> list[str]:
+    """A test of what the others do not run: stress inputs, limits on cost, functions that keep state between calls.
+
+    It holds task and program as text, and has the verifier judge them.
+    """
     return [
         "",
         "",
-        f"TASK = {task.statement!a}",
-        f"PROGRAMS = {list(dict.fromkeys(texts))!a}",
+        *_text("TASK", task.statement),
+        *_text("PROGRAM", program),
         "",
         "",
-        '@pytest.mark.parametrize("program", PROGRAMS)',
-        "def test_cost(program):",
-        f"{_INDENT}verdict = step.verify(step.loads_task(TASK), program)",
-        f'{_INDENT}assert verdict.stage != "cost", verdict.render(program)',
+        "def test_verdict():",
+        f"{_INDENT}verdict = step.Verifier(step.loads_task(TASK, {task.name!a}), dtype=DTYPE).verify(PROGRAM)",
+        f"{_INDENT}assert verdict.passed, verdict.render(PROGRAM)",
     ]
+
+
+def _text(name: str, text: str) -> list[str]:
+    """A name bound to a text, a line of it on each."""
+    return [f"{name} = (", *(f"{_INDENT}{line!a}" for line in text.splitlines(keepends=True) or [""]), ")"]
 
 
 def _limits(program: Program, scope: Scope, itemsize: int) -> list[Diagnostic]:
