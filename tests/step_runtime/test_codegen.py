@@ -9,12 +9,13 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import indent
 from types import ModuleType
 
 import pytest
 import torch
 
-from step_runtime import Verifier, loads_task
+from step_runtime import Task, Verifier, loads_task
 from step_runtime.codegen import generate_test
 from step_runtime.language.parser import parse
 from step_runtime.tasks.scope import static_scope
@@ -22,6 +23,24 @@ from tests.support import oracles
 from tests.support.edits import mutants
 from tests.support.paths import PROJECT
 from tests.support.samples import TUPLES
+
+
+def rows_task(apply: str, reference: str, before: str = "") -> str:
+    """A task of one function on rows."""
+    return (
+        f"{before}inputs: [{{name: E0, dtype: 'Buffer(fp32, [N])', dims: [M], data_gen: torch.randn}}]\n"
+        f"fns:\n- name: F\n  apply: |\n{indent(apply, '    ')}\n  input_dtype: Buffer(fp32, [N])\n"
+        "  output_dtype: Buffer(fp32, [N])\n  func_name: fn_f\n"
+        f"outputs: [{{name: S0, dtype: 'Buffer(fp32, [N])', dims: [M], data_transform: [\"{reference}\"]}}]\n"
+    )
+
+
+SOFTMAX = rows_task("e = input[0].exp()\nreturn [e / e.sum()]", "input_data['E0'].softmax(-1)")
+MEMO = rows_task(
+    "memo.setdefault('first', input[0].mean())\nreturn [input[0] - memo['first']]",
+    "input_data['E0'] - input_data['E0'][0].mean()",
+    "global: 'memo = {}'\n",
+)
 
 
 def run_script(script: str) -> BaseException | None:
@@ -53,18 +72,36 @@ def raised(test: object, *args: object) -> BaseException | None:
     return None
 
 
+def judged(task: Task, text: str) -> BaseException | None:
+    """The failure of a script's last test, which asks the verifier; None if it passes."""
+    module = ModuleType("generated")
+    exec(compile(generate_test(task, text), "generated", "exec"), module.__dict__)
+    return raised(module.test_verdict)
+
+
 def test_script_holds_a_program_to_the_tasks_limits() -> None:
-    """Only where there are any; on what the verifier computes."""
+    """On what the verifier computes."""
     task, text = oracles.task("norm/2"), oracles.oracle("norm/2")
-    assert "test_cost" not in generate_test(task, text)
-    for limit, passes in (("4*D + 4", True), ("4*D", False)):
-        module = ModuleType("generated")
-        limited = task.model_copy(update={"limits": {"memory": limit}})
-        exec(compile(generate_test(limited, text), "generated", "exec"), module.__dict__)
-        [program] = module.PROGRAMS
-        failure = raised(module.test_cost, program)
-        assert (failure is None) == passes
-        assert passes or "cost-memory: the program's memory is 68 bytes" in str(failure)
+    assert judged(task.model_copy(update={"limits": {"memory": "4*D + 4"}}), text) is None
+    failure = judged(task.model_copy(update={"limits": {"memory": "4*D"}}), text)
+    assert "cost-memory: the program's memory is 68 bytes" in str(failure)
+
+
+def test_script_holds_a_program_to_stress_inputs_where_the_task_does() -> None:
+    """A program that overflows there fails in the script, too, and only there."""
+    task = loads_task(SOFTMAX, "softmax")
+    program = "E1 = step.Map(fn=fn_f).apply(E0)\nreturn E1\n"
+    assert judged(task, program) is None
+    failure = judged(task.model_copy(update={"stress": True}), program)
+    assert "stress-overflow" in str(failure) and run_script(generate_test(task, program)) is None
+
+
+def test_script_fails_where_a_function_that_keeps_state_makes_the_verifier_fail() -> None:
+    """The other tests make the functions anew for each input, so that they see no state of another one."""
+    task, program = loads_task(MEMO, "memo"), "return step.Map(fn=fn_f).apply(E0)\n"
+    assert not Verifier(task).verify(program).passed
+    assert run_script(generate_test(task, program)) is None
+    assert "differs from the reference" in str(judged(task, program))
 
 
 @pytest.mark.parametrize("name", oracles.names())
@@ -136,7 +173,7 @@ def test_script_runs_under_pytest_by_itself(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(path)]
     result = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, check=False)
     assert result.returncode == 0, result.stdout
-    assert "18 passed" in result.stdout
+    assert "19 passed" in result.stdout
     assert ".double()" in path.read_text()
     assert "# the larger" in path.read_text()
 
