@@ -6,9 +6,12 @@ from pathlib import Path
 
 from pipeline.base.errors import Exit, start
 from pipeline.base.files import write_text
+from pipeline.base.languages import LanguageName
 from pipeline.base.settings import Config
 from pipeline.cli.options import Parser, output_option
-from pipeline.cli.program_arguments import ProgramArguments
+from pipeline.cli.program_arguments import ProgramArguments, read_program
+from pipeline.languages import registry
+from pipeline.languages.language import WritesTests
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.codegen"
@@ -21,8 +24,9 @@ exit codes: 0 the script is written, 2 a bad option or file"""
 
 
 class CodegenOptions(Config):
-    """Where the script goes."""
+    """The program's language, and where the script goes."""
 
+    language: LanguageName = None
     output: str | None = output_option("where to write it (default: stdout)", "FILE", None)
 
 
@@ -30,15 +34,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Writes the script."""
     given = Parser(NAME, "Writes a pytest script that passes or fails as the verifier does.", EPILOG,
                    ProgramArguments, CodegenOptions, SandboxOptions).given(argv)  # fmt: skip
-    output = CodegenOptions.of(given).output
+    options, arguments = CodegenOptions.of(given), ProgramArguments.of(given)
+    writer = registry.offer(options.language, WritesTests, NAME)
 
-    from pipeline.actions.price_program import pytest_script
+    from pipeline.verification.task_files import load_task_named
 
-    script = pytest_script(ProgramArguments.of(given))
-    if output is None:
+    task = load_task_named(arguments.task, options.language)
+    script = writer.test_script(task, read_program(arguments, task), arguments.dtype)
+    if options.output is None:
         sys.stdout.write(script)
         return Exit.OK
-    write_text(Path(output), script)
+    write_text(Path(options.output), script)
     return Exit.OK
 
 

@@ -17,6 +17,8 @@ from pipeline.base.files import writable_folder
 from pipeline.base.outputs import json_text
 from pipeline.base.settings import Config, Count, OptionGroup, Positive, flag, option
 from pipeline.cli.options import Json, Parser, TrackingURI, output_option
+from pipeline.languages import registry
+from pipeline.languages.language import ProposesOffline, Rewrites
 from pipeline.verification.sandbox import SandboxOptions
 
 NAME = "pipeline.generate"
@@ -74,13 +76,14 @@ class SearchConfig(Config):
 def main(argv: Sequence[str] | None = None) -> int:
     """Generates; see the exit codes."""
     given = _parser().given(argv)
-    options, proposer = GenerateOptions.of(given), _proposer(given)
+    options, proposer, language = GenerateOptions.of(given), _proposer(given), given.get("language")
+    _require_offers(options, proposer, language)
     _check_options(given, proposer)
 
     from pipeline.actions import generate_programs as action
 
-    tasks, doubts = action.load_with_warnings(options.task)
-    files = action.output_files(tasks, options.output, options.format, force=options.force)
+    tasks, doubts = action.load_with_warnings(options.task, language)
+    files = action.output_files(tasks, options.output, options.format, language, force=options.force)
     limits = SearchConfig.of(given)
     if proposer == SEARCH:
         from pipeline.synthesis.search_budget import search_budget
@@ -136,6 +139,14 @@ def _check_options(given: dict[str, Any], proposer: str) -> None:
         raise UsageError(f"--program: name a compiled program, or `{NO_PROGRAM}` (--help shows the options)")
     if "max_candidates" in given:
         raise UsageError("--max-candidates: only a search counts candidates; omit the option")
+
+
+def _require_offers(options: GenerateOptions, proposer: str, language: str | None) -> None:
+    """Raises `UsageError` for what the language does not offer."""
+    if proposer in (ALL, SEARCH) and language is not None:
+        registry.offer(language, ProposesOffline, f"--proposer {proposer}")
+    if options.objective != "correctness" and language is not None:
+        registry.offer(language, Rewrites, "--objective")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pipeline.base.languages import LanguageName
 from pipeline.base.settings import Config, OptionGroup, option
 from pipeline.cli.options import Json, Parser
 from pipeline.languages import registry
-from pipeline.languages.language import Draws, Explains, ExplainsValues, Prices, RunsOwnCalls
+from pipeline.languages.language import Draws, Explains, ExplainsValues, Prices, Proves, RunsOwnCalls
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.sandbox import SandboxOptions
 
@@ -129,10 +129,9 @@ def _require_offers(options: VerifyOptions) -> None:
         "--values": (options.values, ExplainsValues),
         "--graph": (options.graph, Draws),
         "--cost": (options.cost, Prices),
+        "--exact": (options.exact, Proves),
         "--dtype": (options.dtype != "float64", RunsOwnCalls),
     }
-    if options.exact and options.language not in (None, "step"):
-        raise UsageError(f"--exact: programs in {options.language} are not proved; omit it")
     for name, (given, kind) in wanted.items():
         if given and options.language is not None:
             registry.offer(options.language, kind, name)

@@ -15,6 +15,7 @@ import dspy
 from optimizers import Attempt, Budget, Sampling
 from optimizers.sampling import Sampler
 from optimizers.sampling_loop import sample_until_solved
+from pipeline.actions.advice import Advice, advise
 from pipeline.actions.generate_programs import clean_answers, how, preferred, search_clean
 from pipeline.actions.offers import (
     NO_OFFER,
@@ -32,7 +33,6 @@ from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_mes
 from pipeline.base.text import counted
 from pipeline.cli.progress import sampling_lines
 from pipeline.cluster.cluster import open_workers
-from pipeline.reporting.advice import Advice, advise
 from pipeline.reporting.failures import nearest_failures, summarize
 from pipeline.running.session import ProgramSession, budget, lm_session, open_program
 from pipeline.synthesis import SearchOutcome

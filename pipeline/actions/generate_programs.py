@@ -28,8 +28,10 @@ from pipeline.actions.offers import (
 from pipeline.base.choices import SEARCH, Objective
 from pipeline.base.config import ClusterConfig, ProgramConfig
 from pipeline.base.errors import ClusterUnavailable, Exit, UsageError, print_message
+from pipeline.base.languages import DEFAULT
 from pipeline.base.text import counted
 from pipeline.cluster.cluster import open_workers
+from pipeline.languages.language import Task
 from pipeline.reporting.failures import summarize
 from pipeline.running.session import RERUN, ProgramSession, budget, fitted, lm_session, open_program, trusted
 from pipeline.synthesis import SearchBudget, SearchOutcome, results
@@ -39,28 +41,30 @@ from pipeline.verification.metric import Metric
 from pipeline.verification.task_files import load_with_warnings, texts_of
 from pipeline.verification.workers import Workers
 from step_runtime.base.errors import TaskError
-from step_runtime.tasks.task import Task
+from step_runtime.tasks.task import Task as StepTask
 
 __all__ = ["generate", "load_with_warnings", "output_files", "synthesize", "texts_of"]
-
-ENDINGS = {"yaml": (".yaml",), "text": (".step",), "both": (".yaml", ".step")}
-"""The suffixes of the files written for a task, by `--format`."""
 
 Files = Mapping[str, Sequence[Path]]
 """Files by the name of their task."""
 
 
-def output_files(tasks: Sequence[Task], output: str | None, form: str, *, force: bool) -> Files:
+def output_files(
+    tasks: Sequence[Task], output: str | None, form: str, language: str | None = None, *, force: bool
+) -> Files:
     """The files for each task's program in the folder `output`; none if no folder is named.
 
-    `form` is `yaml`, `text` or `both`; `force` says whether existing files may be overwritten.
+    `form` is `yaml`, `text`, a file whose suffix is the language's name, or `both`; `force` says whether existing files
+    may be overwritten.
 
     Raises:
         UsageError: A file exists and may not be overwritten.
     """
     if output is None:
         return {task.name: [] for task in tasks}
-    files = {task.name: [Path(output, f"{task.name}{ending}") for ending in ENDINGS[form]] for task in tasks}
+    text = f".{language or DEFAULT}"
+    endings = {"yaml": (".yaml",), "text": (text,), "both": (".yaml", text)}[form]
+    files = {task.name: [Path(output, f"{task.name}{ending}") for ending in endings] for task in tasks}
     folders = [alternatives_folder(paths[0]) for paths in files.values()]
     existing = [path for path in (*(path for paths in files.values() for path in paths), *folders) if path.exists()]
     if existing and not force:
@@ -83,9 +87,9 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
         session = open_program(config, workers, partial(print_message, name))
         found, offers = _sampled(name, tasks, session, workers, objective)
     written = _write(tasks, offers, files)
-    result = _sampled_json(tasks, found, written) | {"program": config.program, "lm": session.lm.model}
+    result = _sampled_json(tasks, found, written, config.language) | {"program": config.program, "lm": session.lm.model}
     result["warnings"] = findings_of(written)
-    text = "\n\n".join(_sampled_text(task.name, found, written.get(task.name)) for task in tasks)
+    text = "\n\n".join(_sampled_text(task.name, found, written.get(task.name), config.language) for task in tasks)
     message = f"{found.message}; what was verified is kept, see above" if found.stopped else ""
     if found.stopped and found.stopped != "budget":
         code = Exit.INTERRUPTED if found.stopped == "interrupted" else Exit.LM
@@ -105,7 +109,7 @@ def _sampled(
     agent, left_out = fitted(session, tasks)
     if left_out:
         print_message(name, left_out)
-    with lm_session(session.lm, config.verdict_cache, workers) as metric:
+    with lm_session(session.lm, config.verdict_cache, workers, config.language) as metric:
         agent.verifier.metric, agent.verifier.tasks = metric, list(tasks)
         offering = Offering(objective, metric)
         found = sample_until_solved(
@@ -170,7 +174,9 @@ def _write(tasks: Sequence[Task], offers: Mapping[str, Offer], files: Files) -> 
     return {task.name: write_offer(task, offers[task.name], files[task.name]) for task in tasks if task.name in offers}
 
 
-def _sampled_json(tasks: Sequence[Task], found: UntilSolved, written: Mapping[str, WrittenOffer]) -> dict[str, Any]:
+def _sampled_json(
+    tasks: Sequence[Task], found: UntilSolved, written: Mapping[str, WrittenOffer], language: str | None
+) -> dict[str, Any]:
     """Solved and unsolved names, then task by task the program, or why there is none."""
     attempts = [attempt for attempts in found.attempts.values() for attempt in attempts]
     tokens = TokenCount.sum(count for attempt in attempts for count in attempt.tokens.values())
@@ -178,35 +184,35 @@ def _sampled_json(tasks: Sequence[Task], found: UntilSolved, written: Mapping[st
     return {
         "solved": solved,
         "unsolved": [task.name for task in tasks if task.name not in solved],
-        "tasks": {task.name: _task_json(task.name, found, written.get(task.name)) for task in tasks},
+        "tasks": {task.name: _task_json(task.name, found, written.get(task.name), language) for task in tasks},
         "tokens": {"prompt": tokens.prompt, "completion": tokens.completion, "cached": tokens.cached},
         "tokens_estimated": tokens.estimated,
         "cost_usd": tokens.cost,
     }
 
 
-def _task_json(name: str, found: UntilSolved, written: WrittenOffer | None) -> dict[str, Any]:
+def _task_json(name: str, found: UntilSolved, written: WrittenOffer | None, language: str | None) -> dict[str, Any]:
     attempts, answer = found.attempts[name], found.found(name)
     return {
         "passed": answer is not None,
         **(written.to_dict() if written else NO_OFFER),
         "temperature": answer and answer.temperature,
         "answers": sum(attempt.scored for attempt in attempts),
-        **summarize(attempts).to_dict(),
+        **summarize(attempts, language).to_dict(),
     }
 
 
-def _sampled_text(name: str, found: UntilSolved, written: WrittenOffer | None) -> str:
+def _sampled_text(name: str, found: UntilSolved, written: WrittenOffer | None, language: str | None) -> str:
     """A task's program or the files that it was written to, or why there is none."""
     if written is None:
-        return f"{name}: no verified program\n{summarize(found.attempts[name]).render()}"
+        return f"{name}: no verified program\n{summarize(found.attempts[name], language).render()}"
     head = f"{name}: verified, {written.offer.best.detail}"
     return "\n".join([head, *(f"  {line}" for line in written.lines())])
 
 
 def synthesize(
     name: str,
-    tasks: Sequence[Task],
+    tasks: Sequence[StepTask],
     files: Files,
     limits: SearchBudget,
     objective: Objective,
@@ -263,12 +269,12 @@ CLEAN_SECONDS = 20.0
 
 
 def search_clean(
-    tasks: Sequence[Task],
+    tasks: Sequence[StepTask],
     found: Mapping[str, Sequence[tuple[str, str, str]]],
     limits: SearchBudget,
     workers: Workers,
     offering: Offering,
-) -> Iterator[tuple[Task, SearchOutcome]]:
+) -> Iterator[tuple[StepTask, SearchOutcome]]:
     """Searches for programs that pass under stress, for solved tasks none of whose programs do; yields what it finds.
 
     Raises:

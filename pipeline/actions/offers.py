@@ -15,16 +15,16 @@ from pipeline.base.files import write_text
 from pipeline.base.paths import shown
 from pipeline.base.text import exact_number
 from pipeline.cli.cost_tables import aligned
-from pipeline.rewriting.simplification import annotated, simplified
+from pipeline.languages.language import Rewrites, Simplifies
+from pipeline.languages.language import Task as AnyTask
 from pipeline.verification.metric import Metric
-from pipeline.verification.pricing import Pricing
 from step_runtime.base.errors import TaskError
 from step_runtime.base.shapes import Sizes, format_sizes
 from step_runtime.cost.chip import DEFAULT_CHIP
 from step_runtime.cost.front import TRADED, figures_key, pareto_front
-from step_runtime.rewriting.optimizing import Variant
+from step_runtime.rewriting.optimizing import Explored, Variant
 from step_runtime.tasks.reader import loads_task
-from step_runtime.tasks.task import Task, dump_task
+from step_runtime.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Generated:
         return replace(self, as_json={**self.as_json, "warnings": warned}, text=text)
 
 
-def write_solution(task: Task, impl: str, files: Sequence[Path], text: str | None = None) -> list[Path]:
+def write_solution(task: AnyTask, impl: str, files: Sequence[Path], text: str | None = None) -> list[Path]:
     """Writes a task's program, alone or with its task by the file's suffix, and returns the files written.
 
     Comments and layout of the task file's `text` are kept.
@@ -56,19 +56,18 @@ def write_solution(task: Task, impl: str, files: Sequence[Path], text: str | Non
     return list(files)
 
 
-def solved_text(task: Task, impl: str, text: str | None = None) -> str:
+def solved_text(task: AnyTask, impl: str, text: str | None = None) -> str:
     """The task with its program as `impl`, as YAML: the task's own text where that is possible."""
-    solved = task.model_copy(update={"impl": impl})
-    if text is not None:
+    if text is not None and isinstance(task, Task):
         text = re.sub(r"^impl:.*\n(?:(?:[ \t].*)?\n)*", "", f"{text.rstrip()}\n", flags=re.MULTILINE)
         own = f"{text.rstrip()}\n\nimpl: |\n{textwrap.indent(impl.rstrip(), '  ')}\n"
         try:
             found = loads_task(own, task.name)
         except TaskError:  # its layout leaves no place for a program
-            return dump_task(solved)
+            return task.text_with(impl)
         if found.without_impl() == task.without_impl() and (found.impl or "").strip() == impl.strip():
             return own
-    return dump_task(solved)
+    return task.text_with(impl)
 
 
 PRICED = 60
@@ -134,30 +133,37 @@ class Offering:
         self._figure: Figure = "memory" if objective == "correctness" else objective
         self.metric = metric
 
-    def is_clean(self, task: Task, text: str) -> bool:
+    def is_clean(self, task: AnyTask, text: str) -> bool:
         """Whether `pipeline.verify` has nothing to say of a program that passes."""
         return not self.metric.findings(task, text)
 
-    def solution(self, task: Task, draft: str, by: str, detail: str) -> Solution:
-        """A program that was found, simplified, with its findings; not priced yet."""
-        impl = simplified(task, draft, self.metric.replaces(task, draft))
+    def solution(self, task: AnyTask, draft: str, by: str, detail: str) -> Solution:
+        """A program that was found, simplified where the language does that, with its findings; not priced yet."""
+        language, impl = self.metric.language, draft
+        if isinstance(language, Simplifies):
+            impl = language.simplified(task, draft, self.metric.replaces(task, draft))
         return Solution(impl, draft, by, detail, findings=self.metric.findings(task, impl))
 
-    def offer(self, task: Task, found: Sequence[Solution]) -> Offer:
+    def offer(self, task: AnyTask, found: Sequence[Solution]) -> Offer:
         """The programs found, and what rewrites make of them, where no other is as cheap in every figure.
 
         `found` are one program or more, none of them priced. A program that can't be priced is offered without figures.
         """
-        pricing = Pricing(task, DEFAULT_CHIP, self.metric.executor)
+        language = self.metric.language
+        if not isinstance(language, Rewrites):
+            return Offer.unpriced(found)
         priced, rewritten, sizes = list[Solution](), list[Solution](), dict[str, int]()
         for solution in found:
             try:
-                variants = pricing.rewritten(solution.impl, self._figure, PRICED)
+                explored = language.explored(task, solution.impl, self.metric.executor, self._figure, PRICED)
             except UsageError:
-                variants = ()
-            for variant in variants if isinstance(variants, list) else ():
+                continue
+            for variant in explored.variants if isinstance(explored, Explored) else ():
                 sizes = dict(variant.cost.sizes)
-                (rewritten if variant.rewrites else priced).append(_variant_of(task, solution, variant))
+                if variant.rewrites:
+                    rewritten.append(_rewritten(language.annotated(task, variant.text), solution, variant))
+                else:
+                    priced.append(replace(solution, figures=dict(variant.cost.figures())))
         if not priced:
             return Offer.unpriced(found)
         priced.sort(key=lambda solution: bool(solution.findings))
@@ -185,12 +191,8 @@ NO_OFFER: Mapping[str, Any] = {
 """The same fields as of `WrittenOffer.to_dict`, of a task without a verified program."""
 
 
-def _variant_of(task: Task, solution: Solution, variant: Variant) -> Solution:
-    """A rewritten program as a solution; without rewrites, the solution itself, priced."""
-    figures = dict(variant.cost.figures())
-    if not variant.rewrites:
-        return replace(solution, figures=figures)
-    return replace(solution, impl=annotated(task, variant.text), rewrites=variant.rewrites, figures=figures)
+def _rewritten(text: str, solution: Solution, variant: Variant) -> Solution:
+    return replace(solution, impl=text, rewrites=variant.rewrites, figures=dict(variant.cost.figures()))
 
 
 def findings_of(written: Mapping[str, WrittenOffer]) -> dict[str, list[str]]:
@@ -253,7 +255,7 @@ class WrittenOffer:
         yield from aligned(rows, right=set(range(1, 1 + len(TRADED))))
 
 
-def write_offer(task: Task, offer: Offer, files: Sequence[Path], text: str | None = None) -> WrittenOffer:
+def write_offer(task: AnyTask, offer: Offer, files: Sequence[Path], text: str | None = None) -> WrittenOffer:
     """Writes the program that is offered to its files, and the others to a folder beside them, numbered from 2.
 
     Alternatives of an earlier call are removed; comments and layout of the task file's `text` are kept. Without files

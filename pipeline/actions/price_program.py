@@ -7,13 +7,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from pipeline.base.choices import FloatType
 from pipeline.base.errors import UsageError
 from pipeline.charts.dataflow import draw
 from pipeline.cli.cost_tables import cost_json, cost_table
-from pipeline.cli.program_arguments import Item, ProgramArguments, read_program
+from pipeline.cli.program_arguments import Item
+from pipeline.languages import registry
+from pipeline.languages.language import Rewrites
 from pipeline.verification.limits import verification_pool
 from pipeline.verification.metric import Metric
-from pipeline.verification.pricing import pricing
+from pipeline.verification.pricing import SECONDS, pricing
 from pipeline.verification.task_files import load_task_named, scopes, task_errors
 from step_runtime.base.errors import ChipError, Diagnostic
 from step_runtime.base.units import Figure
@@ -80,20 +83,25 @@ class Optimized(NamedTuple):
     left: Mapping[str, str] = MappingProxyType({})
 
 
-def optimize(task: Task, text: str, objective: Figure, chip: Chip, limit: int) -> Optimized | Verdict:
+def optimize(
+    task: Any, text: str, objective: Figure, chip: Chip | None, limit: int, language: str | None = None
+) -> Optimized | Verdict:
     """The cheapest program that rewrites lead to, or the verdict on a program that is wrong itself.
 
+    A chip of None is the language's default.
+
     Raises:
-        UsageError: The task's code fails.
+        UsageError: The task's code fails, or the language rewrites no programs.
     """
-    with verification_pool(1) as judges:
-        metric = Metric(judges)
+    rewriter = registry.offer(language, Rewrites, "pipeline.optimize")
+    with verification_pool(1, language=language) as judges:
+        metric = Metric(judges, language=registry.find(language))
         with task_errors(task.name):
             own = metric.confirm(task, text)
             if not own.passed:
                 return own
-        with pricing(task, chip) as workers:
-            found = workers.explored(text, objective, limit)
+        with verification_pool(1, seconds=SECONDS, language=language) as workers:
+            found = rewriter.explored(task, text, workers, objective, limit, chip)
         if not isinstance(found, Explored):
             raise UsageError(found[0].render(text, task.name))
         given = next(variant for variant in found.variants if not variant.rewrites)
@@ -105,12 +113,6 @@ def optimize(task: Task, text: str, objective: Figure, chip: Chip, limit: int) -
                     return Optimized(given, variant, len(found.variants), refused, found.left)
                 refused += 1
     return Optimized(given, given, len(found.variants), refused, found.left)
-
-
-def load(arguments: ProgramArguments) -> tuple[Task, str]:
-    """The task and the text of the program."""
-    task = load_task_named(arguments.task)
-    return task, read_program(arguments, task)
 
 
 def draw_program(name: str, text: str | None, path: str) -> None:
@@ -142,11 +144,10 @@ def cost_of(item: Item) -> tuple[str, dict[str, Any]]:
     return cost_table(subject.priced, name, DEFAULT_CHIP.name), cost_json(subject.priced, name, DEFAULT_CHIP.name)
 
 
-def pytest_script(arguments: ProgramArguments) -> str:
+def pytest_script(task: Task, text: str, dtype: FloatType) -> str:
     """A self-contained pytest script that passes or fails as the verifier does.
 
     Raises:
-        UsageError: The task or the program can't be read.
+        UsageError: The task's code fails.
     """
-    task, text = load(arguments)
-    return generate_test(task, text, dtype=arguments.dtype, scopes=scopes(task))
+    return generate_test(task, text, dtype=dtype, scopes=scopes(task))

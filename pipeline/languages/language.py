@@ -228,11 +228,37 @@ class Prices(Protocol):
 
 
 @runtime_checkable
+class Rewrites(Protocol):
+    """Right programs rewritten so that they cost less: `pipeline.optimize`, and what `pipeline.generate` offers."""
+
+    def explored(self, task: Any, text: str, executor: Any, figure: str, most: int, chip: Any = None) -> Any:
+        """A `step_runtime.rewriting.optimizing.Explored`, or the diagnostics of a program that fails a check.
+
+        `executor` is where programs are priced, `figure` what to make small, `most` how many programs to price; a chip
+        of None is the language's default.
+
+        Raises:
+            UsageError: The task's code fails.
+        """
+
+    def annotated(self, task: Any, text: str) -> str:
+        """A rewritten program as people read it; the text itself where nothing is to be added."""
+
+
+@runtime_checkable
+class Proves(Protocol):
+    """Programs proved equal to their references: `pipeline.verify --exact`."""
+
+    def proved(self, task: Any, text: str, limits: Any) -> Any | None:
+        """What exact arithmetic says of a program that passes, for a worker process to find."""
+
+
+@runtime_checkable
 class WritesTests(Protocol):
     """A self-contained test of a program: `pipeline.codegen`."""
 
-    def test_script(self, task: Any, text: str) -> str:
-        """A pytest script that passes or fails as the verifier does."""
+    def test_script(self, task: Any, text: str, dtype: str) -> str:
+        """A pytest script that passes or fails as the verifier does, computing in `dtype`."""
 
 
 @runtime_checkable
@@ -245,7 +271,11 @@ class ListsNextLines(Protocol):
 
 @runtime_checkable
 class ProposesOffline(Protocol):
-    """Programs without an LM: `--lm embedded`."""
+    """Programs without an LM: `--lm embedded`, and `--proposer search` and `all` of `pipeline.generate`.
+
+    Attributes:
+        offline_models: The project's own engines that know the language.
+    """
 
     offline_models: Sequence[str]
 
@@ -270,5 +300,5 @@ class Advises(Protocol):
 class Classifies(Protocol):
     """Classes of tasks in figures, by what a right program for them takes."""
 
-    def classes(self) -> dict[str, str]:
-        """The class of each of the language's own tasks, by name."""
+    def class_of(self, name: str) -> str | None:
+        """The class of one of the language's own tasks; None for another."""

@@ -92,7 +92,7 @@ def write(models: Sequence[ModelRuns], folder: Path) -> list[str]:
         sections=sections,
         n=figures.samples(runs),
         temperature=models[0].runs[AGENT].params.get("temperatures"),
-        unclassed=[name for name in runs[0].tasks if pass_rates.class_of(name) is None],
+        unclassed=[name for name in runs[0].tasks if pass_rates.classes_in(runs[0].language)(name) is None],
     )
     write_text(folder / PAGE, text)
     plotted = [name for section in sections for name in (section.pass_at_k, section.groups)]

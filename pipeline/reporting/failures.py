@@ -9,9 +9,10 @@ from typing import Any
 
 from optimizers import Attempt
 from pipeline.base.text import counted
+from pipeline.languages import registry
+from pipeline.languages.language import Language
 from pipeline.reporting.pass_rates import answer_text, failed_at
-from step_runtime.base.errors import STAGES, Stage
-from step_runtime.language.equivalence import canonical_key
+from step_runtime.base.errors import Stage
 
 MAX_FAILURES = 3
 """Failures that a summary holds in full."""
@@ -88,44 +89,46 @@ class Failures:
         return lines
 
 
-def summarize(attempts: Sequence[Attempt]) -> Failures:
-    """The wrong answers among the attempts at one task."""
+def summarize(attempts: Sequence[Attempt], language: str | None = None) -> Failures:
+    """The wrong answers among the attempts at one task, in a language; None for the default."""
+    spoken = registry.find(language)
     wrong = [attempt for attempt in attempts if attempt.scored and not attempt.passed]
     unanswered = [attempt for attempt in attempts if not attempt.scored and not attempt.unknown]
     stages = Counter(failed_at(attempt) for attempt in wrong)
+    furthest = sorted(stages, key=lambda stage: _place(stage, spoken), reverse=True)
     codes = Counter(code for attempt in wrong for code in set(_codes(attempt)))
     return Failures(
-        stages={stage: stages[stage] for stage in sorted(stages, key=_place, reverse=True)},
+        stages={stage: stages[stage] for stage in furthest},
         diagnostics=dict(codes.most_common()),
-        best=_best(wrong)[:MAX_FAILURES],
+        best=_best(wrong, spoken)[:MAX_FAILURES],
         unknown=sum(attempt.unknown for attempt in attempts),
         without_answer=len(unanswered),
         reason=unanswered[-1].error if unanswered else None,
     )
 
 
-def nearest_failures(attempts: Iterable[Attempt]) -> tuple[Failure, ...]:
+def nearest_failures(attempts: Iterable[Attempt], language: str | None = None) -> tuple[Failure, ...]:
     """One failure per distinct wrong program among the attempts, the nearest to a right one first."""
-    return _best([attempt for attempt in attempts if attempt.scored and not attempt.passed])
+    return _best([attempt for attempt in attempts if attempt.scored and not attempt.passed], registry.find(language))
 
 
-def _best(wrong: Sequence[Attempt]) -> tuple[Failure, ...]:
+def _best(wrong: Sequence[Attempt], language: Language) -> tuple[Failure, ...]:
     """One failure per distinct program: the furthest stage first, then the most common diagnostics and programs."""
     groups: dict[str, list[Attempt]] = {}
     for attempt in wrong:
-        groups.setdefault(canonical_key(answer_text(attempt)), []).append(attempt)
+        groups.setdefault(language.key(None, answer_text(attempt)), []).append(attempt)
     found = Counter((failed_at(attempt), _codes(attempt)) for attempt in wrong)
 
     def rank(group: Sequence[Attempt]) -> tuple[int, int, int]:
         first = group[0]
-        return -_place(failed_at(first)), -found[failed_at(first), _codes(first)], -len(group)
+        return -_place(failed_at(first), language), -found[failed_at(first), _codes(first)], -len(group)
 
     return tuple(_failure(group) for group in sorted(groups.values(), key=rank))
 
 
-def _place(stage: str) -> int:
-    """How far a stage is; those of other languages than the default come last, in any order."""
-    return STAGES.index(stage) if stage in STAGES else len(STAGES)
+def _place(stage: str, language: Language) -> int:
+    """How far a stage is."""
+    return language.stages.index(stage) if stage in language.stages else -1
 
 
 def _failure(group: Sequence[Attempt]) -> Failure:

@@ -132,7 +132,7 @@ def write(runs: Sequence[RecordedRun], folder: Path) -> list[str]:
         diversity=on_page(written["table1_diversity"], 2),
         classes=on_page(tables.class_layout(runs), 3),
         groups=on_page(tables.group_layout(runs), 2),
-        unclassed=[name for name in _names(runs) if pass_rates.class_of(name) is None],
+        unclassed=[name for name in _names(runs) if _class_of(runs, name) is None],
         tasks=list(_tasks(runs)),
         pictures=pictures,
     )
@@ -230,12 +230,18 @@ def _tasks(runs: Sequence[RecordedRun]) -> Iterator[tuple[str, list[TaskEntry]]]
                 programs.setdefault(run.programs[name].strip(), []).append(run.label)
         entry = TaskEntry(
             name,
-            pass_rates.class_of(name),
+            _class_of(runs, name),
             tuple(_result(run, name) for run in runs),
             tuple((tuple(labels), _code(program)) for program, labels in programs.items()),
         )
         groups.setdefault(pass_rates.group_of(name), []).append(entry)
     yield from groups.items()
+
+
+def _class_of(runs: Sequence[RecordedRun], name: str) -> str | None:
+    """A task's class in the language of the first run that has it."""
+    run = next(run for run in runs if name in run.tasks)
+    return pass_rates.classes_in(run.language)(name)
 
 
 def _result(run: RecordedRun, name: str) -> str:

@@ -10,18 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from statistics import fmean
 from typing import Any
 
 from optimizers import Attempt, TaskCount, pass_at_k
-from pipeline.base.paths import TASKS
 from pipeline.languages import registry
+from pipeline.languages.language import Classifies
 from step_runtime.base.errors import STAGES, Stage
-from step_runtime.language.parser import parse
-from step_runtime.program.graph import Program
-from step_runtime.tasks.reader import read_task
-from step_runtime.tasks.scope import static_scope
 
 GROUPS = ("attn", "gemm", "bmm", "norm", "rope", "index", "expert", "etoe")
 """The benchmark's groups in the order of the paper's Table 4."""
@@ -34,8 +29,6 @@ OUTCOMES = (RIGHT, *reversed(STAGES))
 """What becomes of an answer that is scored: it is right, or fails at a stage, the furthest first."""
 UNKNOWN = "unknown"
 """What becomes of the other answers: it is not known whether they are right."""
-
-ORACLES = TASKS.parent / "oracles"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +109,10 @@ def in_group_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: place[group_of(name)])
 
 
-@lru_cache(maxsize=1024)
-def class_of(name: str) -> str | None:
-    """A benchmark task's class, `A1`, `AR`, `S1` or `SR` (paper, Table 2), by its oracle; None for other tasks."""
-    oracle = ORACLES / f"{name}.step"
-    if not oracle.is_file():
-        return None
-    program, _ = parse(oracle.read_text(encoding="utf-8"), static_scope(read_task(TASKS / f"{name}.yaml")))
-    return program_class(program)
-
-
 def classes_in(language: str | None) -> Label:
-    """The classes of a language's own tasks: those of the benchmark in the default, none in another."""
-    return class_of if language is None else lambda name: None
+    """The classes of a language's own tasks, as it classifies them; none in a language that does not."""
+    spoken = registry.find(language)
+    return spoken.class_of if isinstance(spoken, Classifies) else lambda name: None
 
 
 def diversity(attempts: Iterable[Attempt], tasks: Mapping[str, Any], language: str | None = None) -> Diversity:
@@ -173,13 +157,3 @@ def failed_at(attempt: Attempt) -> Stage:
 
 def _rate(count: TaskCount) -> float:
     return count.successes / count.samples
-
-
-def program_class(program: Program) -> str:
-    """A for arithmetic only or S for shape-manipulating, then 1 for every stream used once or R for some reused.
-
-    The program keeps the affine rule: it copies exactly the streams that it reuses.
-    """
-    shapes = any(node.op.reshapes for node in program.nodes)
-    reuses = any(node.op.kind == "copy" for node in program.nodes)
-    return ("S" if shapes else "A") + ("R" if reuses else "1")

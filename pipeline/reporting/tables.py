@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
@@ -175,12 +175,12 @@ def diversity_cells(attempts: Sequence[Attempt], run: RecordedRun) -> dict[str, 
 
 def by_class(recorded: Sequence[RecordedRun]) -> Table:
     """Scores by class, one row per run and class; tasks without a known class are omitted."""
-    return Table(("run", "class", *SCORE), tuple(_rows_by(recorded, pass_rates.class_of)))
+    return Table(("run", "class", *SCORE), tuple(_rows_by(recorded, lambda run: pass_rates.classes_in(run.language))))
 
 
 def by_group(recorded: Sequence[RecordedRun]) -> Table:
     """Scores by group, one row per run and group."""
-    return Table(("run", "group", *SCORE), tuple(_rows_by(recorded, pass_rates.group_of)))
+    return Table(("run", "group", *SCORE), tuple(_rows_by(recorded, lambda run: pass_rates.group_of)))
 
 
 def class_layout(recorded: Sequence[RecordedRun]) -> Table:
@@ -225,11 +225,11 @@ def tasks(recorded: Sequence[RecordedRun]) -> Table:
     return Table.of(rows)
 
 
-def _rows_by(recorded: Sequence[RecordedRun], label: pass_rates.Label) -> list[Row]:
+def _rows_by(recorded: Sequence[RecordedRun], label_in: Callable[[RecordedRun], pass_rates.Label]) -> list[Row]:
     return [
         (run.label, key, *astuple(score))
         for run in recorded
-        for key, score in pass_rates.scores_by(label, run.tasks, run.counts).items()
+        for key, score in pass_rates.scores_by(label_in(run), run.tasks, run.counts).items()
     ]
 
 

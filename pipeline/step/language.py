@@ -7,31 +7,35 @@ from concurrent.futures import Executor
 from functools import lru_cache
 from typing import Any
 
-from pipeline.actions.price_program import cost_of, draw_program
+from pipeline.actions.advice import Advice, advise
+from pipeline.actions.price_program import cost_of, draw_program, pytest_script
 from pipeline.agent.agent import composed
 from pipeline.agent.compiled import broken_rules
 from pipeline.agent.domain import structures
 from pipeline.agent.proposer import TOOLS
-from pipeline.base.choices import EMBEDDED, PromptKind
+from pipeline.base.choices import EMBEDDED, FloatType, PromptKind
 from pipeline.base.paths import DATA
 from pipeline.cli.program_arguments import Item
-from pipeline.reporting.advice import Advice, advise
-from pipeline.rewriting.simplification import simplified
+from pipeline.rewriting.simplification import annotated, simplified
+from pipeline.step.classes import task_class
 from pipeline.verification import checking, metric, worker
 from pipeline.verification.cache import verifier_version
 from pipeline.verification.limits import ProgramLimits
-from pipeline.verification.pricing import answer_cost
+from pipeline.verification.pricing import Pricing, answer_cost
 from signatures import extract_program, holds_program
 from signatures.prompts import Reference
 from step_runtime.base.errors import STAGES, Diagnostic
+from step_runtime.cost.chip import DEFAULT_CHIP, Chip
 from step_runtime.language.equivalence import canonical_key
 from step_runtime.language.identity import KnownScopes, known_scopes, skeleton
 from step_runtime.language.parser import parse
 from step_runtime.program.printer import print_program
+from step_runtime.rewriting.optimizing import Explored
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import Scope, static_scope
 from step_runtime.tasks.task import Task
 from step_runtime.verification.check import check_affine, check_outputs, infer_types, insert_copies
+from step_runtime.verification.exact.proof import ExactVerdict
 from step_runtime.verification.explain import explain
 from step_runtime.verification.verify import Verdict
 
@@ -145,6 +149,28 @@ class Step:
     def priced(self, executor: Executor, objective: str) -> Callable[[Any, Mapping[str, Any]], float | None]:
         """The cost of an answer by a figure of `step_runtime.base.units`."""
         return answer_cost(executor, objective)  # type: ignore[arg-type] # an option has checked it
+
+    def explored(
+        self, task: Task, text: str, executor: Executor, figure: str, most: int, chip: Chip | None = None
+    ) -> Explored | tuple[Diagnostic, ...]:
+        """What rewrites that keep the results lead to."""
+        return Pricing(task, chip or DEFAULT_CHIP, executor).explored(text, figure, most)  # type: ignore[arg-type]
+
+    def annotated(self, task: Task, text: str) -> str:
+        """The text with names and comments."""
+        return annotated(task, text)
+
+    def proved(self, task: Task, text: str, limits: ProgramLimits | None) -> ExactVerdict | None:
+        """What exact arithmetic says, for a worker process to find."""
+        return worker.exact(task.name, task.statement, text, limits)
+
+    def test_script(self, task: Task, text: str, dtype: FloatType) -> str:
+        """The script, which holds no text of the program as code."""
+        return pytest_script(task, text, dtype)
+
+    def class_of(self, name: str) -> str | None:
+        """A benchmark task's class in the paper's Table 2."""
+        return task_class(name)
 
     def advice(self, task: Task, attempts: Sequence[Any]) -> Advice:
         """What drafts never used or reached, and what would help."""

@@ -172,9 +172,9 @@ def check(request: CheckRequest) -> Checked:
         stressed = worker.stress(*about, request.limits)
     checked = _described(request, task, dataclasses.replace(verdict, diagnostics=(*verdict.diagnostics, *stressed)))
     if verdict.passed and request.run and request.exact:
-        checked = _with_exact(checked, worker.exact(*about, request.limits))
+        checked = with_exact(checked, worker.exact(*about, request.limits))
     if request.values and verdict.stage == "value":
-        checked = _with_values(request, task, checked)
+        checked = with_values(checked, worker.explain_values(*about, request.dtype, request.limits))
     seconds = round(time.process_time() - start, 3)
     doubts = [
         Finding(
@@ -245,7 +245,7 @@ def _described(request: CheckRequest, task: Task, verdict: Verdict) -> Checked:
 _HIDDEN = "exact-different"
 
 
-def _with_exact(checked: Checked, found: ExactVerdict | None) -> Checked:
+def with_exact(checked: Checked, found: ExactVerdict | None) -> Checked:
     """The verdict with what exact arithmetic says; a difference is a warning, as the inputs hide it."""
     if found is None:
         return checked
@@ -259,13 +259,8 @@ def _with_exact(checked: Checked, found: ExactVerdict | None) -> Checked:
     return dataclasses.replace(checked, verdict=verdict.model_copy(update={"exact": exact}), text=text)
 
 
-def _with_values(request: CheckRequest, task: Task, checked: Checked) -> Checked:
-    """The verdict with a table of the program's values against the reference's."""
-    from pipeline.verification import worker
-
-    found = worker.explain_values(
-        task.name, task.statement, _program(request, task), request.dtype, limits=request.limits
-    )
+def with_values(checked: Checked, found: str | None) -> Checked:
+    """The verdict with a table of the program's values against the reference's; None for no table."""
     if found is None:
         return checked
     verdict = checked.verdict.model_copy(update={"values": found})

@@ -14,8 +14,8 @@ from typing import Any
 
 from pipeline.base.outputs import ProgramVerdict
 from pipeline.languages import registry
-from pipeline.languages.language import Explains, Language, RunsOwnCalls
-from pipeline.verification.checking import Checked, CheckRequest, finding, unusable
+from pipeline.languages.language import Explains, ExplainsValues, Language, Proves, RunsOwnCalls
+from pipeline.verification.checking import Checked, CheckRequest, finding, unusable, with_exact, with_values
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.worker import end_if_out_of_memory, lost_stage
 from step_runtime.base.errors import Diagnostic, TaskError, describe_error, out_of_memory
@@ -83,7 +83,13 @@ def check(request: CheckRequest) -> Checked:
         end_if_out_of_memory(error)
         return unusable(request, path.stem, str(error))
     table = language.explained(task, text) if request.explain and isinstance(language, Explains) else ""
-    return _described(request, task.name, source, text, verdict, table, round(time.process_time() - start, 3))
+    checked = _described(request, task.name, source, text, verdict, table)
+    if request.exact and verdict.passed and isinstance(language, Proves):
+        checked = with_exact(checked, language.proved(task.without_impl(), text, request.limits))
+    if request.values and not verdict.passed and isinstance(language, ExplainsValues):
+        checked = with_values(checked, language.explained_values(task.without_impl(), text))
+    seconds = round(time.process_time() - start, 3)
+    return dataclasses.replace(checked, verdict=checked.verdict.model_copy(update={"seconds": seconds}))
 
 
 def _judged(language: Language, task: Any, text: str, limits: ProgramLimits | None) -> Verdict:
@@ -106,9 +112,7 @@ def _task(name: str, content: str, language: str) -> Any:
     return registry.find(language).task(content, name, name)
 
 
-def _described(
-    request: CheckRequest, name: str, source: str, text: str, verdict: Verdict, table: str, seconds: float
-) -> Checked:
+def _described(request: CheckRequest, name: str, source: str, text: str, verdict: Verdict, table: str) -> Checked:
     """The verdict with its places: those of an `impl` are the task file's own."""
     file, shown, found = request.name, request.name or name, verdict.diagnostics
     if request.text is None:
@@ -123,6 +127,5 @@ def _described(
         stage=verdict.stage,
         diagnostics=() if verdict.passed else tuple(finding(file, diagnostic) for diagnostic in found),
         warnings=tuple(finding(file, diagnostic, "warning") for diagnostic in found) if verdict.passed else (),
-        seconds=seconds,
     )
     return Checked(described, dataclasses.replace(verdict, diagnostics=found).render(text, shown), table)

@@ -71,16 +71,16 @@ def texts_of(patterns: Sequence[str]) -> dict[str, str]:
     return {task_in(source, task_name(path)).name: source.inlined for path, source in sources.items()}
 
 
-def load_task_named(name: str) -> Task:
-    """The one task that a path or a benchmark name stands for, its solution included.
+def load_task_named(name: str, language: str | None = None) -> Any:
+    """The one task that a path or a name of the language's own tasks stands for, its solution included.
 
     Raises:
         UsageError: There is none, there are several, or the file is not a valid task.
     """
-    paths = find(name)
+    paths = find(name, registry.tasks_folder(language))
     if len(paths) > 1:
         raise UsageError(f"{name}: stands for {len(paths)} tasks; name one, such as {shown(paths[0])}")
-    return _load(paths)[0][0]
+    return _load(paths)[0][0] if language is None else read_in(language, paths[0])
 
 
 def read_in(language: str, path: Path) -> Any:

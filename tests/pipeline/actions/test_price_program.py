@@ -10,13 +10,13 @@ from pipeline.actions.price_program import (
     Optimized,
     chip_of,
     draw_program,
-    load,
     optimize,
     price_programs,
     pytest_script,
 )
 from pipeline.base.errors import UsageError
-from pipeline.cli.program_arguments import ProgramArguments
+from pipeline.cli.program_arguments import ProgramArguments, read_program
+from pipeline.verification.task_files import load_task_named
 from step_runtime.cost.chip import DEFAULT_CHIP
 from tests.step_runtime.rewriting.test_optimizing import NEEDLESS
 from tests.support.oracles import task
@@ -67,7 +67,8 @@ def arguments(tmp_path: Path) -> ProgramArguments:
 
 def test_task_and_program_are_read_from_where_the_arguments_say(arguments: ProgramArguments) -> None:
     """As they stand."""
-    task, text = load(arguments)
+    task = load_task_named(arguments.task)
+    text = read_program(arguments, task)
     assert text == RIGHT and [spec.name for spec in task.inputs] == ["E0"]
 
 
@@ -84,14 +85,15 @@ def test_a_picture_is_drawn_as_far_as_the_program_goes(arguments: ProgramArgumen
 
 def test_the_script_holds_task_program_and_type(arguments: ProgramArguments) -> None:
     """It depends on nothing of the project but the language."""
-    script = pytest_script(arguments)
+    found = load_task_named(arguments.task)
+    script = pytest_script(found, RIGHT, "float64")
     compile(script, "script", "exec")
     assert "import pipeline" not in script and "from pipeline" not in script
-    narrow = pytest_script(ProgramArguments(task=arguments.task, impl=arguments.impl, dtype="float32"))
+    narrow = pytest_script(found, RIGHT, "float32")
     assert script != narrow and "float32" in narrow
 
 
 def test_a_task_that_is_not_there_is_refused() -> None:
     """By the name that was given."""
     with pytest.raises(UsageError, match="nowhere"):
-        load(ProgramArguments(task="nowhere.yaml"))
+        load_task_named("nowhere.yaml")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from dspy import lm15
 
+from pipeline import codegen, cost, evaluate, generate, optimize, report, verify
 from pipeline import compile as compile_command
-from pipeline import evaluate
 from pipeline.base.errors import run_command
 from pipeline.reporting.runs import read_runs
 from tests.support.answering_lm import use
@@ -93,4 +93,45 @@ def test_what_it_does_not_offer_ends_the_command(
     assert run_command(compile_command.NAME, compile_command.main, argv) == 2
     err = capsys.readouterr().err
     assert f"{options[0]}" in err and "the language `counter` does not offer this" in err and err.count("\n") == 1
+    assert not engine.requests
+
+
+def test_it_generates_verified_programs_and_reports_the_run(
+    engine: Counting, tmp_path: Path, capsys: pytest.CaptureFixture[str], unrendered: None
+) -> None:
+    """Task files with their programs, and the program alone under the language's name; the report reads the run."""
+    folder = tmp_path / "solved"
+    asked = ["--program", "none", "--lm", "scripted/x", *OPTIONS, "-o", str(folder), "--format", "both"]
+    assert run_command(generate.NAME, generate.main, ["two", "nine", *asked, "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["solved"], found["unsolved"]) == (["two"], ["nine"])
+    assert (folder / "two.counter").read_text() == "up\nup\n"
+    assert run_command(verify.NAME, verify.main, [str(folder / "two.yaml"), "--language", "counter"]) == 0
+
+    argv = ["--optimizer", "none", "--lm", "scripted/x", *OPTIONS, "-o", str(tmp_path / "p.json")]
+    assert run_command(compile_command.NAME, compile_command.main, argv) == 0
+    assert run_command(report.NAME, report.main, ["-o", str(tmp_path / "report")]) == 0
+    assert "deep/minus" in (tmp_path / "report" / "index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "lacks"),
+    [
+        (codegen, [], "WritesTests: test_script"),
+        (cost, [], "Prices: cost_of, priced"),
+        (optimize, [], "Rewrites: annotated, explored"),
+        (verify, ["--exact"], "Proves: proved"),
+        (generate, [], "ProposesOffline: offline_models"),
+        (generate, ["--proposer", "search"], "ProposesOffline: offline_models"),
+        (generate, ["--program", "none", "--objective", "memory"], "Rewrites: annotated, explored"),
+    ],
+)
+def test_a_command_that_needs_what_it_lacks_ends(
+    command: Any, options: list[str], lacks: str, engine: Counting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With exit code 2, the command or its option, and the name of what is missing."""
+    argv = ["deep/minus", "--language", "counter", *options]
+    assert run_command(command.NAME, command.main, argv) == 2
+    err = capsys.readouterr().err
+    assert f"the language `counter` does not offer this ({lacks})" in err and err.count("\n") == 1
     assert not engine.requests

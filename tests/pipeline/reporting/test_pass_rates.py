@@ -9,7 +9,7 @@ import pytest
 from optimizers import Attempt, TaskCount
 from pipeline.base.paths import TASKS
 from pipeline.reporting import pass_rates
-from pipeline.reporting.pass_rates import program_class
+from pipeline.step.classes import program_class
 from step_runtime.language.parser import parse
 from step_runtime.tasks.reader import loads_task
 from tests.support.samples import general_scope
@@ -21,7 +21,7 @@ TASK_OF_RIGHT = loads_task(TASK, "double")
 def test_the_benchmark_has_the_classes_of_table_2() -> None:
     """A1 7, AR 8, S1 7, SR 4, read off the oracles."""
     names = [path.relative_to(TASKS).with_suffix("").as_posix() for path in TASKS.rglob("*.yaml")]
-    classes = pass_rates.scores_by(pass_rates.class_of, names, {})
+    classes = pass_rates.scores_by(pass_rates.classes_in(None), names, {})
     assert {kind: score.tasks for kind, score in classes.items()} == {"A1": 7, "AR": 8, "S1": 7, "SR": 4}
 
 

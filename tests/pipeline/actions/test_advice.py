@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from optimizers import Attempt
-from pipeline.reporting.advice import advise
+from pipeline.actions.advice import advise
 from step_runtime.tasks.reader import loads_task
 from tests.support.paths import PROJECT
 from tests.support.small_tasks import of_scalars
