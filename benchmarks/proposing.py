@@ -64,9 +64,12 @@ class Desk:
         response = self._engine.complete(
             Request(model="embedded", system=prompt.system, messages=prompt.messages, config=config)
         )
-        text = response.message.text or ""
-        parsed = self._adapter.parse(self._signature, text)["impl"] if "[[ ##" in text else None
-        return Sample(parsed, response.usage.input_tokens, response.usage.output_tokens)
+        program = self.program(response.message.text or "")
+        return Sample(program, response.usage.input_tokens, response.usage.output_tokens)
+
+    def program(self, text: str) -> str | None:
+        """The program in an answer's text; None if it has none."""
+        return self._adapter.parse(self._signature, text)["impl"] if "[[ ##" in text else None
 
 
 class Judge:

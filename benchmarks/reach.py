@@ -1,0 +1,60 @@
+"""How many candidates does each benchmark task take, by what is shown: nothing, other groups, all other tasks?
+
+Without noise, a sample of the embedded LM depends on its dial alone: the table gives the smallest dial of a series that
+makes a right program. Demonstrations are the benchmark's oracles; the examples of the prompt are shown always. The last
+line gives geometric means over the tasks that all three solve. Answers are made in this process.
+
+How to run: python -m benchmarks.reach (two minutes)
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+
+import torch
+
+from benchmarks.generality import Shown, nothing, other_groups, other_tasks
+from benchmarks.proposing import Desk, Judge, tasks_in
+from pipeline.lms.embedded import EmbeddedEngine
+from pipeline.lms.embedded.answering import EmbeddedRequest, answer
+from step_runtime.tasks.task import Task
+
+DIALS = (1, 2, 3, 4, 6, 8, 11, 16, 22, 32, 45, 64, 90, 128, 181, 256, 362, 512)
+DESK = Desk(EmbeddedEngine())
+ARMS: dict[str, Shown] = {"nothing": nothing, "other groups": other_groups, "all others": other_tasks}
+
+
+def reach(task: Task, shown: Shown, judge: Judge) -> int | None:
+    """The smallest dial that solves a task without noise; None if none of the series does."""
+    prompt = DESK.prompt(task, list(shown(task)))
+    asked = EmbeddedRequest(prompt.system, tuple((part.role, part.text or "") for part in prompt.messages), 0, 0.0)
+    answers = ((dial, DESK.program(answer(dial, asked))) for dial in DIALS)
+    return next((dial for dial, program in answers if judge.passes(task, program)), None)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prints the table, a line for each task as it is done."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", nargs="*", help="names of benchmark tasks; all by default")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    judge, found = Judge(), []
+    print(f"| task | {' | '.join(ARMS)} |\n|---|{'---|' * len(ARMS)}")
+    for task in tasks_in("tasks"):
+        if options.tasks and task.name not in options.tasks:
+            continue
+        row = [reach(task, shown, judge) for shown in ARMS.values()]
+        found.append(row)
+        shown_row = " | ".join("more" if dial is None else str(dial) for dial in row)
+        print(f"| `{task.name}` | {shown_row} |", flush=True)
+    whole = [[dial for dial in row if dial is not None] for row in found if None not in row]
+    if whole:
+        means = (f"{statistics.geometric_mean(column):.1f}" for column in zip(*whole, strict=True))
+        print(f"| geometric mean of {len(whole)} | {' | '.join(means)} |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
