@@ -133,7 +133,7 @@ class Comparison:
             for variant in variants if isinstance(variants, list) else ():
                 figures = variant.cost.figures()
                 new = _cost(figures) not in found and len(found) < ENOUGH
-                if new and metric.confirm(task, variant.text).passed:
+                if new and metric.verdict(task, variant.text).passed:
                     found[_cost(figures)] = figures
         return list(found.values())
 

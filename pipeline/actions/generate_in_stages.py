@@ -155,7 +155,7 @@ class Stages:
         sampling = Sampling(config.samples, config.temperatures, session.threads, config.seed)
         examples = {task.name: dspy.Example(task=task).with_inputs("task") for task in self.tasks}
         watch = sampling_lines(len(self.tasks), config.samples * len(config.temperatures))
-        sampler, suffices = Sampler(offering.metric.confirmed, sampling), clean_answers(self.tasks, offering)
+        sampler, suffices = Sampler(offering.metric, sampling), clean_answers(self.tasks, offering)
         start = progress.begin()
         found = sample_until_solved(session.agent, examples, sampler, budget=limits, watch=watch, suffices=suffices)
         progress.attempts |= found.attempts

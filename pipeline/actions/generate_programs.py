@@ -115,7 +115,7 @@ def _sampled(
         found = sample_until_solved(
             agent,
             examples,
-            Sampler(trusted(metric.confirmed), sampling),
+            Sampler(trusted(metric), sampling),
             lambda task: print_message(name, f"{task}: verified"),
             budget(session.config),
             suffices=clean_answers(tasks, offering),

@@ -97,7 +97,7 @@ def optimize(
     with verification_pool(1, language=language) as judges:
         metric = Metric(judges, language=registry.find(language))
         with task_errors(task.name):
-            own = metric.confirm(task, text)
+            own = metric.verdict(task, text)
             if not own.passed:
                 return own
         with verification_pool(1, seconds=SECONDS, language=language) as workers:

@@ -132,7 +132,7 @@ def language_domain(name: str | None, confirm: Callable[[Any, str], bool] | None
     programs are compared by the language's structures: of STeP, types, functions and references, and the primitives
     along edges.
 
-    `confirm` verifies a task's program by its own text, such as `Metric.confirm`; None: shared verdicts are trusted.
+    `confirm` verifies a task's program again before it represents the task; None: recorded verdicts are trusted.
     """
     language = registry.find(name)
     return Domain(

@@ -174,17 +174,6 @@ class RunsOwnCalls(Protocol):
 
 
 @runtime_checkable
-class SharesVerdicts(Protocol):
-    """Verdicts on programs that run alike, moved from one text to another with the places that they name."""
-
-    def shared_key(self, text: str) -> str:
-        """A text that is equal for programs that may share a verdict."""
-
-    def relocated(self, task: Any, verdict: Any, judged: str, text: str) -> Any | None:
-        """The verdict on `judged` as the one on `text`; None where it may be another."""
-
-
-@runtime_checkable
 class Explains(Protocol):
     """A table of a program's parts and their types: `pipeline.verify --explain`."""
 

@@ -178,7 +178,7 @@ class CompileJob:
                 seed=config.seed,
                 budget=replace(budget(config, config.max_iterations), demo_tokens=config.demo_tokens),
                 domain=replace(
-                    language_domain(config.language, lambda task, text: metric.confirm(task, text).passed),
+                    language_domain(config.language, lambda task, text: metric.verdict(task, text).passed),
                     demo_predictors=demonstrated_predictors(agent),
                     cost=cost,
                 ),

@@ -18,7 +18,7 @@ from pipeline.base.paths import DATA
 from pipeline.cli.program_arguments import Item
 from pipeline.rewriting.simplification import annotated, simplified
 from pipeline.step.classes import task_class
-from pipeline.verification import checking, metric, worker
+from pipeline.verification import checking, worker
 from pipeline.verification.cache import verifier_version
 from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.pricing import Pricing, answer_cost
@@ -27,7 +27,6 @@ from signatures.prompts import Reference
 from step_runtime.base.errors import STAGES, Diagnostic
 from step_runtime.cost.chip import DEFAULT_CHIP, Chip
 from step_runtime.language.equivalence import canonical_key
-from step_runtime.language.identity import KnownScopes, known_scopes, skeleton
 from step_runtime.language.parser import parse
 from step_runtime.program.printer import print_program
 from step_runtime.rewriting.optimizing import Explored
@@ -38,10 +37,6 @@ from step_runtime.verification.check import check_affine, check_outputs, infer_t
 from step_runtime.verification.exact.proof import ExactVerdict
 from step_runtime.verification.explain import explain
 from step_runtime.verification.verify import Verdict
-
-_SCOPES: dict[str, KnownScopes | None] = {}
-_MOST_SCOPES = 1000
-"""Tasks whose scopes are remembered, the latest ones."""
 
 
 class Step:
@@ -116,19 +111,6 @@ class Step:
         """The program with Copies where a stream is consumed twice; None where there is nothing to repair."""
         program, found = parse(text, _scope(task))
         return print_program(insert_copies(program)) if not found and check_affine(program) else None
-
-    def shared_key(self, text: str) -> str:
-        """A digest that most texts of one program share."""
-        return skeleton(text)
-
-    def relocated(self, task: Task, verdict: Verdict, judged: str, text: str) -> Verdict | None:
-        """The verdict on one text as that on another of the same program."""
-        content = task.statement
-        if content not in _SCOPES:
-            if len(_SCOPES) > _MOST_SCOPES:
-                _SCOPES.clear()
-            _SCOPES[content] = known_scopes(task)
-        return metric.relocated(verdict, judged, text, _SCOPES[content])
 
     def explained(self, task: Task, text: str) -> str:
         """Every stream with its type."""

@@ -32,7 +32,7 @@ from step_runtime.verification.verify import Verdict
 
 _TRANSIENT = frozenset({"time-limit", "memory-limit", "crashed", LOST_BEFORE})
 _VERDICT: TypeAdapter[Verdict] = TypeAdapter(Verdict)
-_TABLE = "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, text TEXT, verdict TEXT, mac TEXT) WITHOUT ROWID"
+_TABLE = "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, verdict TEXT, mac TEXT) WITHOUT ROWID"
 _KEY_BYTES = 32
 
 
@@ -68,34 +68,34 @@ class VerdictStore(AbstractContextManager["VerdictStore"]):
                 f"verdicts can't be kept in {path}: {error}; move it away, or name another folder"
             ) from None
 
-    def get(self, content: str, key: str) -> tuple[str, Verdict] | None:
-        """The text first judged under a program's key, for a task's YAML, and its verdict."""
-        name = self._mac("name", content, key)
-        found = self._execute("SELECT text, verdict, mac FROM verdicts WHERE key = ?", [name])
+    def get(self, content: str, text: str) -> Verdict | None:
+        """The verdict on a program's text, for a task's YAML."""
+        name = self._mac("name", content, text)
+        found = self._execute("SELECT verdict, mac FROM verdicts WHERE key = ?", [name])
         if not found:
             return None
-        text, written, mac = map(str, found[0])
-        if not hmac.compare_digest(mac.encode(), self._mac("row", name, text, written).encode()):
+        written, mac = map(str, found[0])
+        if not hmac.compare_digest(mac.encode(), self._mac("row", name, written).encode()):
             self._warn_of_foreign_row()
             return None
         try:
-            return text, _VERDICT.validate_json(written)
+            return _VERDICT.validate_json(written)
         except ValidationError as error:
             self._fail(error)
             return None
 
-    def put(self, content: str, key: str, text: str, verdict: Verdict) -> None:
+    def put(self, content: str, text: str, verdict: Verdict) -> None:
         """Keeps a verdict in place of an earlier one."""
         if not _TRANSIENT.isdisjoint(diagnostic.code for diagnostic in verdict.diagnostics):
             return
         try:
             written = _VERDICT.dump_json(verdict).decode()
-            text.encode()
         except ValueError:
-            return  # lone surrogates, which neither JSON nor the database holds
-        name = self._mac("name", content, key)
-        row = [name, text, written, self._mac("row", name, text, written)]
-        self._execute("INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?)", row)
+            return  # lone surrogates, which JSON does not hold
+        name = self._mac("name", content, text)
+        self._execute(
+            "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?)", [name, written, self._mac("row", name, written)]
+        )
 
     def close(self) -> None:
         """Ends the use of the folder."""

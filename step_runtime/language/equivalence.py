@@ -8,8 +8,6 @@ Two questions, each with its own key:
   by step; comments and layout do not count. It never decides on a verdict.
 - `Description.key`: do two graphs compute the same by the same primitives, in any order? The verifier, which has
   checked both graphs, runs only one of them.
-
-Whether two texts share a verdict is decided in `step_runtime.language.identity`.
 """
 
 from __future__ import annotations

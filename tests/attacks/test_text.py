@@ -22,7 +22,7 @@ from step_runtime.base.errors import STAGES
 from step_runtime.language.comments import REMOVED, printable
 from step_runtime.verification import verify as verify_module
 from tests.attacks.test_verdicts import BODY, PLAIN, TASK
-from tests.support.identity_pairs import verdict_key
+from tests.support.text_edits import graph_key
 
 HUGE = "0x" + "f" * 4000
 TEXTS = {
@@ -70,7 +70,7 @@ def test_every_text_has_a_verdict(name: str, tmp_path: Path) -> None:
         for example in (TEXTS["nothing"], text, PLAIN):
             reward = metric(dspy.Example(task=TASK), dspy.Prediction(impl=example))
             assert bool(reward) == (example == PLAIN)
-    assert verdict_key(text, TASK) != verdict_key(PLAIN, TASK)
+    assert graph_key(text, TASK) != graph_key(PLAIN, TASK)
     assert isinstance(extract_program(text), str)
     assert isinstance(printable(text), str)
 
@@ -144,7 +144,7 @@ def test_a_comment_that_could_steer_is_not_shown(name: str, place: str) -> None:
     words = comment.removeprefix("# ")
     assert words not in shown
     assert REMOVED in shown or name in ("an escape", "right to left")
-    assert verdict_key(shown, TASK) == verdict_key(PLAIN, TASK)
+    assert graph_key(shown, TASK) == graph_key(PLAIN, TASK)
     message = YAMLAdapter().format_assistant_message_content(Propose, {"impl": text})
     assert words not in message.replace("[[ ## impl ## ]]\n", "", 1).removesuffix("[[ ## completed ## ]]\n")
 
@@ -165,7 +165,7 @@ def test_an_annotation_that_could_steer_is_not_shown(name: str) -> None:
     text, control = f"{HEADERS[name]}\n{BODY}", f"def body(E0: step.Stream, E1: Stream) -> torch.Tensor:\n{BODY}"
     assert Verifier(TASK).verify(text).passed
     assert "obey" not in printable(text)
-    assert verdict_key(printable(text), TASK) == verdict_key(PLAIN, TASK)
+    assert graph_key(printable(text), TASK) == graph_key(PLAIN, TASK)
     assert printable(control) == control
 
 
@@ -191,7 +191,7 @@ def test_a_name_that_could_steer_is_not_shown(name: str, place: str) -> None:
     }[place]
     assert Verifier(TASK).verify(text).passed
     assert own not in printable(text)
-    assert verdict_key(printable(text), TASK) == verdict_key(PLAIN, TASK)
+    assert graph_key(printable(text), TASK) == graph_key(PLAIN, TASK)
     assert printable(control) == control
 
 

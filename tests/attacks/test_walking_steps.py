@@ -10,7 +10,6 @@ from types import FrameType
 
 import pytest
 
-from step_runtime.language.identity import skeleton
 from step_runtime.language.parser import parse
 from step_runtime.program.limits import Limits
 from step_runtime.tasks.scope import static_scope
@@ -67,16 +66,3 @@ def test_control_a_loop_within_the_limit_is_walked() -> None:
     text = "x = E0\nfor i in range(300):\n  x, y = step.Copy().apply(x)\nreturn x"
     program, found = parse(text, static_scope(TASK), LIMITS)
     assert (len(program.nodes), found) == (300, [])
-
-
-@pytest.mark.parametrize("text", [" ", "\t", "def body()", "def body (", " def body ( ) :", "x \t"])
-def test_a_long_line_has_a_skeleton(text: str) -> None:
-    """A header is searched for from the beginning of a line only: from each place, this would take minutes."""
-    long = text * (300_000 // len(text))
-    assert skeleton(f"{long}x") != skeleton(f"{long}(")
-
-
-def test_control_a_header_is_left_out_of_a_skeleton() -> None:
-    """Wherever its line is, and however it is indented."""
-    for header in ("def body(E0, E1):\n    ", "\n  def body (E0, E1) -> x:\n    "):
-        assert skeleton(f"{header}return E0") == skeleton("return E0")

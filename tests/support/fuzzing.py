@@ -31,14 +31,13 @@ from pipeline.base.errors import UsageError
 from pipeline.record.request import parse_experience
 from signatures.extract import extract_program, holds_program, sections
 from step_runtime.base.errors import TaskError
-from step_runtime.language.identity import skeleton
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import SolvedTask, dump_task
 from step_runtime.verification.verify import Verifier
 from tests.support.completions import BODY, DRAFT, ECHO, PROGRAM, WRAPPED
-from tests.support.identity_pairs import EDITS, TASK, program, verdict_key
 from tests.support.oracles import solved
 from tests.support.samples import GENERAL_SOLUTION, general
+from tests.support.text_edits import EDITS, TASK, graph_key, program
 
 PIECES = (
     "\n", "\r", "\t", " ", "    ", "\0", "\x0b", "\x1b[2J", "\u202e", "\u2028", "\ud800", "\uff08", "\U0001d5d0", "é",
@@ -151,8 +150,7 @@ def identify(text: str) -> str:
     """A key whose programs have all one verdict; edits of a few programs meet it often."""
     if len(_VERDICTS) > 100_000:
         _VERDICTS.clear()
-    key, passed = verdict_key(text, TASK), _pairs().verify(text).passed
-    skeleton(text)
+    key, passed = graph_key(text, TASK), _pairs().verify(text).passed
     other, known = _VERDICTS.setdefault(key, (text, passed))
     assert passed == known, f"one key, two verdicts:\n{other}\n---\n{text}"
     return "met before" if other != text else "new"

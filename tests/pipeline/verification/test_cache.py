@@ -115,10 +115,10 @@ def test_one_that_fails_later_costs_a_warning(tmp_path: Path) -> None:
     """From then on it knows nothing."""
     verdict = Verdict(False, "value", (Diagnostic("value", "value", "differs"),))
     with VerdictStore(tmp_path) as store:
-        store.put("task", "key", "text", verdict)
-        assert store.get("task", "key") == ("text", verdict)
+        store.put("task", "key", verdict)
+        assert store.get("task", "key") == verdict
         store._database.execute("DROP TABLE verdicts")
         with pytest.warns(UserWarning, match="can't be used any more"):
             assert store.get("task", "key") is None
-        store.put("task", "another", "text", verdict)
+        store.put("task", "another", verdict)
         assert store.get("task", "another") is None

@@ -41,7 +41,7 @@ def test_verdicts_are_reached_in_workers_and_shared_by_key(data: Path) -> None:
         assert judged("crash") == (0.0, "run", ["crashed"], True)
         assert judged("fail") == (0.0, "run", ["internal"], True)
         assert metric.findings(task, "up\nup") == ()
-        assert metric.confirm(task, "up\ndown\nup\nup").passed
+        assert metric.verdict(task, "up\ndown\nup\nup").passed
 
 
 def run(*argv: str) -> int:

@@ -1,4 +1,4 @@
-"""Random pairs of program texts, one an edit of the other, and whether those that share a verdict agree.
+"""Random pairs of program texts, one an edit of the other, each judged by verifiers with and without memory.
 
 The edits: a variable renamed, once or everywhere, a line moved, repeated, indented or left out, a loop around it, a
 comment, a name swapped.
@@ -13,13 +13,13 @@ from functools import lru_cache
 from itertools import islice
 from random import Random
 
-from pipeline.verification.metric import relocated
-from step_runtime.language.equivalence import canonical_key
-from step_runtime.language.identity import graphs, known_scopes, skeleton
-from step_runtime.program.graph import Program
-from step_runtime.program.printer import print_primitive
+from step_runtime.language.equivalence import canonical_key, describe
+from step_runtime.language.parser import read
+from step_runtime.program.limits import Limits
 from step_runtime.tasks.reader import loads_task
+from step_runtime.tasks.scope import static_scope
 from step_runtime.tasks.task import Task
+from step_runtime.verification.check import check_program
 from step_runtime.verification.verify import Verdict, Verifier
 
 TASK = loads_task(
@@ -35,21 +35,20 @@ fns:
 outputs:
 - {name: S0, dtype: fp32, dims: [M, N], data_transform: ["(input_data['E0'] + 1) * 2"]}
 """,
-    "identity",
+    "edits",
 )
 NAMES = ("a", "b", "c", "n", "m", "E0", "E1", "x")
 
 
-def verdict_key(text: str, task: Task) -> str:
-    """A key that two texts share only if they have the same verdict on the task, except for places."""
-    known = known_scopes(task)
-    programs = graphs(text, known) if known else None
-    return f"text:{text}" if programs is None else "graph:" + "\n\n".join(map(_written, programs))
-
-
-def _written(program: Program) -> str:
-    nodes = (f"{print_primitive(node.op)} {node.inputs} {node.outputs}" for node in program.nodes)
-    return "\n".join([*nodes, str(program.results)])
+def graph_key(text: str, task: Task) -> str:
+    """A key that two texts share only if they are well-typed and give the same graphs, which are run once."""
+    programs = []
+    for sizes in task.size_sets():
+        checked, _, diagnostics = check_program(read(text), static_scope(task, sizes=sizes), Limits(), 8)
+        if diagnostics:
+            return f"text:{text}"
+        programs.append(describe(checked).key(whole=True))
+    return "\n".join(["graphs:", *programs])
 
 
 @dataclass
@@ -57,7 +56,7 @@ class Figures:
     """The results of the pairs."""
 
     pairs: int = 0
-    shared: int = 0
+    of_one_graph: int = 0
     of_one_tree: int = 0
     passing: int = 0
     disagreeing: list[tuple[str, str]] = field(default_factory=list)
@@ -138,38 +137,27 @@ def pairs(rng: Random) -> Iterator[tuple[str, str]]:
         yield one, other
 
 
-VERIFIER = Verifier(TASK)
-SCOPES = known_scopes(TASK)
+REMEMBERING, FORGETTING = Verifier(TASK), Verifier(TASK, remember=False)
 
 
 @lru_cache(maxsize=4096)
-def _verdict(text: str) -> Verdict:
-    return VERIFIER.verify(text)
+def _alone(text: str) -> Verdict:
+    return FORGETTING.verify(text)
 
 
 def compare(source: Iterator[tuple[str, str]], count: int) -> Figures:
-    """Verifies both texts of each pair that shares a verdict, and compares stage, codes and places."""
+    """Compares the verdicts on both texts of each pair with those of a verifier that runs every text."""
     figures = Figures()
     for one, other in islice(source, count):
         figures.pairs += 1
         tree = canonical_key(one, ["E0", "E1"]) == canonical_key(other, ["E0", "E1"])
-        key = verdict_key(one, TASK) == verdict_key(other, TASK)
         figures.of_one_tree += tree
-        if not tree and not key and skeleton(one) != skeleton(other):
-            continue
-        first, second = _verdict(one), _verdict(other)
+        figures.of_one_graph += one != other and graph_key(one, TASK) == graph_key(other, TASK)
+        first, second = _alone(one), _alone(other)
         figures.passing += first.passed
-        moved = relocated(first, one, other, SCOPES)
-        if moved is not None:
-            figures.shared += 1
-        wrong = moved is not None and moved != second
-        wrong |= key and _summary(first) != _summary(second)
+        wrong = [REMEMBERING.verify(one), REMEMBERING.verify(other)] != [first, second]
         # Texts of one tree fail at the same stage; diagnostics that follow from a first mistake may differ.
         wrong |= tree and (first.passed, first.stage) != (second.passed, second.stage)
         if wrong:
             figures.disagreeing.append((one, other))
     return figures
-
-
-def _summary(verdict: Verdict) -> tuple[bool, str | None, list[str]]:
-    return verdict.passed, verdict.stage, [diagnostic.code for diagnostic in verdict.diagnostics]
