@@ -17,8 +17,8 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from pipeline.mcp_server.outputs import GeneratedProgram, safe_text
-from pipeline.mcp_server.tools import Result, TaskName, answered, tool_errors
+from pipeline.mcp_server.outputs import GeneratedProgram, safe_text, shown_words
+from pipeline.mcp_server.tools import Result, TaskName, answered, language, tool_errors
 from pipeline.mcp_server.workspace import Workspace
 
 COMMAND = "pipeline.generate"
@@ -55,6 +55,9 @@ class Generation:
 
         It takes seconds to minutes and reports progress. Nothing is written; a program is returned if one passes.
         """
+        await anyio.to_thread.run_sync(language)
+        from step_runtime.language.comments import printable, quoted
+
         with tool_errors():
             path = self._workspace.path(task)
         limit = min(minutes or self._minutes, self._minutes)
@@ -62,23 +65,23 @@ class Generation:
         start = time.monotonic()
 
         async def report(line: str) -> None:
-            await context.report_progress(time.monotonic() - start, 60 * limit, safe_text(line))
+            await context.report_progress(time.monotonic() - start, 60 * limit, safe_text(quoted(line)))
 
         code, output = await run([*command, *self._options], report)
         found: dict[str, Any] = json.loads(output.splitlines()[-1]) if output.strip() else {}
         if "tasks" not in found:
-            raise ToolError(safe_text(found.get("error", {}).get("message", f"the search ended with exit code {code}")))
+            why = found.get("error", {}).get("message", f"the search ended with exit code {code}")
+            raise ToolError(safe_text(quoted(why)))
         [made] = found["tasks"].values()
         if made is None or not made["passed"]:
-            advice = made and made.get("advice")
+            advice = made and shown_words(made.get("advice"))
             text = f"No program was found within {limit:g} minutes.\n{json.dumps(advice, indent=1) if advice else ''}"
             return answered(
                 text, GeneratedProgram(passed=False, program=None, found_by=None, detail=None, advice=advice)
             )
-        result = GeneratedProgram(
-            passed=True, program=made["impl"], found_by=made["found_by"], detail=made["detail"], advice=None
-        )
-        return answered(f"{made['impl'].strip()}\n\n# verified, found by {made['found_by']}: {made['detail']}", result)
+        program, detail = printable(made["impl"]), made["detail"] and quoted(made["detail"])
+        result = GeneratedProgram(passed=True, program=program, found_by=made["found_by"], detail=detail, advice=None)
+        return answered(f"{program.strip()}\n\n# verified, found by {made['found_by']}: {detail}", result)
 
 
 async def run(command: Sequence[str], report: Report) -> tuple[int, str]:

@@ -14,9 +14,10 @@ from optimizers.strategies.structure import Weights
 from pipeline.agent.domain import structures
 from pipeline.agent.proposer import shipped_examples
 from pipeline.base.paths import DOCS
-from pipeline.base.text import visible
 from signatures import render_task
 from step_runtime.base.errors import TaskError
+from step_runtime.language.comments import harmless_title, printable
+from step_runtime.language.shown_tasks import shown_task
 from step_runtime.tasks.reader import read_task
 from step_runtime.tasks.task import SolvedTask, Task
 
@@ -26,7 +27,7 @@ class Example:
     """A solved task.
 
     Attributes:
-        source: Where it comes from, for people.
+        source: Where it comes from, in harmless words.
         solved: The task and its program.
         similarity: To the task in question, from 0 to 1.
         path: The user's file that it comes from, whose program may be wrong; None for one that was verified before.
@@ -37,10 +38,16 @@ class Example:
     similarity: float = 0.0
     path: Path | None = None
 
+    def shown(self) -> Example:
+        """The example without what could steer a reader, as a demonstration is shown."""
+        solved = SolvedTask(shown_task(self.solved.task), printable(self.solved.program))
+        return replace(self, solved=solved)
+
     def text(self) -> str:
         """The example as prompts show it: the task as YAML, then the program."""
-        head = f"# {visible(self.source, line=True)}, similarity {self.similarity:.2f}"
-        return f"{head}\n{render_task(self.solved.task)}\nimpl: |\n{_indented(self.solved.program)}"
+        own = self.shown()
+        head = f"# {own.source}, similarity {self.similarity:.2f}"
+        return f"{head}\n{render_task(own.solved.task)}\nimpl: |\n{_indented(own.solved.program)}"
 
 
 def nearest(task: Task, examples: Iterable[Example]) -> list[Example]:
@@ -72,7 +79,7 @@ def of_files(paths: Iterable[Path]) -> Iterator[Example]:
         except TaskError:
             continue
         if (solved := task.solved()) is not None:
-            yield Example(path.stem, solved, path=path)
+            yield Example(harmless_title(path.stem), solved, path=path)
 
 
 def _indented(program: str) -> str:

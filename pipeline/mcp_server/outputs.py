@@ -63,6 +63,43 @@ class GeneratedProgram(_Result):
     advice: Mapping[str, Any] | None = Field(description="Without a program: what would help, as far as is known.")
 
 
+def shown_words(value: Any) -> Any:
+    """JSON data whose texts, keys included, could steer no reader."""
+    from step_runtime.language.comments import quoted
+
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, Mapping):
+        return {quoted(key): shown_words(item) for key, item in value.items()}
+    return [*map(shown_words, value)] if isinstance(value, list | tuple) else value
+
+
+def shown_finding(finding: Finding) -> Finding:
+    """A finding whose words, which quote a program and a task, could steer no reader."""
+    from step_runtime.language.comments import quoted
+
+    return finding.model_copy(
+        update={
+            "message": quoted(finding.message),
+            "details": tuple(map(quoted, finding.details)),
+            "hint": finding.hint and quoted(finding.hint),
+        }
+    )
+
+
+def shown_verdict(verdict: ProgramVerdict) -> ProgramVerdict:
+    """A verdict whose words could steer no reader."""
+    from step_runtime.language.comments import quoted
+
+    return verdict.model_copy(
+        update={
+            "diagnostics": tuple(map(shown_finding, verdict.diagnostics)),
+            "warnings": tuple(map(shown_finding, verdict.warnings)),
+            "values": verdict.values and quoted(verdict.values),
+        }
+    )
+
+
 def safe_text(text: str) -> str:
     """A text without secrets, in which characters that would not be seen are written out."""
     return visible(redacted(text))

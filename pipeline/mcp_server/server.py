@@ -107,11 +107,12 @@ def _learned(program: str | None) -> Callable[[], Sequence[Example]]:
     def read() -> tuple[Example, ...]:
         from pipeline.mcp_server.nearest import Example
         from pipeline.running.learned import learned_agent, solved_examples
+        from step_runtime.language.comments import harmless_title
 
         if program is None:
             return ()
         solved = solved_examples(learned_agent(program, partial(print_message, NAME)))
-        return tuple(Example(f"learned: {name}", each) for name, each in solved.items())
+        return tuple(Example(f"learned: {harmless_title(name)}", each) for name, each in solved.items())
 
     return read
 

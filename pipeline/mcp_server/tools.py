@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,6 +26,8 @@ from pipeline.mcp_server.outputs import (
     ProgramCost,
     safe_content,
     safe_text,
+    shown_verdict,
+    shown_words,
 )
 from pipeline.mcp_server.workspace import Workspace
 from pipeline.verification.checking import Checked, CheckRequest, check, outcome
@@ -109,17 +111,20 @@ class Toolbox:
         from pipeline.cli.cost_tables import cost_json, cost_table
         from pipeline.verification.task_files import load_task_named
         from step_runtime.cost.chip import DEFAULT_CHIP
+        from step_runtime.language.comments import quoted
+        from step_runtime.language.shown_tasks import restored
 
         with tool_errors():
             found = load_task_named(str(self.workspace.path(task)))
-            text = program if program is not None else found.impl
+            text = restored(found, program) if program is not None else found.impl
             if text is None:
                 raise UsageError(f"{task}: this task has no `impl`; give the program")
             [subject] = price_programs(found, [(PROGRAM, text)], DEFAULT_CHIP, sizes or {})
             if isinstance(subject.priced, tuple):
                 raise UsageError("\n".join(each.render(text, PROGRAM) for each in subject.priced))
         table = cost_table(subject.priced, PROGRAM, DEFAULT_CHIP.name)
-        return answered(table, ProgramCost(cost=cost_json(subject.priced, PROGRAM, DEFAULT_CHIP.name)))
+        priced = cost_json(subject.priced, PROGRAM, DEFAULT_CHIP.name)
+        return answered(quoted(table), ProgramCost(cost=shown_words(priced)))
 
     def examples(
         self,
@@ -139,7 +144,8 @@ class Toolbox:
             asked = load_task_named(str(path))
             others = [other for name in self.workspace.names() if (other := self.workspace.path(name)) != path]
             ranked = nearest(asked, [*packaged(), *of_files(others), *self.learned()])
-            found = list(islice((each for each in ranked if each.path is None or self._passes(each.path)), count))
+            right = (each.shown() for each in ranked if each.path is None or self._passes(each.path))
+            found = list(islice(right, count))
         near = [
             NearExample(
                 source=each.source,
@@ -160,16 +166,26 @@ class Toolbox:
         Raises:
             ToolError: The task or the program can't be used.
         """
+        language()
+        from step_runtime.base.errors import TaskError
+        from step_runtime.language.comments import quoted
+        from step_runtime.language.shown_tasks import CHANGED, restored
+        from step_runtime.tasks.reader import read_task
+
         with tool_errors():
             path = self.workspace.path(task)
             name = None if program is None else PROGRAM
+            if program is not None and CHANGED.search(program):
+                with suppress(TaskError):  # which the check reports
+                    program = restored(read_task(path), program)
             request = CheckRequest(
                 str(path), program, name, explain=explain, values=values, run=run, limits=self.limits
             )
             found = outcome(request, path.stem, self.pool().submit(check, request))
             if found.verdict.error is not None:
                 raise UsageError(found.verdict.error)
-            return found
+            verdict, table = shown_verdict(found.verdict), found.table and quoted(found.table)
+            return replace(found, verdict=verdict, text=quoted(found.text), table=table)
 
     def _passes(self, path: Path) -> bool:
         """Whether a task file's own program is right."""
@@ -205,4 +221,7 @@ def tool_errors() -> Iterator[None]:
     try:
         yield
     except PipelineError as error:
-        raise ToolError(safe_text(str(error))) from None
+        language()
+        from step_runtime.language.comments import quoted
+
+        raise ToolError(safe_text(quoted(str(error)))) from None

@@ -96,6 +96,8 @@ def start_job(
     threads = request.config.threads or default_threads(request.config.lm, workers)
     all_params = run_params(request.config, request.tasks, lms.solving, threads) | dict(params)
     with recorded(name, all_params, request.tasks, request, resumed.run_id if resumed else None) as recorder:
+        if recorder.tuned is not None:
+            gate.agent(recorder.tuned, "tuned.json")
         yield CompileJob(request, lms, name, recorder, workers, gate.refused)
 
 

@@ -15,7 +15,8 @@ from step_runtime.tasks.task import Task
 
 _TITLES = ("name", "test_name")
 _NAMES = ("inputs", "parameters", "outputs", "sizes")
-_CHANGED = re.compile(r"\bname_[0-9a-f]{8}\b")
+CHANGED = re.compile(r"\bname_[0-9a-f]{8}\b")
+"""What a name looks like that was changed."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -47,10 +48,10 @@ def _shown(value: Any, key: str, place: str) -> Any:
 
 def restored(task: Task, program: str) -> str:
     """A program for `shown_task(task)` as one for the task: with the names that this has."""
-    if not _CHANGED.search(program):
+    if not CHANGED.search(program):
         return program
     names = {shown: name for name in _names(task) if (shown := harmless_name(name)) != name}
-    return _CHANGED.sub(lambda found: names.get(found[0], found[0]), program)
+    return CHANGED.sub(lambda found: names.get(found[0], found[0]), program)
 
 
 def _names(task: Task) -> Iterator[str]:

@@ -6,9 +6,11 @@ has the right program beside it as its control.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dspy
@@ -17,12 +19,15 @@ import pytest
 from optimizers import Entry, Experience, TokenCount
 from pipeline import load_program, save_program
 from pipeline.agent.agent import Agent
+from pipeline.base.config import RunConfig
 from pipeline.base.errors import UsageError
-from pipeline.record.request import parse_experience
+from pipeline.record.request import Request, parse_experience
+from pipeline.running import job
 from pipeline.running.gate import Gate
 from pipeline.verification.workers import LocalWorkers
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.task import Task
+from tests.support.scripted_answers import scripted
 
 TASK = """
 inputs:
@@ -146,3 +151,16 @@ def test_a_refuted_demonstration_is_not_shown(tmp_path: Path) -> None:
     mine.agent(agent, "p.json")
     assert [(demo["task"].name, demo["impl"]) for demo in agent.proposer.predict.demos] == [("t/0", RIGHT)]
     assert len(mine.refused) == len(WRONG)
+
+
+def test_what_an_optimizer_had_tuned_is_shown_without_what_is_refuted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program of an interrupted run, from its record."""
+    agent, told = load_program(program(tmp_path / "p.json", (task("t/0"), RIGHT), (task("t/1"), "return E0"))), [""]
+    monkeypatch.setattr(job, "recorded", lambda *_: contextlib.nullcontext(SimpleNamespace(tuned=agent)))
+    request, lms = Request(RunConfig(optimizer="bootstrap"), "x", [task()]), job.LMs(scripted(RIGHT)[0])
+    with job.start_job(request, lms, "x", {}, workers=LocalWorkers(1), tell=told.append) as started:
+        assert [demo["task"].name for demo in agent.proposer.predict.demos] == ["t/0"]
+        assert [refusal.place for refusal in started.refused] == ["proposer.predict, demonstration 1 (t/1)"]
+    assert "of tuned.json refused" in told[-1]

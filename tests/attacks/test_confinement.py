@@ -107,15 +107,17 @@ def test_a_cell_reaches_nothing_beyond_it(
     assert controls_hold(confined)
 
 
-@pytest.mark.parametrize("attack", reaching.TAKING)
-def test_no_cell_takes_what_its_warden_has(
+@pytest.mark.parametrize("attack", [*reaching.TAKING, *reaching.TRACING])
+def test_no_cell_takes_what_its_warden_or_the_command_has(
     confined: WorkerPool, free: WorkerPool, places: dict[str, Any], attack: str, task: Task
 ) -> None:
-    """Neither one that is confined, nor one that is not."""
-    for pool in (confined, free):
-        refused = pool.submit(reaching.try_it, *task, reaching.TAKING[attack], places).result(PATIENCE)
+    """Of the warden, neither a cell that is confined, nor another; the control's parent is a process like any."""
+    code = {**reaching.TAKING, **reaching.TRACING}[attack]
+    for pool in (confined, free) if attack in reaching.TAKING else (confined,):
+        refused = pool.submit(reaching.try_it, *task, code, places).result(PATIENCE)
         assert refused.startswith("PermissionError"), refused
         assert controls_hold(pool)
+    assert reaching.try_it_unguarded(code) == "done", "the attack would not work anyway"
 
 
 @pytest.mark.parametrize("what", reaching.ALLOWED)

@@ -1,20 +1,25 @@
 """Text of a stranger's task or program speaks to no LM: wherever it stands, and on every way into a prompt.
 
 The words stand in comments, strings, annotations, names and titles, whole or spread over several; the ways are tasks
-as YAML and as scripts, demonstrations, patterns of skills, tools and diagnostics. The controls keep plain words.
+as YAML and as scripts, demonstrations, patterns of skills, tools, an Agent Skill, the MCP server's examples, and
+diagnostics. The controls keep plain words.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import dspy
 import pytest
 
+from pipeline.actions.write_skill import make_skill
 from pipeline.agent.agent import Agent
 from pipeline.agent.proposer import ToolContext, check, list_examples, show_example, tool_context
 from pipeline.agent.refiner import ProgramVerifier
 from pipeline.agent.skills import Skill
+from pipeline.mcp_server.nearest import of_files
 from signatures import Propose, Refine, YAMLAdapter, compose, without_ir
 from signatures.prompts import ProposerPrompt
 from step_runtime.language.comments import printable
@@ -122,12 +127,27 @@ def as_example(of: Task) -> str:
         return show_example(list_examples())
 
 
+def as_solution_of_a_skill(of: Task) -> str:
+    return make_skill({of.name: SolvedTask(of, program(of))}).files("step")["references/solutions.md"]
+
+
+def as_near_example(of: Task) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"{of.test_name}.yaml")
+        path.write_text(f"{of.statement}\nimpl: {program(of)}\n")
+        (example,) = of_files([path])
+    shown = example.shown()
+    return "\n".join([example.text(), shown.source, shown.solved.task.statement, shown.solved.program])
+
+
 WAYS: dict[str, Callable[[Task], str]] = {
     "a request": as_request,
     "a demonstration": as_demonstration,
     "a script": as_script,
     "a pattern": as_pattern,
     "a tool": as_example,
+    "a solution of a skill": as_solution_of_a_skill,
+    "a near example": as_near_example,
 }
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
+
+from tests.support.paths import PROJECT
 
 _LIBC = """
 libc = ctypes.CDLL(None, use_errno=True)
@@ -88,18 +92,23 @@ TAKING = {
             if taken >= 0: break
             if ctypes.get_errno() != errno.EBADF: raise OSError(ctypes.get_errno(), 'pidfd_getfd')
     """,
-    "traces its warden": "call('ptrace', 16, parent, None, None)",
+    "traces its warden": "call('ptrace', 0x4206, parent, None, None)",
     "reads its warden's memory": """
         here, there = ctypes.create_string_buffer(8), (ctypes.c_size_t * 2)(id(os), 8)
         own = (ctypes.c_size_t * 2)(ctypes.addressof(here), 8)
         call('process_vm_readv', parent, own, ctypes.c_ulong(1), there, ctypes.c_ulong(1), ctypes.c_ulong(0))
     """,
-    "looks at its warden's files": "os.readlink(f'/proc/{parent}/fd/3')",
+    "looks at its warden's files": "os.readlink(f'/proc/{parent}/fd/0')",
     "reads its warden's environment": "open(f'/proc/{parent}/environ').read()",
-    "opens the command's memory": "open(f'/proc/{command}/mem').close()",
-    "traces the command": "call('ptrace', 16, command, None, None)",
 }
 """What would lead to other tasks' answers; it is refused to cells that are not confined, too."""
+
+TRACING = {
+    "opens the command's memory": "open(f'/proc/{command}/mem', 'r+b').close()",
+    "traces the command": "call('ptrace', 0x4206, command, None, None)",
+    "reads the command's environment": "open(f'/proc/{command}/environ').read()",
+}
+"""What would lead to the command, and to all of its answers."""
 
 UNCONTROLLED = {
     "has another view of the system", "names a file by a handle", "has the kernel do its calls",
@@ -140,6 +149,23 @@ def try_it(name: str, content: str, code: str, places: dict[str, Any]) -> str:
     except AssertionError as error:
         return f"AssertionError: {error}"
     return "done"
+
+
+_PLAIN = """
+import ctypes, os, sys
+from tests.support import reaching
+ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(2**64 - 1), 0, 0, 0)  # all may trace it, as without Yama
+if not os.fork():
+    print(reaching.try_it("", "", sys.stdin.read(), {"command": os.getppid()}), flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+def try_it_unguarded(code: str) -> str:
+    """What came of a snippet in a child of a process of Python's, neither of which does anything against it."""
+    command = [sys.executable, "-c", _PLAIN]
+    return subprocess.run(command, input=code, cwd=PROJECT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def environment(name: str, content: str) -> dict[str, str]:

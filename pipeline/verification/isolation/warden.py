@@ -79,6 +79,7 @@ class _Cell:
         note: Memory shared with it, for its notes.
         base: Bytes that it had in memory in the beginning.
         scratch: Its folder for temporary files.
+        reads: What the files were that it may read, as `_state` has it.
         held: Bytes that it has held more than that since its last call.
         began: Its processor time when the present call began, in seconds.
     """
@@ -88,6 +89,7 @@ class _Cell:
     note: mmap.mmap
     base: int
     scratch: Path | None
+    reads: tuple[tuple[int, int], ...] = ()
     held: int = 0
     began: float = 0.0
     _status: int | None = field(default=None, init=False)
@@ -204,15 +206,17 @@ class _Warden:
         return ANSWER + answer
 
     def _cell(self, group: str, reads: Sequence[str]) -> _Cell:
-        """The process of a group, which may read these files if it is a new one; makes room for it."""
+        """The process of a group, a new one where other files stand at these places; makes room for it."""
         found = self._cells.get(group)
-        if found is not None and found.status() is not None:
+        state = _state(reads) if self._confinement.applies else ()
+        if found is not None and (found.status() is not None or found.reads != state):
             self._drop(group)
             found = None
         if found is None:
             while len(self._cells) >= KEPT or self._held() > self._limits.memory / 2:
                 self._drop(next(iter(self._cells)))
             found = self._cells[group] = self._fork(reads)
+            found.reads = state
         self._cells.move_to_end(group)
         return found
 
@@ -328,6 +332,19 @@ def _import(module: str) -> None:
     """Imports what calls take, for all cells that come; where that fails, the call says why."""
     with contextlib.suppress(Exception):
         importlib.import_module(module)
+
+
+def _state(reads: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Which files a cell may read, and what their folder holds; of a folder alone, which may be a busy one, nothing.
+
+    A file that is saved anew is another one, which a cell that was confined before may not read.
+    """
+    found = []
+    for path in reads if len(reads) > 1 else ():
+        with contextlib.suppress(OSError):
+            known = os.stat(path)  # noqa: PTH116 - before each call
+            found.append((known.st_ino, known.st_mtime_ns))
+    return tuple(found)
 
 
 def _arrived(running: _Cell) -> bytes | None:

@@ -11,7 +11,9 @@ import pytest
 from pipeline import verify
 from pipeline.base.errors import UsageError, run_command
 from pipeline.verification import sandbox
+from pipeline.verification.checking import CheckRequest, check, checking_pool
 from pipeline.verification.isolation.confinement import Means, Sandbox
+from pipeline.verification.limits import ProgramLimits
 from pipeline.verification.sandbox import MODE, READS
 
 
@@ -68,6 +70,31 @@ def test_what_may_be_read_must_be_there(tmp_path: Path, capsys: pytest.CaptureFi
     gone = str(tmp_path / "gone")
     assert run_command(verify.NAME, verify.main, ["gemm/0", "--allow-read", gone]) == 2
     assert f"expected a file or folder, found none at {gone}" in capsys.readouterr().err
+
+
+def test_a_file_that_is_saved_anew_is_read_again(tmp_path: Path) -> None:
+    """The task's own, and one beside it that it reads, as editors save them: another file under the name."""
+    task, data, saved = tmp_path / "double.yaml", tmp_path / "data", tmp_path / "saved"
+    content = f"""
+global: factor = int(open({str(data)!r}).read())
+inputs: [{{name: E0, dtype: fp32, dims: [M], data_gen: torch.rand}}]
+fns:
+- {{name: Double, apply: "return [input[0] * factor]", input_dtype: fp32, output_dtype: fp32, func_name: fn}}
+outputs: [{{name: S0, dtype: fp32, dims: [M], data_transform: ["input_data['E0'] * 2"]}}]
+"""
+    data.write_text("2")
+    task.write_text(content)
+    request = CheckRequest(str(task), "return step.Map(fn=fn).apply(E0)")
+    with checking_pool(1, ProgramLimits()) as pool:
+
+        def passes() -> bool:
+            return pool.submit(check, request).result(60).verdict.passed
+
+        assert passes()
+        for path, text, right in ((data, "3", False), (task, content.replace("* 2", "* 3"), True)):
+            saved.write_text(text)
+            saved.replace(path)
+            assert passes() == right
 
 
 def test_a_task_reads_what_its_user_allows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
