@@ -23,8 +23,6 @@ from step_runtime.verification.instance import TaskInstance
 
 _NUMBERS = 2**21
 """The most numbers in a block of combined rows; more rows go into further blocks."""
-
-
 _ROW = 16
 """Numbers in whose memory the digest of a row and its derivation fit."""
 

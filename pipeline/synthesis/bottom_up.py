@@ -26,6 +26,7 @@ from pipeline.synthesis.value_blocks import Rows, SeenValues, sane
 from step_runtime.base.types import StreamType
 
 _MOST_BITS = 62
+"""Functions up to which the ones that a stream uses are kept as bits of one signed integer."""
 _MOST_REMEMBERED = 2**14
 """Numbers of coerced streams that are remembered for other rules."""
 _FEW_OPERANDS = 2

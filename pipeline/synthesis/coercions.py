@@ -41,6 +41,7 @@ class Edit(NamedTuple):
 
 
 _COST = {"keep": 0.0, "insert": 1.0, "drop": 0.3, "merge": 1.0, "split": 1.0, "regroup": 2.0}
+"""What edits cost: about the primitives that they take; dims of 1 are cheap to drop."""
 
 
 @dataclass(frozen=True)

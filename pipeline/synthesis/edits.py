@@ -22,6 +22,22 @@ from step_runtime.tasks.scope import Scope
 
 _MOST_OPERANDS = 2
 """Functions of more operands are not inserted: too many values to choose from."""
+_EXCHANGE = 1.0
+"""The unit of cost: two things of one kind that changed places, or one for its only alternative."""
+_OMITTED = 0.7
+"""A function that the plan does not use yet, in place of another: cheaper, as a program is to use all functions."""
+_EVERYWHERE = 1.1
+"""An exchange that changes more than one step."""
+_ELSEWHERE = 1.2
+"""A value from another place, or by another path: there are several to choose from."""
+_RESHAPED = 1.5
+"""A value of another type, a step of another shape, or a step less: the rest of the plan must fit it."""
+_NEW_STEP, _REPEATED_STEP = 1.5, 2.5
+"""A step with a function that the plan lacks, or with one that it has; a function is rarely applied twice."""
+_CHOICE = 0.2
+"""What each further choice among alternatives of one edit adds."""
+_VARIANTS = 3
+"""Further chains of structural primitives that are tried where a step states no shape."""
 
 
 class Edit(NamedTuple):
@@ -65,7 +81,7 @@ class Editor:
                 for other in self._fns if fn is not None else ():
                     if fn is not None and other != fn and _signature(other) == _signature(fn):
                         fns = (*step.fns[:position], other, *step.fns[position + 1 :])
-                        cost = 0.7 if other in unused else 1.0
+                        cost = _OMITTED if other in unused else _EXCHANGE
                         what = f"{other.label} for {fn.label}"
                         yield Edit(cost, what, partial(plan.with_step, place, replace(step, fns=fns)))
         for (i, first), (j, second) in combinations(enumerate(plan.steps), 2):
@@ -74,7 +90,7 @@ class Editor:
                 steps = list(plan.steps)
                 steps[i], steps[j] = replace(first, fns=second.fns), replace(second, fns=first.fns)
                 what = f"{first.fn.label} and {second.fn.label} exchanged"
-                yield Edit(1.0, what, partial(replace, plan, steps=tuple(steps)))
+                yield Edit(_EXCHANGE, what, partial(replace, plan, steps=tuple(steps)))
 
     def _other_orders(self, plan: Plan) -> Iterator[Edit]:
         types = self._types(plan)
@@ -86,12 +102,12 @@ class Editor:
                 if same and sources[i] != sources[j]:
                     sources[i], sources[j] = sources[j], sources[i]
                     what = f"operands of {step.fn.label} exchanged"
-                    yield Edit(1.0, what, partial(plan.with_step, place, replace(step, sources=tuple(sources))))
+                    yield Edit(_EXCHANGE, what, partial(plan.with_step, place, replace(step, sources=tuple(sources))))
             for i, j in combinations(range(len(step.fns) - 1), 2):
                 fns = list(step.fns)
                 fns[i], fns[j] = fns[j], fns[i]
                 what = f"branches {i} and {j} into {step.fn.label} exchanged"
-                yield Edit(1.0, what, partial(plan.with_step, place, replace(step, fns=tuple(fns))))
+                yield Edit(_EXCHANGE, what, partial(plan.with_step, place, replace(step, fns=tuple(fns))))
 
     def _other_folds(self, plan: Plan) -> Iterator[Edit]:
         for place, step in enumerate(plan.steps):
@@ -99,11 +115,11 @@ class Editor:
                 continue
             other = Scan if step.kind is Accum else Accum
             what = f"{other.__name__} of {step.fn.label} for {step.kind.__name__}"
-            yield Edit(1.0, what, partial(plan.with_step, place, replace(step, kind=other)))
+            yield Edit(_EXCHANGE, what, partial(plan.with_step, place, replace(step, kind=other)))
             for folded in range(1, max(len(step.shape), 2) + 1):
                 if folded != step.folded:
                     what = f"{step.fn.label} over {folded} dims"
-                    yield Edit(1.0, what, partial(plan.with_step, place, replace(step, folded=folded)))
+                    yield Edit(_EXCHANGE, what, partial(plan.with_step, place, replace(step, folded=folded)))
 
     def _other_sources(self, plan: Plan) -> Iterator[Edit]:
         types = self._types(plan)
@@ -114,7 +130,7 @@ class Editor:
                         continue
                     sources = _put(step.sources, position, value)
                     what = f"operand {position + 1} of {step.fn.label} from {self._name(plan, value)}"
-                    cost = 1.2 if types[value] == types[source] else 1.5
+                    cost = _ELSEWHERE if types[value] == types[source] else _RESHAPED
                     yield Edit(cost, what, partial(plan.with_step, place, replace(step, sources=sources)))
 
     def _exchanged_values(self, plan: Plan) -> Iterator[Edit]:
@@ -128,7 +144,7 @@ class Editor:
             )
             if types[first] == types[second] and free and used & {first, second}:
                 what = f"{self._name(plan, first)} and {self._name(plan, second)} exchanged everywhere"
-                yield Edit(1.1, what, partial(_renamed, plan, {first: second, second: first}))
+                yield Edit(_EVERYWHERE, what, partial(_renamed, plan, {first: second, second: first}))
 
     def _other_sequences(self, plan: Plan) -> Iterator[Edit]:
         """Two steps on one path, in the other order: each keeps its other operands."""
@@ -148,7 +164,7 @@ class Editor:
                     steps = list(plan.steps)
                     steps[place], steps[later] = first, second
                     what = f"{after.fn.label} before {before.fn.label}"
-                    yield Edit(1.1, what, partial(replace, plan, steps=tuple(steps)))
+                    yield Edit(_EVERYWHERE, what, partial(replace, plan, steps=tuple(steps)))
 
     def _other_outputs(self, plan: Plan) -> Iterator[Edit]:
         types = self._types(plan)
@@ -157,20 +173,20 @@ class Editor:
                 if value != result and serves(types[value], output.dtype):
                     results = _put(plan.results, position, value)
                     what = f"output {position + 1} from {self._name(plan, value)}"
-                    yield Edit(1.2, what, partial(replace, plan, results=results))
+                    yield Edit(_ELSEWHERE, what, partial(replace, plan, results=results))
 
     def _other_shapes(self, plan: Plan) -> Iterator[Edit]:
         for place, step in enumerate(plan.steps):
-            for variant in range(1, 4 if not step.shape and step.variant == 0 else 1):
-                what = f"operands of {step.fn.label} at another shape"
-                yield Edit(0.8 + 0.2 * variant, what, partial(plan.with_step, place, replace(step, variant=variant)))
+            for variant in range(_VARIANTS if not step.shape and step.variant == 0 else 0):
+                what, other = f"operands of {step.fn.label} at another shape", replace(step, variant=variant + 1)
+                yield Edit(_EXCHANGE + _CHOICE * variant, what, partial(plan.with_step, place, other))
             if step.variant == 0 and step.shape:
                 what = f"operands of {step.fn.label} along another chain of structural primitives"
-                yield Edit(1.2, what, partial(plan.with_step, place, replace(step, variant=1)))
+                yield Edit(_ELSEWHERE, what, partial(plan.with_step, place, replace(step, variant=1)))
             for shape in _near(step.shape, self._dims):
                 shown = ", ".join(map(str, shape)) or "the cheapest"
                 what = f"operands of {step.fn.label} at shape [{shown}]"
-                yield Edit(1.5, what, partial(plan.with_step, place, replace(step, shape=shape)))
+                yield Edit(_RESHAPED, what, partial(plan.with_step, place, replace(step, shape=shape)))
 
     def _more_steps(self, plan: Plan, unused: Sequence[Fn]) -> Iterator[Edit]:
         """A function between a value and what uses it."""
@@ -182,7 +198,7 @@ class Editor:
                 for fn in self._fns:
                     new = fn in unused
                     if _replaces(fn.output, types[value]) and (new or len(components_of(fn.input)) == 1):
-                        yield from self._between(plan, (place, position), fn, 1.5 if new else 2.5)
+                        yield from self._between(plan, (place, position), fn, _NEW_STEP if new else _REPEATED_STEP)
 
     def _between(self, plan: Plan, where: tuple[int, int], fn: Fn, cost: float) -> Iterator[Edit]:
         place, position = where
@@ -193,7 +209,7 @@ class Editor:
             for made in _ways(fn, sources):
                 before = step.fn.label if step else f"output {position + 1}"
                 what = f"{fn.label} inserted before {before}"
-                yield Edit(cost + 0.2 * (len(sources) - 1), what, partial(_grown, plan, where, made))
+                yield Edit(cost + _CHOICE * (len(sources) - 1), what, partial(_grown, plan, where, made))
 
     def _fewer_steps(self, plan: Plan) -> Iterator[Edit]:
         """A step whose operand takes the place of its result; what is unused then is dropped in lowering."""
@@ -202,7 +218,7 @@ class Editor:
             made = plan.inputs + place
             for source in dict.fromkeys(step.sources):
                 if _replaces(types[source], types[made]):
-                    yield Edit(1.5, f"{step.fn.label} left out", partial(_renamed, plan, {made: source}))
+                    yield Edit(_RESHAPED, f"{step.fn.label} left out", partial(_renamed, plan, {made: source}))
 
     def _name(self, plan: Plan, value: ValueId) -> str:
         if value < plan.inputs:

@@ -34,6 +34,7 @@ from step_runtime.verification.instance import TaskInstance
 MOST = 200
 """Landmarks of one task, the first to be computed."""
 _MOST_NUMBERS = 2**18
+"""Numbers of a tensor that is recorded."""
 _MOST_CALLS = 256
 """The calls of one expression that are recorded."""
 _PASSES = (2, 3, 4)

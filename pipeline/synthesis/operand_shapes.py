@@ -26,6 +26,7 @@ _Places: TypeAlias = tuple[int, ...]
 _MOST_SHAPES = 8
 """Supersequences, the shortest first."""
 _MOST_INTERLEAVED = 24
+"""Interleavings of two lists of dims that are kept, the narrowest."""
 
 
 class OperandShapes:

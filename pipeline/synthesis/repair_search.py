@@ -25,9 +25,13 @@ from step_runtime.tasks.task import Task
 from step_runtime.verification.verify import Verdict, Verifier
 
 _MOST_OPEN = 200_000
+"""Plans that may wait: some hundred megabytes."""
 _FARTHER = 0.4
 """What a plan's edits cost less for each stage, or output, that it got further than another."""
 _DEEPEST = 4
+"""Edits from a failed program: beyond, a search from nothing is faster."""
+_LATER = 0.1
+"""What each program costs more than the one before it: the nearest come first."""
 _OUTLINED = 1.0
 """What an outline costs more than a failed program."""
 _OUTLINE = "all functions in the order of the task file"
@@ -67,9 +71,9 @@ class RepairSearch:
                 plan = plan_of(program, self._scope)
             except NotAPlan:
                 continue
-            self._push(0.1 * place, partial(replace, plan), (), text)
+            self._push(_LATER * place, partial(replace, plan), (), text)
         for place, outline in enumerate(outlines(self._scope)):
-            self._push(_OUTLINED + 0.1 * place, partial(replace, outline), (_OUTLINE,), "")
+            self._push(_OUTLINED + _LATER * place, partial(replace, outline), (_OUTLINE,), "")
         while self._open:
             if time.monotonic() > self._deadline:
                 return self._failed("time")

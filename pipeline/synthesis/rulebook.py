@@ -15,7 +15,9 @@ from step_runtime.base.functions import Fn
 _MOST_TYPES = 200
 """Types of streams, those of the least cost."""
 _MOST_RULES = 30_000
+"""Rules of one round, the cheapest first."""
 _AGAIN = 2
+"""What a rule costs more if its function has served already."""
 """What a function costs more that a landmark was reached with."""
 
 

@@ -26,6 +26,7 @@ from step_runtime.primitives import Accum, Flatten, Map, Primitive, Rules, Scan
 COST = 2
 """The cost of a function or a routing, in units of a choice of path."""
 _MOST_BITS = 4
+"""Of an index that routes: 16 branches."""
 _MOST_ORDERS = 120
 """The most orders of branches tried for one routing."""
 

@@ -34,6 +34,7 @@ _HOPED = 2
 """Reduction of a job's cost, for its priority, if its subgoals must be constant along a dim: few are, and those are
 informative."""
 _MOST_OPERANDS = 3
+"""Functions of more operands are not inverted: the pairs of what the others may be grow too fast."""
 _GROWTH = 3.0
 """The approximate factor by which the number of streams grows per unit of cost."""
 

@@ -29,8 +29,15 @@ Rows = numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.int64]]
 TOLERANCE = 1e-9
 """Relative difference up to which two numbers count as equal."""
 _NOISE = 1e-13
+"""Relative size below which a number beside larger ones is what rounding leaves."""
 _LARGEST = 1e9
+"""A row is sane if its largest number is below this, and above its inverse or 0."""
 _DIGITS = 9
+"""Decimal digits that a digest keeps."""
+_LEAST_EXPONENT = -12
+"""Of numbers that differ from 0 by more than rounding."""
+_MULTIPLIERS = 1_000_003, 6_364_136_223_846_793_005
+"""They spread mantissa and exponent, and the two projections, over 64 bits."""
 _NOT_A_NUMBER, _INFINITE = 0.7265, 3.1807
 """What values are compared by in place of NaN and of infinity: masked streams differ in their other numbers."""
 
@@ -98,11 +105,11 @@ def digests(values: Tensor) -> Rows:
     projected = _projected(values).numpy()
     with numpy.errstate(divide="ignore", invalid="ignore"):
         exponent = numpy.floor(numpy.log10(numpy.abs(projected)))
-    exponent = numpy.where(numpy.isfinite(exponent), numpy.maximum(exponent, -12), -12)
+    exponent = numpy.where(numpy.isfinite(exponent), numpy.maximum(exponent, _LEAST_EXPONENT), _LEAST_EXPONENT)
     rounded = numpy.rint(projected / 10.0 ** (exponent - _DIGITS + 1)).astype(numpy.int64)
-    keys = rounded * 1_000_003 + exponent.astype(numpy.int64)
+    keys = rounded * _MULTIPLIERS[0] + exponent.astype(numpy.int64)
     with numpy.errstate(over="ignore"):
-        return numpy.asarray(keys[:, 0] * 6_364_136_223_846_793_005 + keys[:, 1])
+        return numpy.asarray(keys[:, 0] * _MULTIPLIERS[1] + keys[:, 1])
 
 
 class SeenValues:
