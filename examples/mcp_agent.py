@@ -106,7 +106,7 @@ def with_copies(program: str, streams: Sequence[str]) -> str:
 
 def _say(asked: str, answer: str, lines: int = SHOWN) -> None:
     told = answer.strip().splitlines()
-    more = [f"… {len(told) - lines} more lines"] if len(told) > lines else []
+    more = ["…"] if len(told) > lines else []
     print("\n".join([*(f"> {line}" for line in asked.splitlines()), *told[:lines], *more, ""]))
 
 

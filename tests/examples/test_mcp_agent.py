@@ -11,7 +11,7 @@ from tests.support.paths import PROJECT
 
 
 def test_it_solves_three_tasks(capsys: pytest.CaptureFixture[str]) -> None:
-    """One by its second draft, one by a repair, one by a search; a second verifier agrees."""
+    """By a second draft, by a repair, by a search; a second verifier agrees, and docs/mcp.md shows the session."""
     agent = anyio.run(mcp_agent.session, mcp_agent.own_server())
     assert list(agent.solved) == ["gemm/0", "norm/0", "attn/1"]
     for name, program in agent.solved.items():
@@ -20,6 +20,9 @@ def test_it_solves_three_tasks(capsys: pytest.CaptureFixture[str]) -> None:
     for told in ("zip-shape: the two streams differ", "affine: stream E0 is consumed 2 times", "# verified, found by "):
         assert told in out
     assert out.endswith("solved: gemm/0, norm/0, attn/1\n")
+    searched = "> generate attn/1"  # what a search finds may change with the search
+    shown = (PROJECT / "docs" / "mcp.md").read_text(encoding="utf-8").partition("```text\n> resource")[2]
+    assert f"> resource{shown.partition(searched)[0]}" == out.partition(searched)[0]
 
 
 def test_a_copy_is_made_for_each_stream_that_is_consumed_twice() -> None:
