@@ -252,10 +252,14 @@ class WritesTests(Protocol):
 
 @runtime_checkable
 class ListsNextLines(Protocol):
-    """The lines that may legally follow in a program: constrained and typed proposers."""
+    """The lines that may legally follow in a program: typed proposers."""
 
     def next_lines(self, task: Any, text: str) -> Sequence[str]:
-        """The next lines, most likely first."""
+        """The next lines, the most plausible first, each without an end of line at its end; none after a whole program.
+
+        Raises:
+            ValueError: The text is not the beginning of a program.
+        """
 
 
 @runtime_checkable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.actions.advice import Advice, advise
 from pipeline.actions.price_program import cost_of, draw_program, pytest_script
@@ -37,6 +37,9 @@ from step_runtime.verification.check import check_affine, check_outputs, infer_t
 from step_runtime.verification.exact.proof import ExactVerdict
 from step_runtime.verification.explain import explain
 from step_runtime.verification.verify import Verdict
+
+if TYPE_CHECKING:
+    from pipeline.synthesis.next_lines import NextLines
 
 
 class Step:
@@ -112,6 +115,10 @@ class Step:
         program, found = parse(text, _scope(task))
         return print_program(insert_copies(program)) if not found and check_affine(program) else None
 
+    def next_lines(self, task: Task, text: str) -> Sequence[str]:
+        """By types, see `pipeline.synthesis.next_lines`; none of the task's code runs."""
+        return _lines(task).after(text)
+
     def explained(self, task: Task, text: str) -> str:
         """Every stream with its type."""
         return explain(text, static_scope(task)).table()
@@ -161,6 +168,13 @@ class Step:
     def simplified(self, task: Task, text: str, accepts: Callable[[str], bool]) -> str:
         """A text with less structure that means the same."""
         return simplified(task, text, accepts)
+
+
+@lru_cache(maxsize=64)
+def _lines(task: Task) -> NextLines:
+    from pipeline.synthesis.next_lines import NextLines
+
+    return NextLines(static_scope(task))
 
 
 @lru_cache(maxsize=1024)

@@ -9,6 +9,7 @@
     bottom_up             makes streams from the inputs
     top_down, inversion   find the values that would do, from the outputs
     observation           inputs, outputs and landmarks (operator_steps: those within one call) on data
+    next_lines            the legal next lines of a program by types: partial_program reads it, reachability looks ahead
     search_round          one round, from seed_streams until landmarks are reached
     phases                what rounds leave out at first, widened step by step
     bidirectional_search  lets the two meet; assembly writes the program

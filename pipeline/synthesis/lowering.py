@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -39,6 +40,17 @@ class ProgramBuilder:
         self._nodes: list[Node] = []
         self._known: dict[tuple[Primitive, tuple[StreamId, ...]], tuple[StreamId, ...]] = {}
         self.types: list[StreamType] = list(scope.inputs.values())
+
+    def fork(self) -> ProgramBuilder:
+        """Another builder with the same nodes, which grows on its own."""
+        other = copy(self)
+        other._nodes, other._known, other.types = [*self._nodes], {**self._known}, [*self.types]
+        return other
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes in the order in which they were made."""
+        return self._nodes
 
     def add(self, op: Primitive, *inputs: StreamId) -> tuple[StreamId, ...]:
         """The results of a primitive on streams."""

@@ -209,7 +209,7 @@ class RuleTable:
             made = Rule(apply, paths, (), -1, 0).write_last(self._backend, [path.target for path in paths])
         except RuleError:
             return None
-        flatten = tuple(_without_placeholder(made.shape))
+        flatten = tuple(without_placeholder(made.shape))
         for op in flatten:
             made = self._backend.add(op, made)[0]
         return (flatten, self.space.intern(made)) if self.space.allowed(made) else None
@@ -279,7 +279,8 @@ def _has_placeholder(shape: Sequence[Dim]) -> bool:
     return ONE in shape and len(shape) > 1
 
 
-def _without_placeholder(shape: Sequence[Dim]) -> Iterator[Flatten]:
+def without_placeholder(shape: Sequence[Dim]) -> Iterator[Flatten]:
+    """What flattens the dims of 1 next to others, one after the other."""
     dims = list(shape)
     while _has_placeholder(dims):
         place = dims.index(ONE)

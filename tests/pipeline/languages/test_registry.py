@@ -53,8 +53,11 @@ def test_an_unknown_name_is_refused_with_those_that_are_known() -> None:
         registry.find("fortran")
 
 
-def test_what_a_language_lacks_is_named() -> None:
+def test_what_a_language_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing falls back to another language's."""
+    code = "from pipeline.step.language import Step\n\nclass Plain(Step):\n    name = 'plain'\n    next_lines = None\n"
+    install(tmp_path, monkeypatch, "plain", f"{code}\nLANGUAGE = Plain()\n")
     assert registry.offer("step", Explains, "--explain") is registry.offer(None, Explains, "--explain")
-    with pytest.raises(UsageError, match=r"--proposer typed: the language `step` does not offer .*next_lines"):
-        registry.offer("step", ListsNextLines, "--proposer typed")
+    with pytest.raises(UsageError, match=r"--proposer typed: the language `plain` does not offer .*next_lines"):
+        registry.offer("plain", ListsNextLines, "--proposer typed")
+    sys.modules.pop("plain_language", None)

@@ -1,0 +1,138 @@
+"""The lines that may legally follow in a program, by types: for whoever chooses a program line by line.
+
+A line is one function, or one routing, applied to inputs and to what earlier lines made, with the structural primitives
+that its operands need: they stand above it in the same choice. Copies are left to the pass that inserts them. Listed
+are only lines after which the program can still be finished:
+
+- every output can be made, and every function that has not been applied can be, on the way to one;
+- whatever nothing uses yet can be used on the way to an output, by the applications that are left;
+- `return` is the only choice as soon as the outputs are there, every function is applied and nothing is left over.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice, product
+
+from pipeline.synthesis.partial_program import PartialProgram, Value
+from pipeline.synthesis.phases import TYPES
+from pipeline.synthesis.reachability import Reachability, consumers_of, functions_in, least
+from pipeline.synthesis.rules import Consumer, Rule, RuleTable, follow
+from pipeline.synthesis.type_space import TypeId, TypeSpace
+from step_runtime.base.functions import Fn
+from step_runtime.tasks.scope import Scope
+
+MOST_LINES = 256
+"""Lines that are listed, the most plausible ones."""
+_MORE_CHOICES = 1
+"""How many more choices of structure a line may have than the least of those with the same function and operands."""
+_MOST_TIMES = 5
+"""How often a function may be applied, as in the data's programs,"""
+_MOST_ON_AVERAGE = 3
+"""and how often functions may be on average."""
+_MOST_CANDIDATES = 20_000
+_MOST_RETURNS = 24
+
+
+@dataclass(frozen=True)
+class _Application:
+    """A rule on values, and how many more choices of structure it makes than needed."""
+
+    rule: Rule
+    operands: tuple[Value, ...]
+    fns: tuple[Fn, ...]
+    excess: int
+
+
+class NextLines:
+    """The legal next lines of one task's programs.
+
+    Args:
+        scope: The names of the task; its functions are not called.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._most = _MOST_ON_AVERAGE * len(scope.fns)
+        # Types beyond the declared ones are allowed only where functions and outputs can't be reached without.
+        for types in TYPES:
+            self._table = RuleTable(TypeSpace(scope, types.spare), types.invented)
+            self._space = self._table.space
+            self._reach = Reachability(self._table, _MOST_TIMES, self._most)
+            if self._reach.complete:
+                break
+
+    def after(self, text: str) -> tuple[str, ...]:
+        """The lines that may follow the beginning of a program, the most plausible first.
+
+        Each is one or more lines of text, without an end of line at its end. None follow a `return`.
+
+        Raises:
+            ValueError: The text is not the beginning of a well-typed program, or gives two streams one name.
+        """
+        program = PartialProgram.read(text, self._scope, self._space)
+        if program.returned:
+            return ()
+        returns = dict(sorted(self._returns(program), key=lambda pair: pair[1]))
+        found = [text for text, invented in returns.items() if not invented]
+        # Outputs that are constant along a dim are there, but less likely meant: other lines may follow, too.
+        return tuple(found or [*returns, *self._applied(program)])[:MOST_LINES]
+
+    def _returns(self, program: PartialProgram) -> Iterator[tuple[str, int]]:
+        """The ways to return the outputs, each with the dims that it invents."""
+        if any(not program.times[fn] for fn in self._reach.needed):
+            return
+        left = {value for value in program.unused if self._matters(value)}
+        options = [
+            [(value, path) for value in program.values for path in self._space.ways(value.type, output)]
+            for output in self._scope.outputs
+        ]
+        chosen = (each for each in product(*options) if left.issubset(value for value, _ in each))
+        for results in islice(chosen, _MOST_RETURNS):
+            lines = program.lines()
+            text = lines.returning([follow(lines, path, lines.stream(value)) for value, path in results])
+            yield text, sum(len(path.invented) for _, path in results)
+
+    def _matters(self, value: Value) -> bool:
+        """Whether a value has to be used; an input that types don't admit anywhere has not."""
+        return not value.is_input or value.type in self._reach.usable
+
+    def _applied(self, program: PartialProgram) -> Iterator[str]:
+        known = {value.stream for value in program.values}
+        for each in sorted(self._applications(program), key=lambda each: _implausibility(each, program)):
+            lines = program.lines()
+            made = each.rule.write(lines, [lines.stream(value) for value in each.operands])
+            if made not in known and lines.nodes_added:
+                yield lines.text()
+
+    def _applications(self, program: PartialProgram) -> Iterator[_Application]:
+        types = frozenset(value.type for value in program.values)
+        for consumer in consumers_of(self._table, types):
+            for operands in self._operands(consumer, program.values):
+                rules = least(self._table.rules(consumer, tuple(value.type for value in operands)), _MORE_CHOICES)
+                for rule in rules:
+                    each = _Application(rule, operands, functions_in(rule), rule.choices - rules[0].choices)
+                    if self._can_go_on(program, types, each):
+                        yield each
+
+    def _operands(self, consumer: Consumer, values: tuple[Value, ...]) -> Iterator[tuple[Value, ...]]:
+        options = [[v for v in values if self._table.serves(v.type, part)] for part in consumer.parts]
+        return islice(product(*options), _MOST_CANDIDATES)
+
+    def _can_go_on(self, program: PartialProgram, types: frozenset[TypeId], each: _Application) -> bool:
+        """Whether the program can still be finished after an application."""
+        times = program.times + Counter(each.fns)
+        if times.total() > self._most or any(times[fn] > _MOST_TIMES for fn in each.fns):
+            return False
+        unused = [value.type for value in program.unused if value not in each.operands and self._matters(value)]
+        unused.append(each.rule.result)
+        return self._reach.can_finish(self._reach.outlook(types | {each.rule.result}, unused, times))
+
+
+def _implausibility(each: _Application, program: PartialProgram) -> int:
+    """Choices that types do not force, functions that are applied again, and values that are taken again."""
+    again = max(program.times[fn] for fn in each.fns)
+    taken = sum(value not in program.unused for value in each.operands)
+    return 2 * each.excess + again + taken + len(each.operands) - len(set(each.operands))
