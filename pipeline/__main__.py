@@ -16,6 +16,7 @@ COMMANDS = {
     "report": "write the tables and figures of recorded runs",
     "ablate": "measure what the structural IR, the guardian and learning each bring",
     "sweep": "run every combination of settings",
+    "language": "start a language of your own, and check that it keeps what the commands rely on",
     "skill": "write the language as a skill for coding agents, and measure what it brings",
     "mcp": "serve the checks as tools for coding agents",
     "ui": "serve the record of the runs",

@@ -39,22 +39,22 @@ def junit_text(results: Sequence[Checked]) -> str:
 def _case(suite: ElementTree.Element, result: Checked) -> None:
     verdict = result.verdict
     attributes = {
-        "classname": _clean(verdict.task),
-        "name": _clean(verdict.program or verdict.task_file),
-        "file": _clean(verdict.program or verdict.task_file),
+        "classname": clean(verdict.task),
+        "name": clean(verdict.program or verdict.task_file),
+        "file": clean(verdict.program or verdict.task_file),
         "time": f"{verdict.seconds:.3f}",
     }
     case = ElementTree.SubElement(suite, "testcase", attributes)
     if verdict.error is not None:
-        ElementTree.SubElement(case, "error", {"message": _first_line(verdict.error)}).text = _clean(verdict.error)
+        ElementTree.SubElement(case, "error", {"message": _first_line(verdict.error)}).text = clean(verdict.error)
     elif verdict.unknown:
-        ElementTree.SubElement(case, "skipped", {"message": _first_line(_reason(verdict))}).text = _clean(result.text)
+        ElementTree.SubElement(case, "skipped", {"message": _first_line(_reason(verdict))}).text = clean(result.text)
     elif not verdict.passed:
         attributes = {"type": verdict.stage or "", "message": _first_line(_reason(verdict))}
-        ElementTree.SubElement(case, "failure", attributes).text = _clean(result.text)
+        ElementTree.SubElement(case, "failure", attributes).text = clean(result.text)
     if verdict.warnings:
         lines = [f"{finding.file}: {finding.code}: {finding.message}" for finding in verdict.warnings]
-        ElementTree.SubElement(case, "system-out").text = _clean("\n".join(lines))
+        ElementTree.SubElement(case, "system-out").text = clean("\n".join(lines))
 
 
 def _reason(verdict: ProgramVerdict) -> str:
@@ -63,8 +63,9 @@ def _reason(verdict: ProgramVerdict) -> str:
 
 
 def _first_line(text: str) -> str:
-    return _clean(text.partition("\n")[0])
+    return clean(text.partition("\n")[0])
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """The text with what XML can't hold, or a terminal would act on, made visible."""
     return _NOT_XML.sub("\ufffd", visible(text))

@@ -19,6 +19,7 @@ from pipeline.languages import registry
 from pipeline.verification.isolation import integrity
 from pipeline.verification.isolation.confinement import Sandbox
 from pipeline.verification.pool import WorkerPool
+from pipeline.verification.sandbox import required
 from pipeline.verification.workers import PoolSettings
 
 if TYPE_CHECKING:
@@ -74,8 +75,14 @@ class ProgramLimits(Config):
 def verification_settings(
     seconds: float = SECONDS, memory: int = MEMORY, language: str | None = None, sandbox: Sandbox | None = None
 ) -> PoolSettings:
-    """What workers that verify are started with, on whichever machine; they find a language that is named imported."""
+    """What workers that verify are started with, on whichever machine; they find a language that is named imported.
+
+    Raises:
+        UsageError: The language runs its programs, and this machine's cells are not confined.
+    """
     own = () if language is None else (registry.module_of(language),)
+    if language is not None and registry.find(language).executes:
+        sandbox = required(language)
     return PoolSettings(seconds, memory, _settle, (*PRELOAD, *own), task_of, files_of, sandbox)
 
 

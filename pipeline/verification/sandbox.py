@@ -77,6 +77,18 @@ def applied() -> str:
     return "off" if current().mode == "off" else str(Means.here())
 
 
+def required(language: str) -> Sandbox:
+    """What programs of a language that runs them are confined to: wholly, whatever the command line says.
+
+    Raises:
+        UsageError: The sandbox is off, or this system can't confine them.
+    """
+    given = current()
+    if missing := "the sandbox is off" if given.mode == "off" else Means.here().missing:
+        raise UsageError(f"--language {language}: its programs run as Python, and only where confined: {missing}")
+    return Sandbox("require", given.reads)
+
+
 def current() -> Sandbox:
     """What the environment says.
 

@@ -14,7 +14,7 @@ from pipeline.base.errors import run_command
 from pipeline.languages import registry
 from pipeline.verification.limits import verification_pool
 from pipeline.verification.metric import Metric
-from tests.support.languages import install_counter
+from tests.support.languages import COUNTER, install, install_counter
 
 
 @pytest.fixture
@@ -71,3 +71,19 @@ def test_what_the_language_does_not_offer_is_refused(data: Path, capsys: pytest.
     (data / "tasks/bad.yaml").write_text("goal: bad\nwant: two\n")
     assert run("bad") == 2
     assert "bad.yaml:2: want: expected int, found 'two'" in capsys.readouterr().err
+
+
+def test_a_language_that_runs_programs_needs_confined_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a sandbox, the command ends with exit code 2, and nothing is judged."""
+    registry.find.cache_clear()
+    install_counter(tmp_path, monkeypatch)
+    install(tmp_path, monkeypatch, "running", COUNTER.replace("executes = False", "executes = True")
+            .replace('name = "counter"', 'name = "running"'))  # fmt: skip
+    task = str(tmp_path / "counter/tasks/deep/minus.yaml")
+    monkeypatch.setenv("ADAPTIVE_STEP_SANDBOX", "off")
+    assert run_command(verify.NAME, verify.main, [task, "--language", "running"]) == 2
+    assert "its programs run as Python, and only where confined: the sandbox is off" in capsys.readouterr().err
+    monkeypatch.setenv("ADAPTIVE_STEP_SANDBOX", "auto")
+    assert run_command(verify.NAME, verify.main, [task, "--language", "running"]) == 0

@@ -1,0 +1,80 @@
+"""`python -m pipeline.language new NAME | check NAME`: a language of one's own, from a skeleton to a report.
+
+`new` writes a package with a language that works; `check` tries what the commands rely on, with the language's own
+tasks and programs.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pipeline.base.errors import Exit, start
+from pipeline.base.files import writable_file, write_text
+from pipeline.base.settings import Config, Positive, option
+from pipeline.cli.options import Json, Parser, output_option
+from pipeline.verification.sandbox import SandboxOptions
+
+NAME = "pipeline.language"
+EPILOG = """\
+examples:
+  python -m pipeline.language new mine              # writes ./mine-language
+  pip install -e mine-language
+  python -m pipeline.language check mine --junit report.xml
+
+docs/languages.md goes from nothing to a report without faults.
+
+exit codes: 0 the files are written, or all that is tried holds, 1 something is broken, 2 a bad option or file"""
+
+
+class LanguageOptions(Config):
+    """What to do, for which language."""
+
+    action: Literal["new", "check"] = option(
+        ...,
+        "`new`, write a skeleton; `check`, report whether a language keeps what it must",
+        positional=True,
+    )
+    name: str = option(..., "the language's name: lower-case letters, digits and hyphens", "NAME", positional=True)
+    output: str | None = output_option("with `new`, the folder to write (default: NAME-language)", "DIR", None)
+    seconds: Positive = option(10.0, "with `check`, processor time of a verdict", "SECONDS")
+    junit: str | None = option(
+        None, "with `check`, also write JUnit XML, a test case for each case", "FILE", check=writable_file
+    )
+    as_json: Json = False
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Writes the skeleton or the report."""
+    parser = Parser(NAME, "Starts a language of your own, and checks that it keeps what the commands rely on.", EPILOG,
+                    LanguageOptions, SandboxOptions)  # fmt: skip
+    options = LanguageOptions.of(parser.given(argv))
+    if options.action == "new":
+        return _new(options)
+
+    from pipeline.actions.check_language import Kit
+    from pipeline.cli.conformance import as_text, junit_report
+
+    report = Kit(options.name, options.seconds).run()
+    if options.junit is not None:
+        write_text(Path(options.junit), junit_report(report))
+    print(report.text() if options.as_json else as_text(report))
+    return Exit.OK if report.passed else Exit.NO
+
+
+def _new(options: LanguageOptions) -> int:
+    from pipeline.actions.new_language import write_skeleton
+    from pipeline.base.outputs import LanguageNewOutput
+    from pipeline.base.paths import shown
+
+    folder = Path(options.output or f"{options.name}-language")
+    files = write_skeleton(options.name, folder)
+    if options.as_json:
+        print(LanguageNewOutput(language=options.name, files=tuple(map(str, files))).text())
+        return Exit.OK
+    print(*map(shown, files), sep="\n")
+    print(f"\nnext: pip install -e {shown(folder)} && python -m {NAME} check {options.name}")
+    return Exit.OK
+
+
+if __name__ == "__main__":
+    start(NAME, main)
