@@ -5,7 +5,8 @@ Nothing here knows the domain: metric, grouping of answers and their length are 
 `sampling_loop` (also without learning), `sampling` (a sample), `metric` (its verdict), `metering` (a request), whose
 parts are `call_seeds`, `deadline`, `temperatures` and `usage`. `context_fit` says how many demonstrations fit, by
 `context_window` and `prompt_sizes`. `filtering` is the algorithm's function sigma, and `solutions` its choices;
-`demonstrations` are made of solutions and of a `call_trace`; `experience` is the record, whose attempts are in an
+`held_out` marks solutions that fall when they are judged once
+more; `demonstrations` are made of solutions and of a `call_trace`; `experience` is the record, whose attempts are in an
 `attempt_log`; `observer` is how to listen, also with DSPy's callbacks, and `autologging` MLflow's way; `baselines`
 are DSPy's own optimizers within such a run, which `tuning` serves; `per_query` chooses demonstrations for each query;
 `arguments` are checked first.
@@ -29,6 +30,7 @@ from optimizers.errors import (
     UnknownSelectionError,
 )
 from optimizers.experience import Entry, Experience, IterationResult, LevelScore, TaskCount
+from optimizers.held_out import HeldOutVerdict, Quadrants
 from optimizers.ledger import TokenCount
 from optimizers.observer import BaseObserver, InFlight, IterationStarted, Observer, RunStarted
 from optimizers.pass_at_k import pass_at_k
@@ -47,6 +49,7 @@ __all__ = [
     "Domain",
     "Entry",
     "Experience",
+    "HeldOutVerdict",
     "InFlight",
     "IterationResult",
     "IterationStarted",
@@ -58,6 +61,7 @@ __all__ = [
     "PerQuery",
     "Price",
     "Progress",
+    "Quadrants",
     "RunStarted",
     "SampleError",
     "Sampling",

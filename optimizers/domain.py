@@ -14,6 +14,7 @@ import dspy
 
 from optimizers.attempt import Attempt
 from optimizers.filtering import normalized_text, text_length
+from optimizers.held_out import HoldOut
 from optimizers.jsonable import to_jsonable
 
 Outputs = Mapping[str, Any]
@@ -65,6 +66,8 @@ class Domain:
         demo_predictors: Names of the predictors that get the demonstrations; None for all.
         confirm: Judges the answer to an example once more, before it represents a solved task; an answer that fails is
             replaced by another right one. None for metrics whose judgement of one answer serves no other.
+        hold_out: Judges a run's solutions once more at its end, on what none was chosen by; those that fall are marked,
+            and no demonstrations. None: they are not judged.
         traced_demos: Whether a predictor is shown its own calls in the attempt that solved a task, nothing if it was
             not called; False: those of its fields that the program's inputs and outputs have.
         structures: Features of a task's inputs and of an answer to it, None for no answer: selections that choose per
@@ -81,6 +84,7 @@ class Domain:
     task_key: Callable[[dspy.Example], str] = input_digest
     threshold: float = 1.0
     confirm: Callable[[dspy.Example, Outputs], bool] | None = None
+    hold_out: HoldOut | None = None
     cost: Callable[[dspy.Example, Outputs], float | None] | None = None
     demo_predictors: tuple[str, ...] | None = None
     traced_demos: bool = True

@@ -201,10 +201,9 @@ class Driver:
         demos: Sequence[Entry] = ()
         run.start()
         try:
-            if self.prepare is not None:
-                run.adopt(self.prepare(run, validation))
-            stopped, message = run.learn(), ""
-            demos = run.choose(validation)
+            stopped, message = self._iterated(run, validation)
+            run.solutions.hold_out(run.nearest_misses, run.spending.seconds)
+            demos = run.choose(() if stopped == "budget" else validation)
         except RunStopped as stop:
             if stop.unusable(scored=not all(attempt.failed for attempt in run.attempts)):
                 raise
@@ -220,6 +219,17 @@ class Driver:
         compiled.candidate_programs = candidate_programs(run, compiled)
         compiled.experience = run.finish(compiled, stopped, message, demos)
         return compiled
+
+    def _iterated(self, run: Run, validation: Sequence[TaskExample]) -> tuple[str, str]:
+        """Why a run's iterations end, and a line about it; raises `RunStopped` unless a budget ends them."""
+        try:
+            if self.prepare is not None:
+                run.adopt(self.prepare(run, validation))
+            return run.learn(), ""
+        except RunStopped as stop:
+            if stop.stopped != "budget":
+                raise
+            return stop.stopped, stop.message
 
     @property
     def params(self) -> dict[str, str | int | float | bool]:
@@ -251,7 +261,8 @@ class Driver:
         names = taught_predictors(program, inputs, domain.demo_predictors, domain.traced_demos)
         sampling = replace(self.sampling, temperatures=taken(program, self.sampling.temperatures))
         types = ProgramTypes(program)
-        entries = {entry.task_key: types.entry(entry) for entry in experience.entries} if experience else {}
+        known = experience.entries if experience else ()
+        entries = {entry.task_key: types.entry(entry) for entry in known if not entry.fallen}
         return Run(
             program=program,
             # A prepared program keeps its demonstrations.

@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from optimizers.attempt import Attempt, Calls, calls_from_data, calls_to_data
+from optimizers.held_out import HeldOutVerdict, Quadrants
 from optimizers.jsonable import to_jsonable
 from optimizers.ledger import TokenCount
 from optimizers.pass_at_k import pass_at_k
@@ -49,6 +50,7 @@ class Entry:
         cost: What the answer costs, where the domain says so.
         pooled_successes: Correct answers at all temperatures together; None in records of earlier versions.
         pooled_samples: Scored samples at all temperatures together; None likewise.
+        held_out: What the answer is on what nothing was chosen by; None if it was not judged once more.
     """
 
     task_key: str
@@ -66,6 +68,7 @@ class Entry:
     cost: float | None = None
     pooled_successes: int | None = None
     pooled_samples: int | None = None
+    held_out: HeldOutVerdict | None = None
 
     def counts(self, pooled: bool = False) -> tuple[int, int]:
         """Scored samples and correct ones: at the best temperature, or at all together where these are known."""
@@ -77,6 +80,11 @@ class Entry:
     def rate(self) -> float:
         """The success rate c/n, in (0, 1]."""
         return self.successes / self.samples
+
+    @property
+    def fallen(self) -> bool:
+        """Whether the answer failed where it was judged once more, so that it is no demonstration."""
+        return self.held_out is not None and self.held_out.answer == "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +210,7 @@ class Experience:
         message: One line about `stopped`, for people.
         demos: Keys of the demonstrations that the compiled program carries, in the order of the prompt.
         validation: Scores of the levels, if a validation set chose among them.
+        refused: By task, what the closest wrong answer is on what nothing was chosen by; those that were judged.
         tokens: All tokens of the run, validation included, per predictor.
         overhead: The part of `tokens` spent by another optimizer within the run, not on samples.
         seconds: Wall time.
@@ -218,6 +227,7 @@ class Experience:
     message: str = ""
     demos: tuple[str, ...] = ()
     validation: tuple[LevelScore, ...] = ()
+    refused: Mapping[str, HeldOutVerdict] = field(default_factory=dict)
     tokens: Mapping[str, TokenCount] = field(default_factory=dict)
     overhead: Mapping[str, TokenCount] = field(default_factory=dict)
     seconds: float = 0.0
@@ -255,6 +265,13 @@ class Experience:
         own = set(self.tasks)
         return {e.task_key: e.cost for e in self.entries if e.task_key in own and e.cost is not None}
 
+    @property
+    def quadrants(self) -> Quadrants:
+        """The answers to this run's tasks by its verdict and by the one on what was held out."""
+        own = set(self.tasks)
+        solutions = [entry.held_out for entry in self.entries if entry.task_key in own]
+        return Quadrants.of(solutions, tuple(self.refused.values()))
+
     def pass_at(self, k: int | None = None) -> float:
         """pass@k over this run's tasks (paper, Equation 1), unsolved ones counting 0; pass@n without `k`.
 
@@ -281,6 +298,8 @@ class Experience:
             for name in ("reasons", "improved", "costs", "pass_at_1_pooled", "pass_at_8_pooled"):
                 if result[name] is None or result[name] in ({}, []):
                     del result[name]
+        if not self.refused:
+            del data["refused"]
         data["entries"] = [_entry_as_dict(entry, encode) for entry in self.entries]
         data["attempts"] = [attempt.to_dict() for attempt in self.attempts] if attempts else []
         return data
@@ -328,7 +347,7 @@ def _entry_as_dict(entry: Entry, encode: Codec) -> dict[str, Any]:
     data = to_jsonable(replace(entry, inputs={}, outputs={}, calls={}))
     data |= {"inputs": encode(entry.inputs), "outputs": encode(entry.outputs)}
     data["calls"] = calls_to_data(entry.calls, encode) or None
-    optional = ("calls", "answer_iteration", "cost", "pooled_successes", "pooled_samples")
+    optional = ("calls", "answer_iteration", "cost", "pooled_successes", "pooled_samples", "held_out")
     absent = {name for name in optional if data[name] is None}
     return {name: value for name, value in data.items() if name not in absent}
 

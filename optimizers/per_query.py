@@ -87,7 +87,8 @@ class PerQuery(dspy.Module):
         for record in ("candidate_programs", "experience"):
             vars(self.program).pop(record, None)
         self._strategy, self._domain, self._token_budget = strategy, domain or Domain(), token_budget
-        self._entries, self._trials = tuple(experience.entries), trials_of(experience, self._domain)
+        self._entries = tuple(entry for entry in experience.entries if not entry.fallen)
+        self._trials = trials_of(experience, self._domain)
         self._compiled = True
 
     def forward(self, **inputs: Any) -> Any:

@@ -85,7 +85,7 @@ class Run:
     @property
     def entries(self) -> Mapping[str, Entry]:
         """See `Progress.entries`."""
-        return self.solutions.entries
+        return self.solutions.shown
 
     @property
     def unsolved(self) -> list[TaskExample]:
@@ -262,13 +262,14 @@ class Run:
         """The record of the run."""
         return Experience(
             tasks=tuple(self.tasks),
-            entries=tuple(self.entries.values()),
+            entries=tuple(self.solutions.entries.values()),
             iterations=tuple(self.iterations),
             attempts=self.attempts,
             stopped=stopped,
             message=message,
             demos=self._carried + entry_keys(demos),
             validation=tuple(self.validation),
+            refused=self.solutions.refused,
             tokens=self.spending.tokens,
             overhead=self.spending.overhead.counts,
             seconds=self.spending.seconds,

@@ -17,6 +17,7 @@ from optimizers.call_seeds import derive_seed
 from optimizers.domain import Domain, Outputs
 from optimizers.experience import Entry, TaskCount, in_task_order, mean_pass_at
 from optimizers.filtering import choose_answer
+from optimizers.held_out import SHARE, HeldOutVerdict
 from optimizers.ledger import TokenCount
 from optimizers.sampling import TaskExample
 
@@ -37,6 +38,7 @@ def better(domain: Domain, task: TaskExample, new: Entry, old: Entry | None) -> 
         answer_temperature=new.answer_temperature,
         answer_sample=new.answer_sample,
         answer_iteration=new.iteration,
+        held_out=new.held_out,
     )
 
 
@@ -70,12 +72,17 @@ def rank(domain: Domain, task: TaskExample, outputs: Outputs) -> tuple[float, An
 
 
 class Solutions:
-    """The entries of a run's tasks, D, by key; at first what an earlier run learned."""
+    """The entries of a run's tasks, D, by key; at first what an earlier run learned.
+
+    Attributes:
+        refused: By task, what the closest wrong answer is on what nothing was chosen by.
+    """
 
     def __init__(
         self, domain: Domain, seed: int, tasks: Mapping[str, TaskExample], entries: Mapping[str, Entry]
     ) -> None:
         self.entries = dict(entries)
+        self.refused: Mapping[str, HeldOutVerdict] = {}
         self._domain, self._seed, self._tasks = domain, seed, tasks
         self._spent: dict[str, TokenCount] = {}
 
@@ -83,6 +90,11 @@ class Solutions:
     def unsolved(self) -> list[TaskExample]:
         """The tasks without an entry, in task order."""
         return [task for key, task in self._tasks.items() if key not in self.entries]
+
+    @property
+    def shown(self) -> dict[str, Entry]:
+        """The entries that may be demonstrations: those that have not fallen."""
+        return {key: entry for key, entry in self.entries.items() if not entry.fallen}
 
     @property
     def costs(self) -> dict[str, float]:
@@ -139,6 +151,26 @@ class Solutions:
             pooled_samples=pooled and pooled[1],
         )
         return better(self._domain, task, entry, self.entries.get(task.key))
+
+    def hold_out(self, refused: Mapping[str, Outputs], seconds: float) -> None:
+        """Marks the entries of the run's tasks, each once, with what their answers are on what nothing was chosen by.
+
+        `refused` has wrong answers by task: those are judged, too, that a small share of the run's time suffices for,
+        which took so many `seconds`.
+        """
+        if self._domain.hold_out is None:
+            return
+        own = [key for key in self._tasks if key in self.entries and self.entries[key].held_out is None]
+        others = [key for key in self._tasks if key in refused]
+        right = [(self._tasks[key].example, self.entries[key].outputs) for key in own]
+        wrong = [(self._tasks[key].example, refused[key]) for key in others]
+        found = self._domain.hold_out(right, wrong, SHARE * seconds)
+        for key, verdict in zip(own, found, strict=False):
+            self.entries[key] = replace(self.entries[key], held_out=verdict)
+            if verdict is not None and verdict.answer == "failed":
+                logger.warning("%s: its answer falls on what was held out: %s", key, verdict.reason)
+        judged = zip(others, found[len(own) :], strict=True)
+        self.refused = {key: verdict for key, verdict in judged if verdict is not None}
 
     def extend(self, chosen: Mapping[str, Entry]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Adds an iteration's entries; returns the keys of the tasks solved, and of those improved."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from optimizers import Entry, Experience, TokenCount
@@ -11,6 +12,7 @@ from pipeline.base.text import counted
 from pipeline.record.curve import Control
 from pipeline.running.job import JobResult
 from pipeline.verification.claims import listed
+from pipeline.verification.held_out import is_proved
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,6 +42,7 @@ def as_json(result: JobResult) -> dict[str, Any]:
         "seconds": round(experience.seconds, 3),
         "stopped": experience.stopped,
         "message": experience.message,
+        "held_out": _held_out_as_json(experience),
         "refused": [refusal.to_dict() for refusal in result.refused],
     }
 
@@ -73,10 +76,46 @@ def print_summary(result: JobResult) -> None:
         "",
         *([f"refused  {counted(len(refused), 'program')} of earlier records:", *listed(refused)] if refused else []),
         f"solved {solved} of {counted(total, 'task')} in {_duration(experience.seconds)}: {experience.message}",
+        *_held_out_lines(experience),
         f"tokens   {counts_as_text(tokens)}",
         f"program  {shown(result.program)}   (load it with pipeline.load_program)",
         f"record   run {result.run_name!r}; view it with: python -m pipeline.ui",
     )
+
+
+def _held_out_as_json(experience: Experience) -> dict[str, Any]:
+    """The quadrants, the solutions that are proved, and why others fall or stay unknown."""
+    own = set(experience.tasks)
+    verdicts = {e.task_key: e.held_out for e in experience.entries if e.task_key in own and e.held_out is not None}
+    return {
+        "quadrants": asdict(experience.quadrants),
+        "proved": [name for name, verdict in verdicts.items() if is_proved(verdict)],
+        "fallen": {name: verdict.reason for name, verdict in verdicts.items() if verdict.answer == "failed"},
+        "unknown": {name: verdict.reason for name, verdict in verdicts.items() if verdict.answer == "unknown"},
+    }
+
+
+def _held_out_lines(experience: Experience) -> list[str]:
+    """Solutions and refused answers by the verdict on what was held out; none for a run without such verdicts."""
+    found, quadrants = _held_out_as_json(experience), experience.quadrants
+    if quadrants.unjudged == len(experience.solved):
+        return []
+    refused = "refused answers not measured"
+    if quadrants.gate_only is not None:
+        refused = f"of refused answers {quadrants.gate_only} would pass, {quadrants.neither} fail"
+    parts = [
+        f"{quadrants.both} of {counted(len(experience.solved), 'solution')} pass, {quadrants.run_only} fall",
+        *([f"{quadrants.unknown} unknown"] if quadrants.unknown else []),
+        *([f"{quadrants.unjudged} not judged"] if quadrants.unjudged else []),
+        f"{len(found['proved'])} proved",
+        refused,
+    ]
+    told = [
+        f"  {name} {what}: {reason}"
+        for what, key in (("falls, and is not shown", "fallen"), ("is unknown", "unknown"))
+        for name, reason in found[key].items()
+    ]
+    return [f"held out {'; '.join(parts)}", *told]
 
 
 def _curve(experience: Experience, control: Control | None, *, ascii_only: bool) -> Table:

@@ -167,7 +167,8 @@ class RunsOwnCalls(Protocol):
     """Functions of modules that workers call in the place of the general ones of `pipeline.verification`.
 
     Attributes:
-        calls: `judge` and `stress` take a task's name, its statement and a program; `check` takes a `CheckRequest`.
+        calls: `judge` and `stress` take a task's name, its statement and a program; `check` takes a `CheckRequest`;
+            `hold_out` takes a seed too, and gives a `step_runtime.verification.held_out.HeldOut`.
     """
 
     calls: Mapping[str, Callable[..., Any]]

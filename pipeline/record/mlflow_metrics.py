@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import asdict
+from typing import Any
 
 from optimizers import Experience, IterationResult, TokenCount
 from pipeline.base.text import cell, counted
+from pipeline.verification.held_out import is_proved
 
 STATUS = {"interrupted": "KILLED", "failed": "FAILED"}
 """MLflow's status of a run, by what stopped it; else `FINISHED`."""
@@ -100,6 +103,31 @@ def run_metrics(experience: Experience) -> dict[str, float]:
     return {f"total_{name}": value for name, value in metrics.items()}
 
 
+def held_out_metrics(experience: Experience) -> dict[str, float]:
+    """How many solutions pass, fall or stay unknown where they are judged once more, and how many are proved.
+
+    Empty where none was judged.
+    """
+    quadrants, own = experience.quadrants, set(experience.tasks)
+    verdicts = [entry.held_out for entry in experience.entries if entry.task_key in own and entry.held_out is not None]
+    if not verdicts:
+        return {}
+    return {
+        "held_out_passed": quadrants.both,
+        "held_out_failed": quadrants.run_only,
+        "held_out_unknown": sum(verdict.answer == "unknown" for verdict in verdicts),
+        "proved": sum(map(is_proved, verdicts)),
+    }
+
+
+def held_out_record(experience: Experience) -> dict[str, Any]:
+    """What answers are on what was held out, as JSON data: the quadrants, the solutions and refused answers by task."""
+    own = set(experience.tasks)
+    solutions = {e.task_key: asdict(e.held_out) for e in experience.entries if e.task_key in own and e.held_out}
+    refused = {name: asdict(verdict) for name, verdict in experience.refused.items()}
+    return {"quadrants": asdict(experience.quadrants), "solutions": solutions, "refused": refused}
+
+
 def _token_metrics(count: TokenCount) -> dict[str, float]:
     """The tokens; those that the LM did not report, and are estimated, only where there are some."""
     estimated = {"tokens_estimated": count.estimated} if count.estimated else {}
@@ -125,6 +153,10 @@ def describe(experience: Experience) -> str:
         f" {entry.iteration + 1 if entry.task_key in own else 'of an earlier run'} |"
         for entry in experience.entries
     ]
+    for entry in experience.entries:
+        if entry.held_out is not None and entry.fallen:
+            reason = cell(entry.held_out.reason)
+            lines += ["", f"{cell(entry.task_key)} falls on what was held out, and is not shown: {reason}."]
     if experience.unsolved:
         unsolved = ", ".join(map(cell, experience.unsolved))
         lines += [*[""][: len(experience.entries)], f"Unsolved: {unsolved}."]

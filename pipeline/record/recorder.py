@@ -13,6 +13,7 @@ Artifacts of the parent:
     overhead.json                           tokens that one of DSPy's optimizers spent first, per predictor
     tuned.json                              the program that it made
     probe.json                              tokens of the request by which the LM was found usable
+    held_out.json                           what each solution is at sizes and inputs that the run never used
     solutions/GROUP/NAME.yaml               the solved tasks, each with its program, simplified if the run was completed
     learning_curve.png, pass_at_k.png       written at the end, and from time to time in a long run
     solved.png                              the solved tasks over samples, beside those of a run that shows nothing
@@ -68,6 +69,8 @@ from pipeline.record.mlflow_metrics import (
     cost_metrics,
     curves,
     describe,
+    held_out_metrics,
+    held_out_record,
     iteration_metrics,
     predictor_metrics,
     run_metrics,
@@ -271,6 +274,9 @@ class Recorder(BaseObserver):
         self.log_solutions({entry.task_key: entry.outputs["impl"] for entry in experience.entries})
         text = json.dumps(experience.to_dict(attempts=False), indent=1)
         self._client.log_text(self.run_id, text, "experience.json")
+        if metrics := held_out_metrics(experience):
+            self._client.log_text(self.run_id, json.dumps(held_out_record(experience), indent=1), "held_out.json")
+        self._log_metrics(self.run_id, metrics, step=len(experience.attempts))
         before = TokenCount.sum(experience.overhead.values()).calls
         metrics = run_metrics(experience)
         if self.probe.total.calls:

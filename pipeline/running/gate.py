@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from optimizers import Entry, Experience
 from pipeline.agent.agent import Agent
+from pipeline.base.text import visible
 from pipeline.languages.language import Task
 from pipeline.record.request import Request
 from pipeline.verification.claims import Claim, Refusal, message, refusals
@@ -32,13 +33,13 @@ class Gate:
     refused: list[Refusal] = field(default_factory=list)
 
     def request(self, request: Request) -> Request:
-        """The request with what its experiences show to be right."""
+        """The request with what its experiences show to be right, without what fell when it was judged once more."""
         tasks, language = request.tasks, request.config.language
-        return replace(
-            request,
-            experience=request.experience and self.experience(request.experience, tasks, language=language),
-            skills_from=request.skills_from and self.experience(request.skills_from, tasks, language=language),
-        )
+
+        def right(experience: Experience | None) -> Experience | None:
+            return experience and self.experience(self._unfallen(experience), tasks, language=language)
+
+        return replace(request, experience=right(request.experience), skills_from=right(request.skills_from))
 
     def experience(
         self,
@@ -62,6 +63,12 @@ class Gate:
         found = self._judged(claims, source, language)
         right = tuple(entry for entry, refusal in zip(entries, found, strict=True) if refusal is None)
         return replace(experience, entries=right)
+
+    def _unfallen(self, experience: Experience) -> Experience:
+        fallen = [entry.task_key for entry in experience.entries if entry.fallen]
+        if fallen:
+            self.tell(f"not shown, as the programs fell on what was held out: {', '.join(map(visible, fallen))}")
+        return replace(experience, entries=tuple(entry for entry in experience.entries if not entry.fallen))
 
     def agent(self, agent: Agent, source: str) -> None:
         """Removes from an agent the demonstrations whose program fails their task."""

@@ -40,6 +40,7 @@ from pipeline.record.resume import Resumed
 from pipeline.running.gate import Gate
 from pipeline.running.session import budget, default_threads, lm_session, mined_skills, new_agent, trusted
 from pipeline.verification.claims import Refusal
+from pipeline.verification.held_out import holding_out
 from pipeline.verification.metric import Metric
 from pipeline.verification.pricing import AnswerCost, task_bounds
 from pipeline.verification.task_files import digest
@@ -98,7 +99,7 @@ def start_job(
     with recorded(name, all_params, request.tasks, request, resumed.run_id if resumed else None) as recorder:
         if recorder.tuned is not None:
             gate.agent(recorder.tuned, "tuned.json")
-        yield CompileJob(request, lms, name, recorder, workers, gate.refused)
+        yield CompileJob(request, lms, name, recorder, workers, gate.refused, tell)
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ class CompileJob:
     recorder: Recorder
     workers: Workers
     refused: Sequence[Refusal] = ()
+    tell: Callable[[str], None] = lambda line: None
 
     @property
     def run_id(self) -> str:
@@ -128,7 +130,8 @@ class CompileJob:
         program = output or program_path(self.request.config, self.run_id)
         rates = {entry.task_key: f"{entry.successes}/{entry.samples}" for entry in experience.entries}
         origin = {"run_id": self.run_id, "solved": rates, "unsolved": list(experience.unsolved)}
-        origin |= {"settings": experience.settings}
+        fallen = [entry.task_key for entry in experience.entries if entry.fallen]
+        origin |= {"settings": experience.settings, **({"fallen": fallen} if fallen else {})}
         try:
             with dspy.context(lm=self.lms.solving):
                 save_program(compiled, program, origin, self._needs(compiled))
@@ -182,6 +185,7 @@ class CompileJob:
                 domain=replace(
                     language_domain(config.language, lambda task, text: metric.verdict(task, text).passed),
                     demo_predictors=demonstrated_predictors(agent),
+                    hold_out=holding_out(self.workers, config.seed, config.language, self.tell),
                     cost=cost,
                 ),
                 observers=observers,

@@ -231,9 +231,8 @@ def new_agent(config: AgentConfig, skills: Sequence[Skill] = ()) -> Agent:
 def mined_skills(config: RunConfig, experience: Experience | None) -> list[Skill]:
     """The skills that the settings ask for, from what an earlier run solved."""
     entries = experience.entries if experience and config.skills else ()
-    return mine(
-        [SolvedTask(entry.inputs["task"].without_impl(), entry.outputs["impl"]) for entry in entries], config.skills
-    )
+    shown = [entry for entry in entries if not entry.fallen]
+    return mine([SolvedTask(each.inputs["task"].without_impl(), each.outputs["impl"]) for each in shown], config.skills)
 
 
 def require_tool_calls(proposer: str, model: str) -> None:

@@ -53,7 +53,7 @@ class Step:
     refused: Sequence[str] = ("parse", "limits", "type")
     offline_models: Sequence[str] = (EMBEDDED,)
     calls: Mapping[str, Callable[..., Any]] = {
-        "judge": worker.judge, "stress": worker.stress, "check": checking.check,
+        "judge": worker.judge, "stress": worker.stress, "check": checking.check, "hold_out": worker.hold_out,
     }  # fmt: skip
 
     @property

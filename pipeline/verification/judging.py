@@ -24,7 +24,7 @@ from step_runtime.verification.verify import Verdict
 
 
 def call_of(language: Language, what: str) -> tuple[Callable[..., Any], tuple[str, ...]] | None:
-    """What a worker calls to `judge` or `stress` a program of a language, and the arguments behind the program.
+    """What a worker calls to `judge`, `stress` or `hold_out` a program, and the arguments behind these calls' own.
 
     None for what the language lacks. Where the language has a function of its own, that is called by itself, so that
     no code of a task can have put another in its place: see `isolation.integrity`.

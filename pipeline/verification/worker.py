@@ -21,9 +21,11 @@ from pipeline.verification.pool import WorkerLost
 # With the module, in one thread: the pool's threads import what answers name, and imports in two threads of modules
 # that need each other end in a module that is half there.
 from step_runtime.base.errors import STAGES, Diagnostic, RunError, TaskError, TaskWarning, out_of_memory
+from step_runtime.execution.invocation import BeforeRun
 from step_runtime.tasks.reader import loads_task
 from step_runtime.tasks.scope import Scope
 from step_runtime.verification.exact.proof import ExactVerdict
+from step_runtime.verification.held_out import HeldOut, HeldOutTask
 from step_runtime.verification.loading import load_task
 from step_runtime.verification.verify import Verdict, Verifier
 
@@ -34,6 +36,7 @@ __all__ = [
     "end_if_out_of_memory",
     "exact",
     "explain_values",
+    "hold_out",
     "judge",
     "lost_stage",
     "scopes",
@@ -127,6 +130,20 @@ def exact(name: str, content: str, text: str, limits: ProgramLimits | None = Non
         return ExactVerdict("unknown", f"not followed: {error}")
 
 
+def hold_out(name: str, content: str, text: str, seed: int) -> HeldOut:
+    """What a program is at sizes and inputs that are drawn from a seed.
+
+    Raises:
+        TaskError: The task cannot be used.
+        MemoryError: The worker exceeded the memory limit, and may hold too much to continue.
+    """
+    try:
+        return _held_out_task(name, content, seed).judge(text)
+    except TaskError as error:
+        end_if_out_of_memory(error)
+        raise
+
+
 def try_task(path: str) -> list[str]:
     """Runs a task file's own code, and gives the warnings.
 
@@ -185,9 +202,18 @@ def _verifier(name: str, content: str, dtype: str, limits: ProgramLimits | None)
     """One verifier a task and process, as its functions are compiled and its references computed once."""
     import torch
 
-    digest = hashlib.sha256(f"{name}\n{content}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
     task, bounds = loads_task(content, name), limits.of_language() if limits else None
-    return Verifier(task, dtype=getattr(torch, dtype), limits=bounds, before_run=functools.partial(watch, digest))
+    return Verifier(task, dtype=getattr(torch, dtype), limits=bounds, before_run=_watching(name, content))
+
+
+@functools.lru_cache(maxsize=64)
+def _held_out_task(name: str, content: str, seed: int) -> HeldOutTask:
+    return HeldOutTask(loads_task(content, name), seed, before_run=_watching(name, content))
+
+
+def _watching(name: str, content: str) -> BeforeRun:
+    digest = hashlib.sha256(f"{name}\n{content}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return functools.partial(watch, digest)
 
 
 def watch(task: str, what: str, key: str) -> None:

@@ -94,7 +94,8 @@ class _Drawing:
             return sorted(new, key=lambda size: (-sum(size in each for each in ranges), hash((size, *self.shared))))
         found = [size for size in new if size not in sizes]
         self.random.shuffle(found)
-        return sorted(found, key=lambda size: not _is_prime(size // step))
+        # Where the step is 1, the divisor that all own sizes share is lost; 2 is a prime, but even.
+        return sorted(found, key=lambda size: (gcd(size // step, *sizes) > 1, not _is_prime(size // step)))
 
     def _range(self, name: str) -> tuple[int, range]:
         """The step between a dim's sizes, and the sizes."""

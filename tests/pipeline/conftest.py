@@ -32,6 +32,7 @@ def workers_start_fast() -> None:
     preloaded = [
         "step_runtime",
         "pipeline.verification.worker",
+        "pipeline.verification.proving",
         "pipeline.synthesis.parallel_search",
         "pipeline.lms.embedded.answering",
     ]

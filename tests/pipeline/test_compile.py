@@ -52,6 +52,28 @@ def test_json_is_one_object_with_the_figures(engine: Engine, folder: Path, capsy
     assert result["seconds"] > 0
 
 
+def test_a_solution_that_falls_on_what_is_held_out_is_on_record_and_not_shown(
+    engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The data are from 0 to 1, so that a function without the sign passes; the run says so."""
+    path = folder / "double.yaml"
+    path.write_text(path.read_text().replace("[input[0] * 2]", "[input[0].abs() * 2]"))
+    assert run("adaptive", "--tasks", str(folder), "--json", "--temperatures", "0.7") == 0
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    assert result["solved"] == ["double", "triple"]
+    assert list(result["held_out"]["fallen"]) == ["double"] and result["held_out"]["proved"] == ["triple"]
+    assert "2 solutions judged once more" in err
+    shown = json.loads(Path(result["program"]).read_text())["predictors"]["proposer.predict"]["demonstrations"]
+    assert [demo["name"] for demo in shown] == ["triple"]
+    client = MlflowClient(tracking_uri=store.store_uri())
+    metrics = client.get_run(result["run_id"]).data.metrics
+    assert (metrics["proved"], metrics["held_out_passed"], metrics["held_out_failed"]) == (1, 1, 1)
+    recorded = json.loads(Path(client.download_artifacts(result["run_id"], "held_out.json")).read_text())
+    assert recorded["solutions"]["double"]["answer"] == "failed"
+    assert recorded["quadrants"] == result["held_out"]["quadrants"]
+
+
 def test_the_program_that_is_reported_loads_and_answers(
     engine: Engine, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -171,6 +171,7 @@ def _serve(address: str) -> Callable[[], object]:
         [
             "step_runtime",
             "pipeline.verification.worker",
+            "pipeline.verification.proving",
             "pipeline.synthesis.parallel_search",
             "pipeline.lms.embedded.answering",
         ]

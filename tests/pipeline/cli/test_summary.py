@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from optimizers import Experience, TokenCount
+from optimizers import Experience, HeldOutVerdict, TokenCount
 from pipeline.cli.summary import as_json, counts_as_text, print_summary
 from pipeline.record.curve import Control
 from pipeline.running.job import JobResult
@@ -60,6 +60,25 @@ def test_the_curve_stands_beside_its_control(experience: Experience, capsys: pyt
     assert "--match-tokens" not in out and len(rows) == len(experience.iterations)
     assert rows[0][0] == f"{first.samples}" and rows[0][2:] == [f"{first.solved_total}", "1"]
     assert rows[-1][2:] == [f"{last.solved_total}"]
+
+
+def test_solutions_that_fall_are_named(experience: Experience, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the reason; refused answers are counted where they were judged, and nothing is said where none was."""
+    print_summary(result(experience))
+    assert "held out" not in capsys.readouterr().out
+    proved = HeldOutVerdict("passed", details={"exact": {"answer": "proved"}})
+    verdicts = (proved, HeldOutVerdict("failed", "value: wrong at M=7"))
+    entries = tuple(replace(e, held_out=each) for e, each in zip(experience.entries, verdicts, strict=True))
+    judged = replace(experience, entries=entries)
+    print_summary(result(judged))
+    out = capsys.readouterr().out
+    assert "held out 1 of 2 solutions pass, 1 fall; 1 proved; refused answers not measured" in out
+    assert "hard/0 falls, and is not shown: value: wrong at M=7" in out
+    print_summary(result(replace(judged, refused={"no/0": HeldOutVerdict("failed")})))
+    assert "of refused answers 0 would pass, 1 fail" in capsys.readouterr().out
+    found = as_json(result(judged))["held_out"]
+    assert (found["proved"], found["fallen"]) == (["easy/0"], {"hard/0": "value: wrong at M=7"})
+    assert found["quadrants"]["gate_only"] is None
 
 
 def test_a_task_that_an_earlier_run_solved_says_so(experience: Experience, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import dspy
 
-from optimizers import Entry, Experience, TokenCount
+from optimizers import Entry, Experience, HeldOutVerdict, TokenCount
 from pipeline.agent.agent import Agent
 from pipeline.base.config import RunConfig
 from pipeline.record.request import Request
@@ -38,6 +39,21 @@ def test_both_experiences_of_a_request_pass_it(tmp_path: Path) -> None:
     assert passed.skills_from is not None and passed.skills_from.entries == (right,)
     assert [refusal.place for refusal in gate.refused] == ["entries.1 (b/0)"]
     assert len(told) == 1
+
+
+def test_what_fell_on_what_was_held_out_is_left_out() -> None:
+    """It is named, and not judged again."""
+    told: list[str] = []
+    fallen = replace(entry("b/0", RIGHT), held_out=HeldOutVerdict("failed", "wrong at N=7"))
+    request = Request(
+        RunConfig(optimizer="adaptive"),
+        "x",
+        [task("own/0")],
+        experience=Experience(("a/0", "b/0"), (entry("a/0", RIGHT), fallen)),
+    )
+    passed = Gate(LocalWorkers(1), told.append).request(request).experience
+    assert passed is not None and [each.task_key for each in passed.entries] == ["a/0"]
+    assert told == ["not shown, as the programs fell on what was held out: b/0"]
 
 
 def test_a_demonstration_without_an_answer_is_shown_as_it_is() -> None:

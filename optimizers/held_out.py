@@ -1,0 +1,75 @@
+"""Answers judged once more at the end of a run, on what no answer was chosen by.
+
+A solution is an answer that passed. It may have passed by chance, or as it fits what it was tried on.
+One that falls is marked in the record: it counts as it was scored, but is no demonstration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import dspy
+
+Claims = Sequence[tuple[dspy.Example, Mapping[str, Any]]]
+"""Examples, each with the fields of an answer to it."""
+
+SHARE = 0.05
+"""Of a run's time, for which answers that were refused are judged once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutVerdict:
+    """What an answer is on what nothing was chosen by.
+
+    Attributes:
+        answer: `unknown` where it could not be judged.
+        reason: Why it failed, or why nothing is known, in a line.
+        details: What else the domain says, for the record, as JSON data.
+    """
+
+    answer: Literal["passed", "failed", "unknown"]
+    reason: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+HoldOut = Callable[[Claims, Claims, float], Sequence[HeldOutVerdict | None]]
+"""Judges answers once more: all of the first, and of the second those for which so many seconds suffice in all.
+
+It returns a verdict for each of both, None for one that was not judged.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Quadrants:
+    """Answers by the verdict of the run and by that on what was held out.
+
+    Attributes:
+        both: Solutions that pass.
+        run_only: Solutions that fall.
+        gate_only: Tasks whose closest refused answer would pass; None if none was judged.
+        neither: Tasks whose closest refused answer fails there, too; None likewise.
+        unknown: Answers, solutions or refused, of which nothing is known.
+        unjudged: Solutions that were not judged once more.
+    """
+
+    both: int
+    run_only: int
+    gate_only: int | None
+    neither: int | None
+    unknown: int
+    unjudged: int
+
+    @classmethod
+    def of(cls, solutions: Sequence[HeldOutVerdict | None], refused: Sequence[HeldOutVerdict]) -> Quadrants:
+        """The counts of verdicts on solutions, and on refused answers."""
+        right, wrong = ([each.answer for each in own if each is not None] for own in (solutions, refused))
+        return cls(
+            both=right.count("passed"),
+            run_only=right.count("failed"),
+            gate_only=wrong.count("passed") if wrong else None,
+            neither=wrong.count("failed") if wrong else None,
+            unknown=[*right, *wrong].count("unknown"),
+            unjudged=len(solutions) - len(right),
+        )

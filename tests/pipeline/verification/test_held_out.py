@@ -1,0 +1,69 @@
+"""Answers judged once more in workers: planted overfits fall, right programs pass, and lost workers say nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+import pytest
+
+from optimizers.held_out import HoldOut
+from pipeline.languages import registry
+from pipeline.verification import held_out, worker
+from pipeline.verification.held_out import holding_out, is_proved
+from pipeline.verification.workers import LocalWorkers
+from step_runtime.tasks.reader import loads_task
+from tests.support.overfits import PLANTED
+from tests.support.scripted_runs import RIGHT, TASK
+
+
+def judge(seed: int = 0, told: list[str] | None = None) -> HoldOut:
+    """Judges in one process."""
+    found = holding_out(LocalWorkers(1), seed, None, [].append if told is None else told.append)
+    assert found is not None
+    return found
+
+
+def claim(task: Any, text: str) -> tuple[dspy.Example, dict[str, str]]:
+    return dspy.Example(task=task), {"impl": text}
+
+
+def test_planted_overfits_fall_and_right_programs_pass() -> None:
+    """All of them, in one call; the right ones are proved, and the reasons are lines for people."""
+    told: list[str] = []
+    solutions = [claim(each.task, text) for each in PLANTED.values() for text in (each.right, each.wrong)]
+    found = judge(3, told)(solutions, [], 1.0)
+    assert [each and each.answer for each in found] == ["passed", "failed"] * len(PLANTED)
+    assert [is_proved(each) for each in found] == [True, False] * len(PLANTED)
+    assert all(each is not None and each.reason and "\n" not in each.reason for each in found[1::2])
+    assert told == ["8 solutions judged once more, at sizes and inputs that were never used"]
+
+
+def test_refused_answers_are_judged_within_their_time() -> None:
+    """Solutions are judged however long it takes."""
+    task = loads_task(TASK, "double")
+    right = claim(task, RIGHT)
+    found = judge()([right], [right, claim(task, "return E0")], 0.0)
+    assert found[0] is not None and found[0].answer == "passed"
+    assert found[1:] == [None, None]
+    found = judge()([], [right, claim(task, "return E0")], 60.0)
+    assert [each and each.answer for each in found] == ["passed", "failed"]
+    assert judge()([], [], 1.0) == []
+
+
+def test_a_worker_that_is_lost_makes_it_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As does a task whose code fails; each names the reason, and the others are judged."""
+    monkeypatch.setattr(held_out, "_SECONDS", 4)
+    hanging = TASK.replace("return [input[0] * 2]", "while True: pass")
+    failing = TASK.replace("input_data['E0'] * 2", "input_data['E0'] / missing")
+    texts = [TASK, hanging, failing]
+    found = judge()([claim(loads_task(text, f"t/{number}"), RIGHT) for number, text in enumerate(texts)], [], 1.0)
+    assert [each and each.answer for each in found] == ["passed", "unknown", "unknown"]
+    assert found[1] is not None and "took longer" in found[1].reason
+    assert found[2] is not None and "missing" in found[2].reason
+
+
+def test_a_language_that_does_not_offer_it_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then a run's domain has nothing that judges once more."""
+    monkeypatch.setattr(type(registry.find(None)), "calls", {"judge": worker.judge})
+    assert holding_out(LocalWorkers(1), 0, None) is None
