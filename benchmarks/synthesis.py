@@ -1,10 +1,9 @@
-"""Classical synthesis and the embedded proposer compared: what each solves, and how fast.
+"""The search and the embedded LM on every task: solved tasks and seconds.
 
-The search runs functions and reference; the proposer reads text alone and learns nothing but that its last answer
-was wrong, by being asked again. Each search has one core and its own process. Of the proposer, the median over
-several runs with different seeds: answers up to the first right one at temperature 0.7 and no demonstrations, and
-the seconds for those answers and their verification. Seconds are processor time of one thread; `wall` is what a search
-took on the clock, which says little on a busy machine.
+The search has one core and a process of its own for each task. The embedded LM answers without demonstrations at
+temperature 0.7 until an answer is right; figures are medians over several runs with different seeds, and include the
+verification of its answers. Seconds are processor time of one thread. `wall` is the search's time by the clock, which
+means little on a busy machine.
 
 How to run: python -m benchmarks.synthesis (some minutes; --sets,
 --seconds, --runs 0 for the search alone, --tasks)
