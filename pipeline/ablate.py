@@ -34,7 +34,7 @@ class AblateOptions(Config):
     output: str | None = output_option("where the page goes (default: a folder in mlruns)", "DIR", writable_folder)
     as_json: Json = False
     dry_run: bool = option(
-        False, "print the requests, tokens and dollars of each run, at least and at most, and ask nothing"
+        False, "print the least and the most requests, tokens and dollars of each run, and send no request"
     )
     resume: str | None = option(
         None,
@@ -47,7 +47,7 @@ class AblateOptions(Config):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Makes the runs that are missing, then writes the page; see the exit codes."""
-    given = Parser(NAME, "Measures what the structural IR, the guardian and learning each contribute.", EPILOG,
+    given = Parser(NAME, "Measures the contributions of the structural IR, the guardian and learning.", EPILOG,
                    PlanOptions, AblateOptions, SandboxOptions).given(argv)  # fmt: skip
     options, plan_options = AblateOptions.of(given), PlanOptions.of(given)
     if len(set(plan_options.lm)) < len(plan_options.lm):

@@ -35,7 +35,7 @@ class CompileOptions(Config):
     )
     as_json: Json = False
     dry_run: bool = option(
-        False, "print the requests, tokens and dollars of the run, at least and at most, and ask nothing"
+        False, "print the least and the most requests, tokens and dollars of the run, and send no request"
     )
     resume: str | None = EARLIER_RUNS.option(
         None,

@@ -49,7 +49,7 @@ class CostOptions(Config):
         check=_sizes,
     )
     chip: str | None = option(None, "a YAML file that describes the chip", "FILE")
-    sram: Count | None = option(None, "bytes of memory on the chip; what does not fit is kept off it")
+    sram: Count | None = option(None, "bytes of memory on the chip; further storage is off the chip")
     compare: tuple[str, ...] | None = option(None, "files with programs to show side by side", "FILE", nargs="+")
     svg: str | None = option(None, "draw the program with its cost", "FILE")
     as_json: Json = False
@@ -57,7 +57,7 @@ class CostOptions(Config):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints what a program costs; returns 1 if a program fails its checks."""
-    given = Parser(NAME, "Shows what a program costs: memory, off-chip traffic, operations, time and queues.", EPILOG,
+    given = Parser(NAME, "Shows the cost of a program: memory, off-chip traffic, operations, time and queues.", EPILOG,
                    ProgramName, CostOptions, SandboxOptions).given(argv)  # fmt: skip
     arguments, options = ProgramName.of(given), CostOptions.of(given)
     if options.language is not None:

@@ -54,8 +54,8 @@ class GenerateOptions(Config):
     force: bool = option(False, "overwrite existing files")
     objective: Objective = option(
         "correctness",
-        "which verified program is offered: the cheapest by a figure, for which solved tasks are searched, too; by"
-        " `correctness`, the first found. What the others cost is shown",
+        "the verified program to offer: the cheapest by a figure, for which solved tasks are searched, too; or, by"
+        " `correctness`, the first found. The costs of the alternatives are shown",
     )
     as_json: Json = False
     tracking_uri: TrackingURI = None

@@ -36,7 +36,7 @@ class OptimizeOptions(Config):
     """What to make small, and where the program goes."""
 
     language: LanguageName = None
-    objective: Figure = option("memory", "the figure to minimize; the others break ties")
+    objective: Figure = option("memory", "the figure to minimize; the other figures break ties")
     chip: str | None = option(None, "a YAML file that describes the chip", "FILE")
     max_programs: Count = option(200, "programs to price at most")
     output: str | None = output_option("where to write the program (default: stdout)", "FILE", None)

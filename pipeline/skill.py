@@ -1,4 +1,4 @@
-"""`python -m pipeline.skill -o DIR`: the language as an Agent Skill, and what it brings for an LM.
+"""`python -m pipeline.skill -o DIR`: the language as an Agent Skill, and its gain for an LM.
 
 The skill's references are the language's own prompt, the cookbook, and the solutions of a compiled program. `--measure`
 samples an LM with and without it on tasks that it does not contain, and writes the figures into it, whatever they are.
@@ -41,7 +41,7 @@ class SkillOptions(Config):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the skill; see the exit codes."""
-    parser = Parser(NAME, "Writes an Agent Skill of the language, and measures what it brings.", EPILOG,
+    parser = Parser(NAME, "Writes an Agent Skill of the language, and measures its gain for a model.", EPILOG,
                     SkillOptions, LMConfig, SamplingConfig, BudgetConfig, SandboxOptions)  # fmt: skip
     for name, default in (("samples", SAMPLES), ("temperatures", TEMPERATURES[0])):
         text = str(parser.arguments[name].help)

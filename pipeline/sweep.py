@@ -41,7 +41,7 @@ class SweepOptions(Config):
         "draw the tasks solved over samples and tokens, as an .svg or a .png", "FILE", picture
     )
     dry_run: bool = option(
-        False, "print the requests, tokens and dollars of the runs that are left, at least and at most, and ask nothing"
+        False, "print the least and the most requests, tokens and dollars of the remaining runs, and send no request"
     )
     as_json: Json = False
     tracking_uri: TrackingURI = None

@@ -58,18 +58,18 @@ class VerifyOptions(Config):
         False, "skip the stress inputs, on which programs that pass are run in float32 beside the reference"
     )
     graph: str | None = option(None, "draw the dataflow: .svg, .png or .pdf", "FILE")
-    cost: bool = option(False, "show what a program that passes costs, as pipeline.cost does")
+    cost: bool = option(False, "show the cost of a program that passes, as pipeline.cost does")
     as_json: Json = False
     strict: bool = option(False, "a program with warnings fails")
     retry_unknown: bool = option(
-        False, "judge programs of which nothing is known once more, with ten times the time and four times the memory"
+        False, "judge programs with an unknown verdict again, with ten times the time and four times the memory"
     )
     programs: str | None = MANY.option(
         None, "the folder with the programs of tasks: tasks/gemm/1.yaml has DIR/gemm/1.step", "DIR"
     )
     junit: str | None = MANY.option(None, "also write JUnit XML, a test case per program", "FILE", check=writable_file)
     sarif: str | None = MANY.option(None, "also write all findings as SARIF 2.1.0", "FILE", check=writable_file)
-    watch: bool = MANY.option(False, "verify again what changes on disk, until Ctrl-C")
+    watch: bool = MANY.option(False, "verify a program again when its file or its task changes, until Ctrl-C")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

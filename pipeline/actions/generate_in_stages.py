@@ -247,7 +247,7 @@ def generate_in_stages(stages: Stages, files: Mapping[str, Sequence[Path]], text
     )
     if progress.stopped:
         code = Exit.INTERRUPTED if progress.stopped == "interrupted" else Exit.LM
-        return Generated(result, text, code, f"{progress.stopped}; what was verified is kept, see above")
+        return Generated(result, text, code, f"{progress.stopped}; verified programs are kept, see above")
     return Generated(result, text, Exit.NO if advice else Exit.OK)
 
 

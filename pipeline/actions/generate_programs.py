@@ -90,7 +90,7 @@ def generate(name: str, tasks: Sequence[Task], files: Files, config: ProgramConf
     result = _sampled_json(tasks, found, written, config.language) | {"program": config.program, "lm": session.lm.model}
     result["warnings"] = findings_of(written)
     text = "\n\n".join(_sampled_text(task.name, found, written.get(task.name), config.language) for task in tasks)
-    message = f"{found.message}; what was verified is kept, see above" if found.stopped else ""
+    message = f"{found.message}; verified programs are kept, see above" if found.stopped else ""
     if found.stopped and found.stopped != "budget":
         code = Exit.INTERRUPTED if found.stopped == "interrupted" else Exit.LM
         return Generated(result, text, code, f"{message}. {RERUN}")
@@ -260,7 +260,7 @@ def synthesize(
         result["tasks"][task_name] |= written[task_name].to_dict() if task_name in written else NO_OFFER
     result["warnings"] = findings_of(written)
     if stopped:
-        return Generated(result, text, code, f"{stopped}; what was verified is kept, see above")
+        return Generated(result, text, code, f"{stopped}; verified programs are kept, see above")
     return Generated(result, text, Exit.OK if len(written) == len(tasks) else Exit.NO)
 
 

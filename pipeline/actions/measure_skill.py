@@ -1,4 +1,4 @@
-"""What a skill brings for an LM: right answers with it and without it, on tasks whose solutions it does not show.
+"""The gain of a skill for an LM: right answers with and without it, on tasks whose solutions it does not show.
 
 Both agents are asked for the same samples of the same tasks, and no guardian repairs them. One has the signature's
 sentence as its instructions; the other all that the skill says, and what was learned as demonstrations.
@@ -102,7 +102,7 @@ def measure(name: str, skill: Skill, config: ProgramConfig, tasks: Sequence[Task
     """
     unseen = [task for task in tasks if not skill.contains(task)]
     if not unseen:
-        raise UsageError("--tasks: the skill contains a solution of every task; name others")
+        raise UsageError("--tasks: the skill contains a solution of every task; name other tasks")
     demos = [dspy.Example(task=solved.task, impl=solved.program) for solved in skill.learned.values()]
     agents = {"without": _agent(Propose.instructions), "with": _agent(skill.instructions(), demos)}
     rates: dict[str, Mapping[str, float]] = {}

@@ -20,7 +20,7 @@ from step_runtime.tasks.reader import read_task
 from step_runtime.tasks.task import SolvedTask, Task
 
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-UNMEASURED = "Not measured. `python -m pipeline.skill -o DIR --measure --lm MODEL` measures what it brings.\n"
+UNMEASURED = "Not measured. `python -m pipeline.skill -o DIR --measure --lm MODEL` measures its gain.\n"
 _MAIN = """\
 ---
 name: {name}

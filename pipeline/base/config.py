@@ -99,8 +99,8 @@ class AgentConfig(Config):
 
     guardian: GuardianMode = AGENT.option(
         GUARDIANS[0],
-        "what repairs a program that consumes a stream twice: `gated`, the LM, asked only when the exact check"
-        " finds a violation; `paper`, the LM, asked about every proposal; `compiler`, a pass without an LM; `none`",
+        "the repair of a program that consumes a stream twice: `gated`, by the LM, only when the exact check finds"
+        " a violation; `paper`, by the LM, for every proposal; `compiler`, by a pass without an LM; `none`",
     )
     proposer: ProposerKind = AGENT.option(
         PROPOSERS[0],
@@ -178,19 +178,19 @@ class LearningConfig(Config):
     granularity: Count = SAMPLING.option(3, "levels of difficulty that solved tasks are sorted into", "M")
     selection: SelectionName = SAMPLING.option(
         SELECTIONS[0],
-        "what `adaptive` shows next. For all tasks alike: `adaptive`, the paper's levels of difficulty, the hardest"
-        " first; `everything`; `hard-first`; `easy-first`; `random`. For each task: `similar`, the nearest solved"
-        " tasks; `mmr`, the nearest that differ; `coverage`, those that together have the task's structures;"
-        " `utility`, those that helped before; `hybrid`, coverage and utility within the levels. The control:"
-        " `resample` shows nothing, and samples unsolved tasks again until a limit",
+        "the solved tasks that `adaptive` shows next. For all tasks alike: `adaptive`, the paper's levels of"
+        " difficulty, the hardest first; `everything`; `hard-first`; `easy-first`; `random`. For each task:"
+        " `similar`, the nearest solved tasks; `mmr`, near tasks that differ; `coverage`, tasks that together have its"
+        " structures; `utility`, tasks that helped before; `hybrid`, coverage and utility within the levels. The"
+        " control: `resample` shows no task, and samples unsolved tasks again until a limit",
     )
     demo_tokens: Count | None = SAMPLING.option(
         None, "estimated tokens of all demonstrations in a prompt, at most (default: no limit)", "N"
     )
     objective: Objective = SAMPLING.option(
         "correctness",
-        "what to prefer among right answers: `correctness`, the shortest; or the cheapest by a figure of its cost"
-        " (docs/cost.md). Then solved tasks are sampled on until the budget is reached, or nothing gets cheaper",
+        "the preference among right answers: `correctness`, the shortest; or the cheapest by a figure of its cost"
+        " (docs/cost.md), for which solved tasks are sampled further until the budget ends, or no task gets cheaper",
     )
     max_iterations: Count | None = BUDGET.option(
         None, "iterations, each a pass over the unsolved tasks", "N", resume="changed"
@@ -251,7 +251,7 @@ class RunConfig(LMConfig, AgentConfig, SamplingConfig, LearningConfig, BudgetCon
     )
     experience: str | None = EARLIER_RUNS.option(
         None,
-        "start from what a run learned (its experience.json); only the tasks that it did not solve are sampled",
+        "start with the solutions of a run (its experience.json); only tasks that it did not solve are sampled",
         "RUN|FILE",
         resume="input",
     )
@@ -272,25 +272,25 @@ class ProgramConfig(LMConfig, AgentConfig, SamplingConfig, BudgetConfig):
     )
     lm: str | None = LM.option(
         None,
-        "a DSPy/LiteLLM model string such as openai/gpt-4o, or `embedded`: offline, no key (default: the one that"
-        " the program was compiled with, otherwise embedded)",
+        "a DSPy/LiteLLM model string such as openai/gpt-4o, or `embedded`: offline, no key (default: the LM"
+        " of the program's compilation, otherwise embedded)",
         "MODEL",
     )
 
 
 class AblationConfig(LMConfig, SamplingConfig, LearningConfig, BudgetConfig, SkillsConfig):
-    """What all runs of an ablation share."""
+    """The options that all runs of an ablation share."""
 
 
 class PlanOptions(AblationConfig):
-    """What is ablated."""
+    """The tasks and LMs of an ablation."""
 
     tasks: Tasks = None
     lm: tuple[str, ...] = LM.option(
         (EMBEDDED,), "DSPy/LiteLLM model strings such as openai/gpt-4o, or `embedded`", "MODEL", nargs="+"
     )
     temperature: Temperature = SAMPLING.option(
-        0.7, "of the methods that don't learn; --temperatures is for the one that does", "T"
+        0.7, "of the methods without learning; --temperatures is for the method that learns", "T"
     )
     experience: str | None = EARLIER_RUNS.option(
         None,

@@ -162,7 +162,7 @@ def _target(path: Path) -> Path:
         found = target.lstat()
         owners.add(found.st_uid)
         if not stat.S_ISREG(found.st_mode):
-            raise OSError("it is a link to what is not a regular file")
+            raise OSError("it is a link, and its target is not a regular file")
     if owners != {os.getuid()}:
         raise OSError("it is a link that is not this user's, or to a file that is not")
     target.parent.mkdir(parents=True, exist_ok=True)

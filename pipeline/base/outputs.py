@@ -105,7 +105,7 @@ class ExactFinding(_Part):
     answer: Literal["proved", "different", "unknown"] = Field(
         description="Whether it equals the reference for all inputs at the sizes, differs, or neither is known."
     )
-    reason: str = Field(description="What it means, where the two differ, or what was not followed.")
+    reason: str = Field(description="The meaning, the place of the difference, or the operation that was not followed.")
     bits: int = Field(description="A proof is wrong with a probability of at most 2 to the minus this.")
     sizes: tuple[str, ...] = Field(description="The sets of sizes that the answer is about.")
 
@@ -125,7 +125,7 @@ class ProgramVerdict(_Part):
     warnings: tuple[Finding, ...] = ()
     error: str | None = Field(None, description="Why the task or the program could not be used, if so.")
     values: str | None = Field(None, description="With `--values`, where the values part from the reference's.")
-    exact: ExactFinding | None = Field(None, description="With `--exact`, what exact arithmetic says, if it passes.")
+    exact: ExactFinding | None = Field(None, description="With `--exact`, the answer of the proof.")
     seconds: float = Field(0.0, description="Processor time of the verification, in seconds.")
 
     @property
@@ -138,7 +138,7 @@ class VerifyOutput(ProgramVerdict, Output):
     """The verdict of `pipeline.verify TASK [IMPL]`."""
 
     command: Literal["verify"] = "verify"
-    cost: Mapping[str, Any] | None = Field(None, description="With `--cost`, what a program that passes costs.")
+    cost: Mapping[str, Any] | None = Field(None, description="With `--cost`, the cost of a program that passes.")
 
 
 class BatchSummary(_Part):
@@ -214,9 +214,9 @@ class OfferedProgram(_Part):
     file: str | None = Field(description="Where it was written as an alternative; null for the first, see `files`.")
     found_by: str = Field(description="What found it: an LM, `repair` or `search`.")
     detail: str = Field(description="How, in words.")
-    rewrites: tuple[str, ...] = Field(description="The rewrites that made it of what was found, in order.")
+    rewrites: tuple[str, ...] = Field(description="The rewrites that made it from the program found, in order.")
     cost: Mapping[str, float] | None = Field(description="Its figures on the default chip; null if unknown.")
-    warnings: tuple[str, ...] = Field((), description="What is to be warned of in it: what fails on stress inputs.")
+    warnings: tuple[str, ...] = Field((), description="Warnings about it: failures on stress inputs.")
 
 
 class GeneratedTask(_Part):
@@ -239,7 +239,7 @@ class GenerateOutput(_Solving):
     command: Literal["generate"] = "generate"
     tasks: Mapping[str, GeneratedTask | None]
     warnings: Mapping[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="What is to be warned of in the tasks and the programs offered, by task."
+        default_factory=dict, description="Warnings about the tasks and the programs offered, by task."
     )
 
 
@@ -285,7 +285,7 @@ class ComparisonOutput(_Part):
 
     configuration: str
     less: str = Field(description="The configuration whose figures are subtracted.")
-    pairs: int = Field(description="The number of pairs of finished runs that differ in nothing else.")
+    pairs: int = Field(description="The number of pairs of finished runs whose other settings are equal.")
     differences: Mapping[str, Interval]
 
 

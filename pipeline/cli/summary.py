@@ -67,7 +67,7 @@ def print_summary(result: JobResult) -> None:
     stdout.print(_curve(experience, result.control, ascii_only=stdout.options.ascii_only))
     if result.control is None and any(iteration.demos or iteration.reasons for iteration in experience.iterations):
         rerun = f"--optimizer none --match-tokens {result.run_id[:8]}"
-        print_lines(stdout, f"what demonstrations brought is unknown: run the command again with {rerun}")
+        print_lines(stdout, f"the gain by demonstrations is unknown: run the command again with {rerun}")
     solved, total = len(experience.solved), len(experience.tasks)
     tokens = TokenCount.sum(experience.tokens.values())
     refused = result.refused

@@ -189,7 +189,7 @@ class Dispatcher:
         """The node that had a call is lost."""
         call.losses += 1
         if call.alone:
-            message = f"cost each of the {call.losses} nodes that it ran on; the last was running nothing else"
+            message = f"cost each of the {call.losses} nodes that it ran on; the last ran only this call"
             self._fail_call(call, WorkerLost("crashed", message))
         elif call.losses < GROUPED_LOSSES:
             call.pool.queue.appendleft(call)

@@ -60,7 +60,7 @@ class GeneratedProgram(_Result):
     program: str | None = Field(description="The verified program; null if none was found.")
     found_by: str | None
     detail: str | None
-    advice: Mapping[str, Any] | None = Field(description="Without a program: what would help, as far as is known.")
+    advice: Mapping[str, Any] | None = Field(description="Without a program: advice.")
 
 
 def shown_words(value: Any) -> Any:

@@ -22,14 +22,14 @@ from pipeline.mcp_server.tools import Toolbox, language, tool_errors
 SCHEME = "step://"
 PAGES: Mapping[str, tuple[str, str]] = {
     "language": ("language.md", "The language: streams, element types, rules, limits and verdicts."),
-    "tasks": ("tasks.md", "Task files: every key, and what makes a task solvable."),
-    "cookbook": ("cookbook/index.md", "How to express what seems impossible: an index of recipes."),
+    "tasks": ("tasks.md", "Task files: every key, and advice on solvable tasks."),
+    "cookbook": ("cookbook/index.md", "Recipes for conditions, windows, slices and routing: an index."),
     "primitives": ("primitives/index.md", "The primitives: an index."),
 }
 """The pages by the name in their address: the file below the documentation's folder, and a description."""
 FOLDERS: Mapping[str, str] = {
-    "cookbook": "A recipe: a task, its program, and what each line does.",
-    "primitives": "A primitive: its arguments, its rules, and what it does to a stream.",
+    "cookbook": "A recipe: a task and its program, line by line.",
+    "primitives": "A primitive: its arguments, its rules, and streams before and after it.",
 }
 """The folders with a page for each name."""
 
@@ -82,7 +82,7 @@ def add_prompts(server: MCPServer[Any], tools: Toolbox, program: str | None) -> 
         inputs = {"task": _task(tools, task), "input_impl": program_text}
         return _request(_agent(program).guardian.predict, inputs)
 
-    @server.prompt(description="Repair a program that fails, from what the verifier finds in it.")
+    @server.prompt(description="Repair a program that fails, from the verifier's findings.")
     def refiner(task: str, program_text: str) -> list[Message]:
         """The refiner's request; the reference's values are left out of it."""
         from pipeline.agent.refiner import without_reference_values

@@ -102,7 +102,7 @@ class Toolbox:
         program: ProgramText = None,
         sizes: Annotated[
             dict[str, Annotated[int, Field(ge=1)]] | None,
-            Field(description="Sizes of dims, such as {'M': 64}; others keep those of the task's first set."),
+            Field(description="Sizes of dims, such as {'M': 64}; other dims keep the sizes of the task's first set."),
         ] = None,
     ) -> Annotated[Result, ProgramCost]:
         """Say what a program costs the default chip: memory, off-chip traffic, operations, time and queues."""

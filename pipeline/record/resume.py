@@ -85,7 +85,7 @@ def open_run(text: str) -> Resumed:
     run = _find(client, experiment, text)
     found = _read_text(client, run.info.run_id, "request.json")
     if found is None:
-        raise UsageError(f"--resume: run {_label(run)} has no request.json, so it did nothing; start a new run")
+        raise UsageError(f"--resume: run {_label(run)} has no request.json, so it can't be resumed; start a new run")
     try:
         request = Request.from_json(found)
     except ValueError as error:

@@ -163,12 +163,12 @@ def user_key() -> bytes:
         if not path.exists():
             _make_key(path)
         if path.stat().st_mode & 0o077 or path.stat().st_uid != os.getuid():
-            raise UsageError(f"{path}: others may read this key; remove it, and a new one is made")
+            raise UsageError(f"{path}: other users may read this key; remove it, and a new key is made")
         key = path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: cannot use the key of kept verdicts: {error.strerror}; set XDG_STATE_HOME") from None
     if len(key) != _KEY_BYTES:
-        raise UsageError(f"{path}: expected a key of {_KEY_BYTES} bytes; remove the file, and a new one is made")
+        raise UsageError(f"{path}: expected a key of {_KEY_BYTES} bytes; remove the file, and a new key is made")
     return key
 
 

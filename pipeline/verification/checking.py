@@ -91,7 +91,7 @@ def outcome(request: CheckRequest, name: str, future: Future[Checked]) -> Checke
         if error.at.startswith(_LOADING):
             return unusable(request, name, lost_at_message(Path(request.path), error), error.spent)
         if error.code == "killed":
-            return unusable(request, name, f"verification {error}, twice: nothing is known of the program")
+            return unusable(request, name, f"verification {error}, twice: the verdict is unknown")
         details, hint = _place_and_advice(error)
         message = f"verification {error}"
         found = {"code": error.code, "message": message, "details": details, "hint": hint}

@@ -35,7 +35,7 @@ class SandboxOptions(Config):
 
     sandbox: Mode | None = _GROUP.option(
         None,
-        "`auto`, as far as the system can, and a message says what it can't; `require`, wholly, or the command ends;"
+        "`auto`, as far as the system allows, with a message on the rest; `require`, wholly, or the command ends;"
         f" `off`: a task's code has your rights (default: {MODE}, or auto)",
         resume="changed",
     )

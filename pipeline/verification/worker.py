@@ -75,7 +75,7 @@ def verdict_of(future: Future[Verdict], stages: Sequence[str] = STAGES) -> Verdi
     if not isinstance(error, WorkerLost):
         raise error.with_traceback(None)
     if error.code == "killed":
-        raise WorkerKilled(f"verification {error}, twice: nothing is known of the program")
+        raise WorkerKilled(f"verification {error}, twice: the verdict is unknown")
     where = (f"it had come to {notes.snippet(error.at)}",) if error.at else ()
     hint = "a function of the task may be at fault, and not the program"
     stage = lost_stage(stages)

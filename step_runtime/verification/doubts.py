@@ -208,7 +208,7 @@ def unstressed(instance: TaskInstance) -> Iterator[TaskWarning]:
         if any(is_unstressed(spec, [exact(part) for part in parts]) for parts in zip(*samples, strict=True)):
             message = (
                 f"input {spec.name} is not stressed: its data_gen does not show which other numbers may occur; use a"
-                " generator such as normal or uniform, or say in assumes what the reference assumes"
+                " generator such as normal or uniform, or declare the reference's assumptions in assumes"
             )
             yield TaskWarning(UNSTRESSED, message, ("inputs", index, "data_gen"))
 

@@ -118,7 +118,7 @@ def _unread(task: Task, instance: TaskInstance) -> Iterator[TaskWarning]:
         except TaskCodeError:  # it has read the input, then
             continue
         if all(map(agree, values, others)):
-            message = f"no output depends on input {spec.name}: whatever a program does with it passes"
+            message = f"no output depends on input {spec.name}: a program may use it in any way and pass"
             yield TaskWarning("unread-input", message, ("inputs", index))
 
 

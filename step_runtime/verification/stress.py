@@ -39,7 +39,7 @@ from step_runtime.verification.simulate import simulate
 
 Change = Callable[[Tensor], Tensor]
 
-_HINT = "the inputs of the task are few numbers near 1; `assumes` and `data_gen` say what others may occur"
+_HINT = "the inputs of the task are few numbers near 1; `assumes` and `data_gen` declare which numbers may occur"
 TIES = (
     "where these inputs differ a little, the program agrees: it chooses another of equal numbers (topk, argmax),"
     " or compares them otherwise (> for >=)"

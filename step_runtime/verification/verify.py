@@ -60,7 +60,7 @@ _BEYOND = "these sizes are beyond the task's own; a program has to be right at a
 _NOT_OF_PROGRAMS = UNKNOWN | {"task-function"}
 """Codes of failures that say nothing of a program at sizes that its task does not name."""
 _NO_MEMORY = "the run exceeded the memory limit"
-_NO_NUMBERS = "the reference gives NaN or infinity there, so that nothing is known of the program; change `data_gen`"
+_NO_NUMBERS = "the reference gives NaN or infinity there, so the verdict is unknown; change `data_gen`"
 _LOG = logging.getLogger(__name__)
 _INTERNAL = "this is a fault of the verifier; the log has its traceback"
 

@@ -365,7 +365,7 @@ def _cause(status: int) -> _Lost:
     if code == cell.UNCONFINED:
         return _Lost("crashed", "could not be confined, and ran nothing (see --sandbox)")
     if code == cell.TAMPERED:
-        return _Lost("tampered", "ran code of the task that changed what judges programs, and was discarded")
+        return _Lost("tampered", "ran code of the task that changed the verifier, and was discarded")
     if code == -signal.SIGKILL:
         return _Lost("killed", "was killed by the system")
     return _Lost("crashed", f"crashed: {_signal(-code)}" if code < 0 else f"ended its process with exit code {code}")

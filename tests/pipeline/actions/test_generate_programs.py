@@ -62,7 +62,7 @@ def test_what_was_verified_before_the_lm_gave_out_is_kept(
     out, err = capsys.readouterr()
     assert verify(load_task(tmp_path / "out" / "double.yaml")).passed
     assert "halve: no verified program" in out
-    assert "the key was revoked; what was verified is kept" in err
+    assert "the key was revoked; verified programs are kept" in err
     engine.fail_from = 1
     assert run(str(folder / "halve.yaml")) == 3
     out, err = capsys.readouterr()
@@ -85,4 +85,4 @@ def test_an_interrupt_keeps_what_was_verified(
         monkeypatch.setattr(module, "print_message", interrupt)
     assert run(str(folder / "double.yaml"), str(folder / "halve.yaml"), "-o", str(tmp_path / "out")) == 130
     assert load_task(tmp_path / "out" / "double.yaml").impl == RIGHT
-    assert "what was verified is kept" in reported[-1]
+    assert "verified programs are kept" in reported[-1]
